@@ -54,6 +54,8 @@ from colltool.base.primitives import (
     Rounds,
     Schedule,
     Terms,
+    ceil_div,
+    step_a_peer,
 )
 from colltool.network.arrays import Indices, np
 from colltool.network.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
@@ -75,8 +77,7 @@ def ring(group: Group) -> Terms:
     >>> ring(Group(4, "star"))[:2]
     (3, 0.75)
     """
-    n = group.ranks
-    return Terms(n - 1, (n - 1) / n, Ring())
+    return step_a_peer(group.ranks, Ring())
 
 
 @pairs("recursive-doubling", AG, usual=True, equation="t = lg N α + (N-1)/N M/BW")
@@ -143,7 +144,7 @@ def pat(group: Group) -> Terms:
     n = group.ranks
     # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that
     # stride behind it.
-    steps = tuple((stride, -(-(n - stride) // (2 * stride)) / n) for stride in reversed(strides(n)))
+    steps = tuple((stride, ceil_div(n - stride, 2 * stride) / n) for stride in reversed(strides(n)))
     return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
 
 
@@ -212,8 +213,7 @@ def pairwise(group: Group) -> Terms:
     >>> pairwise(Group(4, "star"))[:2]
     (3, 0.75)
     """
-    n = group.ranks
-    return Terms(n - 1, (n - 1) / n, Peers())
+    return step_a_peer(group.ranks, Peers())
 
 
 @moves("pairwise", A2A, per_pair=1)

@@ -8,7 +8,7 @@ direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from math import prod
@@ -51,7 +51,7 @@ from colltool.base.primitives import (
     log2_ceil,
 )
 from colltool.network.arrays import Indices, np
-from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports, sizes_of
 from colltool.network.twisted import (
     diameter_of,
     is_twisted,
@@ -413,7 +413,7 @@ def _by_axes(
     Chunk c + N * part is that part of rank c's piece; the chunks lie in ``parts`` parts from
     ``first_part`` on. After an axis a rank keeps the pieces whose owners share its place on it.
     """
-    sizes = [axis.size for axis in axes]
+    sizes = sizes_of(axes)
     strides = [prod(sizes[:number]) for number in range(len(sizes))]
     ranks = prod(sizes)
     scripts = []
@@ -445,7 +445,7 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
     runs = []
     for part in range(len(axes)):
         if is_twisted(group.axes):
-            run = _by_twisted_axes(group.axes, part)
+            run = list(_by_twisted_axes(group.axes, part))
         else:
             order = axes[part:] + axes[:part]
             run = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
@@ -458,19 +458,17 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
     return scattered(primitive, group.ranks, 2 * len(axes), script)
 
 
-def _by_twisted_axes(axes: Sequence[Axis], part: int) -> list[Script]:
+def _by_twisted_axes(axes: Sequence[Axis], part: int) -> Iterator[Script]:
     """Part j of a multi-ring on a twisted torus: on nodes numbered by the axes as it sees them,
     then the ranks that those are."""
     seen = parts_of(axes)[part]
-    places = np.indices([axis.size for axis in reversed(seen)]).reshape(len(seen), -1)[::-1]
+    places = np.indices(sizes_of(reversed(seen))).reshape(len(seen), -1)[::-1]
     # hops from rank 0 along each axis of the lattice: the part's first axis is its own number
     walked = list(np.roll(places, part, axis=0))
     ranks = ranks_at(walked, axes)
     scripts = _by_axes(seen, range(len(seen)), _both_ways_or_open, first_part=2 * part, parts=2)
-    relabelled = []
     for script in scripts:
-        relabelled.append([[(cover._replace(ranks=ranks), line)] for ((cover, line),) in script])
-    return relabelled
+        yield [[(cover._replace(ranks=ranks), line)] for ((cover, line),) in script]
 
 
 def busiest_link(axis: Axis) -> float:

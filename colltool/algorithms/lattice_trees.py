@@ -30,7 +30,7 @@ from colltool.algorithms.trees import (
 )
 from colltool.base.primitives import BC, REDUCE, Links, Primitive, Terms
 from colltool.network.arrays import Indices, np
-from colltool.network.group import LATTICE, Axis, Group, all_ports
+from colltool.network.group import LATTICE, Axis, Group, all_ports, sizes_of
 from colltool.network.twisted import ranks_at
 
 
@@ -109,7 +109,7 @@ def _multi_chain(primitive: Primitive, group: Group, segments: int) -> Program:
 
 def _places(axes: Sequence[Axis]) -> Indices:
     """Each rank's place on each axis, shape (axes, N)."""
-    sizes = [axis.size for axis in axes]
+    sizes = sizes_of(axes)
     return np.array(np.unravel_index(np.arange(prod(sizes)), sizes, order="F"))
 
 

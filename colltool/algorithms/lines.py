@@ -14,7 +14,7 @@ from typing import NamedTuple
 from colltool.algorithms.program import Batches, Program, Step, equal_chunks, step
 from colltool.base.primitives import AG, RS, Primitive
 from colltool.network.arrays import Indices, np
-from colltool.network.group import Axis, Group
+from colltool.network.group import Axis, Group, sizes_of
 
 
 class Cover(NamedTuple):
@@ -179,7 +179,7 @@ def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
     on the others."""
     walk: Indices = np.zeros(1, dtype=np.int64)
     for number in range(len(axes)) if chosen is None else chosen:
-        stride = prod(axis.size for axis in axes[:number])
+        stride = prod(sizes_of(axes[:number]))
         there_and_back = (walk, walk[::-1])
         rows = [there_and_back[row % 2] + row * stride for row in range(axes[number].size)]
         walk = np.concatenate(rows)

@@ -26,6 +26,7 @@ from colltool.base.primitives import (
     Peers,
     Ring,
     Terms,
+    step_a_peer,
 )
 from colltool.network.group import SEVERAL_TIERS, Group
 
@@ -69,7 +70,7 @@ def multi_rail(group: Group) -> Terms:
     >>> multi_rail(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("rails"))
+    return step_a_peer(group.ranks, Ring("rails"))
 
 
 @_over_rails(
@@ -103,7 +104,7 @@ def outer_ring(group: Group) -> Terms:
     >>> outer_ring(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("outermost"))
+    return step_a_peer(group.ranks, Ring("outermost"))
 
 
 @_stretched("inner-ring", AG, RS, equation="t = (N-1) α_inner + (N-1)/N M/BW_inner")
@@ -114,7 +115,7 @@ def inner_ring(group: Group) -> Terms:
     >>> inner_ring(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("innermost"))
+    return step_a_peer(group.ranks, Ring("innermost"))
 
 
 @_outermost("outer-pairwise", A2A, equation="t = (N-1) α_outer + (N-1)/N M/BW_outer")
@@ -124,7 +125,7 @@ def outer_pairwise(group: Group) -> Terms:
     >>> outer_pairwise(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Peers("outermost"))
+    return step_a_peer(group.ranks, Peers("outermost"))
 
 
 @_stretched("inner-pairwise", A2A, equation="t = (N-1) α_inner + (N-1)/N M/BW_inner")
@@ -134,4 +135,4 @@ def inner_pairwise(group: Group) -> Terms:
     >>> inner_pairwise(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Peers("innermost"))
+    return step_a_peer(group.ranks, Peers("innermost"))

@@ -231,9 +231,11 @@ class Algorithm(NamedTuple):
         if not choice.tiers:
             return group
         if not self.counts:
-            fix = f"write {given('algorithms', self.name)}"
-            what = f"'{self.name}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'"
-            raise ColltoolError(what, argument="algorithms", fix=fix)
+            raise ColltoolError(
+                f"'{self.name}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'",
+                argument="algorithms",
+                fix=f"write {given('algorithms', self.name)}",
+            )
         word = choice.tiers[0]
         is_number = word.isascii() and word.isdecimal()
         # longer numbers are too large, whatever they are
@@ -399,8 +401,10 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
         hint = f"that is '{OTHER_NAMES[name.lower()]}' here."
     elif others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
-    fix = f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip()
-    raise ColltoolError(f"no algorithm '{clipped(name)}' for {primitive.spoken}", fix=fix)
+    raise ColltoolError(
+        f"no algorithm '{clipped(name)}' for {primitive.spoken}",
+        fix=f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip(),
+    )
 
 
 APPROXIMATIONS: dict[
@@ -451,6 +455,9 @@ def parse_choice(text: str) -> Choice:
     base, colon, rest = spec.partition(":")
     tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()
     if not base or not all(tiers):
-        fix = f"name one algorithm per tier, innermost first: {base or 'hierarchical'}:ring/ring"
-        raise ColltoolError(f"'{text}' ends where a name is due", argument="algorithms", fix=fix)
+        raise ColltoolError(
+            f"'{text}' ends where a name is due",
+            argument="algorithms",
+            fix=f"name one algorithm per tier, innermost first: {base or 'hierarchical'}:ring/ring",
+        )
     return Choice(base, tiers)

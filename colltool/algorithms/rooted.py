@@ -44,6 +44,7 @@ from colltool.base.primitives import (
     Terms,
     Trees,
     log2_ceil,
+    step_a_peer,
 )
 from colltool.network.arrays import np
 from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
@@ -157,7 +158,7 @@ def scatter_allgather(group: Group) -> Schedule:
     # The last block is smaller where N is no power of two.
     blocks = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
     scatter = Terms(len(blocks), (n - 1) / n, Rounds("fanout", blocks), label="scatter")
-    return scatter, Terms(n - 1, (n - 1) / n, Ring(), label="all-gather")
+    return scatter, step_a_peer(n, Ring(), "all-gather")
 
 
 def _scattered(n: int) -> Batches:

@@ -85,7 +85,7 @@ def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
     return state.trace(start, steps)
 
 
-def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors = ()) -> Trace:
+def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) -> Trace:
     """Like :func:`traced`, for chunks that a lattice relays: every hop between neighbours is a
     step.
 
@@ -155,7 +155,7 @@ class _State:
         self.program = program
         self.summed = program.primitive in (AR, RS, REDUCE)
         if vectors == "example":
-            self.vectors = self._example()
+            self.vectors = tuple(self._example())
         else:
             self.vectors = tuple(tuple(vector) for vector in vectors)
         self.held: list[dict[int, tuple[frozenset[int], Values]]] = [
@@ -167,17 +167,15 @@ class _State:
             for chunk, piece in zip(chunks.tolist(), pieces, strict=True):
                 self.held[rank][chunk] = (frozenset([rank]), piece)
 
-    def _example(self) -> tuple[Values, ...]:
+    def _example(self) -> Iterator[Values]:
         """Vectors long enough that every chunk has a value."""
         program = self.program
         own = program.chunk_bytes
         if not self.summed:
             own = own[program.home == program.home[0]]
         length = lcm(program.ranks, *(round(float(own.sum() / size)) for size in own))
-        vectors = []
         for rank in range(program.ranks):
-            vectors.append(tuple(_EXAMPLE[k % 4] + 8 * (k // 4) + rank for k in range(length)))
-        return tuple(vectors)
+            yield tuple(_EXAMPLE[k % 4] + 8 * (k // 4) + rank for k in range(length))
 
     def _chunks_of(self, rank: int) -> Indices:
         """The chunks that a rank starts with, in the order in which they lie in its vector."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from colltool.algorithms.program import Batches, Edges, Program, equal_chunks, fired, pipelined
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Primitive, ceil_div
 from colltool.network.arrays import Indices, np
 
 Parents = tuple[int, ...]
@@ -74,7 +74,7 @@ def edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
     end's domain sends one.
     """
     # The last domain may be filled in part.
-    domains = -(-ranks // domain)
+    domains = ceil_div(ranks, domain)
     sent = [0] * domains
     received = [0] * domains
     for parents in double_tree(ranks) if both_ways else trees_under_one_root(ranks):

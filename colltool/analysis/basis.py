@@ -7,7 +7,7 @@ only one file states is no difference between the machines.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError, given
@@ -21,6 +21,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
 from colltool.libraries.numbers import ProtocolNumbers
+from colltool.network.group import sizes_of
 from colltool.network.twisted import is_twisted
 from colltool.training.published import published_error
 
@@ -142,7 +143,7 @@ def basis_of(
 def _slice(tier: Tier) -> str:
     """``4x4x4``, plus the axes without wraparound, or that it is twisted; empty off lattices."""
     axes = capabilities_of(tier).axes
-    shape = shape_text([axis.size for axis in axes])
+    shape = shape_text(sizes_of(axes))
     if is_twisted(axes):
         return f"{shape} twisted"
     # a ring of 2 is a line anyway
@@ -154,7 +155,7 @@ def _slice(tier: Tier) -> str:
     return f"{shape} (no wraparound{along})"
 
 
-def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
+def basis_of_all(fabric: Fabric, *, ideal: bool) -> PriceBasis:
     protocols: list[ProtocolNumbers] = []
     for tier in fabric.tiers:
         if tier.library:
@@ -211,16 +212,14 @@ def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
     return tuple(found.values())
 
 
-def launch_missing(grounds: Sequence[PriceBasis | None]) -> tuple[float, ...]:
+def launch_missing(grounds: Sequence[PriceBasis | None]) -> Iterator[float]:
     """For each column that states no launch: the largest launch (seconds) that another one states;
     0 for the others."""
     launches = [ground.launch for ground in grounds if ground is not None]
     most = max((launch for launch in launches if launch is not None), default=0.0)
-    missing = []
     for ground in grounds:
         states_none = ground is not None and ground.launch is None
-        missing.append(most if states_none else 0.0)
-    return tuple(missing)
+        yield most if states_none else 0.0
 
 
 class PointTimes(NamedTuple):
@@ -249,7 +248,7 @@ class PointTimes(NamedTuple):
         return ((software_s, total_s, self.bytes), names), (None, lacking)
 
 
-def software_differences(points: Sequence[PointTimes]) -> tuple[BasisDifference, ...]:
+def software_differences(points: Sequence[PointTimes]) -> Iterator[BasisDifference]:
     """Measured software time that only some columns have, at the size where its share is
     largest."""
     alike: dict[tuple[Any, ...], list[PointTimes]] = {}
@@ -257,12 +256,10 @@ def software_differences(points: Sequence[PointTimes]) -> tuple[BasisDifference,
         if point.told:
             names = tuple(having for _, having in point.told)
             alike.setdefault((point.primitive, names), []).append(point)
-    found = []
     for (primitive, _), several in alike.items():
         largest = max((point.told for point in several), key=_software_share)
         ranks = tuple(dict.fromkeys(point.ranks for point in several if point.ranks))
-        found.append(BasisDifference("software_time", largest, (primitive,), ranks))
-    return tuple(found)
+        yield BasisDifference("software_time", largest, (primitive,), ranks)
 
 
 def _software_share(told: tuple[tuple[Any, tuple[str, ...]], ...]) -> float:
@@ -277,11 +274,10 @@ def group_differences(
     primitive: Primitive,
     groups: Sequence[GroupSpec],
     *,
-    ideal: bool = False,
-) -> tuple[BasisDifference, ...]:
+    ideal: bool,
+) -> Iterator[BasisDifference]:
     """What differs between fabrics on any of the groups, skipping fabrics on which a group does not
     fit."""
-    found = []
     for group in groups:
         columns, grounds = [], []
         for name, fabric in zip(names, fabrics, strict=True):
@@ -291,12 +287,11 @@ def group_differences(
                 grounds.append(ground)
         ranks = (group.ranks,) if group.ranks else ()
         for difference in basis_differences(columns, grounds):
-            found.append(difference._replace(primitives=(primitive,), ranks=ranks))
-    return tuple(found)
+            yield difference._replace(primitives=(primitive,), ranks=ranks)
 
 
 def basis_or_none(
-    fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False
+    fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool
 ) -> PriceBasis | None:
     """What a price rests on; None where the group does not fit."""
     try:
@@ -320,5 +315,8 @@ def step_error(network_share: float, *, same_device: bool) -> float:
 
 
 def too_many(count: int, most: int) -> ColltoolError:
-    fix = f"fewer values on an axis, or {given('limit', count)}"
-    return ColltoolError(f"{count} cells, more than {most}", argument="limit", fix=fix)
+    return ColltoolError(
+        f"{count} cells, more than {most}",
+        argument="limit",
+        fix=f"fewer values on an axis, or {given('limit', count)}",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, ceil_div
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -57,7 +57,7 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     inside = fabric.tiers[0].endpoints
     if tier == 0:
         return command_line(primitive, sizes, min(ranks, inside), mpi=mpi)
-    hosts = max(2, -(-ranks // inside))
+    hosts = max(2, ceil_div(ranks, inside))
     return command_line(primitive, sizes, hosts, hosts, mpi=mpi)
 
 

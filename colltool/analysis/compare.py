@@ -4,7 +4,6 @@ same, and why."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from math import exp, prod, sqrt
@@ -26,7 +25,7 @@ from colltool.analysis.grid import (
 )
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result, followed
+from colltool.base.result import Result, followed, result
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
@@ -203,7 +202,7 @@ def _outcome_beyond_error(run: OutcomeRange) -> Outcome:
     return run.outcome if run.within is None else "same"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Comparison(Result):
     """Columns compared with the first one; ``libraries`` has one entry per column."""
 
@@ -272,9 +271,11 @@ def _check_count(
     sizes: Sequence[float],
 ) -> None:
     if len(columns) > MOST_COLUMNS:
-        what = f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own"
-        fix = "fewer values or fabrics; a sweep takes more"
-        raise ColltoolError(what, argument="vary", fix=fix)
+        raise ColltoolError(
+            f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own",
+            argument="vary",
+            fix="fewer values or fabrics; a sweep takes more",
+        )
     count = prod(map(len, (requests, columns, groups, sizes)))
     if count > MOST_CELLS:
         raise basis.too_many(count, MOST_CELLS)
@@ -295,8 +296,11 @@ def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
             f"the fabrics have {', '.join(map(str, counts))} ranks, and one number for all cuts"
             " domains of different sizes"
         )
-        fix = f"give {given('ranks', counts[0])}, or sweep: it takes all ranks of each"
-        raise ColltoolError(what, argument="ranks", fix=fix)
+        raise ColltoolError(
+            what,
+            argument="ranks",
+            fix=f"give {given('ranks', counts[0])}, or sweep: it takes all ranks of each",
+        )
     return group._replace(ranks=everybody(smallest, group._replace(stride=1)))
 
 
@@ -319,7 +323,7 @@ def _grounds(
         found += basis.group_differences(
             names, priced, request.primitive, groups, ideal=readings.ideal
         )
-    software = basis.software_differences([line.point(names) for line in lines])
+    software = tuple(basis.software_differences([line.point(names) for line in lines]))
     return basis.joined(found) + software
 
 
@@ -371,7 +375,7 @@ class CompareTable:
                 basis.basis_or_none(fabric, request.primitive, group, ideal=request.readings.ideal)
                 for fabric in priced
             ]
-            missing = basis.launch_missing(grounds)
+            missing = tuple(basis.launch_missing(grounds))
             ratios = RatioErrors(self, group) if parts.interval else None
             of_group = []
             for at, size in enumerate(sizes, start=group_at * len(sizes)):

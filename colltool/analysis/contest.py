@@ -4,7 +4,6 @@ uncertain."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from colltool.analysis.compare import SAME, launch_felt
 from colltool.analysis.grid import Floats, PriceRequest, winner
 from colltool.analysis.sensitivity import WhatIf, affordable, draws, percentiles, totals_of
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange
@@ -64,7 +63,7 @@ class Beats(NamedTuple):
     ratio_p95: float | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Contest(Result):
     subject: ClassVar[str] = "sensitivity"
     primitive: Primitive
@@ -113,10 +112,10 @@ def contest(
         times.append(seconds)
         sides.append(side)
     grounds = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
-    launches = launch_missing(grounds)
+    launches = tuple(launch_missing(grounds))
     names = [entry.name for entry in entries]
     fabrics = [entry.fabric for entry in entries]
-    differences = group_differences(names, fabrics, request.primitive, [group], ideal=ideal)
+    differences = tuple(group_differences(names, fabrics, request.primitive, [group], ideal=ideal))
     return Contest(
         primitive=request.primitive,
         ranks=ranks,

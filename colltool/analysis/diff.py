@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.files import read_text
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL
 
 _IDENTITY = (
@@ -56,9 +56,10 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
     """Compare two documents as ``--format json`` writes them; ``rtol`` is a tolerance relative to
     the old number."""
     if not (isfinite(rtol) and rtol >= 0):
-        fix = "write a share such as 1e-6, or 1%"
         raise ColltoolError(
-            f"the tolerance must be a number of at least 0, got {rtol}", argument="rtol", fix=fix
+            f"the tolerance must be a number of at least 0, got {rtol}",
+            argument="rtol",
+            fix="write a share such as 1e-6, or 1%",
         )
     for document, which in ((old, "old"), (new, "new")):
         if not str(document.get("schema", "")).startswith("colltool."):
@@ -124,9 +125,11 @@ def _flat(
     for where, value in leaves.items():
         bad = next(_not_finite(value), "")
         if bad:
-            what = f"{where} is {bad}, which cannot be compared"
-            fix = "a price is finite: write the document again"
-            raise ColltoolError(what, argument=which, fix=fix)
+            raise ColltoolError(
+                f"{where} is {bad}, which cannot be compared",
+                argument=which,
+                fix="a price is finite: write the document again",
+            )
     if "fabric" in identity:
         return leaves
     found = {"fabric": fabrics[0]} if fabrics else {}
@@ -177,10 +180,10 @@ def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple
             if key not in _IGNORED and not str(key).endswith(_SPEC) and not derived:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        seen: dict[str, int] = {}
+        seen: Counter[str] = Counter()
         for item in value:
             name = _name_of(item, identity)
-            seen[name] = seen.get(name, 0) + 1
+            seen[name] += 1
             suffix = f" #{seen[name]}" if seen[name] > 1 else ""
             yield from _leaves(item, f"{where}[{name}{suffix}]", identity)
     else:
@@ -217,7 +220,7 @@ class ValueChange(NamedTuple):
     relative: float | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Diff(Result):
     subject: ClassVar[str] = "ladder"
     rtol: float
@@ -249,11 +252,11 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     except _NotComparable:
         raise _refused(text, name) from None
     except json.JSONDecodeError as error:
-        where = f"{name}:{error.lineno}:{error.colno}"
-        raise ColltoolError(f"not JSON: {error.msg}", where=where, fix=_WRITE_ONE) from error
+        raise ColltoolError(
+            f"not JSON: {error.msg}", where=f"{name}:{error.lineno}:{error.colno}", fix=_WRITE_ONE
+        ) from error
     except RecursionError as error:
-        what = "not JSON: nested too deeply"
-        raise ColltoolError(what, where=name, fix=_WRITE_ONE) from error
+        raise ColltoolError("not JSON: nested too deeply", where=name, fix=_WRITE_ONE) from error
     _check_characters(text, name)
     if not isinstance(content, dict) or not str(content.get("schema", "")).startswith("colltool."):
         raise ColltoolError("not a JSON document of colltool", where=name, fix=_WRITE_ONE)

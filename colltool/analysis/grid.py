@@ -154,9 +154,11 @@ def _fabrics(
         several = [loaded_with([f"{axis.key}={value}"]) for value in followed(axis.values)]
         numbers = differences(several) if len(several) > 1 else None
         if numbers == {}:
-            what = f"{axis.key} changes nothing that is priced"
-            fix = "a value of a tier, such as ib.bandwidth=50GB/s,100GB/s"
-            raise ColltoolError(what, argument="vary", fix=fix)
+            raise ColltoolError(
+                f"{axis.key} changes nothing that is priced",
+                argument="vary",
+                fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s",
+            )
         # Where messages are put on links, arrays of numbers are not priced: a load for each value.
         if numbers is None or several[0].domains or routed(several[0].tiers):
             loops.append(index)

@@ -3,6 +3,7 @@ acts, or is named here."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -136,9 +137,9 @@ def _why_level(
 
 def _why_hidden(tier: Tier, row: AlgorithmEstimate) -> str:
     """Bytes that stream while those of another tier, or of a thinner boundary, take longer."""
-    by_tier: dict[str, float] = {}
+    by_tier: dict[str, float] = defaultdict(float)
     for phase in row.phases:
-        by_tier[phase.tier] = by_tier.get(phase.tier, 0.0) + float(phase.bandwidth_s)
+        by_tier[phase.tier] += float(phase.bandwidth_s)
     slowest = max(by_tier, key=lambda name: by_tier[name], default=tier.name)
     if slowest != tier.name:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
@@ -13,7 +13,7 @@ from colltool.analysis.basis import BasisDifference, basis_differences, basis_of
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import told_apart
 from colltool.base.primitives import P2P
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.accuracy import accuracy_of
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import before_dials, interval_of
@@ -31,7 +31,7 @@ from colltool.training.step_time import step_time
 SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an array
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Plans(Result):
     """One job on several fabrics, compared with the first; ``costs``: None without prices in the
     file."""
@@ -115,7 +115,7 @@ class StepTornadoBar(NamedTuple):
         return abs(self.high_s - self.low_s)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class PlanSpread(Result):
     """A job's step time under uncertain numbers: each alone (``moved``, largest effect first), and
     all at once."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Provenance
@@ -32,7 +31,7 @@ class ReportSection(NamedTuple):
     exhibits: tuple[ReportEntry, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Assumptions(Result):
     """What a fabric's prices rest on: the sourced numbers of its file, and how the model was read.
 
@@ -46,7 +45,7 @@ class Assumptions(Result):
     readings: Readings
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Report(Result):
     """A page about a fabric, the first of ``fabrics``; ``ranks`` and ``bytes`` are the point
     examined closely."""

@@ -16,7 +16,7 @@ from colltool.analysis.benchmark_command import experiment
 from colltool.analysis.grid import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result, followed
+from colltool.base.result import Result, followed, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.groups import check_by_class, library_of, place
@@ -80,7 +80,7 @@ class TornadoBar(NamedTuple):
     high_s: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Sensitivity(Result):
     """How uncertain numbers affect a choice.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -21,7 +21,7 @@ from colltool.analysis.basis import (
 from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import as_read, library_of, place
@@ -55,7 +55,7 @@ class WinnerChange(NamedTuple):
     after: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Sweep(Result):
     """The winner at every grid point. ``axes``: fabric, ranks, bytes, then what is varied; the last
     is fastest in ``cells``."""
@@ -110,19 +110,17 @@ class Sweep(Result):
                     continue  # the last on its axis
                 other = self.cells[start + step]
                 if cell.algorithm and other.algorithm and cell.algorithm != other.algorithm:
-                    where = self._other_axes(index, cell)
+                    where = tuple(self._other_axes(index, cell))
                     last, first = cell.at[index], other.at[index]
                     names = cell.algorithm, other.algorithm
                     found.append(WinnerChange(axis.key, where, last, first, *names))
         return tuple(found)
 
-    def _other_axes(self, index: int, cell: Cell) -> tuple[tuple[str, Any], ...]:
+    def _other_axes(self, index: int, cell: Cell) -> Iterator[tuple[str, Any]]:
         """The values of a cell on the axes of several values, but one."""
-        found = []
         for other, (axis, value) in enumerate(zip(self.axes, cell.at, strict=True)):
             if other != index and len(axis.values) > 1:
-                found.append((axis.key, value))
-        return tuple(found)
+                yield (axis.key, value)
 
     @property
     def priced(self) -> tuple[Cell, ...]:
@@ -179,8 +177,10 @@ def sweep(
         place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
     priced = [on_layers(fabric, readings) for fabric in fabrics]
-    differences = group_differences(names, priced, request.primitive, groups, ideal=readings.ideal)
-    software = software_differences(_points(request, names, found))
+    differences = tuple(
+        group_differences(names, priced, request.primitive, groups, ideal=readings.ideal)
+    )
+    software = tuple(software_differences(_points(request, names, found)))
     return Sweep(
         primitive=request.primitive,
         axes=axes,
@@ -241,7 +241,7 @@ def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cel
         yield tuple(at), table
 
 
-def default_sides(axes: Sequence[SweepAxis], rows: str = "", cols: str = "") -> tuple[str, str]:
+def default_sides(axes: Sequence[SweepAxis], rows: str, cols: str) -> tuple[str, str]:
     """Default rows and columns among axes of several values: sizes across, the first other axis
     down."""
     several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]

@@ -49,7 +49,7 @@ def anywhere(condition: Any) -> bool:
     return bool(condition.any()) if is_array(condition) else bool(condition)
 
 
-def first_by(keys: Sequence[Any], *, most: bool = False) -> Any:
+def first_by(keys: Sequence[Any], *, most: bool) -> Any:
     """Index of the least key (``most``: the largest), the first of equals; an array of indices
     where any key is an array."""
     if not any(map(is_array, keys)):

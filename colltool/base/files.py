@@ -196,8 +196,9 @@ def _refusing(
     try:
         yield
     except OSError as error:
-        what = f"cannot be read: {error.strerror or error}"
-        raise ColltoolError(what, where=where, fix=fix) from error
+        raise ColltoolError(
+            f"cannot be read: {error.strerror or error}", where=where, fix=fix
+        ) from error
     except bad_name as error:  # a NUL in the name, or a character that no file system has
         raise ColltoolError("is not the name of a file", where=where, fix=fix) from error
 
@@ -223,8 +224,9 @@ def _checked(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
 
 
 def _too_large(bound: Bound, where: str) -> ColltoolError:
-    what = f"is larger than {bound.limit // MIB} MiB: {bound.larger}"
-    return ColltoolError(what, where=where, fix=bound.smaller)
+    return ColltoolError(
+        f"is larger than {bound.limit // MIB} MiB: {bound.larger}", where=where, fix=bound.smaller
+    )
 
 
 def _note(status: os.stat_result) -> Inputs | None:
@@ -347,8 +349,11 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
                 try:
                     folder.mkdir()
                 except (OSError, ValueError) as error:
-                    what = f"cannot make a folder: {getattr(error, 'strerror', None) or error}"
-                    raise ColltoolError(what, where=str(folder), fix="name a folder") from error
+                    raise ColltoolError(
+                        f"cannot make a folder: {getattr(error, 'strerror', None) or error}",
+                        where=str(folder),
+                        fix="name a folder",
+                    ) from error
                 made.append(folder)
         yield
     except BaseException:
@@ -383,8 +388,9 @@ def _place(path: Path) -> str:
 def _stage(path: Path, place: str, content: bytes) -> str:
     """Write a content next to its place, with the mode and owner of what is there."""
     if os.path.isdir(place):
-        what = "cannot write: is a directory"
-        raise ColltoolError(what, where=str(path), fix="name a file in it")
+        raise ColltoolError(
+            "cannot write: is a directory", where=str(path), fix="name a file in it"
+        )
     part = _beside(place, "part")
     try:
         with _failing(path):
@@ -461,5 +467,6 @@ def _failing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = f"cannot write: {error.strerror or error}"
-        raise ColltoolError(what, where=str(path), fix=_FIX) from error
+        raise ColltoolError(
+            f"cannot write: {error.strerror or error}", where=str(path), fix=_FIX
+        ) from error

@@ -119,12 +119,12 @@ def format_time(seconds: float, digits: int = 4) -> str:
     return _scaled(seconds, {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}, digits)
 
 
-def format_duration(seconds: float, digits: int = 4) -> str:
+def format_duration(seconds: float) -> str:
     """``13.89 h``, ``19.63 d``; below an hour as :func:`format_time`."""
     for unit, factor in (("d", 86400.0), ("h", 3600.0)):
         if seconds >= factor:
-            return f"{_significant(seconds / factor, digits)} {unit}"
-    return format_time(seconds, digits)
+            return f"{_significant(seconds / factor, 4)} {unit}"
+    return format_time(seconds)
 
 
 def format_energy(joule: float, digits: int = 4) -> str:
@@ -342,8 +342,11 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
     sizes = [_whole(part) for part in text.lower().replace(",", "x").split("x")]
     found = tuple(size for size in sizes if size and size > 0)
     if len(found) < len(sizes) or len(found) > _MOST_AXES or max(found) > 10**_MOST_AXES:
-        fix = f"write {given(argument, (4, 4, 2), text='4x4x2')}"
-        raise ColltoolError(f"'{clipped(text, 40)}' is not a shape", argument=argument, fix=fix)
+        raise ColltoolError(
+            f"'{clipped(text, 40)}' is not a shape",
+            argument=argument,
+            fix=f"write {given(argument, (4, 4, 2), text='4x4x2')}",
+        )
     return found
 
 
@@ -363,8 +366,9 @@ def _not_negative(value: Quantity, of: _Unit) -> float:
     """Text with a unit, or a Python number that is in SI."""
     number = _parse(value, of)
     if number < 0:
-        what = f"a {of.kind} cannot be negative, got {_said(value)}"
-        raise ColltoolError(what, fix="write it without the sign")
+        raise ColltoolError(
+            f"a {of.kind} cannot be negative, got {_said(value)}", fix="write it without the sign"
+        )
     return number
 
 
@@ -393,8 +397,7 @@ def _parse(value: Quantity, of: _Unit) -> float:
     number, unit = float(match[1]), match[2] or ""
     if not unit and of.usual:
         usual = " or ".join(value.strip() + unit for unit in of.usual)
-        fix = f"a {of.kind} needs one: write {usual}"
-        raise ColltoolError(f"'{value}' has no unit", fix=fix)
+        raise ColltoolError(f"'{value}' has no unit", fix=f"a {of.kind} needs one: write {usual}")
     if unit and unit not in of.factors:
         what = f"'{clipped(unit)}' is not a unit of {of.kind} in '{clipped(value)}'"
         raise ColltoolError(what, fix=_unit_hint(unit, of, match[1]))

@@ -98,6 +98,16 @@ def own_share(primitive: Primitive, ranks: int) -> float:
     return 1 / ranks if primitive in (AR, AG, RS, A2A) else 0.0
 
 
+def ceil_div(whole: int, part: int) -> int:
+    """How many parts hold a whole: the quotient, rounded up.
+
+    >>> ceil_div(9, 4)
+    3
+    """
+    # floor division of the negative: exact for integers of any size, which ceil(a / b) is not
+    return -(-whole // part)
+
+
 def log2_ceil(ranks: int) -> int:
     """ceil(log2 N), exactly: the rounds in which one rank can reach N."""
     return (ranks - 1).bit_length()
@@ -212,6 +222,15 @@ class Terms(NamedTuple):
 
 
 Schedule = tuple[Terms, ...]
+
+
+def step_a_peer(ranks: int, route: Route, label: str = "") -> Terms:
+    """N-1 steps, a chunk of M/N in each: what rings and pairwise exchanges take.
+
+    >>> step_a_peer(4, Ring())[:2]
+    (3, 0.75)
+    """
+    return Terms(ranks - 1, (ranks - 1) / ranks, route, label=label)
 
 
 def totals(returned: Terms | Schedule) -> tuple[float, float]:

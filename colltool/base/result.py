@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields
-from typing import Any, ClassVar, Protocol, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -44,6 +44,9 @@ class Same:
     __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
 
 
+Made = TypeVar("Made")
+
+
 class Renderers(Protocol):
     """What the methods of a result call."""
 
@@ -63,7 +66,7 @@ def _renderers() -> Renderers:
 
 
 class Result:
-    """The base of every public result: a frozen dataclass declared with ``eq=False, repr=False``.
+    """The base of every public result: a frozen dataclass, declared by :func:`result`.
 
     ``subject`` names the module of :mod:`colltool.render.views` that renders it.
     """
@@ -117,6 +120,13 @@ class Result:
         return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
 
     __hash__ = None  # type: ignore[assignment] # a result may hold arrays
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def result(declared: type[Made]) -> type[Made]:
+    """Make a public result of a class: a frozen dataclass, with equality and text of
+    :class:`Result`."""
+    return dataclass(frozen=True, eq=False, repr=False)(declared)
 
 
 # Called with how many are done, of how many.

@@ -16,7 +16,15 @@ from math import inf
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from colltool.base import formatting as fmt
@@ -25,6 +33,7 @@ from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath, value_at
 
 T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,23 @@ class Slips(ValueError):
     def __init__(self, *slips: Slip) -> None:
         self.slips = slips
         super().__init__("; ".join(slip.what for slip in slips))
+
+
+def refuse(slips: Iterable[Slip]) -> None:
+    """Raise the mistakes, if there are any."""
+    found = tuple(slips)
+    if found:
+        raise Slips(*found)
+
+
+def agreeing(mistakes: Callable[[Any], Iterable[Slip]]) -> Any:
+    """Make a validator of a generator: what it yields is refused, each mistake at its own key."""
+
+    def validated(part: Model) -> Model:
+        refuse(mistakes(part))
+        return part
+
+    return model_validator(mode="after")(validated)
 
 
 class FieldPlace(NamedTuple):

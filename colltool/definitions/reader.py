@@ -288,9 +288,11 @@ def texts_of(overrides: Any) -> list[str]:
 
 
 def _no_list(found: Any) -> ColltoolError:
-    fix = f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key"
-    what = f"expected a list of KEY=VALUE, got {shown(found)}"
-    return ColltoolError(what, argument="overrides", fix=fix)
+    return ColltoolError(
+        f"expected a list of KEY=VALUE, got {shown(found)}",
+        argument="overrides",
+        fix=f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key",
+    )
 
 
 def spelt(value: str) -> str:

@@ -166,7 +166,7 @@ class Scoring(NamedTuple):
         value, least = (0.0, 0.0) if extra else (1.0, cause.least)
         # prices follow a share of bandwidth nearly in proportion, so few steps are enough
         for _ in range(STEPS):
-            corrections = self._corrections(cause, value, units)
+            corrections = list(self._corrections(cause, value, units))
             if not corrections:
                 return None
             last = value
@@ -181,10 +181,9 @@ class Scoring(NamedTuple):
 
     def _corrections(
         self, cause: Hypothesis, value: float, units: Sequence[SizeClass]
-    ) -> list[float]:
+    ) -> Iterator[float]:
         """What each size class asks of a cause's number: seconds more, or a factor."""
         scenario = cause.scenario(value * (cause.of or 1))
-        found = []
         for unit in units:
             judged = self.series[unit.at]
             times = scenario.times(judged.series)
@@ -197,8 +196,7 @@ class Scoring(NamedTuple):
                     asked.append(measured_s - times[index])
                 else:
                     asked.append(times[index] / measured_s)
-            found.append(median(asked))
-        return found
+            yield median(asked)
 
 
 def _midrange(values: Sequence[float]) -> float:

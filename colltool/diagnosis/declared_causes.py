@@ -101,19 +101,17 @@ def denied(debug: DebugLines) -> Iterator[CauseName]:
         yield "nvls-off"
 
 
-def weighed(causes: tuple[Hypothesis, ...], debug: DebugLines) -> tuple[Hypothesis, ...]:
+def weighed(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
     """The causes with what the logs say of each, without those that they rule out."""
     declared: dict[CauseName, str] = {}
     for cause, quoted in declared_causes(debug):
         declared.setdefault(cause, quoted)
     out = set(denied(debug)) - declared.keys()
-    found = []
     for hypothesis in causes:
         if hypothesis.name in declared:
-            found.append(_declared(hypothesis, declared[hypothesis.name]))
+            yield _declared(hypothesis, declared[hypothesis.name])
         elif hypothesis.name not in out:
-            found.append(hypothesis)
-    return tuple(found)
+            yield hypothesis
 
 
 def _declared(cause: Hypothesis, quoted: str) -> Hypothesis:

@@ -58,17 +58,19 @@ from colltool.logs.series import Measurements
 
 def diagnose(
     seen: Evidence,
-    fabric: Fabric | None = None,
+    fabric: Fabric | None,
     *,
-    overrides: Overrides = (),
-    expect: float | None = None,
-    readings: Readings | None = None,
+    overrides: Overrides,
+    expect: float | None,
+    readings: Readings | None,
 ) -> Diagnosis:
     """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
-        fix = f"write {either(shell='95% or 0.95', python='0.95')}"
-        what = f"must be a share up to 100%, got {expect:g}"
-        raise ColltoolError(what, argument="expect", fix=fix)
+        raise ColltoolError(
+            f"must be a share up to 100%, got {expect:g}",
+            argument="expect",
+            fix=f"write {either(shell='95% or 0.95', python='0.95')}",
+        )
     if fabric is not None:
         check_even(fabric)
     options = _DiagnosisOptions(fabric, overrides, expect, readings or Readings())
@@ -236,7 +238,7 @@ def _causes(
     maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
     small = any(unit.size == "small" for unit in scoring.units)
     host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
-    return weighed(hypotheses(scoring.base, host), seen.debug)
+    return tuple(weighed(tuple(hypotheses(scoring.base, host)), seen.debug))
 
 
 def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:

@@ -69,8 +69,11 @@ class Evidence(NamedTuple):
             return self
         there = dict.fromkeys(str(group.primitive) for group in self._groups)
         if there and str(primitive) not in there:
-            what = f"the logs hold no {primitive.spoken}"
-            raise ColltoolError(what, argument="primitive", fix=f"they hold: {', '.join(there)}")
+            raise ColltoolError(
+                f"the logs hold no {primitive.spoken}",
+                argument="primitive",
+                fix=f"they hold: {', '.join(there)}",
+            )
         logs = tuple(series for series in self.logs.series if series.primitive is primitive)
         return self._replace(
             logs=self.logs._replace(series=logs),

@@ -142,19 +142,17 @@ def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
     return "NVIDIA" if ran is LogLibrary.NCCL or "nvl" in tier.lower() else ""
 
 
-def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
+def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     """All causes that a fabric and a library may have."""
     inside = [*_settings(base, host), *_links(base)]
     if host.several:
         # what is slow between hosts is first of all what joins them
         inside = [_less_likely(cause) for cause in inside]
         inside += _between_hosts(base, host)
-    found = []
     for cause in (*inside, *_of_the_host(base, host)):
         look = check_of(cause.name, host.maker)
         # prices are remembered by the scenario's fabric object
-        found.append(cause._replace(look=look, scenario=cache(cause.scenario)))
-    return tuple(found)
+        yield cause._replace(look=look, scenario=cache(cause.scenario))
 
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:

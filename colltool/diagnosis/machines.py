@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
+from colltool.base.primitives import ceil_div
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.declared_causes import declared_causes
@@ -73,7 +74,7 @@ def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
     return list(found)
 
 
-def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> MachineFabric:
+def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     """The bundled fabric nearest to the devices that logs name, or to their times, resized to what
     they ran on.
 
@@ -120,8 +121,9 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
     """The usual machine whose prices come nearest, else the slowest of them: no device is named."""
     kernels = any(map(_shows_machine, seen.logs.series))
     if not kernels and (seen.logs.series or not declared_causes(seen.debug)):
-        what = "the logs do not name their devices"
-        raise ColltoolError(what, argument="fabric", fix=_name_machine())
+        raise ColltoolError(
+            "the logs do not name their devices", argument="fabric", fix=_name_machine()
+        )
     fits: dict[Known, float] = {}
     for machine in USUAL_MACHINES if kernels else ():
         distance = _distance(machine, seen, overrides)
@@ -244,7 +246,7 @@ def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
         return []
     most = max(inner.endpoints, inner.max_size or 0)
     size = min(shared.pop(), most) if shared else inner.endpoints
-    hosts = max(-(-ranks // size), *(series.nodes or 1 for series in seen.logs.series), 1)
+    hosts = max(ceil_div(ranks, size), *(series.nodes or 1 for series in seen.logs.series), 1)
     found = []
     if size != inner.endpoints:
         found.append(f"{inner.name}.size={size}")

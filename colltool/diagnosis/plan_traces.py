@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given, printable
 from colltool.base.files import AnyPath
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.diagnosis.rank_map import CallPrices, ExpectedTime, load_map
 from colltool.diagnosis.replay import PricedNode, Replayed, priced_nodes, replay, span_s
 from colltool.estimate.assumptions import Readings
@@ -49,7 +48,7 @@ class TierTime(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class TracePlan(Result):
     """A step as traces have it, on a fabric. ``slowest``: the rank whose graph takes longest;
     ``control_step_s``: its graph where communication takes no time; ``compute_s``: of its nodes on
@@ -152,9 +151,11 @@ def _graph(trace: RankTrace) -> ChakraTrace:
     if trace.graph is not None:
         return trace.graph
     calls = given("calls", "calls.yaml")
-    fix = f"colltool trace writes its calls as a job, with {calls}, and plan prices that"
-    what = "is no Chakra trace: it does not say what waits for what"
-    raise ColltoolError(what, where=printable(trace.file), fix=fix)
+    raise ColltoolError(
+        "is no Chakra trace: it does not say what waits for what",
+        where=printable(trace.file),
+        fix=f"colltool trace writes its calls as a job, with {calls}, and plan prices that",
+    )
 
 
 def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:

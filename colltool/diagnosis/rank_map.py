@@ -29,6 +29,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.logs.call_metadata import CallMetadata
+from colltool.network.group import sizes_of
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.parallel_config import Axes, RankGroup
 
@@ -70,8 +71,11 @@ class RankMap(NamedTuple):
         return tuple(sorted(self.places[rank] for rank in ranks))
 
     def _too_short(self, job: str) -> ColltoolError:
-        what = f"lists {counted(len(self.places), 'rank')}, and {job}"
-        return ColltoolError(what, argument="placed", fix=_LINE_EACH)
+        return ColltoolError(
+            f"lists {counted(len(self.places), 'rank')}, and {job}",
+            argument="placed",
+            fix=_LINE_EACH,
+        )
 
 
 def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
@@ -131,9 +135,11 @@ def _map_text(name: str) -> str:
         if exists(name):
             raise
         file = either(shell="a file", python="a file or a list")
-        what = f"{shown(name)} is neither a rank map nor a file"
-        fix = f"{BLOCK}, {CYCLIC}, or {file} of ranks or hosts"
-        raise ColltoolError(what, argument="placed", fix=fix) from error
+        raise ColltoolError(
+            f"{shown(name)} is neither a rank map nor a file",
+            argument="placed",
+            fix=f"{BLOCK}, {CYCLIC}, or {file} of ranks or hosts",
+        ) from error
 
 
 def _entries(text: str, name: str) -> Iterator[_MapEntry]:
@@ -227,8 +233,11 @@ def _ranks_a_host(fabric: Fabric) -> int:
     inner = fabric.tiers[0]
     if inner.endpoints > MOST_IN_A_HOST:
         joins = f"{inner.name} of {fabric.name} joins {inner.endpoints} ranks"
-        fix = "give a file with a rank of the fabric in each line"
-        raise ColltoolError(f"{joins}, more than a host has", argument="placed", fix=fix)
+        raise ColltoolError(
+            f"{joins}, more than a host has",
+            argument="placed",
+            fix="give a file with a rank of the fabric in each line",
+        )
     return inner.endpoints
 
 
@@ -306,8 +315,11 @@ class CallPrices:
         places = self._map.place(ranks)
         if places[-1] >= fabric.ranks:
             has = f"{fabric.name} has ranks 0 to {fabric.ranks - 1}"
-            what = f"the traces have a rank {ranks[-1]}, and {has}"
-            raise ColltoolError(what, argument="fabric", fix=_larger(fabric))
+            raise ColltoolError(
+                f"the traces have a rank {ranks[-1]}, and {has}",
+                argument="fabric",
+                fix=_larger(fabric),
+            )
         axes = axes_of(places)
         if not axes:
             return ExpectedTime(places, reason=sentence("unevenly-spaced"))
@@ -324,7 +336,7 @@ def _shares(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
         parts = [level.group for level in kind.levels]
-        parts += accumulate((axis.size for axis in kind.axes), mul)
+        parts += accumulate(sizes_of(kind.axes), mul)
         for part in (*parts, tier.endpoints):
             domains = Counter(rank // (inside * part) for rank in ranks)
             found.append(Counter(domains.values()))

@@ -69,8 +69,9 @@ def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
         what = "the traces hold no collective whose time can be told"
         if found.left_out:
             what += f": {found.left_out[0].reason}"
-        fix = "give the traces of all ranks, or a log of nccl-tests"
-        raise ColltoolError(what, where=str(traces[0]), fix=fix)
+        raise ColltoolError(
+            what, where=str(traces[0]), fix="give the traces of all ranks, or a log of nccl-tests"
+        )
     return found
 
 

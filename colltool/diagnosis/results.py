@@ -1,9 +1,8 @@
 """What ``validate`` and ``doctor`` return: frozen records in SI units."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.logs.series import Series, Skipped
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
@@ -58,7 +57,7 @@ class ValidatedSeries(NamedTuple):
     findings: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Validation(Result):
     """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a
     fraction."""
@@ -193,7 +192,7 @@ class Fleet(NamedTuple):
     files: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Diagnosis(Result):
     """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate.
     ``bounds`` are calls that say nothing of a wire, ``measure`` what would; ``left_out`` are

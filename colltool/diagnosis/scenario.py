@@ -53,7 +53,7 @@ def _unmeasured(size: float) -> Point:
 
 
 def prices_of(
-    fabric: Fabric, series: Series, readings: Readings, algorithms: tuple[str, ...] = ()
+    fabric: Fabric, series: Series, readings: Readings, algorithms: tuple[str, ...]
 ) -> Priced | None:
     """Prices of a series; None where nothing runs."""
     # they depend on none of the measured times

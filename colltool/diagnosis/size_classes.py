@@ -38,7 +38,7 @@ def size_classes(
     bars: Sequence[float],
     launch_s: float,
     *,
-    assumed: bool = False,
+    assumed: bool,
 ) -> tuple[SizeClass, ...]:
     """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch
     overhead; ``assumed``: the user did not name the fabric.

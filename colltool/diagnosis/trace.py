@@ -53,7 +53,7 @@ def trace(
     world = world_of(traces)
     rank_map = rank_map.of(fabric, world)
     prices = CallPrices(fabric, reading, rank_map)
-    merged = merged_calls(traces)
+    merged = list(merged_calls(traces))
     calls = tuple(_call(call, prices) for call in merged)
     window_s = sum(trace.window_s for trace in traces)
     totals = _totals(calls, traces, window_s)

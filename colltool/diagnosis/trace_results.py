@@ -1,10 +1,9 @@
 """What ``trace`` returns."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.diagnosis.rank_map import RankMap
 from colltool.diagnosis.replay import Replayed
 from colltool.logs.activity import RankActivity
@@ -188,7 +187,7 @@ class TraceFinding(NamedTuple):
     findings: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class TraceComparison(Result):
     """The collectives of PyTorch profiler traces against a fabric's prices. ``window_s``: time of
     all steps of all ranks (of whole traces without steps). ``world``: ranks of the job as the

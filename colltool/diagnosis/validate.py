@@ -48,9 +48,11 @@ def validate(
 ) -> Validation:
     """Hold every measured size against the fastest price among what the library may have chosen."""
     if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
-        fix = f"write {either(shell='15% or 0.15', python='0.15')}"
-        what = f"must be a positive share, got {max_mape}"
-        raise ColltoolError(what, argument="max_mape", fix=fix)
+        raise ColltoolError(
+            f"must be a positive share, got {max_mape}",
+            argument="max_mape",
+            fix=f"write {either(shell='15% or 0.15', python='0.15')}",
+        )
     if not measurements.series:
         raise _nothing_measured(measurements)
     check_even(fabric)

@@ -389,8 +389,10 @@ class AlgorithmEstimate:
         """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or
         ``software``."""
         if hasattr(self.bytes, "__len__"):
-            fix = "compare steps_s, moved_s, overhead_s and rest_s"
-            raise ColltoolError("an array of sizes has no single bound", fix=fix)
+            raise ColltoolError(
+                "an array of sizes has no single bound",
+                fix="compare steps_s, moved_s, overhead_s and rest_s",
+            )
         return bound_by(
             float(self.steps_s), float(self.moved_s), float(self.overhead_s), float(self.rest_s)
         )

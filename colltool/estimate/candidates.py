@@ -250,8 +250,11 @@ class Candidates:
 class CannotRun(ColltoolError):
     def __init__(self, name: str, reason: str) -> None:
         self.reason = reason
-        fix = f"price without {given('algorithms')} lists all"
-        super().__init__(f"{name} cannot run here: {reason}", argument="algorithms", fix=fix)
+        super().__init__(
+            f"{name} cannot run here: {reason}",
+            argument="algorithms",
+            fix=f"price without {given('algorithms')} lists all",
+        )
 
 
 def on_layers(fabric: Fabric, readings: Readings) -> Fabric:

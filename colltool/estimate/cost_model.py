@@ -3,6 +3,7 @@ exact crossovers."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
@@ -316,9 +317,9 @@ class CostModel:
     def _bandwidth(self, took: Sequence[Number]) -> Number:
         if self.phases == "sequential":
             return reduce(add, took)
-        tiers: dict[str, Number] = {}
+        tiers: dict[str, Number] = defaultdict(float)
         for seconds, part in zip(took, self.parts, strict=True):
-            tiers[part.cost.tier] = tiers.get(part.cost.tier, 0.0) + seconds
+            tiers[part.cost.tier] += seconds
         return reduce(largest, tiers.values())
 
     def _phases(self, size: Number) -> tuple[PhaseCost, ...]:

@@ -108,8 +108,11 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
             return []
     found = by_title(listed.named(dict.fromkeys(names)))
     if len(found) < 2:
-        fix = f"name two: {given('algorithms', ['ring', 'tree'])}"
-        raise ColltoolError("a crossover needs two algorithms", argument="algorithms", fix=fix)
+        raise ColltoolError(
+            "a crossover needs two algorithms",
+            argument="algorithms",
+            fix=f"name two: {given('algorithms', ['ring', 'tree'])}",
+        )
     every = chain.from_iterable(found.values())
     streamed = any(costed.phases == "pipelined" for costed in every)
     if streamed and listed.readings.pipelining == "optimal":

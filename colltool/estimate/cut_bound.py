@@ -29,7 +29,7 @@ from colltool.base.primitives import AR, P2P, Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.topology import capabilities_of
-from colltool.network.group import Axis
+from colltool.network.group import Axis, sizes_of
 from colltool.network.twisted import links_across
 from colltool.network.wires import CutSide
 
@@ -260,7 +260,7 @@ def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
     A twisted torus is also cut at every twist along the axis.
     """
     axes = _axes(span)
-    nodes = prod(axis.size for axis in axes)
+    nodes = prod(sizes_of(axes))
     for number, axis in enumerate(axes):
         ranks = axis.size // 2 * (nodes // axis.size) * span.ranks_inside
         links = links_across(axes, number) * span.ranks_inside

@@ -4,7 +4,6 @@ filled in."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from inspect import cleandoc
 from typing import ClassVar, NamedTuple
 
@@ -20,7 +19,7 @@ from colltool.algorithms.registry import (
 )
 from colltool.base.errors import ColltoolError, clipped, nearest, said
 from colltool.base.primitives import SIZE_MEANS, Primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import CannotRun, candidates_for
@@ -227,7 +226,7 @@ class AlgorithmExplanation(NamedTuple):
     segments: tuple[BestSegments, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Explanation(Result):
     """Every use of one algorithm name.
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
 from colltool.base.arrays import exponential
 from colltool.base.errors import ColltoolError, given
-from colltool.base.primitives import Number, Primitive
+from colltool.base.primitives import Number, Primitive, ceil_div
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import (
@@ -30,7 +30,7 @@ from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
 from colltool.machines.factor import MeasuredMachine
-from colltool.network.group import Group, Topology
+from colltool.network.group import Group, Topology, sizes_of
 from colltool.network.twisted import diameter_of
 
 Kept = TypeVar("Kept")
@@ -174,11 +174,11 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
             spans.append(_span(tier, stop, who, inside, members))
         axes = capabilities_of(stop.tier).part(stop.members, stop.stride) or ()
         if axes:
-            slices.append((stop.tier.name, tuple(axis.size for axis in axes)))
+            slices.append((stop.tier.name, sizes_of(axes)))
         open_axes += opened(capabilities_of(tier).axes, axes)
         inside *= tier.endpoints
         members *= stop.members
-    domains = first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks)
+    domains = tuple(first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks))
     if len(set(domains)) > 1:
         members = sum(domains)
     else:
@@ -211,11 +211,11 @@ def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int
         beside = max(1, inside // rails * senders // members)
     # groups at the same time on the switches of a rail
     if who.alone:
-        at_once = -(-members // rails)
+        at_once = ceil_div(members, rails)
     elif who.stride == 1:
-        at_once = -(-members // rails) * stop.stride
+        at_once = ceil_div(members, rails) * stop.stride
     else:
-        at_once = -(-inside // rails) * stop.stride
+        at_once = ceil_div(inside, rails) * stop.stride
     occupancy = Occupancy(stop.stride, beside, who.alone)
     return Span(stop.tier, stop.members, members, occupancy, at_once, behind=inside)
 
@@ -226,7 +226,7 @@ def by_links(placed: PlacedGroup) -> bool:
     return bool(placed.domains) or routed(span.tier for span in placed.spans)
 
 
-def check_by_class(fabric: Fabric, group: AnyGroup = None) -> None:
+def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
     """Refuse a group by links, where many values of a number are priced at once."""
     placed = place(fabric, group)
     if by_links(placed):

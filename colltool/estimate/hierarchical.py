@@ -289,16 +289,14 @@ class HierarchicalCandidates:
             needs = (*needs, "collnet")
         return running.without(needs) or way.why_not_inside(self.placed.sizes[0])
 
-    def leading_shown(self, size: Number) -> list[AtSizes]:
+    def leading_shown(self, size: Number) -> Iterator[AtSizes]:
         """The fastest choice of the best status available; for an array, all that are fastest
         somewhere, and where.
 
         One for each way in which the user's library runs the composition, if there is one.
         """
-        found: list[AtSizes] = []
         for tiers in self._ways:
-            found += self._winning(tiers, size)
-        return found
+            yield from self._winning(tiers, size)
 
     def any_shown(self, size: Number) -> list[AtSizes]:
         """Like :meth:`leading_shown`, but of any status, including references and hypothetical

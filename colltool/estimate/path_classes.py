@@ -13,7 +13,7 @@ from colltool.algorithms.lattice import all_to_all_load
 from colltool.algorithms.trees import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.errors import ColltoolError, given
-from colltool.base.primitives import Primitive, Terms, Trees
+from colltool.base.primitives import Primitive, Terms, Trees, ceil_div
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.placement import Occupancy
 from colltool.estimate.wired import TierSeat, WiredTiers, wired_tiers
@@ -176,7 +176,7 @@ class PathClasses:
         hops = []
         domains = self.ranks
         for level in self.used:
-            above = -(-self.ranks // level.span)
+            above = ceil_div(self.ranks, level.span)
             count = domains - above if above > 1 else domains
             if count:
                 hops.append((level, count))
@@ -220,7 +220,7 @@ class PathClasses:
         if self.scattered and span > self.unit:
             total = self.peer_levels[-1].span // self.unit
             units = (self.ranks // self.unit) * (span // self.unit)
-            return self.unit * max(1, -(-units // total))
+            return self.unit * max(1, ceil_div(units, total))
         if full or span >= self.ranks:
             return min(span, self.ranks)
         return self.ranks % span or span
@@ -336,7 +336,7 @@ def _wired(
 
 
 def flat_paths(
-    seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int] = ()
+    seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int]
 ) -> PathClasses:
     """The classes of a whole group over several tiers; ``domains``: members in each of the
     innermost where these differ."""

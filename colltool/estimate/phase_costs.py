@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, log2, sqrt
@@ -147,16 +147,13 @@ def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
     return ["oversubscription does not bind: too few flows cross the boundary at once (packed)"]
 
 
-def plane_notes(paths: PathClasses) -> list[str]:
+def plane_notes(paths: PathClasses) -> Iterator[str]:
     """Tiers whose planes do not all carry a message."""
     on = {level.tier: level.planes for level in paths.levels if level.planes is not None}
-    notes = []
     for tier, planes in on.items():
         if planes.failed:
             left = percent(planes.share)
-            notes.append(
-                f"{planes.failed} of {planes.count} planes of {tier} failed: {left} is left"
-            )
+            yield f"{planes.failed} of {planes.count} planes of {tier} failed: {left} is left"
     for tier, planes in on.items():
         if planes.spread != "ecmp":
             continue
@@ -164,23 +161,20 @@ def plane_notes(paths: PathClasses) -> list[str]:
         if planes.flows != 1:
             flows = f"a message is {planes.flows} flows, spread evenly at best"
         share = percent(planes.share_of(1))
-        notes.append(f"{flows}: {share} of the bandwidth of {tier}, each flow on one plane")
-    return notes
+        yield f"{flows}: {share} of the bandwidth of {tier}, each flow on one plane"
 
 
-def switch_notes(paths: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
+def switch_notes(paths: PathClasses, parts: tuple[CostTerm, ...]) -> Iterator[str]:
     """What the switches cannot compute, as prices do not know the operation."""
     limits = paths.in_switch.limits if paths.in_switch else None
     if limits is None or not any(isinstance(part.route, Switch) for part in parts):
-        return []
-    notes = []
+        return
     what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
     if what:
-        notes.append(f"the switches reduce only {what}")
+        yield f"the switches reduce only {what}"
     if limits.alignment:
         aligned = format_bytes(limits.alignment)
-        notes.append(f"data not aligned to {aligned} is reduced in software")
-    return notes
+        yield f"data not aligned to {aligned} is reduced in software"
 
 
 _GB = 1e9
@@ -253,7 +247,7 @@ def _reaching(
             part = part._replace(reached=share)
         parts.append(part)
     notes = costed.notes
-    figures_said = _figure_words(share, fitted)
+    figures_said = list(_figure_words(share, fitted))
     if figures_said:
         where = f" on {tier}" if tier else ""
         words = " and ".join(figures_said)
@@ -261,19 +255,17 @@ def _reaching(
     return replace(costed, parts=tuple(parts), software_time=fitted, notes=notes)
 
 
-def _figure_words(share: float, fitted: SoftwareTime) -> list[str]:
-    words = []
+def _figure_words(share: float, fitted: SoftwareTime) -> Iterator[str]:
     if share < 1:
-        words.append(f"reaches {percent(share)} of the bandwidth")
+        yield f"reaches {percent(share)} of the bandwidth"
     times = [format_time(float(seconds)) for _, seconds in fitted.knots]
     if len(set(times)) == 1:
-        words.append(f"takes {times[0]} to start")
+        yield f"takes {times[0]} to start"
     elif times:
-        words.append(f"takes {times[0]} to {times[-1]} beside its bytes, by size")
+        yield f"takes {times[0]} to {times[-1]} beside its bytes, by size"
     if anywhere(fitted.rise != 0):
         rise = format_time(float(fitted.rise) * sqrt(_GB))
-        words.append(f"takes {rise} times sqrt(M / 1 GB) to get up to speed")
-    return words
+        yield f"takes {rise} times sqrt(M / 1 GB) to get up to speed"
 
 
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:

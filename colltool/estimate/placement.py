@@ -9,7 +9,7 @@ parallel training: Megatron-LM, core/parallel_state.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice, repeat
 from math import prod
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
-from colltool.network.group import Axis
+from colltool.network.group import Axis, sizes_of
 
 
 class GroupSpec(NamedTuple):
@@ -236,17 +236,15 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
     )
 
 
-def first_domains(fabric: Fabric, ranks: int) -> tuple[int, ...]:
+def first_domains(fabric: Fabric, ranks: int) -> Iterator[int]:
     """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they
     reach."""
-    found = []
     left = ranks
     for whole in fabric.domains:
         if left <= 0:
             break
-        found.append(min(whole, left))
+        yield min(whole, left)
         left -= whole
-    return tuple(found)
 
 
 def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, ...]:
@@ -258,7 +256,7 @@ def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, .
             argument="stride",
             fix=f"leave it out: {given('ranks', ranks)} takes consecutive ranks",
         )
-    domains = first_domains(fabric, ranks)
+    domains = tuple(first_domains(fabric, ranks))
     inner, outer = fabric.tiers
     most = max(domains)
     inside = TierShare(1, most, inner.model_copy(update={"size": most}))
@@ -356,7 +354,7 @@ def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
     return sorted(stride for stride in found if fits(fabric, ranks, stride))
 
 
-def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
+def count_within(fabric: Fabric, most: int, stride: int) -> int | None:
     """The largest number of ranks up to ``most`` that fills whole domains."""
     return _first_that_fits(fabric, range(min(most, fabric.ranks // stride), 1, -1), stride)
 
@@ -458,7 +456,7 @@ def _shape_argument(shape: Shape) -> str:
 
 def _axes(tiers: Sequence[Tier]) -> Shape:
     axes = chain.from_iterable(capabilities_of(tier).axes for tier in tiers)
-    return tuple(axis.size for axis in axes)
+    return sizes_of(axes)
 
 
 def _extents(tiers: Sequence[Tier]) -> str:

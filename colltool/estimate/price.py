@@ -88,7 +88,7 @@ def price(
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
         asked=tuple(only),
-        assumed=assumed_media(listed.placed.fabric),
+        assumed=tuple(assumed_media(listed.placed.fabric)),
     )
     # a price without a library's numbers, or of other schedules, does not depend on P2P
     by_library = fabric.tiers[0].library is not None and not options.ideal and not own
@@ -240,7 +240,7 @@ def _segments(listed: Candidates, row: AlgorithmEstimate) -> tuple[BestSegments,
     return ()
 
 
-def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
+def climb(definition: LadderDefinition, readings: Readings | None) -> Ladder:
     """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive
     and size.
 

@@ -4,7 +4,7 @@ nothing was measured."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
@@ -116,14 +116,14 @@ class _FastestAtEachSize:
         return np.choose(self.winner, values)
 
     def phases(self) -> tuple[PhaseCost, ...]:
-        return _merged_phases(self.rows, self.chosen)
+        return tuple(_merged_phases(self.rows, self.chosen))
 
 
 def _equal_numbers(value: Any, other: Any) -> bool:
     return not is_array(value) and not is_array(other) and bool(value == other)
 
 
-def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[PhaseCost, ...]:
+def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> Iterator[PhaseCost]:
     """The phases of all rows, each with the numbers of the row that is chosen at each size."""
     found = [_by_place(row.phases) for row in rows]
     everywhere: dict[Hashable, PhaseCost] = {}
@@ -132,15 +132,13 @@ def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> tuple[P
         everywhere |= phases
         for at, place in enumerate(phases):
             last_at[place] = max(at, last_at.get(place, 0))
-    merged = []
     for place in sorted(everywhere, key=last_at.__getitem__):
         absent = _without_time(everywhere[place])
         same = [phases.get(place, absent) for phases in found]
         numbers = {}
         for name in _PHASE:
             numbers[name] = chosen([getattr(phase, name) for phase in same])
-        merged.append(absent._replace(**numbers))
-    return tuple(merged)
+        yield absent._replace(**numbers)
 
 
 def _by_place(phases: Sequence[PhaseCost]) -> dict[Hashable, PhaseCost]:
@@ -294,11 +292,11 @@ def _ranks_note(ranges: Mapping[str, MeasuredAt], ranks: int) -> list[str]:
     return [f"measured on {', '.join(map(str, sorted(known)))} ranks, not on {ranks}: {how}"]
 
 
-def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> list[str]:
+def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> Iterator[str]:
     """Notes on sizes outside what was measured under the protocol that is fastest there."""
     least, most = ends(row.bytes)
     if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
-        return []
+        return
     below = []
     above = []
     for name, known in ranges.items():
@@ -307,12 +305,10 @@ def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> lis
             below.append(known.smallest)
         if anywhere(sizes > known.largest):
             above.append(known.largest)
-    notes = []
     if below:
-        notes.append(f"below the smallest measured size of {_text(min(below))}: extrapolated")
+        yield f"below the smallest measured size of {_text(min(below))}: extrapolated"
     if above:
-        notes.append(f"above the largest measured size of {_text(max(above))}: extrapolated")
-    return notes
+        yield f"above the largest measured size of {_text(max(above))}: extrapolated"
 
 
 def _sizes_under(row: AlgorithmEstimate, protocol: str) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.leading import may_lead
@@ -79,7 +79,7 @@ class Inert(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Price(Result):
     """Every algorithm for one primitive, group and size.
 
@@ -179,7 +179,7 @@ class Price(Result):
         return self.results[0]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class PriceList(Result):
     """One :class:`Price` per size, in the order of the sizes."""
 
@@ -191,7 +191,7 @@ class PriceList(Result):
         return replace(self, prices=tuple(price.top(count) for price in self.prices))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Breakdown(Result):
     """Where the time of one schedule goes, with the flat baselines; ``segments``: the best cut of
     what it pipelines."""
@@ -238,7 +238,7 @@ class Winner(NamedTuple):
     balance: float | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Crossover(Result):
     """The crossovers of one primitive on one group, and who wins at each size of what was ``asked``
     or the library runs.
@@ -282,7 +282,7 @@ class Rung(NamedTuple):
     gap_realistic: float = 1.0
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Ladder(Result):
     """Prices to follow; ``skipped``: rungs that the readings rule out, and why."""
 

@@ -118,9 +118,10 @@ def routed_link_costs(
     return [_cost(terms, load, wired)]
 
 
-def _ahead(ranks: int, apart: int, size: float) -> Sends:
+def _ahead(ranks: int, apart: int) -> Sends:
+    """A byte from every rank to the one so far ahead of it."""
     rank = np.arange(ranks)
-    return Sends(rank, (rank + apart) % ranks, np.full(ranks, size))
+    return Sends(rank, (rank + apart) % ranks, np.ones(ranks))
 
 
 def _of_every_pair(ranks: int) -> tuple[Indices, Indices]:
@@ -132,7 +133,7 @@ def _of_every_pair(ranks: int) -> tuple[Indices, Indices]:
 @lru_cache(maxsize=4)
 def _to_each(wired: WiredTiers) -> StepLoad:
     """A byte to every peer, one after the other."""
-    steps = (_ahead(wired.ranks, apart, 1.0) for apart in range(1, wired.ranks))
+    steps = (_ahead(wired.ranks, apart) for apart in range(1, wired.ranks))
     if wired.uneven:
         return _unwaited(wired, steps)
     return _in_sequence([_load(wired, sent) for sent in steps])

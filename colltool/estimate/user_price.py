@@ -3,7 +3,7 @@ be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
@@ -13,60 +13,21 @@ from colltool.estimate.accuracy import accuracy_of, unmeasured
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, interval_of
-from colltool.estimate.library_pick import price_of_pick, with_library_choice
+from colltool.estimate.library_pick import with_library_choice
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price as priced
-from colltool.estimate.results import Accuracy, LibraryChoice, Price
+from colltool.estimate.results import Accuracy, Price
 from colltool.fabric.model import Fabric
 
 SecondsByWay = Mapping[tuple[str, str], float]
 """Seconds by the title of a schedule and its protocol, which is empty for the fastest one."""
 
 
-def prices_for_user(
-    prices: Sequence[Price],
-    fabric: Fabric,
-    readings: Readings,
-    *,
-    asked: bool = False,
-    lead: bool = True,
-) -> tuple[Price, ...]:
-    """Add the library's pick, each row's interval and the accuracy of the first row to prices of
-    one primitive and group.
-
-    Args:
-        asked: the user named the library, so that a pick that cannot be computed is an error.
-        lead: the pick becomes the first row.
-    """
-    picked = with_library_choice(prices, fabric, readings, asked=asked, lead=lead)
-    return tuple(judged(price, fabric, price.group.spec, readings) for price in picked)
-
-
-def price_for_user(
-    price: Price, fabric: Fabric, readings: Readings, *, asked: bool = False, lead: bool = True
-) -> Price:
-    """One price with pick, intervals and accuracy, as :func:`prices_for_user`."""
-    return prices_for_user([price], fabric, readings, asked=asked, lead=lead)[0]
-
-
-def price_as_run(
-    fabric: Fabric,
-    primitive: Primitive,
-    size: float,
-    group: GroupSpec | None = None,
-    readings: Readings | None = None,
-) -> Price:
-    """A price whose ``library.runs`` is what the library in force runs, without intervals.
-
-    For jobs, which price thousands of calls: where the pick can be priced alone, it is the only
-    row.
-    """
-    options = readings or Readings()
-    alone = price_of_pick(fabric, primitive, size, group, options)
-    if alone is not None:
-        return replace(alone, library=LibraryChoice(fabric.library_name, runs=alone.best))
-    found = priced(fabric, primitive, size, group, options)
-    return with_library_choice([found], fabric, options, asked=False)[0]
+def price_for_user(price: Price, fabric: Fabric, readings: Readings) -> Price:
+    """A price with the library's pick as its first row, the interval of each row, and the accuracy
+    of the first one."""
+    (picked,) = with_library_choice([price], fabric, readings, asked=False)
+    return judged(picked, fabric, price.group.spec, readings)
 
 
 def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Price:

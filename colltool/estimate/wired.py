@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from colltool.base.primitives import ceil_div
 from colltool.estimate.placement import PACKED, Occupancy
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
@@ -109,7 +110,7 @@ def links_on(
         kind.joined_by,
         nodes,
         seat.inside,
-        -(-nodes // seat.inside) if last else seat.endpoints,
+        ceil_div(nodes, seat.inside) if last else seat.endpoints,
         "",
         kind.rate_Bps * eta_beta,
         axes=kind.part(seat.endpoints, who.stride) or (),

@@ -13,7 +13,7 @@ from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing
 from colltool.fabric.uneven import domains_text
-from colltool.network.group import Axis, JoinedBy, joined_by
+from colltool.network.group import Axis, JoinedBy, joined_by, sizes_of
 from colltool.network.wires import Wires
 
 Of = TypeVar("Of", bound=Tier, covariant=True)
@@ -70,7 +70,7 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def extent(self) -> str:
         """``72`` endpoints, ``8x8x4``, or ``2 (64 + 72 ranks)`` where they differ."""
-        text = shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
+        text = shape_text(sizes_of(self.axes)) or str(self.tier.endpoints)
         if self.tier.uneven:
             text += f" ({domains_text(self.tier.uneven)} ranks)"
         return text

@@ -4,17 +4,16 @@ and a Clos to compare it with."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.fabric.failures import Failure
 from colltool.fabric.properties import Bill
 from colltool.network.sizing.size_clos import ClosPlan
 from colltool.network.sizing.size_direct import DirectPlan
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class DirectSized(Result):
     """A dragonfly, dragonfly+ or HyperX sized for a number of endpoints and of ports of each.
 

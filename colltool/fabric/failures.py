@@ -51,7 +51,7 @@ class Failure:
         share: float = 1.0,
         *,
         nics: int = 0,
-        cut_off: int = 0,
+        cut_off: int,
     ) -> Failure:
         """A failed part of a tier: ``count`` in each domain; ``endpoints`` lose the share,
         ``cut_off`` of them all of it."""

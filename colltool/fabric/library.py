@@ -16,9 +16,9 @@ from colltool.algorithms.libraries import LibraryName
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, nearest
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips, listed_name
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips, listed_name, refuse
 from colltool.fabric.media import DEVICES
-from colltool.fabric.tier_parts import MeasuredRange, check_algorithm, refuse
+from colltool.fabric.tier_parts import MeasuredRange, check_algorithm
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
 _REACHED_ON = Accepted("a mapping such as {nodes: 64, share: 0.8}")

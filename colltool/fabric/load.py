@@ -52,8 +52,11 @@ def find_file(
     if os.path.dirname(typed) or os.path.splitext(typed)[1]:
         confine(typed, printable(typed))
     if exists(typed):
-        what = f"is a directory, expected a {noun} file"
-        raise ColltoolError(what, where=printable(typed), fix="give a file in it")
+        raise ColltoolError(
+            f"is a directory, expected a {noun} file",
+            where=printable(typed),
+            fix="give a file in it",
+        )
     merged = stem.removesuffix("-measured")
     if merged != stem and merged in shipped:
         fix = (
@@ -173,8 +176,9 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
         fix = 'give a path, the name of a shipped fabric ("nvl72"), or a mapping'
         if isinstance(fabric, Fabric):
             fix += "; one that is loaded takes other numbers where it is loaded"
-        what = f"expected a fabric to load, got a {type(fabric).__name__}"
-        raise ColltoolError(what, argument="fabric", fix=fix)
+        raise ColltoolError(
+            f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix
+        )
     file, name = find_fabric(fabric)
     return _of_text(read_text(file, "definition", name), file, name, overrides)
 
@@ -247,8 +251,11 @@ def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
     if own is inner:
         return source
     if not isinstance(own, list):
-        fix = "leave tiers out, or list further ones"
-        raise ColltoolError("expected a list of tiers", where=source.at(("tiers",)), fix=fix)
+        raise ColltoolError(
+            "expected a list of tiers",
+            where=source.at(("tiers",)),
+            fix="leave tiers out, or list further ones",
+        )
 
     def moved(places: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
         found = {}
@@ -310,7 +317,7 @@ _SHORT = Shorthand(example="switch=30000")
 _EACH = given("overrides", ["currency=USD"])
 
 
-def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Prices:
+def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
     """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the
     overrides only."""
     content: str | Mapping[str, Any] = {}
@@ -326,9 +333,11 @@ def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Price
         if inner is not source.data:
             content = inner
     elif prices is not None:
-        what = f"expected prices, got a {type(prices).__name__}"
-        fix = 'give a file, or a mapping such as {"currency": "USD", "switch": 30000}'
-        raise ColltoolError(what, argument="prices", fix=fix)
+        raise ColltoolError(
+            f"expected prices, got a {type(prices).__name__}",
+            argument="prices",
+            fix='give a file, or a mapping such as {"currency": "USD", "switch": 30000}',
+        )
     return read(Prices, content, name, overrides, _SHORT).result()
 
 
@@ -341,6 +350,9 @@ def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[
         return data
     found: Mapping[str, Any] | None = fabric_data(source).get("prices")
     if not found:
-        fix = f"give a file with prices, or {_EACH} and more"
-        raise ColltoolError("is a fabric without prices", where=name, fix=fix)
+        raise ColltoolError(
+            "is a fabric without prices",
+            where=name,
+            fix=f"give a file with prices, or {_EACH} and more",
+        )
     return found

@@ -6,7 +6,7 @@ docstrings go into the JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate, chain
 from math import prod
 from operator import mul
@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips, agreeing, refuse
 from colltool.definitions.source import KeyPath
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
@@ -310,13 +310,12 @@ class Fabric(Part):
     def __hash__(self) -> int:
         return hash((self.name, self.launch_overhead, len(self.tiers)))
 
-    @model_validator(mode="after")
-    def _form_agrees(self) -> Fabric:
+    @agreeing
+    def _form_agrees(self) -> Iterator[Slip]:
         """A file of schema /2 keeps what a library takes out: it is data of the library's, or a
         machine file of one's own."""
         if self.schema_ == "colltool.fabric/1":
-            return self
-        slips = []
+            return
         for number, tier in enumerate(self.tiers):
             listed: dict[KeyPath, object] = {
                 ("protocols",): tier.protocols,
@@ -327,13 +326,11 @@ class Fabric(Part):
             for path, stated in listed.items():
                 if stated is not None:
                     what = _NOT_IN_2.format(key=path[-1])
-                    slips.append(Slip(what, _IN_2, ("tiers", number, *path)))
-        parts.refuse(slips)
-        return self
+                    yield Slip(what, _IN_2, ("tiers", number, *path))
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        parts.refuse(domain_slips(self.tiers))
+        refuse(domain_slips(self.tiers))
         self._even_out()
         if self.ranks > ft.MAX_RANKS:
             what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"

@@ -44,9 +44,11 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
         _check_device(fabric, machine.devices[0] if machine.devices else None, machine.name)
         return _with(fabric, machine)
     if not isinstance(machine, str | os.PathLike):
-        what = f"expected a machine file, got a {type(machine).__name__}"
-        fix = f"write {given('machine', 'cluster.machine.yaml')}"
-        raise ColltoolError(what, argument="machine", fix=fix)
+        raise ColltoolError(
+            f"expected a machine file, got a {type(machine).__name__}",
+            argument="machine",
+            fix=f"write {given('machine', 'cluster.machine.yaml')}",
+        )
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
     return fabric.view(f"on {path}\n{text}", lambda: _with(fabric, _machine_of(fabric, text, path)))
@@ -89,8 +91,12 @@ def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
 def _check_device(fabric: Fabric, device: str | None, where: str) -> None:
     if device is None or fabric.device is None or device == fabric.device:
         return
-    what = f"was measured on {device}, and {fabric.name} has {fabric.device}"
-    raise ColltoolError(what, where=where, argument="machine", fix=_another(fabric))
+    raise ColltoolError(
+        f"was measured on {device}, and {fabric.name} has {fabric.device}",
+        where=where,
+        argument="machine",
+        fix=_another(fabric),
+    )
 
 
 def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow, ...]:
@@ -99,8 +105,9 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
     if file.media.inside != inner:
         has = inner or "no known medium"
         what = f"was measured inside {file.media.inside}, and {fabric.name} has {has} there"
-        where = f"{path}: media.inside"
-        raise ColltoolError(what, where=where, argument="machine", fix=_another(fabric))
+        raise ColltoolError(
+            what, where=f"{path}: media.inside", argument="machine", fix=_another(fabric)
+        )
     scopes = [INSIDE, *outer]
     kept = tuple(row for row in file.rows if row.scope in scopes)
     if not kept:
@@ -108,8 +115,12 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
         hint = nearest(file.rows[0].scope, scopes)
         has = ", ".join(filter(None, scopes))
         what = f"was measured across {measured}, and {fabric.name} has {has}"
-        fix = f"{hint} {_another(fabric)}".strip()
-        raise ColltoolError(what, where=f"{path}: rows", argument="machine", fix=fix)
+        raise ColltoolError(
+            what,
+            where=f"{path}: rows",
+            argument="machine",
+            fix=f"{hint} {_another(fabric)}".strip(),
+        )
     return kept
 
 

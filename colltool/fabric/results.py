@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from colltool.base.extras import drawing
-from colltool.base.result import Result
+from colltool.base.pictures import drawing
+from colltool.base.result import Result, result
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Fabric
@@ -15,7 +14,7 @@ from colltool.fabric.properties import Bill, FabricFacts, bill_of
 from colltool.network.sizing.size_clos import ClosPlan
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricList(Result):
     """The shipped fabrics."""
 
@@ -23,7 +22,7 @@ class FabricList(Result):
     fabrics: tuple[Fabric, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricShown(Result):
     """One fabric, with what follows from it."""
 
@@ -40,7 +39,7 @@ class FabricShown(Result):
         return failures_of(self.fabric)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricDrawn(Result):
     """The picture of a fabric."""
 
@@ -54,7 +53,7 @@ class FabricDrawn(Result):
         return drawing().fabric_svg(self.fabric, self.fabric.name)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricSized(Result):
     """A Clos sized for a number of endpoints and of ports of each."""
 
@@ -69,7 +68,7 @@ class FabricSized(Result):
         return tuple(failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricsChecked(Result):
     """The warnings about several files."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain, count
 from math import prod
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Slip, Slips
+from colltool.definitions.field_types import Accepted, Slip, Slips, agreeing, refuse
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import TierBase
 from colltool.fabric.tier_parts import Shape
@@ -95,7 +96,7 @@ class GraphTier(TierBase):
             if any(isinstance(end, int) and end < 0 for end in link.between):
                 what = "ranks are numbered from 0"
                 slips.append(Slip(what, "a rank from 0 on", ("edges", index)))
-        parts.refuse(slips)
+        refuse(slips)
         ranks = {end for end in self._ends if isinstance(end, int)}
         if not ranks or len(ranks) <= max(ranks):
             missing = next(rank for rank in count() if rank not in ranks)
@@ -139,11 +140,12 @@ class _GroupedTier(TierBase):
         """Spines of a group; 0 where its switches are joined directly."""
         return 0
 
-    @model_validator(mode="after")
-    def _not_too_large(self) -> Self:
+    @agreeing
+    def _not_too_large(self) -> Iterator[Slip]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
-            raise Slips(Slip(what, "fewer groups", ("groups",)))
+            yield Slip(what, "fewer groups", ("groups",))
+            return
         gateways = self.spine_count or self.switches_
         routes = self.groups * gateways * max(self.switches_, self.groups * self.global_.links)
         if routes > MOST_ROUTES:
@@ -152,8 +154,7 @@ class _GroupedTier(TierBase):
                 f" each other group have {routes} routes to follow, more than {MOST_ROUTES}"
             )
             fix = "fewer groups, or fewer links of a higher bandwidth"
-            raise Slips(Slip(what, fix, ("groups",)))
-        return self
+            yield Slip(what, fix, ("groups",))
 
 
 class DragonflyTier(_GroupedTier):
@@ -216,17 +217,14 @@ class HyperXTier(TierBase):
     def each_axis(self) -> tuple[parts.AxisLinks, ...]:
         return self.links or (parts.AxisLinks(),) * len(self.shape)
 
-    @model_validator(mode="after")
-    def _axes_agree(self) -> HyperXTier:
-        slips = []
+    @agreeing
+    def _axes_agree(self) -> Iterator[Slip]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
-            slips.append(Slip(what, "shorten an axis", ("shape",)))
+            yield Slip(what, "shorten an axis", ("shape",))
         if len(self.shape) > MOST_AXES:
             what = f"{len(self.shape)} axes are more than {MOST_AXES}"
-            slips.append(Slip(what, "fewer axes", ("shape",)))
+            yield Slip(what, "fewer axes", ("shape",))
         if self.links is not None and len(self.links) != len(self.shape):
             what = f"has {len(self.links)} entries, the shape has {len(self.shape)} axes"
-            slips.append(Slip(what, "give one for each axis", ("links",)))
-        parts.refuse(slips)
-        return self
+            yield Slip(what, "give one for each axis", ("links",))

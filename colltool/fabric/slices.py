@@ -3,13 +3,14 @@ out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
 from colltool.base.formatting import Shape
 from colltool.fabric.tiers import LatticeTier
-from colltool.network.group import Axis
+from colltool.network.group import Axis, sizes_of
 from colltool.network.twisted import twisted_axes
 
 
@@ -24,7 +25,7 @@ class _Box(NamedTuple):
 
 def _box(axes: tuple[Axis, ...]) -> _Box:
     narrow = max(map(_narrow, axes))
-    return _Box(narrow, sum(map(_across, axes)), tuple(axis.size for axis in axes))
+    return _Box(narrow, sum(map(_across, axes)), sizes_of(axes))
 
 
 def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
@@ -47,19 +48,17 @@ def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
     return cut_slice(tier, best.shape) if best else None
 
 
-def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> list[_Box]:
+def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
     """Boxes of whole cubes, the longest axis last; none where the lattice has no cubes."""
     if tier.cube is None:
-        return []
+        return
     cubes, rest = divmod(endpoints, tier.cube ** len(tier.shape))
     if rest or endpoints > tier.endpoints:
-        return []
-    found = []
+        return
     # an axis of one cube more than there are is open: optical switches close it
     for box in _boxes((Axis(cubes + 1, False),) * len(tier.shape), cubes):
         sizes = reversed(box.shape)
-        found.append(_box(tuple(Axis(tier.cube * size, tier.closes) for size in sizes)))
-    return found
+        yield _box(tuple(Axis(tier.cube * size, tier.closes) for size in sizes))
 
 
 def cut_slice(tier: LatticeTier, shape: Shape) -> LatticeTier | None:

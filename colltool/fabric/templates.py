@@ -79,9 +79,10 @@ def fabric_start(
     links that it is left without.
     """
     if source is not None and tiers is not None:
-        fix = f"leave out {given('source')} or {given('tiers')}"
         raise ColltoolError(
-            "a file starts from a fabric or from tiers, not from both", argument="tiers", fix=fix
+            "a file starts from a fabric or from tiers, not from both",
+            argument="tiers",
+            fix=f"leave out {given('source')} or {given('tiers')}",
         )
     if source is None:
         source = _drafted(tiers)
@@ -344,8 +345,10 @@ def fabric_text(
     body = _yaml(data, _Drafter if compact else _Dumper)
     room = limit - len(body.encode()) - _CUT_LINE
     if room < 0:
-        what = f"a fabric file of more than {limit // 2**20} MiB cannot be read back"
-        raise ColltoolError(what, fix="use fewer logs, protocols or texts")
+        raise ColltoolError(
+            f"a fabric file of more than {limit // 2**20} MiB cannot be read back",
+            fix="use fewer logs, protocols or texts",
+        )
     lines = [f"# {line}".rstrip() + "\n" for line in comments]
     kept = bisect_right(list(accumulate(len(line.encode()) for line in lines)), room)
     text = "".join(lines[:kept])

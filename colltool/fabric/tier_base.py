@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -10,13 +11,12 @@ from pydantic import (
     PrivateAttr,
     ValidatorFunctionWrapHandler,
     field_validator,
-    model_validator,
 )
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips, agreeing, refuse
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.media import MediumName
 from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
@@ -146,25 +146,25 @@ class TierBase(Part):
                     parts.check_algorithm(primitive, name)
                 except ColltoolError as error:
                     slips.append(Slip(error.what, error.fix, (key, index)))
-        parts.refuse(slips)
+        refuse(slips)
         return listed
 
-    @model_validator(mode="after")
-    def _agrees(self) -> TierBase:
-        """A primitive finds at most one protocol of a name, and the endpoints find room."""
-        slips = []
+    @agreeing
+    def _names_differ(self) -> Iterator[Slip]:
+        """A primitive finds at most one protocol of a name."""
         for index, row in enumerate(self.protocols or ()):
             whose = self._names_again(index, row)
             if whose:
                 what = f"two protocols are called '{row.name}' for {whose}"
                 fix = "give each a name of its own, or primitives that differ"
-                slips.append(Slip(what, fix, ("protocols", index)))
-        parts.refuse(slips)
+                yield Slip(what, fix, ("protocols", index))
+
+    @agreeing
+    def _has_room(self) -> Iterator[Slip]:
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
             fix = f"at most {self.max_size} endpoints, or a larger max_size"
-            raise Slips(Slip(what, fix, ("max_size",)))
-        return self
+            yield Slip(what, fix, ("max_size",))
 
     def _names_again(self, index: int, row: Protocol) -> str:
         """The primitive for which a protocol has the name of one before it, or all; else empty."""

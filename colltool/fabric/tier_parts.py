@@ -5,7 +5,7 @@ Numbers are SI once validated. Class docstrings go into the JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError, nearest
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips, agreeing
 from colltool.network.twisted import TWISTED_SHAPES, twisted_axes
 
 
@@ -32,8 +32,9 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
         takes_number = any(row.name == base for row in on_request())
         row = find(primitive, base if takes_number else name, composed)
         if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
-            what = f"'{name}' has no number of {row.counts} behind its name"
-            raise ColltoolError(what, fix=f"such as {base}:8")
+            raise ColltoolError(
+                f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
+            )
         return
     known = sorted({row.name for row in every_algorithm()})
     for part in choice.split("/") if colon else ():
@@ -56,12 +57,6 @@ def check_named_once(keys: Sequence[str]) -> None:
 def first_repeated(names: Sequence[str]) -> int | None:
     """Index of the first name that has already occurred."""
     return next((index for index, name in enumerate(names) if name in names[:index]), None)
-
-
-def refuse(slips: Sequence[Slip]) -> None:
-    """Raise the mistakes, if there are any."""
-    if slips:
-        raise Slips(*slips)
 
 
 # What errors say is due in the place of each.
@@ -175,15 +170,15 @@ class Planes(Part):
         int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")
     ] = 1
 
-    @model_validator(mode="after")
-    def _some_work(self) -> Planes:
+    @agreeing
+    def _some_work(self) -> Iterator[Slip]:
         if self.failed >= self.count:
             what = f"all {self.count} planes failed"
-            raise Slips(Slip(what, f"at most {self.count - 1}", ("failed",)))
+            yield Slip(what, f"at most {self.count - 1}", ("failed",))
+            return
         if self.flows > 1 and self.spread == "spray":
             what = "packets are sprayed over all planes, whatever the flows"
-            raise Slips(Slip(what, "write spread: ecmp", ("flows",)))
-        return self
+            yield Slip(what, "write spread: ecmp", ("flows",))
 
     @property
     def working(self) -> int:
@@ -323,31 +318,27 @@ class Sizing(Part):
     radix: ft.Count
 
 
-def oversubscription_totals(levels: Sequence[Level]) -> list[float]:
+def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
     """Oversubscription of each boundary against all endpoints below it: ``{uplinks: s}``
     multiplies, a plain number is the total.
 
     Source: Collectives Explainer Series part 03 §1, where s is that of one switch.
     """
-    found: list[float] = []
     total = 1.0
     for level in levels:
         ratio = level.oversubscription
         total = total * ratio.uplinks if isinstance(ratio, HopByHop) else ratio
-        found.append(total)
-    return found
+        yield total
 
 
-def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:
-    """The switches compute under protocols that the tier lists."""
+def switch_slips(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[Slip]:
+    """Protocols under which the switches compute, and which the tier does not list."""
     known = [protocol.name for protocol in listed]
-    slips = []
     for index, name in enumerate((switch.protocols if switch else None) or ()):
         if name not in known:
             what = f"names '{name}', protocols lists {', '.join(known) or 'none'}"
             fix = "name a protocol of this tier"
-            slips.append(Slip(what, fix, ("in_network", "protocols", index)))
-    refuse(slips)
+            yield Slip(what, fix, ("in_network", "protocols", index))
 
 
 def twist_slips(

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Slip, Slips
+from colltool.definitions.field_types import Accepted, Slip, Slips, agreeing, refuse
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
@@ -44,10 +44,9 @@ class StarTier(SizedTier):
     def switches(self) -> InNetwork | None:
         return self.in_network
 
-    @model_validator(mode="after")
-    def _switch_agrees(self) -> StarTier:
-        parts.check_switch(self.in_network, self.protocols or ())
-        return self
+    @agreeing
+    def _switch_agrees(self) -> Iterator[Slip]:
+        return parts.switch_slips(self.in_network, self.protocols or ())
 
 
 class FullMeshTier(SizedTier):
@@ -80,8 +79,8 @@ class LatticeTier(TierBase):
     cube: Annotated[int | None, Field(ge=2, le=ft.MAX_RANKS, strict=True), _CUBE] = None
     alpha: ft.Alpha
 
-    @model_validator(mode="after")
-    def _axes_agree(self) -> LatticeTier:
+    @agreeing
+    def _axes_agree(self) -> list[Slip]:
         """It is not too large, describes each of its axes, and wraps around only as a torus."""
         slips = []
         axes = len(self.shape)
@@ -101,8 +100,7 @@ class LatticeTier(TierBase):
             if len(shape) != axes:
                 what = f"has {len(shape)} axes, the shape has {axes}"
                 slips.append(Slip(what, "one number for each axis", ("slices", index)))
-        parts.refuse(slips)
-        return self
+        return slips
 
     @property
     def endpoints(self) -> int:
@@ -158,7 +156,7 @@ class ClosTier(SizedTier):
     def _levels_agree(self) -> ClosTier:
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at
         most ``MAX_RATIO``."""
-        parts.check_switch(self.in_network, self.protocols or ())
+        refuse(parts.switch_slips(self.in_network, self.protocols or ()))
         self.__dict__.update(
             open_uplinks(
                 self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk
@@ -179,9 +177,7 @@ class ClosTier(SizedTier):
             what = "has both alpha and levels: give each level its own alpha"
             slips.append(Slip(what, "remove this one", ("alpha",)))
         slips += self._level_slips(self.levels)
-        if not slips:
-            slips += _too_oversubscribed(self.levels)
-        parts.refuse(slips)
+        refuse(slips or _too_oversubscribed(self.levels))
         return self
 
     def _level_slips(self, levels: tuple[Level, ...]) -> Iterator[Slip]:
@@ -215,11 +211,11 @@ class ClosTier(SizedTier):
             yield Slip(what, fix, ("levels", len(levels) - 1, "group"))
 
 
-def _too_oversubscribed(levels: tuple[Level, ...]) -> list[Slip]:
+def _too_oversubscribed(levels: tuple[Level, ...]) -> Iterator[Slip]:
     """The first level whose hops multiply to more than a price can be trusted with."""
     for index, total in enumerate(parts.oversubscription_totals(levels)):
         if total > ft.MAX_RATIO:
             what = f"oversubscribed {total:g}:1 against the endpoints"
             fix = f"hops multiply from the endpoints up: at most {ft.MAX_RATIO} in all"
-            return [Slip(what, fix, ("levels", index, "oversubscription"))]
-    return []
+            yield Slip(what, fix, ("levels", index, "oversubscription"))
+            return

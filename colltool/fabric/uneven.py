@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from colltool.base.errors import ColltoolError, given
@@ -65,15 +65,13 @@ def domains_text(domains: Sequence[int]) -> str:
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
-def domain_slips(tiers: Sequence[SomeTier]) -> list[Slip]:
+def domain_slips(tiers: Sequence[SomeTier]) -> Iterator[Slip]:
     """What is wrong with the tiers that list their domains, placed from ``tiers`` on."""
-    found = []
     for number, tier in enumerate(tiers):
         if tier.uneven:
             wrong = _wrong(tiers, number)
             if wrong:
-                found.append(Slip(*wrong, ("tiers", number, "domains")))
-    return found
+                yield Slip(*wrong, ("tiers", number, "domains"))
 
 
 def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
@@ -70,7 +70,7 @@ def ranks_of(
     does not fit it."""
     if not named and agreed != 1:
         _check_collective(primitive, ratios, agreed)
-    evidence = _rank_ranges(primitive, ratios)
+    evidence = list(_rank_ranges(primitive, ratios))
     if agreed is None:
         source = "the other rows say"
         agreed = _ranks_in_all(evidence, where)
@@ -93,17 +93,15 @@ def ranks_of(
     )
 
 
-def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> list[Ratio]:
+def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> Iterator[Ratio]:
     """The rank counts that each row allows; nothing for collectives whose busbw is algbw."""
     if busbw_factor(primitive, 2) == busbw_factor(primitive, 3):
-        return []
+        return
     # what the factor tends to: 2 for all-reduce, 1 for the others
     limit = 2 * busbw_factor(primitive, 2)
-    found = []
     for row in ratios:
         low = _ranks_at(row.low / limit)
-        found.append(Ratio(low, _ranks_at(row.high / limit), row.where))
-    return found
+        yield Ratio(low, _ranks_at(row.high / limit), row.where)
 
 
 def _ranks_at(share: float) -> float:

@@ -143,8 +143,11 @@ def _check_listed(calling: Iterable[ChakraNode], placed: Mapping[str, Labels], w
         group = placed.get(text(node.attributes.get("pg_name")), {})
         listed += len(group.get(_RANKS, ()))
     if listed > MOST_LISTED:
-        what = f"calls of unevenly spaced groups name {listed:,} ranks, more than {MOST_LISTED:,}"
-        raise ColltoolError(what, where=where, fix="trace fewer steps")
+        raise ColltoolError(
+            f"calls of unevenly spaced groups name {listed:,} ranks, more than {MOST_LISTED:,}",
+            where=where,
+            fix="trace fewer steps",
+        )
 
 
 def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list[ChakraNode]]:
@@ -159,8 +162,11 @@ def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list
         found = decoded(source, where)
         return found.metadata, list(found.nodes)
     except (EOFError, gzip.BadGzipFile) as error:
-        fix = "write the trace again: this file is cut off"
-        raise ColltoolError("ends within what was packed", where=where, fix=fix) from error
+        raise ColltoolError(
+            "ends within what was packed",
+            where=where,
+            fix="write the trace again: this file is cut off",
+        ) from error
 
 
 def _from_json(content: bytes, where: str) -> tuple[Mapping[str, Value], list[ChakraNode]]:
@@ -377,8 +383,9 @@ def _walked(
             if not waiting[follower]:
                 heappush(ready, (earliest[follower], follower))
     if done < len(nodes):
-        what = "has dependencies that go round in a circle"
-        raise ColltoolError(what, where=where, fix=_WRITE_AGAIN)
+        raise ColltoolError(
+            "has dependencies that go round in a circle", where=where, fix=_WRITE_AGAIN
+        )
 
 
 def _exclusive_stream(node: ChakraNode) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from math import inf, nan
@@ -99,16 +100,15 @@ class _Mistakes:
     def __init__(self, file: str) -> None:
         self.file = file
         self.first: dict[str, ColltoolError] = {}
-        self.rows: dict[str, int] = {}
+        self.rows: Counter[str] = Counter()
 
     def add(self, error: ColltoolError, line: int) -> None:
         kind = _NUMBER.sub("0", error.what)  # quoted numbers do not tell kinds apart
         if kind not in self.first and len(self.first) > _MOST_KINDS:
             kind = next(reversed(self.first))
         if kind not in self.first:
-            where = f"{self.file}:{line}"
-            self.first[kind] = ColltoolError(error.what, where=where, fix=error.fix)
-        self.rows[kind] = self.rows.get(kind, 0) + 1
+            self.first[kind] = ColltoolError(error.what, where=f"{self.file}:{line}", fix=error.fix)
+        self.rows[kind] += 1
 
     def refuse(self) -> None:
         """Raise all mistakes at once."""
@@ -164,15 +164,17 @@ def _rows(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[str
             continue
         where = f"{log.file}:{number}"
         if len(line) > MAX_LINE:
-            what = f"a line of more than {MAX_LINE} characters is not a row"
-            raise ColltoolError(what, where=where, fix=_EXAMPLE)
+            raise ColltoolError(
+                f"a line of more than {MAX_LINE} characters is not a row", where=where, fix=_EXAMPLE
+            )
         line = line.rstrip("\r")
         reader = csv.reader([line], delimiter=separator, skipinitialspace=True, strict=True)
         try:
             cells = next(reader)
         except (csv.Error, StopIteration) as error:
-            fix = "a cell with quotes ends on its line"
-            raise ColltoolError(f"is not valid CSV: {error}", where=where, fix=fix) from error
+            raise ColltoolError(
+                f"is not valid CSV: {error}", where=where, fix="a cell with quotes ends on its line"
+            ) from error
         yield number, [cell.strip() for cell in cells]
 
 
@@ -202,8 +204,11 @@ class _CsvTable:
         found = [place for place, name in enumerate(self.names) if name in names]
         if len(found) > 1:
             listed = ", ".join(self.names[place] for place in found)
-            what = f"{len(found)} columns could be the {column}: {listed}"
-            raise ColltoolError(what, where=self.where, fix="keep one, rename the others")
+            raise ColltoolError(
+                f"{len(found)} columns could be the {column}: {listed}",
+                where=self.where,
+                fix="keep one, rename the others",
+            )
         if found:
             self.columns[column] = found[0]
 
@@ -223,8 +228,11 @@ class _CsvTable:
             what = f"'{found}' has no unit"
         else:
             what = "no column of times"
-        fix = "one column, with the unit in its name: time_us, time_ms, time_s or time_ns"
-        raise ColltoolError(what, where=self.where, fix=fix)
+        raise ColltoolError(
+            what,
+            where=self.where,
+            fix="one column, with the unit in its name: time_us, time_ms, time_s or time_ns",
+        )
 
     def _require(self, column: str, name: str, stated: object, argument: str) -> None:
         """Refuse a table without a column that the caller does not make up for."""
@@ -238,8 +246,10 @@ class _CsvTable:
     def record(self, cells: list[str], number: int) -> Record | None:
         """The record of a row; None for a size of 0. Errors name no place yet."""
         if len(cells) != len(self.names):
-            fix = "give every column a cell, quote cells with separators"
-            raise ColltoolError(f"{len(cells)} cells under {len(self.names)} columns", fix=fix)
+            raise ColltoolError(
+                f"{len(cells)} cells under {len(self.names)} columns",
+                fix="give every column a cell, quote cells with separators",
+            )
         self._check_commas(cells)
         primitive = self._primitive(cells)
         ranks = self._ranks(cells)
@@ -278,9 +288,11 @@ class _CsvTable:
             cell = cells[place] if place < len(cells) else ""
             first = self.machine.setdefault(place, cell)
             if cell != first:
-                what = f"{name} changes from {first!r} to {cell!r}"
-                fix = "a median across machines means nothing: split the file, one machine each"
-                raise ColltoolError(what, where=f"{self.file}:{number}", fix=fix)
+                raise ColltoolError(
+                    f"{name} changes from {first!r} to {cell!r}",
+                    where=f"{self.file}:{number}",
+                    fix="a median across machines means nothing: split the file, one machine each",
+                )
 
     def _check_commas(self, cells: list[str]) -> None:
         columns = [self.columns.get(column) for column in ("size", "ranks", "nodes")]
@@ -298,15 +310,19 @@ class _CsvTable:
         if len(text) <= _LONGEST and _SECONDS.fullmatch(text):
             seconds = float(text) / self.per_second
         if not 0 < seconds < inf:
-            fix = f"a number above 0, in the unit of '{self.names[self.time_column]}'"
-            raise ColltoolError(f"'{text[:_LONGEST]}' is not a time", fix=fix)
+            raise ColltoolError(
+                f"'{text[:_LONGEST]}' is not a time",
+                fix=f"a number above 0, in the unit of '{self.names[self.time_column]}'",
+            )
         return seconds
 
     def _library(self, cells: list[str]) -> str:
         library = self._cell(cells, "library")
         if library and library.upper() not in _LIBRARIES:
-            fix = f"known: {', '.join(_LIBRARIES)}"
-            raise ColltoolError(f"'{library[:_LONGEST]}' is not a known library", fix=fix)
+            raise ColltoolError(
+                f"'{library[:_LONGEST]}' is not a known library",
+                fix=f"known: {', '.join(_LIBRARIES)}",
+            )
         return library.upper()
 
     def _primitive(self, cells: list[str]) -> Primitive:
@@ -321,8 +337,9 @@ class _CsvTable:
     def _ranks(self, cells: list[str]) -> int:
         ranks = self._count(cells, "ranks", self.stated.ranks, 2)
         if ranks is None:
-            fix = f"fill the cell, or say it for the whole file: {RANKS_N}"
-            raise ColltoolError("no number of ranks", fix=fix)
+            raise ColltoolError(
+                "no number of ranks", fix=f"fill the cell, or say it for the whole file: {RANKS_N}"
+            )
         return ranks
 
     def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
@@ -331,8 +348,9 @@ class _CsvTable:
             return stated
         match = _WHOLE.fullmatch(text)
         if match is None or int(match[1]) < least:
-            fix = f"a whole number, {least} or more"
-            raise ColltoolError(f"'{text}' is not a number of {column}", fix=fix)
+            raise ColltoolError(
+                f"'{text}' is not a number of {column}", fix=f"a whole number, {least} or more"
+            )
         return agree(int(match[1]), stated, f"{column}:", column, "")
 
 

@@ -26,8 +26,11 @@ _BEGIN, _END = "b", "e"
 def read(log: Log, stated: UserHints) -> ParsedLog:
     """The collectives of a trace, whose rank count the caller states."""
     if stated.ranks is None:
-        what = "NCCL's profiler does not say how many ranks there are"
-        raise ColltoolError(what, where=f"{log.file}:1", fix=SAY_RANKS)
+        raise ColltoolError(
+            "NCCL's profiler does not say how many ranks there are",
+            where=f"{log.file}:1",
+            fix=SAY_RANKS,
+        )
     return parsed(log, _calls(log, stated.ranks, stated.nodes), "NCCL's profiler trace")
 
 

@@ -272,8 +272,9 @@ def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
     agreed = agreed_primitive(found, stated, run.where)
     if agreed is None:
         what = "the log does not say which collective this table measures"
-        fix = f"say it: {given('primitive', 'all_reduce')}"
-        raise ColltoolError(what, where=run.where, fix=fix)
+        raise ColltoolError(
+            what, where=run.where, fix=f"say it: {given('primitive', 'all_reduce')}"
+        )
     return agreed
 
 
@@ -311,9 +312,12 @@ def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
         raise ColltoolError(f"{ranks} rank: nothing was communicated", where=where, fix=fix)
     listed = {device.rank for device in run.devices}
     if len(listed) > ranks and len(run.groups) == 1:
-        what = f"the log lists {len(run.devices)} ranks, {given('ranks')} says {ranks}"
         fix = f"leave {given('ranks')} out, or correct it"
-        raise ColltoolError(what, where=run.where_devices, fix=fix)
+        raise ColltoolError(
+            f"the log lists {len(run.devices)} ranks, {given('ranks')} says {ranks}",
+            where=run.where_devices,
+            fix=fix,
+        )
 
 
 # What the `error` column of old versions may reach: rounding, by the element type (nccl-tests' own

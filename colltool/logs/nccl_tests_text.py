@@ -300,8 +300,11 @@ def columns_of(text: str, above: str, line: int, file: str) -> Columns | None:
         return None
     words = [word.lstrip("#") for word in text.split()]
     if "bytes" in words and "time" in words and "size" not in words:
-        what = "a table of nccl-tests 2.0 or older, whose times are in ms, rounded to 1 us"
-        raise ColltoolError(what, where=f"{file}:{line}", fix=_AGAIN)
+        raise ColltoolError(
+            "a table of nccl-tests 2.0 or older, whose times are in ms, rounded to 1 us",
+            where=f"{file}:{line}",
+            fix=_AGAIN,
+        )
     if "size" not in words or "type" not in words:
         return None
     names = tuple(filter(None, words[words.index("size") :]))

@@ -315,8 +315,9 @@ def collect(path: AnyPath) -> TraceEvents:
             "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or"
             " a Chakra trace; gzipped or not"
         )
-        what = f"is not a PyTorch profiler trace: it has no {EVENTS}"
-        raise ColltoolError(what, where=printable(name), fix=fix)
+        raise ColltoolError(
+            f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix
+        )
     found.broken = reader.broken
     return found
 

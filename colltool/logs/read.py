@@ -83,7 +83,7 @@ def read_logs(
             notes += log.notes
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
-    return Measurements(series_of(records), skipped_of(notes))
+    return Measurements(series_of(records), tuple(skipped_of(notes)))
 
 
 def _known() -> str:
@@ -110,8 +110,9 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
 def _formats_of(log: Log) -> list[Format]:
     first = next((format_ for format_ in FORMATS if format_.recognises(log)), None)
     if first is None:
-        what = "no table of measurements found"
-        raise ColltoolError(what, where=f"{log.file}:1", fix=f"known: {_known()}")
+        raise ColltoolError(
+            "no table of measurements found", where=f"{log.file}:1", fix=f"known: {_known()}"
+        )
     if not first.shares:
         return [first]
     sharing = [format_ for format_ in FORMATS if format_.shares]

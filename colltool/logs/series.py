@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from statistics import median
 from typing import Literal, NamedTuple
@@ -182,12 +182,10 @@ def _series(records: Sequence[Record]) -> Series:
     )
 
 
-def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
+def skipped_of(notes: Iterable[Note]) -> Iterator[Skipped]:
     """Rows by reason, in the order of the first row of each."""
     by_reason: dict[str, list[Note]] = defaultdict(list)
     for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
         by_reason[note.reason].append(note)
-    found = []
     for reason, rows in by_reason.items():
-        found.append(Skipped(reason, len(rows), rows[0].where, rows[0].used))
-    return tuple(found)
+        yield Skipped(reason, len(rows), rows[0].where, rows[0].used)

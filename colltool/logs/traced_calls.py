@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from os import PathLike
@@ -163,8 +163,11 @@ def _check_times(found: TraceEvents, calls: Sequence[ObservedCall], window_s: fl
         what = f"calls take {format_time(busy)} of steps of {steps}, which is impossible"
     else:
         return
-    fix = "profile again: ts and dur of an event are microseconds"
-    raise ColltoolError(what, where=printable(found.name), fix=fix)
+    raise ColltoolError(
+        what,
+        where=printable(found.name),
+        fix="profile again: ts and dur of an event are microseconds",
+    )
 
 
 def _described(
@@ -202,9 +205,11 @@ def _described(
 
 def _check_listed(found: TraceEvents, ranks: int) -> None:
     if ranks > MOST_LISTED:
-        what = f"names groups of more than {MOST_LISTED} ranks in all"
-        fix = "profile fewer ranks, or a rank of fewer groups"
-        raise ColltoolError(what, where=printable(found.name), fix=fix)
+        raise ColltoolError(
+            f"names groups of more than {MOST_LISTED} ranks in all",
+            where=printable(found.name),
+            fix="profile fewer ranks, or a rank of fewer groups",
+        )
 
 
 class MergedCall(NamedTuple):
@@ -225,7 +230,7 @@ class MergedCall(NamedTuple):
         return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
 
 
-def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
+def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
     """The calls of all ranks, in the order of the first trace that has each.
 
     Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls
@@ -245,11 +250,9 @@ def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
             alone = not listed or (call.seq is None and call.ranks not in agreeing)
             key = (same, times[same], index if alone else None)
             found[key].append((index, observed))
-    merged = []
     for several in found.values():
         files, seen = zip(*several, strict=True)
-        merged.append(MergedCall(seen[0].call, seen, files))
-    return merged
+        yield MergedCall(seen[0].call, seen, files)
 
 
 def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
@@ -275,8 +278,11 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
     first = next((trace for trace in traces if trace.world), traces[0])
     for trace in traces:
         if trace.rank in ranks:
-            what = f"is of rank {trace.rank}, and so is {ranks[trace.rank]}"
-            raise ColltoolError(what, where=trace.file, fix="give one file a rank")
+            raise ColltoolError(
+                f"is of rank {trace.rank}, and so is {ranks[trace.rank]}",
+                where=trace.file,
+                fix="give one file a rank",
+            )
         if trace.rank is not None:
             ranks[trace.rank] = trace.file
         if trace.world and trace.world != first.world:

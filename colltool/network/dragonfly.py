@@ -5,6 +5,7 @@ The ports and links that a message takes, and the order of ranks along the cable
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ def straight(wires: DragonflyWires, a: int, b: int) -> dict[Hashable, float]:
     routing over all cables evenly."""
     here, i = divmod(a // wires.hosts, wires.switches)
     there, j = divmod(b // wires.hosts, wires.switches)
-    seconds: dict[Hashable, float] = {("out", a): 1.0, ("in", b): 1.0}
+    seconds: dict[Hashable, float] = defaultdict(float, {("out", a): 1.0, ("in", b): 1.0})
     # within a group: from a switch to another, with a share of the bytes
     legs = []
     if here == there:
@@ -30,7 +31,7 @@ def straight(wires: DragonflyWires, a: int, b: int) -> dict[Hashable, float]:
     for group, start, end, share in legs:
         if start != end:
             link = ("local", group, start, end)
-            seconds[link] = seconds.get(link, 0.0) + share / wires.local_Bps
+            seconds[link] += share / wires.local_Bps
     return seconds
 
 

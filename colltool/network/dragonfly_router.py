@@ -14,6 +14,7 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
+from colltool.base.primitives import ceil_div
 from colltool.network.arrays import Floats, Indices
 from colltool.network.links import LinkUse
 from colltool.network.routers import Router, Wire
@@ -245,7 +246,7 @@ class DragonflyRouter(Router):
 
     def to_all(self, there: Floats) -> list[Floats]:
         switches = self.wired.switches
-        groups = -(-len(there) // switches)
+        groups = ceil_div(len(there), switches)
         ranks = np.zeros(groups * switches)
         ranks[: len(there)] = there
         at = ranks.reshape(groups, switches)
@@ -357,9 +358,7 @@ class DragonflyRouter(Router):
             turned=np.zeros((g, k, k)),
         )
 
-    def _on_links(
-        self, load: _WayLoads, traffic: _GroupTraffic, *, turns: bool = False
-    ) -> list[Floats]:
+    def _on_links(self, load: _WayLoads, traffic: _GroupTraffic, *, turns: bool) -> list[Floats]:
         """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another
         switch of the group."""
         wires = self.wired

@@ -1,9 +1,11 @@
 """What a formula may know of the ranks it runs on."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 from colltool.base.errors import given
+from colltool.base.primitives import ceil_div
 from colltool.network.wires import Wires
 
 Topology = Literal[
@@ -106,8 +108,13 @@ class Axis(NamedTuple):
         """
         steps = self.size - 1
         if one_port and self.size > 2 and not self.is_ring:
-            steps += -(-self.size // 2)
+            steps += ceil_div(self.size, 2)
         return steps
+
+
+def sizes_of(axes: Iterable[Axis]) -> tuple[int, ...]:
+    """How many ranks each axis has."""
+    return tuple(axis.size for axis in axes)
 
 
 class Group(NamedTuple):

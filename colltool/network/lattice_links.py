@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.network.arrays import Floats, Indices
-from colltool.network.group import Axis
+from colltool.network.group import Axis, sizes_of
 from colltool.network.links import LinkClass, LinkModel, LinkUse
 
 _DUST = 1e-12  # of the busiest link: rounding that a running sum leaves where nothing passes
@@ -41,7 +41,7 @@ class LatticeLinks(LinkModel):
         alpha_s: float = 0.0,
     ) -> None:
         self.axes = tuple(axes)
-        self.sizes = [axis.size for axis in axes]
+        self.sizes = sizes_of(axes)
         endpoints = prod(self.sizes)
         super().__init__(ranks or inside * endpoints, inside, endpoints, tier, capacity_Bps)
         self.strides = [prod(self.sizes[:axis]) for axis in range(len(self.sizes))]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.base.errors import ColltoolError
+from colltool.base.primitives import ceil_div
 from colltool.network.arrays import Floats, Indices
 
 SMALL = np.int32  # holds any rank, group or resource of a fabric that can be followed link by link
@@ -152,9 +153,9 @@ class SwitchedLinks(LinkModel):
         self.classes = []
         for way in ("out", "in"):
             self.classes.append(LinkClass(tier, f"ports {way}", every, capacity_Bps))
-        outer_domains = -(-ranks // (inside * self.endpoints))
+        outer_domains = ceil_div(ranks, inside * self.endpoints)
         for below in boundaries:
-            domains = outer_domains * -(-self.endpoints // below.endpoints) * rails
+            domains = outer_domains * ceil_div(self.endpoints, below.endpoints) * rails
             exists = np.full(domains, below.endpoints < self.endpoints)
             for way in ("up", "down"):
                 name = f"{below.name} {way}links"
@@ -171,7 +172,7 @@ class SwitchedLinks(LinkModel):
     def _domain(self, ranks: Indices, size: int) -> Indices:
         """The domain of ``size`` endpoints that each rank's port on its rail is in."""
         outer, endpoint = np.divmod(ranks // self.inside, self.endpoints)
-        domain: Indices = outer * -(-self.endpoints // size) + endpoint // size
+        domain: Indices = outer * ceil_div(self.endpoints, size) + endpoint // size
         return domain * self.rails + self.rail(ranks)
 
     def _check_rails(self, src: Indices, dst: Indices) -> None:

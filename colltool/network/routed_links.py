@@ -14,6 +14,7 @@ from typing import assert_never
 
 import numpy as np
 
+from colltool.base.primitives import ceil_div
 from colltool.network.arrays import Floats, Indices
 from colltool.network.dragonfly_router import DragonflyRouter
 from colltool.network.links import LinkClass, LinkModel, LinkUse
@@ -65,7 +66,7 @@ class RoutedLinks(LinkModel):
         self.classes = []
         for way in ("out", "in")[: self.ports]:
             self.classes.append(LinkClass(tier, f"ports {way}", every, capacity_Bps))
-        outer_domains = -(-ranks // (inside * self.endpoints))
+        outer_domains = ceil_div(ranks, inside * self.endpoints)
         self.networks = outer_domains if self.ports else self.copies
         # a byte on a link of less bandwidth counts for more of the fastest
         self.slower: list[Floats] = []

@@ -20,7 +20,7 @@ from math import prod
 from typing import NamedTuple
 
 from colltool.network.arrays import Indices, np
-from colltool.network.group import Axis, Group
+from colltool.network.group import Axis, Group, sizes_of
 
 Shape = tuple[int, ...]
 TWISTED_SHAPES = "k x 2k, k x k x 2k or k x 2k x 2k, such as [4, 4, 8]"
@@ -63,10 +63,10 @@ def distances(axes: tuple[Axis, ...]) -> Distances:
     >>> distances(axes)
     Distances(longest=4, total=84)
     """
-    k = min(axis.size for axis in axes)
+    k = min(sizes_of(axes))
     # The number of ranks at each distance, in links: over the short axes by an even and by an odd number of
     # wraparounds, over the long ones by whole rings.
-    short = Counter({(0, 2 * sum(axis.size for axis in axes)): 1})
+    short = Counter({(0, 2 * sum(sizes_of(axes))): 1})
     long = Counter({0: 1})
     for axis in axes:
         if axis.twist:
@@ -99,13 +99,13 @@ def mean_load(axes: tuple[Axis, ...]) -> float:
     >>> round(1.0 / mean_load(twisted_axes((4, 4, 8))), 3), round(1.0 / mean_load(twisted_axes((4, 8, 8))), 3)
     (1.745, 1.391)
     """
-    return distances(axes).total / prod(axis.size for axis in axes) / (2 * len(axes))
+    return distances(axes).total / prod(sizes_of(axes)) / (2 * len(axes))
 
 
 def links_across(axes: Sequence[Axis], number: int) -> int:
     """Links between the two halves of a lattice, cut across the middle of an axis: its own, and
     every twist along it."""
-    nodes = prod(axis.size for axis in axes)
+    nodes = prod(sizes_of(axes))
     cut = axes[number]
     own = nodes // cut.size * (2 if cut.closed else 1)
     twists = sum(nodes // axis.size for axis in axes if axis.twist and axis.twist[number])

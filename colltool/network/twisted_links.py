@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.network.arrays import Floats, Indices
-from colltool.network.group import Axis
+from colltool.network.group import Axis, sizes_of
 from colltool.network.lattice_links import LatticeLinks
 from colltool.network.links import LinkUse
 from colltool.network.twisted import ranks_at
@@ -29,8 +29,8 @@ class _Ways(NamedTuple):
 @lru_cache(maxsize=16)
 def _ways(axes: tuple[Axis, ...]) -> _Ways:
     """The shortest of all walks of at most k links along each axis: 2k along any axis lead back."""
-    k = min(axis.size for axis in axes)
-    ranks = prod(axis.size for axis in axes)
+    k = min(sizes_of(axes))
+    ranks = prod(sizes_of(axes))
     walks = np.array(list(product(range(-k, k + 1), repeat=len(axes))))
     ends = ranks_at([*walks.T], axes)
     length = np.abs(walks).sum(axis=1)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from math import ceil, prod
 from typing import Literal, NamedTuple, TypeVar
 
+from colltool.base.primitives import ceil_div
 from colltool.network.max_flow import ENDLESS, Capacities, max_flow
 
 Node = TypeVar("Node", int, int | str)
@@ -195,7 +196,7 @@ class HyperXWires(NamedTuple):
 
     @property
     def occupied(self) -> int:
-        return -(-self.endpoints // max(1, self.hosts))
+        return ceil_div(self.endpoints, max(1, self.hosts))
 
     @property
     def between_ranks(self) -> GraphWires | None:
@@ -281,7 +282,7 @@ class DragonflyWires(NamedTuple):
     @property
     def occupied(self) -> int:
         """Switches that have endpoints."""
-        return -(-self.endpoints // self.hosts)
+        return ceil_div(self.endpoints, self.hosts)
 
     @property
     def gateways(self) -> int:
@@ -291,7 +292,7 @@ class DragonflyWires(NamedTuple):
     @property
     def met(self) -> int:
         """The first groups, on whose links messages between the endpoints can pass."""
-        filled = -(-self.endpoints // (self.hosts * self.switches))
+        filled = ceil_div(self.endpoints, self.hosts * self.switches)
         if filled == 1 or self.routing == "minimal":
             return filled
         return self.groups

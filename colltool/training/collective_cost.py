@@ -3,6 +3,7 @@ bytes) is priced once."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, permutations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.formatting import Shape
-from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive, ceil_div
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.library_pick import price_of_pick, with_library_choice
@@ -21,6 +22,7 @@ from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.network.group import sizes_of
 from colltool.training.parallel_config import RankGroup
 
 Busy = tuple[tuple[str, float], ...]
@@ -136,9 +138,9 @@ class CollectiveCostCache:
                 self._known[key] = error
         found = self._known[key]
         if isinstance(found, ColltoolError):
-            fix = f"another layout or order{self._smaller(group)}; {said(found.fix)}"
             raise ColltoolError(
-                f"{what or 'group'} {group.ranks}: {said(found.what)}", fix=fix
+                f"{what or 'group'} {group.ranks}: {said(found.what)}",
+                fix=f"another layout or order{self._smaller(group)}; {said(found.fix)}",
             ) from found
         return found
 
@@ -248,7 +250,7 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     nodes = stride // inside
     if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
         return fabric
-    size = -(-tier.endpoints // nodes) * nodes
+    size = ceil_div(tier.endpoints, nodes) * nodes
     levels = []
     for number, level in enumerate(kind.levels, 1):
         outermost = number == len(kind.levels)
@@ -284,7 +286,7 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
     sizes: list[int] = []
     for tier in fabric.tiers:
         axes = capabilities_of(tier).axes
-        sizes += [axis.size for axis in axes] if axes else [tier.endpoints]
+        sizes += sizes_of(axes) if axes else [tier.endpoints]
     if len(sizes) == len(fabric.tiers):
         return ()
     found: list[tuple[tuple[int, int], float]] = []
@@ -345,7 +347,7 @@ def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
     was."""
     for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
         if tier != part:
-            return tier, tuple(axis.size for axis in capabilities_of(part).axes)
+            return tier, sizes_of(capabilities_of(part).axes)
     return None
 
 
@@ -359,7 +361,7 @@ def turned_axes(fabric: Fabric, group: RankGroup) -> str:
     if len(fabric.tiers) > 1 or len(group.axes) > 1:
         return ""
     size, stride = group.axes[0]
-    shape = [axis.size for axis in capabilities_of(tier).axes]
+    shape = sizes_of(capabilities_of(tier).axes)
     for other in sorted(set(permutations(shape)), reverse=True):
         kind = capabilities_of(tier.model_copy(update={"shape": other, "wrap": None}))
         if kind.takes_stride(stride) and kind.part(size, stride) is not None:
@@ -422,9 +424,9 @@ def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
 
 
 def _by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
-    busy: dict[str, float] = {}
+    busy: dict[str, float] = defaultdict(float)
     for tier, seconds in carried:
-        busy[tier] = busy.get(tier, 0.0) + seconds
+        busy[tier] += seconds
     return tuple(busy.items())
 
 

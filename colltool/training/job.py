@@ -200,9 +200,10 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
     if isinstance(job, Mapping):
         return _finished(_opened(job, "", Path(), overrides, short), Path(), "")
     if not isinstance(job, str | os.PathLike):
-        fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
         raise ColltoolError(
-            f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix
+            f"expected a job to load, got a {type(job).__name__}",
+            argument="job",
+            fix='give a path, the name of a shipped job ("llama3-70b"), or a mapping',
         )
     if is_model(str(job)):
         return drafted_job(str(job), overrides, short)
@@ -228,7 +229,7 @@ TOKENS = 4 * 2**20
 LONGEST = 8192
 
 
-def drafted_job(model: str, overrides: Overrides = (), short: Shorthand = SHORT) -> Job:
+def drafted_job(model: str, overrides: Overrides, short: Shorthand = SHORT) -> Job:
     """A job for a model alone; sequence and batch are usual ones unless overridden, the layout is
     left to a search."""
     path = Path(os.path.abspath(model) if model.endswith(".json") else model)
@@ -271,7 +272,7 @@ def _opened(
     return read_source(JobFile, source, problems, overrides, short)
 
 
-def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> Job:
+def read_job(text: str, name: str, folder: Path, overrides: Overrides) -> Job:
     """A job as :func:`load_job` reads it, from text; ``folder`` holds the files that it names."""
     return _finished(read(JobFile, text, name, overrides, SHORT), folder, stem_of(name))
 

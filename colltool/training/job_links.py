@@ -126,9 +126,9 @@ def _loads(step: TrainingStep) -> list[_Load]:
             border = _border(call)
             for ran in cost.ran:
                 key = (call.dimension, call.group, ran._replace(bytes=0.0), border)
-                load = found.setdefault(key, _Load(call.dimension, ran, border, {}))
+                load = found.setdefault(key, _Load(call.dimension, ran, border, defaultdict(float)))
                 for group, calls in groups.senders(call, ran, number, border):
-                    load.groups[group] = load.groups.get(group, 0.0) + ran.bytes * calls
+                    load.groups[group] += ran.bytes * calls
     return [load for load in found.values() if any(load.groups.values())]
 
 

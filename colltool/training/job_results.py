@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import format_time, percent
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
@@ -30,7 +30,7 @@ MAPPING = "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: 
 TILE = 64
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class JobList(Result):
     subject: ClassVar[str] = "job"
     jobs: tuple[Job, ...]
@@ -41,7 +41,7 @@ class SentBy(NamedTuple):
     call: Call
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class JobShown(Result):
     subject: ClassVar[str] = "job"
     job: Job
@@ -67,7 +67,7 @@ class CheckedJob(NamedTuple):
     warnings: tuple[JobWarning, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class JobsChecked(Result):
     subject: ClassVar[str] = "job"
     checks: tuple[CheckedJob, ...]
@@ -219,8 +219,9 @@ def computing(job: Job, fabric: Fabric | None = None) -> Job:
     if fabric is not None:
         what += f", and {fabric.name} names none either"
         place += " or the fabric"
-    fix = f"device: h100 in {place}, or compute: {{...}}"
-    raise ColltoolError(what, where=job.where(()), fix=fix)
+    raise ColltoolError(
+        what, where=job.where(()), fix=f"device: h100 in {place}, or compute: {{...}}"
+    )
 
 
 def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import nsmallest
 from math import inf
 from operator import itemgetter
@@ -11,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.formatting import counted, format_bytes, percent
-from colltool.base.result import Result, followed
+from colltool.base.result import Result, followed, result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
@@ -104,7 +103,7 @@ class OwnLayout(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class LayoutSearch(Result):
     """Layouts of a job, the fastest first; of equal steps the one that takes less memory."""
 
@@ -197,8 +196,11 @@ def _search_request(
     seated(job, fabric, total)
     inside = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
     if total % inside:
-        what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks"
-        raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
+        raise ColltoolError(
+            f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks",
+            argument="keep",
+            fix="sizes whose product divides them",
+        )
     space = Space(job, model, shape, total, kept)
     return _SearchRequest(job, fabric, total, kept, space, space.sizes())
 
@@ -351,7 +353,7 @@ class FastestLayout(NamedTuple):
 def fastest_layout(
     job: Job,
     fabric: Fabric,
-    ranks: int | None = None,
+    ranks: int | None,
     keep: Keep | None = None,
     *,
     readings: Readings | None = None,
@@ -426,11 +428,10 @@ def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
         what = f"{job.name} has no model"
         if draft.model is not None:
             what = f"{draft.model.name} has no shape"
-        fix = "give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab"
         raise ColltoolError(
             f"{what}: the compute and memory of other layouts are unknown",
             where=job.where(("model",)),
-            fix=fix,
+            fix="give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab",
         )
     if draft.compute is not None:
         what = f"{job.name} gives times of one layout only; a search compares others"

@@ -314,8 +314,10 @@ class Stack(NamedTuple):
         table = dict(self.gemm).get(precision)
         if table is None:
             known = ", ".join(name for name, _ in self.gemm)
-            fix = f"another precision ({known}), or give the stack as a mapping"
-            raise ColltoolError(f"stack {self.name} has no efficiency for {precision}", fix=fix)
+            raise ColltoolError(
+                f"stack {self.name} has no efficiency for {precision}",
+                fix=f"another precision ({known}), or give the stack as a mapping",
+            )
         return self._of(table, generation, f"GEMMs in {precision}")
 
     def attention_share(self, generation: str) -> float:

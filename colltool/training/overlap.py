@@ -321,7 +321,7 @@ def _below(
     return rise <= (right[1] - left[1]) * (middle[0] - left[0])
 
 
-def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> float:
+def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float) -> float:
     """What shows behind a pass; a call adds 2 o to it. The last bucket is ready when the pass ends,
     so it is always exposed."""
     if not buckets.calls:

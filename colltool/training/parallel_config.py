@@ -15,6 +15,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
+from colltool.base.primitives import ceil_div
 from colltool.training.files import (
     BYTES,
     ContextMode,
@@ -382,7 +383,7 @@ def even_chunks(config: ParallelConfig) -> float:
     if v == 1 or model is None or config.folded or ends_as_layers(config):
         return v
     longest = max(config.layout.stages or layers_of_stages(model.layers, config.layout.pp))
-    return longest / -(-longest // v)
+    return longest / ceil_div(longest, v)
 
 
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:

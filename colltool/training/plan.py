@@ -3,12 +3,14 @@ gain."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
-from colltool.base.result import Result
+from colltool.base.primitives import ceil_div
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
@@ -68,7 +70,7 @@ class TierUse(NamedTuple):
     dimension: str  # that has most of it
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Plan(Result):
     subject: ClassVar[str] = "plan"
     job: Job
@@ -107,11 +109,11 @@ class Plan(Result):
     @property
     def wire(self) -> str | None:
         """The tier with the most exposed communication; None where nothing is exposed."""
-        found: dict[str, float] = {}
+        found: dict[str, float] = defaultdict(float)
         for call in self.critical_calls:
             wire = call.cost.wire
             if wire:
-                found[wire] = found.get(wire, 0.0) + call.exposed_s
+                found[wire] += call.exposed_s
         waited_for = {wire: seconds for wire, seconds in found.items() if seconds > 0}
         return max(waited_for, key=waited_for.__getitem__, default=None)
 
@@ -254,7 +256,7 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
         raise no_ranks(ranks, fabric.ranks)
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
-        size = -(-ranks // (fabric.ranks // tier.endpoints))
+        size = ceil_div(ranks, fabric.ranks // tier.endpoints)
         larger = given("overrides", [f"{tier.name}.size={size}"])
         raise ColltoolError(
             f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",
@@ -279,14 +281,14 @@ def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]
     critical = _merged(step.critical_calls)
     first = dict(critical)
     senders: dict[object, list[int]] = {}
-    spent: dict[object, float] = {}
+    spent: dict[object, float] = defaultdict(float)
     for number, stage in enumerate(step.stages):
         for key, call in _merged(stage.sent).items():
             first.setdefault(key, call)
             senders.setdefault(key, []).append(number)
             joule = energy_J(step.config, call) if energy else None
             if joule is not None:
-                spent[key] = spent.get(key, 0.0) + joule
+                spent[key] += joule
     planned = [
         PlannedCall(tuple(senders[key]), call, key in critical, spent.get(key))
         for key, call in first.items()
@@ -323,9 +325,8 @@ def _wires(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:
 
 def _carried(sent: Sequence[PricedCall], tier: str) -> dict[str, float]:
     """Seconds that calls keep a tier's wires busy, by dimension."""
-    carried: dict[str, float] = {}
+    carried: dict[str, float] = defaultdict(float)
     for priced in sent:
         call = priced.call
-        seconds = dict(priced.cost.busy).get(tier, 0.0) * call.calls
-        carried[call.dimension] = carried.get(call.dimension, 0.0) + seconds
+        carried[call.dimension] += dict(priced.cost.busy).get(tier, 0.0) * call.calls
     return carried

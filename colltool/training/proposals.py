@@ -3,6 +3,7 @@ with the values that make it, and the best gain comes first."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, get_args
@@ -231,10 +232,9 @@ def tensor_groups_inside_a_domain(at: Situation) -> Ideas:
 @idea()
 def worst_dimension_further_in(at: Situation) -> Ideas:
     """Another order of the ranks, with what is exposed most on shorter strides."""
-    by_axis = dict.fromkeys(_ORDER, 0.0)
+    by_axis: dict[str, float] = defaultdict(float)
     for part, seconds in at.exposed_s.items():
-        axis = _PART_OF.get(part, part)
-        by_axis[axis] = by_axis.get(axis, 0.0) + seconds
+        by_axis[_PART_OF.get(part, part)] += seconds
     worst = max(_ORDER, key=lambda axis: by_axis[axis])
     if not at.waits_for(worst):
         return

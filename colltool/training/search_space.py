@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, given, nearest, options_of, shown
 from colltool.base.formatting import parse_count
+from colltool.base.primitives import ceil_div
 from colltool.training.constraint_violations import (
     Violation,
     constraint_violations,
@@ -79,9 +80,10 @@ def constraints_of(keep: Keep | None) -> Constraints:
     found: dict[str, Any] = {}
     for name, value in keep.items():
         if name not in NAMES:
-            fix = f"{nearest(str(name), list(NAMES))} {known}".strip()
             raise ColltoolError(
-                f"no constraint is called {shown(str(name))}", argument="keep", fix=fix
+                f"no constraint is called {shown(str(name))}",
+                argument="keep",
+                fix=f"{nearest(str(name), list(NAMES))} {known}".strip(),
             )
         found[name] = _value(name, value)
     return Constraints(**found)
@@ -147,9 +149,11 @@ class Space:
         """All that are tried; ColltoolError where they are more than a search takes."""
         found = list(islice(self._sizes(), MOST_SIZES + 1))
         if len(found) > MOST_SIZES:
-            what = f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks"
-            fix = f"say some of them, such as {self._to_keep(found)}"
-            raise ColltoolError(what, argument="keep", fix=fix)
+            raise ColltoolError(
+                f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks",
+                argument="keep",
+                fix=f"say some of them, such as {self._to_keep(found)}",
+            )
         return found
 
     def _to_keep(self, found: list[Sizes]) -> str:
@@ -258,7 +262,7 @@ class Space:
         if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
         # layers of the longest stage
-        found = set(divisors(-(-self.model.layers // pp)))
+        found = set(divisors(ceil_div(self.model.layers, pp)))
         ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
         if ends % pp == 0:
             found.update(divisors(ends // pp))

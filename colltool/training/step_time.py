@@ -3,7 +3,8 @@ network; and the speed that makes it a measured one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple
@@ -126,17 +127,15 @@ class TrainingStep(NamedTuple):
         )
 
 
-def _by_dimension(calls: Iterable[PricedCall]) -> list[StepPart]:
+def _by_dimension(calls: Iterable[PricedCall]) -> Iterator[StepPart]:
     """Return a part for each dimension, in reading order; others, of plain calls, by name."""
     by_name: dict[str, list[PricedCall]] = {}
     for call in calls:
         by_name.setdefault(call.call.dimension, []).append(call)
     known = [name for name in DIMENSIONS if name in by_name]
-    parts = []
     for name in (*known, *sorted(set(by_name) - set(DIMENSIONS))):
         hidden_s = sum(call.hidden_s for call in by_name[name])
-        parts.append(StepPart(name, hidden_s, sum(call.exposed_s for call in by_name[name])))
-    return parts
+        yield StepPart(name, hidden_s, sum(call.exposed_s for call in by_name[name]))
 
 
 def step_time(
@@ -311,10 +310,9 @@ Hidden = dict[tuple[str, bool], float]
 
 
 def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
-    hidden = dict(before)
+    hidden = defaultdict(float, before)
     for call in calls:
-        key = call.cost.wire, call.back
-        hidden[key] = hidden.get(key, 0.0) + call.hidden_s
+        hidden[call.cost.wire, call.back] += call.hidden_s
     return hidden
 
 

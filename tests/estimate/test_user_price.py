@@ -9,9 +9,8 @@ import pytest
 import colltool
 from colltool.base.primitives import AR
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
-from colltool.estimate.user_price import price_as_run, price_for_user, prices_for_user
+from colltool.estimate.user_price import price_for_user
 
 FABRICS = ("dgx-h100", "nvl72", "mi300x-cluster")
 
@@ -29,23 +28,6 @@ def test_it_is_what_users_read(name: str) -> None:
     assert found.library is not None
     assert read.library is not None
     assert (found.library.pick is None) is (read.library.pick is None)
-
-
-def test_several_sizes_come_back_in_their_order() -> None:
-    fabric = colltool.load_fabric("dgx-h100")
-    bare = [price(fabric, AR, size, 16) for size in (1e3, 1e9)]
-    assert [found.bytes for found in prices_for_user(bare, fabric, Readings())] == [1e3, 1e9]
-
-
-@pytest.mark.parametrize("name", FABRICS)
-@pytest.mark.parametrize("size", [1e3, 1e6, 1e9])
-def test_what_runs_is_the_pick(name: str, size: float) -> None:
-    fabric = colltool.load_fabric(name)
-    found = price_as_run(fabric, AR, size, GroupSpec(16))
-    whole = price_for_user(price(fabric, AR, size, 16), fabric, Readings())
-    runs = whole.library.runs if whole.library else None
-    row = found.library.runs if found.library else None
-    assert (row or found.best).total_s == (runs or whole.best).total_s
 
 
 def test_the_total_of_an_array_is_that_of_the_fastest_protocol() -> None:

@@ -17,7 +17,18 @@ from colltool.algorithms.program import (
 from colltool.algorithms.registry import KIM_DRAGONFLY, algorithm
 from colltool.algorithms.rings import on_ring
 from colltool.algorithms.trees import in_line
-from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Chain, Primitive, Ring, Terms
+from colltool.base.primitives import (
+    AG,
+    AR,
+    BC,
+    REDUCE,
+    RS,
+    Chain,
+    Primitive,
+    Ring,
+    Terms,
+    step_a_peer,
+)
 from colltool.network.arrays import Indices, np
 from colltool.network.dragonfly import gateway_order
 from colltool.network.group import Group, Topology
@@ -62,7 +73,7 @@ def gateway_ring(group: Group) -> Terms:
     >>> gateway_ring(Group(12, "dragonfly"))[:2]
     (11, 0.9166666666666666)
     """
-    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("gateways"))
+    return step_a_peer(group.ranks, Ring("gateways"))
 
 
 @schedule("gateway-ring", AR, AG, RS, per_pair=1)

@@ -17,6 +17,7 @@ from math import ceil, inf, prod
 
 from colltool.base.errors import ColltoolError, clipped, given, shown
 from colltool.base.formatting import counted, parse_rate
+from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import MAX_RATIO
 from colltool.network.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
 
@@ -108,7 +109,7 @@ class ClosPlan:
 
     def levels_over(self, ports: int) -> int:
         """Switch levels up to where this many packed ports of a rail meet."""
-        leaves_in_pod = -(-self.leaves // self.pods)
+        leaves_in_pod = ceil_div(self.leaves, self.pods)
         joined = (self.down_ports, self.down_ports * leaves_in_pod)
         return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
 
@@ -145,10 +146,11 @@ def fat_tree(k: int) -> FatTree:
     2008, 63-74, §3, doi:10.1145/1402958.1402967.
     """
     if k < 2 or k % 2 or k > MOST_PORTS:
-        what = (
-            f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
+        raise ColltoolError(
+            f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}",
+            argument="fat_tree",
+            fix=f"write {given('fat_tree', 64)}",
         )
-        raise ColltoolError(what, argument="fat_tree", fix=f"write {given('fat_tree', 64)}")
     layer = k * k // 2
     core = (k // 2) ** 2
     endpoints = k**3 // 4
@@ -309,8 +311,11 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
             f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
             " the switch"
         )
-        fix = "use a smaller group, a larger radix, or more oversubscription"
-        raise ColltoolError(what, argument="radix", fix=fix)
+        raise ColltoolError(
+            what,
+            argument="radix",
+            fix="use a smaller group, a larger radix, or more oversubscription",
+        )
 
 
 def _stages(
@@ -410,8 +415,9 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
 def _at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            what = f"must be at least 1, got {count}"
-            raise ColltoolError(what, argument=name, fix=f"write {given(name, 1)}")
+            raise ColltoolError(
+                f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}"
+            )
 
 
 def hops_of(typed: Hops, radix: int) -> list[Hop]:

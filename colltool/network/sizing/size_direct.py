@@ -19,6 +19,7 @@ from math import ceil, comb, inf, prod
 from typing import ClassVar, Literal, NamedTuple, assert_never, get_args
 
 from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.network.sizing.size_clos import check_counts
 
@@ -252,7 +253,7 @@ def _notes(levels: tuple[DirectLevel, ...], sought: _Sought, made: _Made) -> Ite
 
 def _out_of_group(groups: int, parallel: int, gateways: int) -> int:
     """Cables between groups at the gateway that has most."""
-    return -(-(groups - 1) * parallel // gateways)
+    return ceil_div((groups - 1) * parallel, gateways)
 
 
 def _local_load(hosts: int, made: tuple[int, int, int, int]) -> float:

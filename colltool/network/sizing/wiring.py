@@ -103,7 +103,7 @@ def wired(
     return found
 
 
-def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping = FREE) -> int:
+def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping) -> int:
     """Endpoint ports that this many levels can join."""
     down = [max_down(hop, radix) for hop in hops]
     if down and wanted.leaf_down:

@@ -3,10 +3,10 @@ names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from colltool.base.formatting import parse_flops, parse_time
 from colltool.definitions.field_types import (
@@ -18,8 +18,8 @@ from colltool.definitions.field_types import (
     Part,
     Size,
     Slip,
-    Slips,
     Words,
+    agreeing,
     units_own,
 )
 
@@ -150,15 +150,15 @@ class MoeFile(Part):
     groups: Dimension = 1
     top_groups: Dimension | None = None
 
-    @model_validator(mode="after")
-    def _top_fits(self) -> MoeFile:
+    @agreeing
+    def _top_fits(self) -> Iterator[Slip]:
         if self.top_groups is not None and self.top_groups > self.groups:
             what = f"a token goes to {self.top_groups} of {self.groups} groups"
-            raise Slips(Slip(what, f"top_groups is at most {self.groups}", ("top_groups",)))
+            yield Slip(what, f"top_groups is at most {self.groups}", ("top_groups",))
+            return
         if self.top_k > self.experts:
             what = f"a token goes to {self.top_k} of {self.experts} experts"
-            raise Slips(Slip(what, f"top_k is at most {self.experts}", ("top_k",)))
-        return self
+            yield Slip(what, f"top_k is at most {self.experts}", ("top_k",))
 
 
 class MlaFile(Part):
@@ -211,24 +211,27 @@ class ModelFile(Part):
         tuple[Label, ...], Field(max_length=16), Accepted("a list of what is not counted, in words")
     ] = ()
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> ModelFile:
+    @agreeing
+    def _is_whole(self) -> Iterator[Slip]:
         missing = [key for key in ("hidden", "heads", "ffn", "vocab") if getattr(self, key) is None]
         only_size = self.parameters is not None and self.moe is None and self.mla is None
         if len(missing) == 4 and only_size:
-            return self
+            return
         if missing:
             fix = "give all of its shape, or only parameters and layers"
-            raise Slips(Slip(f"the model lacks {' and '.join(missing)}", fix))
+            yield Slip(f"the model lacks {' and '.join(missing)}", fix)
+            return
         assert self.heads
         assert self.hidden
         if self.heads % (self.kv_heads or self.heads):
             fits = [str(heads) for heads in range(1, self.heads + 1) if self.heads % heads == 0]
             what = f"{self.heads} heads do not share {self.kv_heads} kv heads evenly"
-            raise Slips(Slip(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",)))
+            yield Slip(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",))
+            return
         if self.head_dim is None and self.mla is None and self.hidden % self.heads:
             what = f"hidden {self.hidden} is not a multiple of {self.heads} heads"
-            raise Slips(Slip(what, "give head_dim, or other heads", ("heads",)))
+            yield Slip(what, "give head_dim, or other heads", ("heads",))
+            return
         if self.windowed_layers is not None and (
             self.window is None or self.windowed_layers > self.layers
         ):
@@ -236,12 +239,12 @@ class ModelFile(Part):
             if self.window is not None:
                 what = f"{self.windowed_layers} windowed layers of {self.layers}"
             fix = f"window: 4096, and at most {self.layers} layers"
-            raise Slips(Slip(what, fix, ("windowed_layers",)))
+            yield Slip(what, fix, ("windowed_layers",))
+            return
         if self.moe and self.moe.dense_layers >= self.layers:
             what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
             fix = f"at most {self.layers - 1}, or leave moe out"
-            raise Slips(Slip(what, fix, ("moe", "dense_layers")))
-        return self
+            yield Slip(what, fix, ("moe", "dense_layers"))
 
 
 _PEAK = Accepted("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 
 from colltool.base.errors import ColltoolError, ManyErrors, nearest, printable, problems_of
 from colltool.base.files import read_text
+from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import Accepted, Flag, Part
 from colltool.definitions.reader import read
 from colltool.training.files import Dimension, ModelFile
@@ -292,7 +293,7 @@ def _windowed_layers(config: ConfigFile, family: Family, layers: int) -> int:
         case "every":
             return layers
         case "alternate":
-            return -(-layers // 2)
+            return ceil_div(layers, 2)
         case "pattern":
             return layers - layers // (config.sliding_window_pattern or family.pattern)
         case "upper":  # off unless switched on

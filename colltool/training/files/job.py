@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from colltool.definitions.field_types import (
     MAX_LISTED,
@@ -15,8 +16,8 @@ from colltool.definitions.field_types import (
     PrimitiveName,
     Size,
     Slip,
-    Slips,
     Words,
+    agreeing,
 )
 from colltool.training.files import (
     ContextMode,
@@ -81,15 +82,14 @@ class ParallelLayoutFile(Part):
         Accepted("the layers of each pipeline stage, such as [21, 20, 20]"),
     ] = None
 
-    @model_validator(mode="after")
-    def _order_is_whole(self) -> ParallelLayoutFile:
+    @agreeing
+    def _order_is_whole(self) -> Iterator[Slip]:
         if sorted(self.order) != sorted(ORDER):
             missing = [axis for axis in ORDER if axis not in self.order]
             what = "the order names a dimension twice"
             if missing:
                 what = f"the order leaves out {', '.join(missing)}"
-            raise Slips(Slip(what, "name tp, cp, ep, dp and pp once each", ("order",)))
-        return self
+            yield Slip(what, "name tp, cp, ep, dp and pp once each", ("order",))
 
 
 class ShardFile(Part):
@@ -108,26 +108,22 @@ class ShardFile(Part):
     bucket: Size | None = None
     grad_bytes: Annotated[Literal[2, 4] | None, Accepted("2 or 4")] = None
 
-    @model_validator(mode="after")
-    def _agrees(self) -> ShardFile:
+    @agreeing
+    def _agrees(self) -> Iterator[Slip]:
         mode, row = self.mode, SHARDINGS[self.mode]
-        slips: list[Slip] = []
         if self.group is not None and not row.grouped and mode != "zero1":
             fix = "mode: zero1 or hsdp, or leave group out"
-            slips.append(Slip(f"{mode} has no shard group", fix, ("group",)))
+            yield Slip(f"{mode} has no shard group", fix, ("group",))
         if self.group is None and row.grouped:
             what = f"{mode} needs the size of its shard group"
-            slips.append(Slip(what, "group: 8", ("mode",)))
+            yield Slip(what, "group: 8", ("mode",))
         for key in ("gathers", "reshard"):
             if getattr(self, key) is not None and not row.weights:
                 fix = f"mode: fsdp, or leave {key} out"
-                slips.append(Slip(f"{mode} gathers no layers", fix, (key,)))
+                yield Slip(f"{mode} gathers no layers", fix, (key,))
         if self.reshard is False and self.gathers == 2:
             what = "without resharding, layers are gathered once"
-            slips.append(Slip(what, "gathers: 1, or reshard: true", ("gathers",)))
-        if slips:
-            raise Slips(*slips)
-        return self
+            yield Slip(what, "gathers: 1, or reshard: true", ("gathers",))
 
 
 class PrecisionFile(Part):
@@ -182,20 +178,16 @@ class CompressionFile(Part):
         float | None, Field(ge=1, le=1e5, strict=True), Accepted("a ratio from 1, such as 8")
     ] = None
 
-    @model_validator(mode="after")
-    def _agrees(self) -> CompressionFile:
+    @agreeing
+    def _agrees(self) -> Iterator[Slip]:
         owners = {"block": "int8", "keep": "topk", "warmup": "1bit-adam"}
-        slips: list[Slip] = []
         for key, owner in owners.items():
             if getattr(self, key) is not None and self.scheme != owner:
                 fix = f"scheme: {owner}, or leave {key} out"
-                slips.append(Slip(f"{self.scheme} has no {key}", fix, (key,)))
+                yield Slip(f"{self.scheme} has no {key}", fix, (key,))
         for key in ("keep", "warmup"):
             if self.scheme == owners[key] and getattr(self, key) is None:
-                slips.append(Slip(f"{self.scheme} needs {key}", f"{key}: 0.01", ("scheme",)))
-        if slips:
-            raise Slips(*slips)
-        return self
+                yield Slip(f"{self.scheme} needs {key}", f"{key}: 0.01", ("scheme",))
 
 
 class ComputeFile(Part):
@@ -206,14 +198,13 @@ class ComputeFile(Part):
     forward: Duration | None = None
     backward: Duration | None = None
 
-    @model_validator(mode="after")
-    def _is_one_pair(self) -> ComputeFile:
+    @agreeing
+    def _is_one_pair(self) -> Iterator[Slip]:
         pairs = [("forward_per_layer", "backward_per_layer"), ("forward", "backward")]
         given = [pair for pair in pairs if any(getattr(self, key) is not None for key in pair)]
         if len(given) != 1 or any(getattr(self, key) is None for key in given[0]):
             what = "expected forward and backward, both of a layer or both of a step"
-            raise Slips(Slip(what, "forward_per_layer: 7ms and backward_per_layer: 15ms"))
-        return self
+            yield Slip(what, "forward_per_layer: 7ms and backward_per_layer: 15ms")
 
 
 class RanksFile(Part):
@@ -234,12 +225,11 @@ class RecomputeFile(Part):
         Accepted("a list of modules, such as [core_attn, mlp]"),
     ] = None
 
-    @model_validator(mode="after")
-    def _is_one(self) -> RecomputeFile:
+    @agreeing
+    def _is_one(self) -> Iterator[Slip]:
         if (self.layers is None) == (self.modules is None):
             fix = "{layers: 4} of each stage, or {modules: [core_attn, mlp]}"
-            raise Slips(Slip("expected layers or modules, one of them", fix))
-        return self
+            yield Slip("expected layers or modules, one of them", fix)
 
 
 class OffloadFile(Part):
@@ -273,15 +263,15 @@ class CallFile(Part):
     bucket: Size | None = None
     time: Duration | None = None
 
-    @model_validator(mode="after")
-    def _agrees(self) -> CallFile:
+    @agreeing
+    def _agrees(self) -> Iterator[Slip]:
         if self.time == 0:
             fix = "the time that one takes, or leave time out for a price"
-            raise Slips(Slip("a collective that takes 0 s", fix, ("time",)))
+            yield Slip("a collective that takes 0 s", fix, ("time",))
+            return
         if self.bucket is not None and self.time is not None:
             what = "the time of one call, and a bucket holds several"
-            raise Slips(Slip(what, "leave time or bucket out", ("time",)))
-        return self
+            yield Slip(what, "leave time or bucket out", ("time",))
 
 
 class MeasuredFile(Part):

@@ -59,9 +59,9 @@ def _found(kind: Kind, name: str, folder: Path) -> str:
     if exists(beside):
         return beside
     known, typed = preset_names(kind), printable(name)
-    fix = f"{nearest(typed, known)} shipped: {', '.join(known)}; or a mapping".strip()
     raise ColltoolError(
-        f"no file and no shipped {kind.removesuffix('s')} is called '{typed}'", fix=fix
+        f"no file and no shipped {kind.removesuffix('s')} is called '{typed}'",
+        fix=f"{nearest(typed, known)} shipped: {', '.join(known)}; or a mapping".strip(),
     )
 
 
