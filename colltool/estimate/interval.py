@@ -8,6 +8,7 @@ interval is not symmetric.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, lru_cache
 from math import exp, hypot, inf, isfinite, log, log2, sqrt
 from typing import Any, Literal, NamedTuple
 
@@ -26,8 +27,9 @@ from colltool.estimate.spread import (
     comparable,
     index,
     law,
-    spread_of,
+    spread_without_dials,
     unmeasured,
+    with_dials,
 )
 from colltool.fabric.ground import before_overrides, media_of, scope_of
 from colltool.fabric.media import GENERATIONS, NETWORKS, gpus_of
@@ -155,10 +157,9 @@ class ErrorGround(NamedTuple):
         runs: bool = True,
     ) -> Interval:
         """Interval of a price at a size; arguments as of :func:`interval_of`."""
-        asked = self.asked._replace(size=size)
         if self.basis == "datasheet":
-            return _by_datasheet(self._replace(asked=asked), total_s)
-        foreign = asked.foreign or not runs
+            return _by_datasheet(self, self.asked._replace(size=size), total_s)
+        foreign = self.asked.foreign or not runs
         moved = 0.0
         if base_total_s is not None and isfinite(base_total_s):
             moved = abs(log(total_s / base_total_s))
@@ -166,9 +167,9 @@ class ErrorGround(NamedTuple):
             # without the change it does not run at all
             foreign = True
         changed = moved > 0 or base_total_s == inf
-        asked = asked._replace(foreign=foreign, moved=moved)
+        asked = self.asked._replace(size=size, foreign=foreign)
         posterior = None if self.machine is None or foreign else self.machine(size)
-        return _measured(self._replace(asked=asked), total_s, posterior, changed=changed)
+        return _measured(self, asked, total_s, posterior, moved, changed=changed)
 
 
 def interval_of(
@@ -192,7 +193,11 @@ def interval_of(
     """
     if readings.ideal:
         return None
-    ground = ground_of(fabric, primitive, place(fabric, group), size, readings)
+    placed = place(fabric, group)
+    ground = placed.once(
+        ("error ground", primitive, readings),
+        lambda: ground_of(fabric, primitive, placed, size, readings),
+    )
     return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs)
 
 
@@ -247,7 +252,12 @@ def _posterior(
     # any size: known at one is known at all
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None
-    return lambda size: float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
+
+    @cache
+    def sigma(size: float) -> float:
+        return float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
+
+    return sigma
 
 
 def before_dials(fabric: Fabric) -> Fabric | None:
@@ -290,41 +300,70 @@ def is_network(fabric: Fabric, tier: Tier) -> bool:
     return medium_of(fabric, tier) in NETWORKS or tier.ranks_inside > 1
 
 
+class _ErrorWithoutDials(NamedTuple):
+    """What of a price's error does not depend on the numbers that the user moved.
+
+    Args:
+        rows: measured rows like it.
+        nearest: the nearest measured row in words.
+    """
+
+    spread: PriceSpread
+    rows: int
+    nearest: str | None
+
+
+@lru_cache(maxsize=8192)
+def _error_without_dials(asked: ErrorQuestion, posterior: float | None) -> _ErrorWithoutDials:
+    """Work out the distance to all measured rows; once for all cells of a sweep that differ in a
+    bandwidth alone."""
+    spread = spread_without_dials(asked, law(), index(), posterior)
+    return _ErrorWithoutDials(
+        spread,
+        rows=0 if asked.foreign else comparable(asked, index()),
+        nearest=spread.nearest and _in_words(spread.nearest),
+    )
+
+
 def _measured(
-    ground: ErrorGround, total_s: float, posterior: float | None, *, changed: bool
+    ground: ErrorGround,
+    asked: ErrorQuestion,
+    total_s: float,
+    posterior: float | None,
+    moved: float,
+    *,
+    changed: bool,
 ) -> Interval:
-    asked = ground.asked
     known = law()
-    spread = spread_of(asked, known, index(), posterior)
-    high_sigma = spread.sigma
+    still = _error_without_dials(asked, posterior)
+    spread = with_dials(still.spread, asked.place, moved, known)
+    sigma = spread.sigma
+    high_sigma = sigma
     parts = spread.parts
     # only the upper end: no box is faster for want of P2P
     if ground.p2p_unknown:
-        high_sigma = hypot(spread.sigma, known["p2p"])
+        high_sigma = hypot(sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
-    rows = ground.own_rows
-    if not rows and not asked.foreign:
-        rows = comparable(asked, index())
+    rows = ground.own_rows or still.rows
     return Interval(
-        low_s=total_s * exp(-(known["kappa"] * spread.sigma)),
+        low_s=total_s * exp(-(known["kappa"] * sigma)),
         high_s=total_s * exp(known["kappa"] * high_sigma),
         share=SHARE,
         rows=rows,
         basis=ground.basis or _basis(asked, spread, rows, posterior, changed=changed),
         parts=parts,
-        nearest=spread.nearest and _in_words(spread.nearest),
-        reason=_reason(ground, parts, spread.nearest, rows),
+        nearest=still.nearest,
+        reason=_reason(ground, asked, parts, spread.nearest, rows),
     )
 
 
-def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
+def _by_datasheet(ground: ErrorGround, asked: ErrorQuestion, total_s: float) -> Interval:
     """Prices without a library's own time are mostly too fast: the shift of their class is in the
     interval.
 
     The class covers GPUs that NCCL and RCCL were measured on: others are no surer than what was not
     measured.
     """
-    asked = ground.asked
     known = law()
     scope = asked.place.scope
     at = log2(asked.size)
@@ -377,7 +416,11 @@ def _basis(
 
 
 def _reason(
-    ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int
+    ground: ErrorGround,
+    asked: ErrorQuestion,
+    parts: tuple[tuple[str, float], ...],
+    nearest: Distance | None,
+    rows: int,
 ) -> str:
     """The largest part but the base in words, if it matters; else how many rows are like it."""
     others = dict(parts)
@@ -395,8 +438,8 @@ def _reason(
         if name == "unmeasured":
             name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
         if name in ("ranks", "size", "collective"):
-            return _distance_words(ground.asked, name, nearest)
-    return _WORDS.get(name) or _unmeasured_words(ground)
+            return _distance_words(asked, name, nearest)
+    return _WORDS.get(name) or _unmeasured_words(ground, asked)
 
 
 _WORDS = {
@@ -409,8 +452,7 @@ _WORDS = {
 }
 
 
-def _unmeasured_words(ground: ErrorGround) -> str:
-    asked = ground.asked
+def _unmeasured_words(ground: ErrorGround, asked: ErrorQuestion) -> str:
     if ground.basis == "announced":
         return "announced: nobody has measured it"
     if not asked.foreign:
@@ -423,6 +465,7 @@ def _series_of(place: MeasuredPlace, collective: str) -> list[MeasuredSeries]:
     return [series for series in index()[place] if series.collective == collective]
 
 
+@lru_cache(maxsize=8192)
 def _distance_words(asked: ErrorQuestion, name: str, nearest: Distance) -> str:
     """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is
     named."""

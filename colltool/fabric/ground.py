@@ -7,7 +7,8 @@ its keys acts on every price.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.media import NETWORKS, Medium, gpus_of, medium_of
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.prebuilt import built_once
 from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import (
@@ -231,7 +233,11 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
 
 @cache
 def _reached(library: str, gpus: tuple[str, ...], medium: str | None) -> tuple[Efficiency, ...]:
-    return tuple(_efficiency(row) for row in reached_rows(library, gpus, medium))
+    rows = reached_rows(library, gpus, medium)
+    if not rows:
+        return ()
+    name = "-".join(["reached", library, *gpus, medium or ""])
+    return built_once(Efficiency, name, json.dumps(rows), lambda: tuple(map(_efficiency, rows)))
 
 
 def _efficiency(row: Mapping[str, Any]) -> Efficiency:
@@ -248,13 +254,15 @@ def _with_units(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"ranks": entry["ranks"], "size": f"{entry['size']}B", "time": time}
 
 
-def assumed_media(fabric: Fabric) -> Iterator[tuple[str, str]]:
+def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
     """Tiers that a library's numbers were put on by their name or their device, with the medium;
     stated ones are left out."""
+    found = []
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         guessed = medium is not None and medium.how != "stated" and medium.name != tier.name
         if medium is not None and guessed and tier.library is not None:
-            yield (tier.name, medium.name)
+            found.append((tier.name, medium.name))
+    return tuple(found)
 
 
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:

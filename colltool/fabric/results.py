@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from colltool.base.pictures import drawing
-from colltool.base.result import Result, result
+from colltool.base.extras import drawing
+from colltool.base.result import Result
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Fabric
@@ -14,7 +15,7 @@ from colltool.fabric.properties import Bill, FabricFacts, bill_of
 from colltool.network.sizing.size_clos import ClosPlan
 
 
-@result
+@dataclass(frozen=True, eq=False, repr=False)
 class FabricList(Result):
     """The shipped fabrics."""
 
@@ -22,7 +23,7 @@ class FabricList(Result):
     fabrics: tuple[Fabric, ...]
 
 
-@result
+@dataclass(frozen=True, eq=False, repr=False)
 class FabricShown(Result):
     """One fabric, with what follows from it."""
 
@@ -39,7 +40,7 @@ class FabricShown(Result):
         return failures_of(self.fabric)
 
 
-@result
+@dataclass(frozen=True, eq=False, repr=False)
 class FabricDrawn(Result):
     """The picture of a fabric."""
 
@@ -53,7 +54,7 @@ class FabricDrawn(Result):
         return drawing().fabric_svg(self.fabric, self.fabric.name)
 
 
-@result
+@dataclass(frozen=True, eq=False, repr=False)
 class FabricSized(Result):
     """A Clos sized for a number of endpoints and of ports of each."""
 
@@ -68,7 +69,7 @@ class FabricSized(Result):
         return tuple(failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint))
 
 
-@result
+@dataclass(frozen=True, eq=False, repr=False)
 class FabricsChecked(Result):
     """The warnings about several files."""
 

@@ -1,33 +1,36 @@
-"""Hosts, switches and the cables between them, as the levels of a Clos; a network that is none is
-refused with the reason."""
+"""Hosts, switches and the cables between them, as the levels of a Clos.
+
+A network that is no Clos is refused with the reason.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
+from math import ceil
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.formatting import counted
-from colltool.base.primitives import ceil_div
 
 _FIX = "describe it by hand: colltool fabric init, colltool guide fabrics"
-_SHOWN = 3  # names in a note
+# names in a note
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """A network as it was found. Every cable stands once.
+    """A network as it was found; every cable is listed once.
 
     Args:
-        ports: of each switch.
+        ports: how many ports each switch has.
         hosts: the switch and the rate in bytes/s, one way, of each port of each host.
         cables: between two switches, with their rates.
         names: what people call a switch.
         infiniband: whether it is InfiniBand for sure.
-        reduces: whether switches answer as aggregation nodes (SHARP); None where that is not told.
+        reduces: whether switches answer as aggregation nodes (SHARP); None if unknown.
     """
 
     file: str
@@ -47,8 +50,12 @@ class Wiring:
 
 
 class SwitchLevel(NamedTuple):
-    """``group``: hosts under one switch of it, or under what stands in its place on every rail.
-    ``uplinks``: oversubscription of the switches below, 1 on the first level."""
+    """A level of switches.
+
+    Args:
+        group: hosts under one switch, or under the same switch of every rail.
+        uplinks: oversubscription of the switches below, 1 on the first level.
+    """
 
     group: int
     switches: int
@@ -72,8 +79,37 @@ class ClosNetwork:
     notes: tuple[str, ...]
 
 
+Cables = Sequence[tuple[str, float]]
+"""Cables of a host or a switch upwards: the switch there, and the rate in bytes/s."""
+Hosts = Mapping[str, Cables]
+Uplinks = Mapping[str, Cables]
+
+
+def _switches(cables: Cables) -> frozenset[str]:
+    return frozenset(switch for switch, _ in cables)
+
+
+def _rate_Bps(cables: Cables) -> float:
+    return sum(rate for _, rate in cables)
+
+
+class _Branch(NamedTuple):
+    """Some hosts below a level, by the name of the first, and the switches of it that they reach."""
+
+    host: str
+    switches: frozenset[str]
+
+
+class _HostGroup(NamedTuple):
+    """Hosts that the switches of a level join, and the branches below that they came from."""
+
+    switches: frozenset[str]
+    hosts: list[str]
+    branches: list[_Branch]
+
+
 def clos_of(wiring: Wiring) -> ClosNetwork:
-    """The levels of a network.
+    """Return the levels of a network.
 
     Level 1 has the switches with hosts, level n+1 those one cable above; every cable joins
     neighbouring levels. Hosts share either all leaves or none, and any two groups under one level
@@ -82,176 +118,195 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
     Raises:
         ColltoolError: there are no hosts, or it is not a Clos; says by which cable or hosts.
     """
-    hosts, notes = _alike(wiring)
-    height = _heights(wiring, hosts)
-    cables = [cable for cable in wiring.cables if height[cable[0]] and height[cable[1]]]
-    for a, b, _ in cables:
-        if abs(height[a] - height[b]) != 1:
-            at = (
-                "both have hosts"
-                if height[a] == height[b] == 1
-                else f"both are on level {height[a]}"
-            )
-            raise wiring.refuse(f"a cable joins {wiring.named(a)} and {wiring.named(b)}, and {at}")
-    above: dict[str, list[tuple[str, float]]] = {
-        switch: [] for switch, level in height.items() if level
-    }
-    for a, b, rate in cables:
-        low, high = (a, b) if height[a] < height[b] else (b, a)
-        above[low].append((high, rate))
-    below_Bps = _below(hosts, above)
-    groups = _leaf_groups(wiring, hosts)
-    levels = [
-        SwitchLevel(
-            max(map(len, groups.values())), sum(1 for one in height.values() if one == 1), 1.0
-        )
-    ]
-    for level in range(2, max(height.values()) + 1):
-        lower = [switch for switch, one in height.items() if one == level - 1]
-        uplinks = max(
-            below_Bps[one] / sum(rate for _, rate in above[one]) for one in lower if above[one]
-        )
-        groups = _joined(wiring, groups, {one: {high for high, _ in above[one]} for one in lower})
-        largest, group = max(map(len, groups.values())), levels[-1].group
-        nested = ceil_div(largest, group) * group
-        count = sum(1 for one in height.values() if one == level)
-        if nested > group:
-            levels.append(SwitchLevel(nested, count, max(1.0, round(uplinks, 4))))
-    if len(groups) > 1:
-        shown = " and ".join(_some(sorted(members)[:1]) for members in list(groups.values())[:2])
-        raise wiring.refuse(
-            f"{len(groups)} parts have no switch in common, such as those of {shown}"
-        )
-    (ports, rate), rails = _ports(hosts), len({switch for switch, _ in next(iter(hosts.values()))})
-    leaves = [switch for switch, one in height.items() if one == 1]
+    hosts, notes = _usual_hosts(wiring)
+    switches = _switch_levels(wiring, hosts)
+    uplinks = _uplinks(wiring, switches)
+    ports = next(iter(hosts.values()))
     return ClosNetwork(
         file=wiring.file,
         tool=wiring.tool,
         hosts=len(hosts),
-        ports=ports,
-        port_Bps=rate,
-        rails=rails,
-        levels=tuple(levels),
-        radix=max(wiring.ports[leaf] for leaf in leaves),
+        ports=len(ports),
+        port_Bps=_rate_Bps(ports) / len(ports),
+        rails=len(_switches(ports)),
+        levels=tuple(_measured_levels(wiring, hosts, switches, uplinks)),
+        radix=max(wiring.ports[leaf] for leaf in switches[0]),
         infiniband=wiring.infiniband,
         reduces=wiring.reduces,
         notes=tuple(notes),
     )
 
 
-Hosts = dict[str, Sequence[tuple[str, float]]]
-
-
-def _alike(wiring: Wiring) -> tuple[Hosts, list[str]]:
-    """The largest class of hosts with equal ports, and what others are left out."""
+def _usual_hosts(wiring: Wiring) -> tuple[Hosts, list[str]]:
+    """The largest class of hosts with equal ports, and notes on those that are left out."""
     if not wiring.hosts:
         raise ColltoolError(
             "has no hosts on switches",
             where=wiring.file,
             fix="let it run on the whole subnet, with switches",
         )
-    shapes = {
-        host: (len(ports), sum(rate for _, rate in ports)) for host, ports in wiring.hosts.items()
-    }
-    ranked = Counter(shapes.values()).most_common()
-    usual = max((one for one in ranked if one[1] == ranked[0][1]), key=lambda one: one[0])[0]
-    kept = {host: ports for host, ports in wiring.hosts.items() if shapes[host] == usual}
+    classes: dict[tuple[int, float], list[str]] = {}
+    for host, ports in wiring.hosts.items():
+        shape = (len(ports), _rate_Bps(ports))
+        classes.setdefault(shape, []).append(host)
+    # of two equally large classes the one with more ports
+    usual = max(classes, key=lambda shape: (len(classes[shape]), shape))
     notes = []
-    for shape, number in ranked:
+    for shape, names in sorted(classes.items(), key=lambda item: -len(item[1])):
         if shape != usual:
-            names = _some(sorted(host for host, one in shapes.items() if one == shape))
+            ports_text = f"{counted(shape[0], 'port')}, {8e-9 * shape[1]:g} Gb/s in all"
             notes.append(
-                f"{counted(number, 'host')} with {counted(shape[0], 'port')}, {8e-9 * shape[1]:g}"
-                f" Gb/s in all: {names}"
+                f"{counted(len(names), 'host')} with {ports_text}: {_listed(sorted(names))}"
             )
-    return kept, notes
+    return {host: wiring.hosts[host] for host in classes[usual]}, notes
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(map(clipped, names[:_SHOWN])) + (" ..." if len(names) > _SHOWN else "")
+def _listed(names: Sequence[str]) -> str:
+    more = " ..." if len(names) > _SHOWN else ""
+    return ", ".join(map(clipped, names[:_SHOWN])) + more
 
 
-def _ports(hosts: Hosts) -> tuple[int, float]:
-    ports = next(iter(hosts.values()))
-    return len(ports), sum(rate for _, rate in ports) / len(ports)
+def _switch_levels(wiring: Wiring, hosts: Hosts) -> list[set[str]]:
+    """The switches of each level, leaves first; without those that no cable joins to a leaf."""
+    neighbours: dict[str, set[str]] = {switch: set() for switch in wiring.ports}
+    for low, high, _ in wiring.cables:
+        neighbours[low].add(high)
+        neighbours[high].add(low)
+    level: set[str] = set()
+    for ports in hosts.values():
+        level |= _switches(ports)
+    levels = []
+    reached: set[str] = set()
+    while level:
+        levels.append(level)
+        reached |= level
+        level = set().union(*(neighbours[switch] for switch in level)) - reached
+    return levels
 
 
-def _heights(wiring: Wiring, hosts: Hosts) -> dict[str, int]:
-    """The level of each switch; 0 where no cable leads to one with hosts."""
-    beside: dict[str, set[str]] = {switch: set() for switch in wiring.ports}
-    for a, b, _ in wiring.cables:
-        beside[a].add(b)
-        beside[b].add(a)
-    height = dict.fromkeys(wiring.ports, 0)
-    front = {switch for ports in hosts.values() for switch, _ in ports}
-    level = 0
-    while front:
-        level += 1
-        height |= dict.fromkeys(front, level)
-        front = {other for switch in front for other in beside[switch] if not height[other]}
-    return height
+def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
+    """The cables of each switch to the level above.
+
+    Raises:
+        ColltoolError: a cable joins two switches of one level.
+    """
+    heights: dict[str, int] = {}
+    for height, level in enumerate(switches, start=1):
+        heights |= dict.fromkeys(level, height)
+    uplinks: dict[str, list[tuple[str, float]]] = {switch: [] for switch in wiring.ports}
+    for low, high, rate in wiring.cables:
+        if low not in heights:
+            continue
+        if heights[low] > heights[high]:
+            low, high = high, low
+        # a level is one cable above the last, so no cable skips one
+        if heights[low] == heights[high]:
+            both = f"are on level {heights[low]}" if heights[low] > 1 else "have hosts"
+            names = f"{wiring.named(low)} and {wiring.named(high)}"
+            raise wiring.refuse(f"a cable joins {names}, and both {both}")
+        uplinks[low].append((high, rate))
+    return uplinks
 
 
-def _below(hosts: Hosts, above: Mapping[str, Sequence[tuple[str, float]]]) -> Counter[str]:
+def _measured_levels(
+    wiring: Wiring, hosts: Hosts, switches: Sequence[set[str]], uplinks: Uplinks
+) -> list[SwitchLevel]:
+    """The levels that join more hosts than those below."""
+    rates_Bps = _rates_from_below(hosts, uplinks)
+    groups = _leaf_groups(wiring, hosts)
+    levels = [SwitchLevel(_largest(groups), len(switches[0]), 1.0)]
+    for lower, level in pairwise(switches):
+        oversubscription = max(
+            rates_Bps[switch] / _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]
+        )
+        groups = _joined(wiring, groups, uplinks)
+        # the groups of a Clos are whole groups of the level below
+        below = levels[-1].group
+        size = ceil(_largest(groups) / below) * below
+        if size > below:
+            levels.append(SwitchLevel(size, len(level), max(1.0, round(oversubscription, 4))))
+    if len(groups) > 1:
+        shown = " and ".join(clipped(min(group.hosts)) for group in groups[:2])
+        more = f"{len(groups)} parts have no switch in common, such as those of {shown}"
+        raise wiring.refuse(more)
+    return levels
+
+
+def _largest(groups: Sequence[_HostGroup]) -> int:
+    return max(len(group.hosts) for group in groups)
+
+
+def _rates_from_below(hosts: Hosts, uplinks: Uplinks) -> Mapping[str, float]:
     """Bytes/s of all cables from below into each switch."""
-    found: Counter[str] = Counter()
-    for cables in (*hosts.values(), *above.values()):
+    rates_Bps: dict[str, float] = defaultdict(float)
+    for cables in (*hosts.values(), *uplinks.values()):
         for switch, rate in cables:
-            found[switch] += rate  # type: ignore[assignment]  # a Counter adds up floats as well
-    return found
+            rates_Bps[switch] += rate
+    return rates_Bps
 
 
-def _leaf_groups(wiring: Wiring, hosts: Hosts) -> dict[frozenset[str], list[str]]:
-    """Hosts by their leaves."""
+def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_HostGroup]:
+    """Hosts by their leaves.
+
+    Raises:
+        ColltoolError: two hosts share some of their leaves, not all.
+    """
     groups: dict[frozenset[str], list[str]] = {}
     for host, ports in hosts.items():
-        groups.setdefault(frozenset(switch for switch, _ in ports), []).append(host)
-    home: dict[str, frozenset[str]] = {}
+        groups.setdefault(_switches(ports), []).append(host)
+    leaves_with: dict[str, frozenset[str]] = {}
     for leaves, members in groups.items():
         for leaf in leaves:
-            other = home.setdefault(leaf, leaves)
+            other = leaves_with.setdefault(leaf, leaves)
             if other != leaves:
-                one, two = clipped(groups[other][0]), clipped(members[0])
+                names = f"{clipped(groups[other][0])} and {clipped(members[0])}"
                 raise wiring.refuse(
-                    f"{one} and {two} share {wiring.named(leaf)}, but not their other leaves"
+                    f"{names} share {wiring.named(leaf)}, but not their other leaves"
                 )
-    return groups
+    return [_HostGroup(leaves, members, []) for leaves, members in groups.items()]
 
 
-def _joined(
-    wiring: Wiring, groups: dict[frozenset[str], list[str]], above: Mapping[str, set[str]]
-) -> dict[frozenset[str], list[str]]:
-    """Groups under the switches of the next level: what meets there becomes one, any two of it
-    under a switch they share."""
-    ups = {group: frozenset().union(*(above[switch] for switch in group)) for group in groups}
-    found: list[list[frozenset[str]]] = []
+def _joined(wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks) -> list[_HostGroup]:
+    """The groups of the next level: what shares a switch there becomes one.
+
+    Raises:
+        ColltoolError: two branches of a group share no switch themselves.
+    """
+    joined: list[_HostGroup] = []
     for group in groups:
-        meeting = [part for part in found if any(ups[group] & ups[other] for other in part)]
-        found = [part for part in found if part not in meeting] + [
-            [one for part in meeting for one in part] + [group]
-        ]
-    for part in found:
-        if not frozenset.intersection(*(ups[group] for group in part)):
-            _check_pairs(wiring, [(groups[group][0], ups[group]) for group in part])
-    return {
-        frozenset().union(*(ups[group] for group in part)) or part[0]: [
-            host for group in part for host in groups[group]
-        ]
-        for part in found
-    }
+        reached = frozenset().union(*(_switches(uplinks[switch]) for switch in group.switches))
+        meeting = [other for other in joined if other.switches & reached]
+        meeting.append(_HostGroup(reached, group.hosts, [_Branch(group.hosts[0], reached)]))
+        joined = [other for other in joined if not other.switches & reached]
+        joined.append(_merged(meeting))
+    for group in joined:
+        _check_branches(wiring, group.branches)
+    return joined
 
 
-def _check_pairs(wiring: Wiring, ups: Sequence[tuple[str, frozenset[str]]]) -> None:
-    for (one, above), (two, others) in combinations(ups, 2):
-        if not above & others:
+def _merged(groups: Sequence[_HostGroup]) -> _HostGroup:
+    merged = _HostGroup(frozenset().union(*(group.switches for group in groups)), [], [])
+    for group in groups:
+        merged.hosts.extend(group.hosts)
+        merged.branches.extend(group.branches)
+    return merged
+
+
+def _check_branches(wiring: Wiring, branches: Sequence[_Branch]) -> None:
+    # a switch that all share spares the look at each pair of thousands
+    if frozenset.intersection(*(branch.switches for branch in branches)):
+        return
+    for first, second in combinations(branches, 2):
+        if not first.switches & second.switches:
             raise wiring.refuse(
-                f"the leaves of {clipped(one)} and {clipped(two)} share no switch above, though"
-                " others join them"
+                f"the leaves of {clipped(first.host)} and {clipped(second.host)} share no switch"
+                " above, though others join them"
             )
 
 
-def levels_named(count: int) -> Iterator[str]:
-    """leaf, spine, core, and numbers above."""
+def levels_named(count: int) -> list[str]:
+    """Return names of levels: leaf, spine, core, and numbers above."""
     from colltool.network.sizing.size_clos import LEVELS
 
-    yield from (LEVELS[at] if at < len(LEVELS) else f"level{at + 1}" for at in range(count))
+    more = [f"level{number}" for number in range(len(LEVELS) + 1, count + 1)]
+    return [*LEVELS[:count], *more]

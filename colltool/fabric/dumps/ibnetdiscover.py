@@ -1,16 +1,14 @@
-"""The text of ``ibnetdiscover``: a record for each switch and channel adapter, a line for each of
-its cabled ports.
+"""The text of ``ibnetdiscover``: a record for each switch and adapter, a line for each cabled port.
 
-Format: infiniband-diags of rdma-core, ibnetdiscover.c. Rates are of the data on all lanes, one way:
-    InfiniBand Architecture
-Specification volume 2; SDR to QDR send 8 bits of data in 10.
+Format: infiniband-diags of rdma-core, ibnetdiscover.c. Rates are those of data on all lanes, one
+way: InfiniBand Architecture Specification, volume 2; SDR to QDR send 8 bits of data in 10.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from statistics import mode
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
@@ -18,9 +16,11 @@ from colltool.base.files import AnyPath, read_text
 from colltool.fabric.dumps.clos import ClosNetwork, Wiring, clos_of
 
 TOOL = "ibnetdiscover"
-MAX_NODES, MAX_CABLES = 100_000, 1_000_000
+MAX_NODES = 100_000
+MAX_CABLES = 1_000_000
 _FIX = "write it on a node of the subnet, as root: ibnetdiscover > net.txt"
 
+# Gb/s of data on one lane
 LANE_GBPS = {
     "SDR": 2.0,
     "DDR": 4.0,
@@ -48,101 +48,120 @@ End = tuple[str, int]
 """A GUID and a port."""
 
 
-class _Text(NamedTuple):
+class _Subnet(NamedTuple):
+    """What the text has: ports of each switch, descriptions by GUID, and cables.
+
+    Cables have their rate in Gb/s; 0 if neither end has it.
+    """
+
     ports: dict[str, int]
     described: dict[str, str]
     cables: dict[frozenset[End], float]
-    """Gb/s; 0 where neither end tells its rate."""
 
 
 def read_ibnetdiscover(path: AnyPath) -> ClosNetwork:
-    """The Clos that a subnet is.
+    """Return the Clos that a subnet is.
 
     Raises:
         ColltoolError: another program's text, one that is cut off, without rates, beyond the named
             limits, or no Clos.
     """
     name = os.fsdecode(path)
-    text = _text(read_text(path, "topology"), name)
-    if not text.ports or not text.cables:
+    subnet = _subnet(read_text(path, "topology"), name)
+    if not subnet.ports or not subnet.cables:
         raise ColltoolError(
             "has no switch with a cable: not the text of ibnetdiscover", where=name, fix=_FIX
         )
-    ends = {guid for cable in text.cables for guid, _ in cable}
-    lost = sorted(guid for guid in ends if guid.startswith("S-") and guid not in text.ports)
+    lost: set[str] = set()
+    for cable in subnet.cables:
+        lost.update(guid for guid, _ in cable if guid.startswith("S-"))
+    lost -= subnet.ports.keys()
     if lost:
         raise ColltoolError(
-            f"is cut off: {clipped(lost[0])} has a cable, but no record of its own",
+            f"is cut off: {clipped(min(lost))} has a cable, but no record of its own",
             where=name,
             fix=_FIX,
         )
-    return clos_of(_wiring(text, name))
+    return clos_of(_wiring(subnet, name))
 
 
-def _text(content: str, name: str) -> _Text:
-    found = _Text({}, {}, {})
-    at = ""
+def _subnet(content: str, name: str) -> _Subnet:
+    subnet = _Subnet({}, {}, {})
+    # the GUID whose record the lines of ports follow
+    guid = ""
     for number, line in enumerate(content.splitlines(), start=1):
         if record := _RECORD.match(line):
-            kind, count, at, described = record.groups()
-            found.described[at] = described or found.described.get(at, "")
+            kind, ports, guid, description = record.groups()
+            subnet.described[guid] = description or subnet.described.get(guid, "")
             if kind == "Switch":
-                found.ports[at] = int(count)
-        elif at and (cable := _CABLE.match(line)):
-            port, other, theirs, more = cable.groups()
-            rate = _RATE.search(more or "")
-            gbps = int(rate[1]) * LANE_GBPS[rate[2]] if rate else 0.0
-            ends = frozenset(((at, int(port)), (other, int(theirs))))
-            found.cables[ends] = max(gbps, found.cables.get(ends, 0.0))
-            if described := _QUOTED.search(more or ""):
-                found.described.setdefault(other, described[1])
+                subnet.ports[guid] = int(ports)
         elif line.startswith("["):
-            raise ColltoolError("a port's line is cut off", where=f"{name}:{number}", fix=_FIX)
-        if len(found.described) > MAX_NODES or len(found.cables) > MAX_CABLES:
-            raise ColltoolError(
-                f"more than {MAX_NODES} nodes or {MAX_CABLES} cables: no subnet is so large",
-                where=f"{name}:{number}",
-                fix=_FIX,
-            )
-    return found
+            cable = _CABLE.match(line) if guid else None
+            if cable is None:
+                raise ColltoolError("a port's line is cut off", where=f"{name}:{number}", fix=_FIX)
+            _add_cable(subnet, guid, cable)
+        if len(subnet.described) > MAX_NODES or len(subnet.cables) > MAX_CABLES:
+            what = f"more than {MAX_NODES} nodes or {MAX_CABLES} cables: no subnet is so large"
+            raise ColltoolError(what, where=f"{name}:{number}", fix=_FIX)
+    return subnet
 
 
-def _wiring(text: _Text, name: str) -> Wiring:
-    rates = Counter(rate for rate in text.cables.values() if rate)
+def _add_cable(subnet: _Subnet, guid: str, cable: re.Match[str]) -> None:
+    port, other, other_port, comment = cable.groups(default="")
+    ends = frozenset(((guid, int(port)), (other, int(other_port))))
+    rate = _RATE.search(comment)
+    gbps = int(rate[1]) * LANE_GBPS[rate[2]] if rate else 0.0
+    # both ends list the cable, and only one of them may have its rate
+    subnet.cables[ends] = max(gbps, subnet.cables.get(ends, 0.0))
+    if description := _QUOTED.search(comment):
+        subnet.described.setdefault(other, description[1])
+
+
+def _wiring(subnet: _Subnet, name: str) -> Wiring:
+    rates = [gbps for gbps in subnet.cables.values() if gbps]
     if not rates:
         raise ColltoolError("tells no rates such as 4xNDR", where=name, fix=_FIX)
-    usual = rates.most_common(1)[0][0]  # of the few cables that do not tell it
-    ports, hosts, cables = dict(text.ports), dict[str, list[tuple[str, float]]](), []
+    # taken for the few cables without one
+    usual = mode(rates)
+    ports = dict(subnet.ports)
+    hosts: dict[str, list[tuple[str, float]]] = {}
+    cables = []
     reduces = False
-    for cable, gbps in text.cables.items():
+    for cable, gbps in subnet.cables.items():
+        # a port cabled to itself
         if len(cable) != 2:
-            continue  # a port cabled to itself
-        (one, _), (other, _) = sorted(cable)  # H- before S-
+            continue
+        # GUIDs of hosts begin with H-, of switches with S-: a host comes first
+        (first, _), (switch, _) = sorted(cable)
+        if switch not in ports:
+            continue
         rate_Bps = (gbps or usual) * 1e9 / 8
-        if _AGGREGATION in text.described.get(one, ""):
-            ports[other] -= 1  # inside the switch, behind a port that has no socket
+        description = subnet.described.get(first, "")
+        if _AGGREGATION in description:
+            # inside the switch, behind a port that has no socket
+            ports[switch] -= 1
             reduces = True
-        elif one in ports and other in ports:
-            cables.append((one, other, rate_Bps))
-        elif other in ports:
-            hosts.setdefault(_host(one, text.described.get(one, "")), []).append((other, rate_Bps))
+        elif first in ports:
+            cables.append((first, switch, rate_Bps))
+        else:
+            hosts.setdefault(_host(first, description), []).append((switch, rate_Bps))
     return Wiring(
         file=name,
         tool=TOOL,
         ports=ports,
         hosts=hosts,
         cables=cables,
-        names=text.described,
+        names=subnet.described,
         infiniband=True,
         reduces=reduces,
     )
 
 
-def _host(guid: str, described: str) -> str:
-    """``node07 HCA-1`` and ``node07 mlx5_3`` are of node07; adapters that nobody named are hosts of
-    their own."""
-    return (
-        guid
-        if not described or _NAMELESS.search(described)
-        else _ADAPTER.sub("", described.strip("' "))
-    )
+def _host(guid: str, description: str) -> str:
+    """The host of an adapter: ``node07 HCA-1`` and ``node07 mlx5_3`` are of node07.
+
+    Adapters without a name of their own are hosts by themselves.
+    """
+    if not description or _NAMELESS.search(description):
+        return guid
+    return _ADAPTER.sub("", description.strip("' "))

@@ -1,23 +1,25 @@
-"""What a dump tells of a node: its accelerators, the links that join them, its NICs; and the tiers
-that these links make."""
+"""A node as a dump describes it, and the tiers that its links make.
+
+A node has accelerators, the links that join them, and NICs.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import mode
 from typing import Literal, NamedTuple
 
 Pair = tuple[int, int]
 Link = Literal["nvlink", "xgmi", "pcie"]
 
 MOST_LINKS = 18
-"""NVLinks of a GPU, at most. Source: NVIDIA H100 and B200 data sheets."""
+"""The most NVLinks that a GPU has. Source: NVIDIA H100 and B200 data sheets."""
 
 
 class Nic(NamedTuple):
-    """A port of a NIC; ``rate_Bps`` one way, None where the dump does not tell it."""
+    """A port of a NIC; ``rate_Bps`` is one way, None if unknown."""
 
     name: str
     rate_Bps: float | None = None
@@ -26,21 +28,20 @@ class Nic(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeDump:
-    """What a dump tells of a node, or of several that links join.
+    """A node, or several that links join, as a dump describes it.
 
     Args:
         accelerators: their names in the dump.
-        model: what they are, such as ``NVIDIA H100``; empty where the dump does not tell.
-        link: of the scale-up network where there is one.
-        to_switch: links of each accelerator to switches.
-        pairs: links between two accelerators, by their positions, lower first.
-        link_Bps: of an accelerator's links to switches together, or of a pair, one way, where the
-            dump tells it.
-        counts_told: False where the dump tells which accelerators are joined, not by how many
-            links.
-        links_told: False where the dump does not tell whether links join them.
-        pcie_Bps: of an accelerator's slot, one way.
-        cpu: intel, amd or arm.
+        model: their model, such as ``NVIDIA H100``; empty if unknown.
+        link: the kind of links of the scale-up network, if there is one.
+        to_switch: number of links of each accelerator to switches.
+        pairs: number of links between two accelerators, by their positions, lower first.
+        link_Bps: one way, of all links of an accelerator to switches, or of a pair; None if
+            unknown.
+        counts_told: False if the dump has which accelerators are joined, not by how many links.
+        links_told: False if the dump does not have whether links join the accelerators.
+        pcie_Bps: one way, of an accelerator's slot.
+        cpu: ``intel``, ``amd`` or ``arm``; empty if unknown.
         notes: what is odd or left out.
     """
 
@@ -62,14 +63,18 @@ class NodeDump:
 
     @property
     def fast_nics(self) -> tuple[Nic, ...]:
-        """Those that carry collectives: the fastest. Others serve storage or management."""
-        fastest = max((nic.rate_Bps or 0.0 for nic in self.nics), default=0.0)
-        return tuple(nic for nic in self.nics if (nic.rate_Bps or 0.0) == fastest)
+        """The NICs that carry collectives; slower ones serve storage or management."""
+        rates = [nic.rate_Bps or 0.0 for nic in self.nics]
+        return tuple(nic for nic, rate in zip(self.nics, rates, strict=True) if rate == max(rates))
 
 
 class InnerTier(NamedTuple):
-    """A tier inside a node. ``links``: in parallel, of a port to switches, or of each pair;
-    ``edges``: of a graph."""
+    """A tier inside a node.
+
+    Args:
+        links: links in parallel, of a port to switches or of each pair.
+        edges: pairs and their links, of a graph.
+    """
 
     link: Link
     topology: Literal["star", "full_mesh", "graph"]
@@ -79,7 +84,7 @@ class InnerTier(NamedTuple):
 
 
 def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
-    """The tiers that a node's links make, innermost first.
+    """Return the tiers that a node's links make, innermost first.
 
     Switches make a star, equal links of all pairs a full mesh. Where links join some pairs alone,
     equal full meshes of them are joined by PCIe (bridged cards); anything else is a graph.
@@ -90,59 +95,56 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
     if not dump.pairs:
         return (InnerTier("pcie", "star", count),)
     islands = _islands(count, dump.pairs)
-    every = [dump.pairs.get(pair, 0) for island in islands for pair in combinations(island, 2)]
     sizes = {len(island) for island in islands}
-    if len(sizes) == 1 and len(set(every)) == 1:
-        size, links = sizes.pop(), every[0]
-        if (
-            dump.link == "nvlink"
-            and dump.counts_told
-            and (links * (size - 1) > MOST_LINKS or links == MOST_LINKS)
-        ):
-            # more than a GPU has: all go to switches, to every other one
-            inner = InnerTier("nvlink", "star", size, links)
-        else:
-            inner = InnerTier(dump.link, "full_mesh", size, links)
-        return (inner,) if size == count else (inner, InnerTier("pcie", "star", count // size))
+    counts: set[int] = set()
+    for island in islands:
+        counts.update(dump.pairs.get(pair, 0) for pair in combinations(island, 2))
+    if len(sizes) == len(counts) == 1:
+        inner = _island_tier(dump, sizes.pop(), counts.pop())
+        if inner.size == count:
+            return (inner,)
+        return (inner, InnerTier("pcie", "star", count // inner.size))
     if len(islands) > 1:
         return (InnerTier("pcie", "star", count),)
     return (InnerTier(dump.link, "graph", count, edges=tuple(sorted(dump.pairs.items()))),)
 
 
-def odd_links(dump: NodeDump) -> Iterator[str]:
-    """What no tier can express, in words."""
+def _island_tier(dump: NodeDump, size: int, links: int) -> InnerTier:
+    """The tier of accelerators that are joined pair by pair, each by the same number of links."""
+    # A matrix counts an accelerator's links to the switches for each of its peers; that is seen by
+    # their number, which is all that a GPU has, or more than it could have to single peers.
+    switched = links == MOST_LINKS or links * (size - 1) > MOST_LINKS
+    if dump.link == "nvlink" and dump.counts_told and switched:
+        return InnerTier("nvlink", "star", size, links)
+    return InnerTier(dump.link, "full_mesh", size, links)
+
+
+def odd_links(dump: NodeDump) -> list[str]:
+    """Return notes on links that no tier can express."""
     if any(dump.to_switch):
         usual = _usual(dump.to_switch)
-        lame = [
-            (name, found)
-            for name, found in zip(dump.accelerators, dump.to_switch, strict=True)
-            if found != usual
+        return [
+            f"{name} has {count} of {usual} links to the switches, and is priced with all of them"
+            for name, count in zip(dump.accelerators, dump.to_switch, strict=True)
+            if count != usual
         ]
-        yield from [
-            f"{name} has {found} of {usual} links to the switches, and is priced with all of them"
-            for name, found in lame
+    if dump.pairs and inner_tiers(dump)[0].link == "pcie":
+        return [
+            "links join unequal groups of accelerators, and are left out: PCIe joins all of them"
         ]
-    elif dump.pairs and inner_tiers(dump)[0].link == "pcie":
-        yield "links join unequal groups of accelerators, and are left out: PCIe joins all of them"
+    return []
 
 
 def _usual(counts: tuple[int, ...]) -> int:
-    (most_frequent, _), *_ = Counter(counts).most_common(1)
-    return most_frequent or max(counts)
+    # an accelerator with no link is odd, however many there are
+    return mode(counts) or max(counts)
 
 
-def _islands(count: int, pairs: Mapping[Pair, int]) -> list[tuple[int, ...]]:
-    """What links join, each ascending."""
-    home = list(range(count))
-
-    def root(one: int) -> int:
-        while home[one] != one:
-            home[one] = one = home[home[one]]
-        return one
-
-    for a, b in pairs:
-        home[root(max(root(a), root(b)))] = min(root(a), root(b))
-    roots = [root(one) for one in range(count)]
-    return [
-        tuple(one for one in range(count) if roots[one] == island) for island in sorted(set(roots))
-    ]
+def _islands(count: int, pairs: Mapping[Pair, int]) -> list[set[int]]:
+    """Accelerators that links join, by their positions."""
+    islands = [{position} for position in range(count)]
+    for pair in pairs:
+        joined = [island for island in islands if island.intersection(pair)]
+        islands = [island for island in islands if not island.intersection(pair)]
+        islands.append(set().union(*joined))
+    return islands

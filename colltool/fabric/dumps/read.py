@@ -56,11 +56,8 @@ def imported(
 def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
     for kind in dumps[::2]:
         if kind not in KINDS:
-            raise ColltoolError(
-                f"{shown(kind)} is not a kind of dump",
-                argument="dumps",
-                fix=f"{nearest(kind, [*KINDS])} write {_PAIR}; kinds: {', '.join(KINDS)}".strip(),
-            )
+            fix = f"{nearest(kind, list(KINDS))} write {_PAIR}; kinds: {', '.join(KINDS)}".strip()
+            raise ColltoolError(f"{shown(kind)} is not a kind of dump", argument="dumps", fix=fix)
     if len(dumps) % 2:
         raise ColltoolError(f"{dumps[-1]} of which file", argument="dumps", fix=f"write {_PAIR}")
     return list(zip(dumps[::2], dumps[1::2], strict=True))
