@@ -31,11 +31,12 @@ _HOMES = {
     "commands.validate": ("validate",),
     "commands.verify": ("verify",),
     "base.errors": ("ColltoolError",),
-    "estimate.assumptions": ("Readings",),
+    "estimate.assumptions": ("ModelOptions", "Readings"),
     "fabric.load": ("load_fabric",),
 }
 __all__ = [
     "ColltoolError",
+    "ModelOptions",
     "Readings",
     "__version__",
     "breakdown",
@@ -107,7 +108,7 @@ if TYPE_CHECKING:
     from colltool.commands.trace import trace
     from colltool.commands.validate import validate
     from colltool.commands.verify import verify
-    from colltool.estimate.assumptions import Readings
+    from colltool.estimate.assumptions import ModelOptions, Readings
     from colltool.fabric.load import load_fabric
 
 

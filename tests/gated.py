@@ -29,23 +29,23 @@ from small import (
 )
 
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.placement import GroupSpec, every_stride, fits, whole_groups
 from colltool.fabric.model import Fabric
 
 MOST_RANKS = 4096
 PROTOCOLS = ("LL", "LL128", "Simple")
 READINGS = (
-    Readings(),
-    Readings(ideal=True),
-    Readings(placement="scattered"),
-    Readings(phases="pipelined", ideal=True),
-    Readings(phases="sequential", ideal=True),
-    Readings(pipelining="optimal"),
-    Readings(pipelining=7, ring_alpha="worst"),
-    Readings(tree_beta=1.0, ideal=True),
-    Readings(order="outer-first", ideal=True),
-    Readings(order="inner-first", ideal=True),
+    ModelOptions(),
+    ModelOptions(ideal=True),
+    ModelOptions(placement="scattered"),
+    ModelOptions(phases="pipelined", ideal=True),
+    ModelOptions(phases="sequential", ideal=True),
+    ModelOptions(pipelining="optimal"),
+    ModelOptions(pipelining=7, ring_alpha="worst"),
+    ModelOptions(tree_beta=1.0, ideal=True),
+    ModelOptions(order="outer-first", ideal=True),
+    ModelOptions(order="inner-first", ideal=True),
 )
 
 
@@ -111,7 +111,7 @@ def groups(where: Fabric, seed: int, most: int = 4) -> list[GroupSpec]:
     return chosen[: most + 1]
 
 
-def cases(seeds: range) -> Iterator[tuple[int, Fabric, GroupSpec, Primitive, float, Readings]]:
+def cases(seeds: range) -> Iterator[tuple[int, Fabric, GroupSpec, Primitive, float, ModelOptions]]:
     """One primitive, size and reading for each group of each seed's fabric; seeds in a row meet all
     of them."""
     for seed in seeds:

@@ -14,7 +14,7 @@ from small import gb, us
 
 from colltool.base.primitives import AR, Primitive
 from colltool.calibration.calibrate import Calibration, FitRequest, FittedSeries, calibrate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
@@ -69,7 +69,7 @@ def measured(
         nodes, library: as the log says.
     """
     size = np.array(list(sizes), dtype=float)
-    rows = price(truth, primitive, size, ranks, Readings(), list(algorithms)).results
+    rows = price(truth, primitive, size, ranks, ModelOptions(), list(algorithms)).results
     seconds = np.min([np.asarray(row.total_s) for row in rows], axis=0)
     chance = random.Random(f"{primitive} {ranks}")
     times = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from colltool.base.primitives import AR, Primitive
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.validate import validate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Measurements, Point, Series
 
@@ -40,7 +40,7 @@ def series(
 
 
 def judged(
-    fabric: Fabric, one: Series, *algorithms: str, readings: Readings | None = None
+    fabric: Fabric, one: Series, *algorithms: str, readings: ModelOptions | None = None
 ) -> ValidatedSeries:
     """The only series of a validation."""
     return validate(

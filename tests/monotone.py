@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.placement import fits
 from colltool.estimate.price import price
@@ -45,7 +45,7 @@ class Step(NamedTuple):
     many: int
     before: str
     after: str
-    readings: Readings
+    readings: ModelOptions
 
     def spans(self, ranks: int) -> dict[str, int]:
         """The members in a domain of each tier."""
@@ -159,7 +159,7 @@ EXEMPT = (
 
 
 def leading(
-    where: Fabric, primitive: Primitive, ranks: int, readings: Readings | None = None
+    where: Fabric, primitive: Primitive, ranks: int, readings: ModelOptions | None = None
 ) -> Leading | None:
     """None where the library runs nothing."""
     try:
@@ -188,7 +188,7 @@ def _ends(where: Fabric) -> Iterator[int]:
 
 
 def fewer_faster(
-    where: Fabric, primitive: Primitive, readings: Readings | None = None, most: int = 8
+    where: Fabric, primitive: Primitive, readings: ModelOptions | None = None, most: int = 8
 ) -> tuple[list[str], list[str]]:
     """Steps to more ranks, and to more bytes, that make it faster: those without an excuse, and the
     reasons of the others."""
@@ -204,7 +204,12 @@ def fewer_faster(
     for (few, before), (many, after) in pairwise(priced):
         for index in np.flatnonzero(after.seconds < before.seconds * (1 - _DUST)):
             step = Step(
-                where, few, many, before.specs[index], after.specs[index], readings or Readings()
+                where,
+                few,
+                many,
+                before.specs[index],
+                after.specs[index],
+                readings or ModelOptions(),
             )
             reason = next((one.reason for one in EXEMPT if one.applies(step)), "")
             ratio = after.seconds[index] / before.seconds[index]
@@ -264,7 +269,7 @@ def _less_alpha(tier: Tier) -> dict[str, Any]:
 
 
 def slower_when_better(
-    where: Fabric, primitive: Primitive, ranks: int, readings: Readings | None = None
+    where: Fabric, primitive: Primitive, ranks: int, readings: ModelOptions | None = None
 ) -> list[str]:
     """Changes for the better that make it slower."""
     before = leading(where, primitive, ranks, readings)

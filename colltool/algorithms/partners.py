@@ -11,7 +11,6 @@ from colltool.algorithms.registry import Caveat
 from colltool.base.primitives import (
     AllPeers,
     Chain,
-    Dealt,
     Links,
     Pair,
     Peers,
@@ -19,6 +18,7 @@ from colltool.base.primitives import (
     Rounds,
     Schedule,
     Servers,
+    ShardExchange,
     Switch,
     Terms,
     Trees,
@@ -46,7 +46,7 @@ def most_partners(phases: Schedule, group: Group) -> int:
         match terms.route:
             case Ring() | Chain():
                 partners |= {1, n - 1}
-            case Peers() | AllPeers() | Dealt():
+            case Peers() | AllPeers() | ShardExchange():
                 partners |= {*range(1, n)}
             case Trees(rails=True):  # two in a chain, and where it begins those of other domains
                 partners |= {1, n - 1, *range(2, 2 + min(4, len(group.domains) - 1))}

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 from colltool.algorithms.libraries import NotRun, Running, ships
-from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.primitives import (
     SHORT,
     AllPeers,
     Chain,
-    Dealt,
     Peers,
     Primitive,
     Ring,
     Schedule,
+    ShardExchange,
     Terms,
 )
 from colltool.network.group import SEVERAL_TIERS, Group, Topology, needs
@@ -234,13 +234,13 @@ class Algorithm(NamedTuple):
             raise ColltoolError(
                 f"'{self.name}' takes no choice of algorithms, got ':{'/'.join(choice.tiers)}'",
                 argument="algorithms",
-                fix=f"write {given('algorithms', self.name)}",
+                fix=f"write {argument_text('algorithms', self.name)}",
             )
         word = choice.tiers[0]
         is_number = word.isascii() and word.isdecimal()
         # longer numbers are too large, whatever they are
         if len(choice.tiers) > 1 or not is_number or not 1 <= int(word[:9]) <= group.ranks:
-            example = given("algorithms", f"{self.name}:{min(8, group.ranks)}")
+            example = argument_text("algorithms", f"{self.name}:{min(8, group.ranks)}")
             raise ColltoolError(
                 f"'{choice.spec}' has no number of {self.counts} behind its name",
                 argument="algorithms",
@@ -310,7 +310,7 @@ class Algorithm(NamedTuple):
     def _too_long(self, group: Group) -> str | None:
         """Too many messages, or steps that all differ, to put on links one by one."""
         routes = {type(terms.route) for terms in self.schedule(group)}
-        if routes & {AllPeers, Dealt} and group.pairs > MOST_AT_ONCE**2:
+        if routes & {AllPeers, ShardExchange} and group.pairs > MOST_AT_ONCE**2:
             most = (
                 f"at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
             )

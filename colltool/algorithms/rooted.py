@@ -30,7 +30,7 @@ from colltool.algorithms.trees import (
     in_line,
     two_trees_under_one_root,
 )
-from colltool.base.errors import given
+from colltool.base.errors import argument_text
 from colltool.base.primitives import (
     BC,
     P2P,
@@ -186,7 +186,7 @@ def _scatter_allgather(n: int) -> Batches:
     limits=(nccl_inside,),
     source=HOCKNEY,
     note=(
-        f"between the two ranks of the group that are farthest apart; {given('ranks', 2)} for"
+        f"between the two ranks of the group that are farthest apart; {argument_text('ranks', 2)} for"
         " neighbours"
     ),
     baseline=True,

@@ -26,8 +26,8 @@ from colltool.base.primitives import (
     AG,
     AR,
     RS,
-    Dealt,
     Primitive,
+    ShardExchange,
     Terms,
     Trees,
     log2_ceil,
@@ -175,7 +175,7 @@ def multi_rail_direct(group: Group) -> Terms:
     # what a rank sends, in shards, as if all left by one port: its own shard, and on inside its
     # part of the others'
     sent = max(others + own - 1 + (ranks - own) * (own - 1) / own for own in group.domains)
-    return Terms(2, max(ranks - 1, sent) / ranks, Dealt())
+    return Terms(2, max(ranks - 1, sent) / ranks, ShardExchange())
 
 
 @schedule("multi-rail-direct", AG, RS, per_pair=lambda n: n)

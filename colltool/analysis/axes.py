@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.definitions.reader import spelt
 from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
 
@@ -64,10 +64,10 @@ def axis_of(text: str) -> SweepAxis:
     """
     key, equals, values = (part.strip() for part in text.partition("="))
     if not key or not equals or not values:
-        fix = f"write {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
+        fix = f"write {argument_text('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
         raise _refused(text, "expected KEY=V1,V2 or KEY=LOW:HIGH:COUNT", fix)
     if key in _SET_BY:
-        fix = f"list its values in {given(_SET_BY[key])}"
+        fix = f"list its values in {argument_text(_SET_BY[key])}"
         raise _refused(text, f"{key} is an axis of its own", fix)
     ranged = _RANGE.fullmatch(values)
     found = _listed_values(text, values) if ranged is None else _range_values(text, ranged)
@@ -139,4 +139,4 @@ def _reading(text: str, key: str, value: str) -> Any:
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:
-    return ColltoolError(what, where=given("vary", [clipped(text)]), fix=fix)
+    return ColltoolError(what, where=argument_text("vary", [clipped(text)]), fix=fix)

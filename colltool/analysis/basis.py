@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import launch_is_known, under_protocols
@@ -89,9 +89,9 @@ def layers_of(fabric: Fabric, primitives: Collection[Primitive]) -> Layer:
 def common_layers(
     names: Sequence[str],
     fabrics: Sequence[Fabric],
-    readings: Readings,
+    readings: ModelOptions,
     primitives: Collection[Primitive],
-) -> tuple[Readings, tuple[BasisDifference, ...]]:
+) -> tuple[ModelOptions, tuple[BasisDifference, ...]]:
     """Readings under which primitives are priced by the layers that all fabrics have, and what that
     leaves out of some.
 
@@ -318,5 +318,5 @@ def too_many(count: int, most: int) -> ColltoolError:
     return ColltoolError(
         f"{count} cells, more than {most}",
         argument="limit",
-        fix=f"fewer values on an axis, or {given('limit', count)}",
+        fix=f"fewer values on an axis, or {argument_text('limit', count)}",
     )

@@ -23,10 +23,10 @@ from colltool.analysis.grid import (
     point_of,
     winner,
 )
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed, result
-from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
 from colltool.estimate.interval import ground_of, ratio_sigma
@@ -212,7 +212,7 @@ class Comparison(Result):
     findings: tuple[ColumnDifference, ...]
     ideal: bool
     ground: tuple[BasisDifference, ...] = ()
-    readings: Readings = USUAL
+    readings: ModelOptions = USUAL
     turned: tuple[OnePortWinner, ...] = ()
     libraries: tuple[str, ...] = ()
 
@@ -299,12 +299,12 @@ def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
         raise ColltoolError(
             what,
             argument="ranks",
-            fix=f"give {given('ranks', counts[0])}, or sweep: it takes all ranks of each",
+            fix=f"give {argument_text('ranks', counts[0])}, or sweep: it takes all ranks of each",
         )
     return group._replace(ranks=everybody(smallest, group._replace(stride=1)))
 
 
-def _with_machine(readings: Readings, column: CompareColumn, fabric: Fabric) -> CompareColumn:
+def _with_machine(readings: ModelOptions, column: CompareColumn, fabric: Fabric) -> CompareColumn:
     return column._replace(set=Applied(column.set, as_read(fabric, readings).overrides.machine))
 
 
@@ -552,7 +552,7 @@ def _why_same(
         yield _why_key(fabric, placed, request.readings, key)._replace(algorithm=algorithm)
 
 
-def _why_key(fabric: Fabric, placed: PlacedGroup, readings: Readings, key: str) -> SameReason:
+def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: str) -> SameReason:
     """Why a key such as ``ib.levels.spine.oversubscription`` makes no difference to a group."""
     tier_name, *path = key.removeprefix("tiers.").split(".")
     tiers = [tier for at, tier in enumerate(fabric.tiers) if tier_name in (tier.name, str(at))]

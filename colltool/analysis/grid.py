@@ -15,11 +15,11 @@ from colltool.analysis.axes import OWN_AXES, SweepAxis
 from colltool.analysis.basis import PointTimes
 from colltool.analysis.judged import Seconds, with_intervals
 from colltool.base.arrays import first_least
-from colltool.base.errors import ColltoolError, said, taken_from
+from colltool.base.errors import ColltoolError, localize, taken_from
 from colltool.base.primitives import Primitive
 from colltool.base.result import followed
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, by_title, on_layers
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.interval import Interval, before_dials
@@ -89,7 +89,7 @@ class PriceRequest(NamedTuple):
     """A primitive and how it is priced; ``only``: the algorithms to choose from, all if empty."""
 
     primitive: Primitive
-    readings: Readings
+    readings: ModelOptions
     only: tuple[str, ...] = ()
 
 
@@ -184,7 +184,7 @@ class GridQuestion(NamedTuple):
     request: PriceRequest
 
     @property
-    def readings(self) -> Readings:
+    def readings(self) -> ModelOptions:
         return self.request.readings
 
     @property
@@ -382,7 +382,7 @@ def _priced(
     try:
         listed = _leading(question, sizes)
     except ColltoolError as error:
-        return [Cell(at, reason=said(error.what)) for at in where]
+        return [Cell(at, reason=localize(error.what)) for at in where]
     return _cells_of(question, where, sizes, listed, picks, ideal=ideal)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
@@ -34,7 +34,7 @@ class PricedWay(NamedTuple):
     primitive: Primitive
     size: float
     group: AnyGroup
-    readings: Readings
+    readings: ModelOptions
     row: AlgorithmEstimate
 
     def seconds_on(self, fabric: Fabric) -> float:
@@ -90,7 +90,7 @@ def _reason_of_another_number(key: str) -> str | None:
 
 
 def _why(
-    at: Place, fabric: Fabric, placed: PlacedGroup, readings: Readings, row: AlgorithmEstimate
+    at: Place, fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, row: AlgorithmEstimate
 ) -> str:
     """The reason why a number at a place of the fabric does not act."""
     if at[0] != "tiers":

@@ -11,18 +11,18 @@ from typing import ClassVar, NamedTuple
 
 from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_all, step_error
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import told_apart
+from colltool.base.formatting import disambiguate
 from colltool.base.primitives import P2P
 from colltool.base.result import Result, result
 from colltool.estimate.accuracy import accuracy_of
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import before_dials, interval_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.user_price import seconds_by_schedule
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Cost, cost_of
 from colltool.fabric.variants import ParameterRange, Place, with_values
-from colltool.training.adapted import adapted
+from colltool.training.adapted import fit_to_fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.job import Job
 from colltool.training.plan import PLAIN, Asked, Plan, PlannedCall, plan
@@ -60,17 +60,19 @@ class Plans(Result):
         return step_error(share, same_device=first.device == other.device)
 
 
-def planned(
-    job: Job, fabric: Fabric, ranks: int | None, readings: Readings, asked: Asked = PLAIN
+def plan_on_fabric(
+    job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions, asked: Asked = PLAIN
 ) -> Plan:
     """A job's step, adapted to the fabric where it yields; says of each collective how far off such
     a price is."""
-    fits = adapted(job, fabric, ranks, readings)
+    fits = fit_to_fabric(job, fabric, ranks, readings)
     found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
-    return judged_plan(replace(found, grounds=(*fits.said, *found.grounds)), fits.fabric, readings)
+    return with_accuracy(
+        replace(found, grounds=(*fits.said, *found.grounds)), fits.fabric, readings
+    )
 
 
-def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
+def with_accuracy(found: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:
     """A plan that says of each collective how far off such a price is."""
     unchanged = before_dials(fabric)
     judged = []
@@ -83,7 +85,7 @@ def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
 
 
 def _judged_call(
-    planned_call: PlannedCall, fabric: Fabric, unchanged: Fabric | None, readings: Readings
+    planned_call: PlannedCall, fabric: Fabric, unchanged: Fabric | None, readings: ModelOptions
 ) -> PlannedCall:
     """A call with its accuracy and its interval; ``unchanged``: the fabric before its numbers were
     changed, None where they were not."""
@@ -140,7 +142,7 @@ def plans(
     job: Job,
     fabrics: Sequence[Fabric],
     ranks: int | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     typed: Sequence[str] = (),
 ) -> Plans:
     """Plan a job on several fabrics, with the same number of ranks; ``typed``: how the user named
@@ -148,8 +150,8 @@ def plans(
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
-    read = readings or Readings()
-    found = tuple(planned(job, fabric, count, read) for fabric in fabrics)
+    read = readings or ModelOptions()
+    found = tuple(plan_on_fabric(job, fabric, count, read) for fabric in fabrics)
     titles = titled(fabrics, typed or [""] * len(fabrics))
     grounds = [basis_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
     return Plans(found, tuple(map(cost_of, fabrics)), basis_differences(titles, grounds), titles)
@@ -164,14 +166,14 @@ def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
     for fabric in fabrics:
         own = [f"{key}={value}" for key, value in fabric.overrides if (key, value) not in common]
         names.append(f"{fabric.name} with {', '.join(own)}" if own else fabric.name)
-    return tuple(told_apart(names, typed))
+    return tuple(disambiguate(names, typed))
 
 
 def plan_spread(
     job: Job,
     fabric: Fabric,
     ranks: int | None,
-    readings: Readings | None,
+    readings: ModelOptions | None,
     numbers: Sequence[ParameterRange],
     *,
     samples: int = SAMPLES,
@@ -182,7 +184,7 @@ def plan_spread(
     ours."""
     from colltool.analysis.sensitivity import draws
 
-    fits = adapted(job, fabric, ranks, readings)
+    fits = fit_to_fabric(job, fabric, ranks, readings)
     job, fabric = fits.job, fits.fabric
     found = plan(job, fabric, fits.ranks, readings)
     setup, plain = found.setup, job.plain_calls(found.setup)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result, result
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Provenance
 
@@ -42,7 +42,7 @@ class Assumptions(Result):
     fabric: Fabric
     stated: tuple[Provenance, ...]
     library: str
-    readings: Readings
+    readings: ModelOptions
 
 
 @result

@@ -18,7 +18,7 @@ from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.groups import check_by_class, library_of, place
 from colltool.estimate.placement import GroupPlacement, GroupSpec
 from colltool.fabric.model import Fabric
@@ -117,7 +117,7 @@ class Sensitivity(Result):
     numbers: tuple[ParameterRange, ...]
     assumed: bool
     experiment: str
-    readings: Readings = USUAL
+    readings: ModelOptions = USUAL
     library_leads: bool = True
     held: tuple[str, ...] = ()
     how: Mapping[str, str] = field(default_factory=dict)

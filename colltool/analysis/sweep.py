@@ -22,7 +22,7 @@ from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, poin
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
-from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import as_read, library_of, place
 from colltool.estimate.placement import GroupSpec, everybody
@@ -69,7 +69,7 @@ class Sweep(Result):
     ideal: bool
     pivot: Pivot | None = None
     ground: tuple[BasisDifference, ...] = ()
-    readings: Readings = USUAL
+    readings: ModelOptions = USUAL
 
     @property
     def varied(self) -> tuple[SweepAxis, ...]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 LONGEST = 60
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
     if value is None:
         return "nothing"
@@ -76,7 +76,7 @@ _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"
 MARKS = _START + _NEXT + _END
 
 
-def given(argument: str, value: Any = None, *, text: str = "") -> str:
+def argument_text(argument: str, value: Any = None, *, text: str = "") -> str:
     """A mark for an argument: ``given("ranks", 64)`` reads ``-n 64`` or ``ranks=64``,
     ``given("ranks")`` just the argument.
 
@@ -130,7 +130,7 @@ def speaking(audience: Audience) -> Iterator[None]:
         _AUDIENCE.reset(token)
 
 
-def said(text: str) -> str:
+def localize(text: str) -> str:
     """A note or reason of a result in the words of the current audience."""
     return spell(text, _AUDIENCE.get())
 
@@ -178,7 +178,7 @@ class ColltoolError(Exception):
         for (whose, argument), name in self.names.items():
             if whose == audience:
                 names[argument] = name
-        argument = given(self.argument) if self.argument else ""
+        argument = argument_text(self.argument) if self.argument else ""
         text = ": ".join(filter(None, (self.where, argument, self.what)))
         return [spell(line, audience, names) for line in (text, self.fix) if line]
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, SupportsFloat, SupportsIndex
 
-from colltool.base.errors import ColltoolError, clipped, either, given, shown
+from colltool.base.errors import ColltoolError, argument_text, clipped, either, quote
 
 # Endpoints or ranks along each axis of a lattice.
 Shape = tuple[int, ...]
@@ -32,7 +32,7 @@ _LONGEST_TITLE = 8
 LEAST_TIME = 1e-18  # s: a byte over the fastest port takes 2e-13
 
 
-def told_apart(names: Sequence[str], typed: Sequence[str]) -> list[str]:
+def disambiguate(names: Sequence[str], typed: Sequence[str]) -> list[str]:
     """Make equal names distinct by the end of the path that was typed, else by a number.
 
     >>> told_apart(["mine", "mine", "nvl72"], ["a/x.yaml", "b/x.yaml", "nvl72"])
@@ -322,17 +322,17 @@ def parse_count(
     never a boolean."""
     number = _whole(value)
     if number is None:
-        what = f"expected a whole number, got {shown(value)}"
+        what = f"expected a whole number, got {quote(value)}"
         if isinstance(value, str):
             what = f"'{clipped(value, 40)}' is not a whole number"
-        fix = f"write {either(shell='digits: ', python='')}{given(argument, max(least, 8))}"
+        fix = f"write {either(shell='digits: ', python='')}{argument_text(argument, max(least, 8))}"
         raise ColltoolError(what, argument=argument, fix=fix)
     if not least <= number <= most:
-        got = clipped(value, 40) if isinstance(value, str) else shown(number)
+        got = clipped(value, 40) if isinstance(value, str) else quote(number)
         bounds = f"{least} to {most}"
         if number < least and most > _MOST_BARE:  # such a bound means none
             bounds = f"at least {least}"
-        fix = f"write {given(argument, max(least, min(8, most)))}"
+        fix = f"write {argument_text(argument, max(least, min(8, most)))}"
         raise ColltoolError(f"expected {bounds}, got {got}", argument=argument, fix=fix)
     return number
 
@@ -345,7 +345,7 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
         raise ColltoolError(
             f"'{clipped(text, 40)}' is not a shape",
             argument=argument,
-            fix=f"write {given(argument, (4, 4, 2), text='4x4x2')}",
+            fix=f"write {argument_text(argument, (4, 4, 2), text='4x4x2')}",
         )
     return found
 
@@ -416,7 +416,7 @@ def _from_number(value: SupportsFloat, of: _Unit) -> float:
     except (TypeError, ValueError):
         number = None
     except OverflowError as error:
-        raise ColltoolError(f"{shown(value)} is too large for a {of.kind}", fix=fix) from error
+        raise ColltoolError(f"{quote(value)} is too large for a {of.kind}", fix=fix) from error
     if number is None:
         raise ColltoolError(f"expected a {of.kind}, got {_said(value)}", fix=fix)
     if not math.isfinite(number):
@@ -437,8 +437,8 @@ def _said(value: object) -> str:
     """A value as :func:`shown` has it, but text without quotes, and any number by its digits unless
     too many."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return shown(value)
-    return clipped(str(value)) if isinstance(value, str | numbers.Complex) else shown(value)
+        return quote(value)
+    return clipped(str(value)) if isinstance(value, str | numbers.Complex) else quote(value)
 
 
 def _unit_hint(unit: str, of: _Unit, number: str) -> str:

@@ -170,7 +170,7 @@ class AllPeers(NamedTuple):
     per_peer: float
 
 
-class Dealt(NamedTuple):
+class ShardExchange(NamedTuple):
     """Each rank sends an equal part of its own to every rank of other domains, which send theirs on
     to all inside, at once."""
 
@@ -197,7 +197,19 @@ class Servers(NamedTuple):
     """Messages to servers apart from the ranks and back, both ways at once."""
 
 
-Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Dealt | Pair | Links | Switch | Servers
+Route = (
+    Ring
+    | Chain
+    | Trees
+    | Rounds
+    | Peers
+    | AllPeers
+    | ShardExchange
+    | Pair
+    | Links
+    | Switch
+    | Servers
+)
 
 
 class Terms(NamedTuple):

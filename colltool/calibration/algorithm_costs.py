@@ -8,7 +8,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive, own_share
 from colltool.calibration.series_prices import IN_SWITCH
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.estimate.protocols import tier_under
@@ -69,7 +69,7 @@ def algorithm_costs(
                 protocol = _probe(span.tier, alpha_s, bandwidth_Bps)
             spans.append(_span_under(span, protocol))
         bare = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
-        return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve
+        return named_candidates(bare, primitive, ModelOptions(), [algorithm])[0].curve
 
     # three prices determine a curve that is affine in α and in 1/BW
     try:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, clipped, given, nearest, problems_of
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, problems_of
 from colltool.base.formatting import format_rate
 from colltool.base.result import Result
 from colltool.calibration.file_notes import head, notes_of
@@ -23,7 +23,7 @@ from colltool.calibration.series_prices import check_fits, price_series
 from colltool.calibration.tier import SeriesFit
 from colltool.calibration.tier_data import calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
@@ -164,7 +164,7 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
     if only not in spanned:
         names = list(spanned)
         what = f"no series ends on {only}: they span {', '.join(names)}"
-        fix = f"take {given('tier', ', '.join(names))}"
+        fix = f"take {argument_text('tier', ', '.join(names))}"
         raise ColltoolError(what, argument="tier", fix=fix)
     return {only: spanned[only]}
 
@@ -176,7 +176,7 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
     errors = []
     # sizes that the fit does not use are unseen ones
     unseen = list(fit.errors)
-    priced = price_series(fabric, series, Readings()).best
+    priced = price_series(fabric, series, ModelOptions()).best
     for point, is_used, best in zip(series.points, fit.member.used, priced, strict=True):
         row = Residual(
             point.bytes,

@@ -12,10 +12,10 @@ from contextlib import suppress
 from math import log
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.calibration.series_prices import check_fits, own_names
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_pick import hardware_of, with_library_choice
 from colltool.estimate.price import price
@@ -28,7 +28,7 @@ from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
 
-LIBRARY = Readings(numbers="library")
+LIBRARY = ModelOptions(numbers="library")
 """Wires, contention and library: the prices that a machine's rows are compared with."""
 
 _TUNER_NAMES = {name.replace("_", ""): name for name in ALGORITHMS}
@@ -127,7 +127,7 @@ def _media(fabric: Fabric) -> Media:
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         if medium is None:
             what = f"nothing tells what the wires of {tier.name} are"
-            option = given("overrides", [f"{tier.name}.medium=nvlink4"])
+            option = argument_text("overrides", [f"{tier.name}.medium=nvlink4"])
             raise ColltoolError(
                 what, argument="fabric", fix=f"say so in the file, or with {option}"
             )

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
-from colltool.base.errors import ColltoolError, clipped, either, given, nearest, spell
+from colltool.base.errors import ColltoolError, argument_text, clipped, either, nearest, spell
 from colltool.estimate.algorithm_estimate import bound_by
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place
 from colltool.estimate.price import price
@@ -54,7 +54,7 @@ def sizes_of(series: Series) -> list[float]:
 
 
 def price_series(
-    fabric: Fabric, series: Series, readings: Readings, only: Sequence[str] = ()
+    fabric: Fabric, series: Series, readings: ModelOptions, only: Sequence[str] = ()
 ) -> Priced:
     """Quotes of the algorithms ``only``, or of all that the library may have run."""
     import numpy as np
@@ -71,7 +71,7 @@ def price_series(
                 f" {fabric.name}"
             )
             fix = (
-                f"name what ran with {given('algorithms')};"
+                f"name what ran with {argument_text('algorithms')};"
                 f" {either(shell='colltool price', python='colltool.price')} lists all"
             )
             raise ColltoolError(what, where=series.points[0].where, fix=fix)
@@ -167,8 +167,8 @@ def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
             tiers[index] = tier.model_copy(update={"size": size})
     if changed and can and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{name}.size={size}" for name, size in changed.items()]
-        typed = " ".join(spell(given("overrides", [size]), "shell") for size in sizes)
-        written = spell(given("overrides", sizes), "python")
+        typed = " ".join(spell(argument_text("overrides", [size]), "shell") for size in sizes)
+        written = spell(argument_text("overrides", sizes), "python")
         return either(
             shell=f"type {typed}, or take another fabric with -f",
             python=f"load it with {written}, or take another",
@@ -207,7 +207,7 @@ def _holds(fabric: Fabric, series: Series) -> bool:
     return not _elsewhere(fabric, series)
 
 
-def _library_candidates(placed: PlacedGroup, series: Series, readings: Readings) -> list[str]:
+def _library_candidates(placed: PlacedGroup, series: Series, readings: ModelOptions) -> list[str]:
     """Specs of what a library ships and the group can run. A fabric without library facts may be
     GPUs or hosts: what the library runs on either counts."""
     import numpy as np

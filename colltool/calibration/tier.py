@@ -29,7 +29,7 @@ from colltool.calibration.serialise import (
     ranks_of,
 )
 from colltool.calibration.series_prices import check_fits, own_names
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
@@ -289,7 +289,7 @@ def _able(
     for group in site.placed:
         for name in missing:
             try:
-                named_candidates(group, first.primitive, Readings(), [name])
+                named_candidates(group, first.primitive, ModelOptions(), [name])
             except ColltoolError as error:
                 argument = "" if error.where else error.argument or "algorithms"
                 what = f"{first.title}: {error.what}"

@@ -12,7 +12,7 @@ from colltool.calibration.serialise import (
 )
 from colltool.calibration.series_prices import IN_SWITCH, check_fits
 from colltool.calibration.tier import FittedCollective, SeriesFit, TierFit, fit_tier
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.fabric.load import read_fabric
 from colltool.fabric.templates import fabric_text
@@ -84,7 +84,7 @@ def _switch_data(
     last = collective.protocols[-1]
     primitive = collective.primitive
     group = check_fits(found.fabric, fit.members[0].series)
-    model = named_candidates(group, primitive, Readings(), [IN_SWITCH])[0]
+    model = named_candidates(group, primitive, ModelOptions(), [IN_SWITCH])[0]
     steps = sum(part.cost.n_alpha for part in model.parts)
     update = switch_update(fit, steps, last.eta_beta or 1.0)
     if "protocols" in update:

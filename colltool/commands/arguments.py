@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar
 
 from colltool.base.errors import OPTIONS, options_of
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 
 if TYPE_CHECKING:
     from colltool.base.primitives import Pipelining
@@ -685,7 +685,7 @@ class Options(TypedDict, total=False):
     shape: AnyShape | None
     library: str | None
     machine: OwnMachine | None
-    readings: Readings | None
+    readings: ModelOptions | None
     ideal: bool
     pipelining: Pipelining
     phases: Literal["auto", "sequential", "pipelined"]
@@ -712,7 +712,7 @@ class PriceOptions(ExpertOptions, Options, total=False):
     """What a price takes besides the question: a call of experts, and what all take."""
 
 
-NOT_NONE = {"stride": 1, "alone": False, **Readings._field_defaults}
+NOT_NONE = {"stride": 1, "alone": False, **ModelOptions._field_defaults}
 """Defaults of options; of all others None."""
 
 
@@ -741,7 +741,7 @@ def command_line(
     *arguments: str,
     fabrics: Sequence[str] = (),
     sets: Sequence[str] = (),
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> str:
     """A command line as a shell takes it.
@@ -758,7 +758,7 @@ def command_line(
     >>> command_line("price", "ar", fabrics=["my cluster.yaml"], options={"ranks": 64, "size": None})
     "colltool price ar -f 'my cluster.yaml' -n 64"
     """
-    unusual = (readings or Readings()).unlike(Readings())
+    unusual = (readings or ModelOptions()).unlike(ModelOptions())
     if readings is not None and readings.ideal:
         unusual["ideal"] = True
     every = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **unusual}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given, naming
+from colltool.base.errors import ColltoolError, argument_text, naming
 from colltool.base.files import MACHINE_SUFFIX, remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command
@@ -86,7 +86,7 @@ def calibrate(
     from colltool.fabric.load import fabric_data, load_fabric
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
-        fix = f"write {given('fabric', 'dgx-h100')}"
+        fix = f"write {argument_text('fabric', 'dgx-h100')}"
         raise wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", fix)
     only = None if tier is None else text_of(tier, "tier", "ib")
     names = tuple(names_of(algorithms))

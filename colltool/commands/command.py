@@ -13,7 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
-from colltool.base.errors import ColltoolError, ManyErrors, called, given, problems_of, speaking
+from colltool.base.errors import (
+    ColltoolError,
+    ManyErrors,
+    argument_text,
+    called,
+    problems_of,
+    speaking,
+)
 from colltool.base.result import watched
 from colltool.commands.option_text import read_items
 from colltool.commands.options import BY_FUNCTION, REQUIRED, Option, OptionGroup, option
@@ -210,7 +217,7 @@ def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
                 keys.add(field.alias or name)
         if rest.partition(".")[0] in keys:
             takes = "write" if "job_overrides" in values else "colltool plan and report take"
-            fix = f"{takes} {given('job_overrides', [text])}"
+            fix = f"{takes} {argument_text('job_overrides', [text])}"
             return ColltoolError(
                 f"{section} is of the job, not of the fabric", argument="overrides", fix=fix
             )
@@ -232,7 +239,7 @@ def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
                 tiers.update(tier.name for tier in load_fabric(name).tiers)
             if section in tiers or section in Fabric.model_fields:
                 what = f"{section} is of the fabric, not of the job"
-                fix = f"write {given('overrides', [text])}"
+                fix = f"write {argument_text('overrides', [text])}"
                 return ColltoolError(what, argument="job_overrides", fix=fix)
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import ColltoolError, called, given
+from colltool.base.errors import ColltoolError, argument_text, called
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import COUNTS, Options, with_options
@@ -58,11 +58,11 @@ def compare(
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
     columns = columns_of(several_of(fabrics), vary, overrides, model.library, model.machine)
     if len(columns) < 2:
-        values = given("vary", ["ib.bandwidth=50GB/s,100GB/s"])
+        values = argument_text("vary", ["ib.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
             "one column has nothing to be compared with",
             argument="fabrics",
-            fix=f"another {given('fabrics', ...)}, or {values}",
+            fix=f"another {argument_text('fabrics', ...)}, or {values}",
         )
     return compare_columns(requests, columns, groups_of(ranks, model.group), listed_sizes(sizes))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, nearest
 from colltool.base.formatting import parse_shape
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command
@@ -69,7 +69,7 @@ def contention(
         what = "a matrix, a hot spot and a Zipf skew exclude each other"
         raise ColltoolError(what, argument="matrix", fix="give one of them")
     if matrix is not None and size is not None:
-        fix = f"leave {given('size')} out, or scale the matrix"
+        fix = f"leave {argument_text('size')} out, or scale the matrix"
         raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
     if algorithm is not None:
         text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
@@ -130,7 +130,7 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
         elif name != "shape":
             count_of(value, name)
         elif not isinstance(value, list | tuple):
-            fix = f"write {given('shape', (4, 2), text='4x2')}"
+            fix = f"write {argument_text('shape', (4, 2), text='4x2')}"
             raise wrong(value, "shape", "a tuple of whole numbers", fix)
         else:
             for side in value:
@@ -231,8 +231,8 @@ def contention_command(
 def _refuse_beside_layout(options: list[str]) -> None:
     """Refuse options that lay groups out where a file does."""
     if options:
-        named = ", ".join(given(name) for name in options)
-        what = f"{named} and {given('layout')} both lay the groups out"
+        named = ", ".join(argument_text(name) for name in options)
+        what = f"{named} and {argument_text('layout')} both lay the groups out"
         raise ColltoolError(what, argument=options[0], fix="give one of them")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms, on_request, parse_choice
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.commands.reading import is_nothing, primitive_if, wrong
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from colltool.commands.reading import AnyPath
     from colltool.commands.requests import Request
-    from colltool.custom.schedule import OwnSchedule
+    from colltool.custom.schedule import CustomSchedule
     from colltool.estimate.cost_model import CostModel
     from colltool.estimate.results import Infeasible
 
@@ -29,7 +29,7 @@ AnyAlgorithms = Any
 """Paths of algorithm files, or mappings of what one would hold; one, or several in a list."""
 
 
-def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnSchedule]:
+def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[CustomSchedule]:
     """The schedules of files, executed and proved, under names of their own; all of them of the
     primitive, if one is given."""
     if is_nothing(files):
@@ -47,7 +47,7 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnS
     return _renamed(schedules)
 
 
-def _of_another(schedule: OwnSchedule, asked: Primitive) -> ColltoolError:
+def _of_another(schedule: CustomSchedule, asked: Primitive) -> ColltoolError:
     """The error for a schedule of another collective."""
     kind = schedule.primitive
     article = "an" if str(kind).startswith("a") else "a"
@@ -56,7 +56,7 @@ def _of_another(schedule: OwnSchedule, asked: Primitive) -> ColltoolError:
     return ColltoolError(what, where=schedule.file, fix=fix)
 
 
-def _renamed(schedules: Sequence[OwnSchedule]) -> list[OwnSchedule]:
+def _renamed(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule]:
     """Schedules under names that no shipped algorithm has."""
     from colltool.verification.own_cost import with_own_names
 
@@ -72,7 +72,7 @@ def _taken() -> set[str]:
     return names
 
 
-def of_plugins(request: Request) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]:
+def of_plugins(request: Request) -> tuple[list[CustomSchedule], tuple[Infeasible, ...]]:
     """What installed packages offer for a question, and which of them failed; nothing is loaded
     where there are none."""
     entries = _plugins()
@@ -101,7 +101,7 @@ def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
     several = [files] if _is_file(files) else files
     if isinstance(several, list | tuple) and all(map(_is_file, several)):
         return several
-    fix = f"write {given('algorithm_files', ['my.xml'])}"
+    fix = f"write {argument_text('algorithm_files', ['my.xml'])}"
     raise wrong(files, "algorithm_files", "paths of algorithm files", fix)
 
 
@@ -110,7 +110,7 @@ def _is_file(value: Any) -> bool:
 
 
 def ranks_of(
-    ranks: int | None, own: Sequence[OwnSchedule], options: Mapping[str, object]
+    ranks: int | None, own: Sequence[CustomSchedule], options: Mapping[str, object]
 ) -> int | None:
     """The number of ranks that was asked for, else the one that the files are for."""
     if ranks is not None or not own or options.get("shape") is not None:
@@ -122,7 +122,7 @@ def ranks_of(
     return counts[0]
 
 
-def costs_of(own: Sequence[OwnSchedule], request: Request) -> list[CostModel]:
+def costs_of(own: Sequence[CustomSchedule], request: Request) -> list[CostModel]:
     """The schedules' costs on the group that is asked for."""
     if not own:
         return []
@@ -132,7 +132,7 @@ def costs_of(own: Sequence[OwnSchedule], request: Request) -> list[CostModel]:
 
 
 def all_costs(
-    own: Sequence[OwnSchedule], request: Request, only: Sequence[str]
+    own: Sequence[CustomSchedule], request: Request, only: Sequence[str]
 ) -> tuple[list[CostModel], tuple[Infeasible, ...]]:
     """The costs of files and of what plugins offer, if algorithms are named of those; and the
     plugins that failed."""
@@ -165,5 +165,5 @@ def no_files(files: AnyAlgorithms) -> None:
             "a schedule is priced beside those of NCCL and its like, not beside an engine's"
             " kernels",
             argument="algorithm_files",
-            fix=f"leave {given('library')} out, or the file",
+            fix=f"leave {argument_text('library')} out, or the file",
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, called, given
+from colltool.base.errors import ColltoolError, argument_text, called
 from colltool.commands.command import command, failed
 from colltool.commands.options import MAYBE_FABRIC, RESULT, FabricChoice, Out, option
 
@@ -114,23 +114,23 @@ def diff_command(
 
     if library is not None:
         if old is not None or rtol is not None:
-            fix = f"leave the files and {given('rtol')} out"
+            fix = f"leave the files and {argument_text('rtol')} out"
             what = "compares two libraries, not two files"
             raise ColltoolError(what, argument="library", fix=fix)
         if not fabric.names:
-            fix = f"add {given('fabric', 'dgx-h100')}"
+            fix = f"add {argument_text('fabric', 'dgx-h100')}"
             what = "libraries are compared on a fabric"
             raise ColltoolError(what, argument="fabric", fix=fix)
         finish(diff_libraries(fabric.load(), *library, ranks=ranks), out)
         return
     if old is None or new is None:
         fix = (
-            f"a JSON output of colltool, or two libraries: {given('library', 'nccl@2.30')}"
+            f"a JSON output of colltool, or two libraries: {argument_text('library', 'nccl@2.30')}"
             " nccl@2.31; colltool diff -h shows both"
         )
         raise ColltoolError(f"{'OLD' if old is None else 'NEW'} is missing", fix=fix)
     if fabric.names or ranks is not None:
-        fix = f"leave it out, or add {given('library', 'nccl@2.30')} nccl@2.31"
+        fix = f"leave it out, or add {argument_text('library', 'nccl@2.30')} nccl@2.31"
         raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
     # an error names the file, not the argument
     with called("shell", old=str(old), new=str(new)):

@@ -17,7 +17,7 @@ from colltool.commands.options import (
     fabric_options,
     option,
 )
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
     from colltool.commands.logs import Logs
@@ -38,7 +38,7 @@ def doctor(
     ranks: int | None = None,
     nodes: int | None = None,
     in_place: bool = False,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Diagnosis:
     """What ails a machine: hardware from the logs, what is off, which causes the prices support,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import ColltoolError, called, given
+from colltool.base.errors import ColltoolError, argument_text, called
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
@@ -22,7 +22,7 @@ from colltool.commands.price import share_left
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
-    from colltool.estimate.assumptions import Readings
+    from colltool.estimate.assumptions import ModelOptions
     from colltool.estimate.explain import Explanation
     from colltool.fabric.model import Fabric
 
@@ -70,7 +70,7 @@ def _refuse_half_of_numbers(
     fabric: Fabric | None, size: str | float | None, library: str | None
 ) -> None:
     """Refuse a fabric without a size, a size without a fabric, and a library without both."""
-    numbers = f"{given('fabric', 'nvl72')} {given('size', '16MB')}"
+    numbers = f"{argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}"
     if fabric is None and library is not None:
         raise ColltoolError("needs a fabric and a size", argument="library", fix=f"add {numbers}")
     if (fabric is None) != (size is None):
@@ -82,7 +82,7 @@ def _refuse_half_of_numbers(
 
 
 def _with_numbers(
-    found: Explanation, fabric: Fabric, share: float | None, readings: Readings
+    found: Explanation, fabric: Fabric, share: float | None, readings: ModelOptions
 ) -> Explanation:
     """An explanation whose rows have their intervals, and what a slow rank costs them."""
     from colltool.estimate.user_price import judged_row
@@ -132,7 +132,11 @@ def explain_command(algorithm: str, fabric: FabricChoice, out: Out, **arguments:
     unasked = {"stride": 1, "alone": False}
     about_group = {name: arguments[name] for name in (*GROUP, "library") if name in arguments}
     if about_group != unasked or fabric.overrides or ":" in algorithm:
-        options = ", ".join(given(name) for name in ("ranks", "stride", "library", "overrides"))
+        options = ", ".join(
+            argument_text(name) for name in ("ranks", "stride", "library", "overrides")
+        )
         what = f"{options} and a choice of algorithms need a fabric"
-        raise ColltoolError(what, fix=f"add {given('fabric', 'nvl72')} {given('size', '16MB')}")
+        raise ColltoolError(
+            what, fix=f"add {argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}"
+        )
     out.emit(explain(algorithm, **arguments))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.extras import extra
 from colltool.commands.arguments import COUNTS
 from colltool.commands.command import CommandGroup, command
@@ -23,7 +23,7 @@ from colltool.commands.options import (
 from colltool.commands.output import write, write_bytes
 
 if TYPE_CHECKING:
-    from colltool.custom.schedule import OwnSchedule
+    from colltool.custom.schedule import CustomSchedule
 
 
 SEGMENTS = option("segments", "P of pipelined algorithms. [default: 4]", default=None)
@@ -57,7 +57,7 @@ def _schedule(
     alone: bool = False,
     shape: tuple[int, ...] | None = None,
     segments: int | None = None,
-) -> OwnSchedule:
+) -> CustomSchedule:
     """The messages of a shipped algorithm on a group."""
     # both registries: formulas say what fits the group, makers write its messages
     from colltool.commands.reading import count_if, primitive_of
@@ -106,7 +106,7 @@ def nccl_tuner(
     # a wrong -o is told before the work
     target = to_file(output)
     if env and channels is not None:
-        fix = f"leave out {given('env')} or {given('channels')}"
+        fix = f"leave out {argument_text('env')} or {argument_text('channels')}"
         raise ColltoolError("NCCL_ALGO does not set channels", argument="channels", fix=fix)
     loaded = fabric.load()
     groups = [GroupSpec(count, stride, alone) for count in ranks or (None,)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.files import remembering
 from colltool.commands.command import CommandGroup, command, each_checked
 from colltool.commands.options import (
@@ -120,8 +120,8 @@ def size_fabric(
         tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
         return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
     if endpoints is None or radix is None:
-        both = f"{given('endpoints', 2048)} and {given('radix', 64)}"
-        fix = f"write {both}, or {given('fat_tree', 64)}"
+        both = f"{argument_text('endpoints', 2048)} and {argument_text('radix', 64)}"
+        fix = f"write {both}, or {argument_text('fat_tree', 64)}"
         raise ColltoolError("nothing says what to size", fix=fix)
     ports = count_of(radix, "radix")
     counts = (
@@ -168,7 +168,7 @@ def _sized_direct(
         raise ColltoolError(what, argument="topology", fix=fix)
     ratios = [hop for hop in hops if isinstance(hop, float)]
     if len(ratios) != len(hops) or len(hops) > 1:
-        fix = f"write {given('oversubscription', '2')}"
+        fix = f"write {argument_text('oversubscription', '2')}"
         raise ColltoolError(f"a {kind} takes one ratio", argument="oversubscription", fix=fix)
     plan = direct_plan(kind, *counts, rails=rails, most=ratios[0] if ratios else 1.0)
     endpoints, ports_per_endpoint, _ = counts

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import option, to_file
 from colltool.commands.output import screen_of, write, write_bytes
@@ -46,7 +46,7 @@ def guide_command(
 
     if site is not None:
         if topic is not None:
-            fix = f"write {given('site', str(site))} without {topic}"
+            fix = f"write {argument_text('site', str(site))} without {topic}"
             raise ColltoolError(
                 "is of the whole manual, not of one topic",
                 argument="site",

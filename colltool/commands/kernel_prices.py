@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ExpertCall(NamedTuple):
 
         missing = [name for name in COUNTED if getattr(self, name) is None]
         if missing:
-            fix = f"add {' '.join(given(name, COUNTED[name]) for name in missing)}"
+            fix = f"add {' '.join(argument_text(name, COUNTED[name]) for name in missing)}"
             what = f"{operation} needs {', '.join(missing)}"
             raise ColltoolError(what, argument=missing[0], fix=fix)
         counts = {name: count_of(getattr(self, name), name) for name in COUNTED}
@@ -80,8 +80,8 @@ class KernelRequest(NamedTuple):
 
         if self.library is None or self.operation in DTYPES:
             if sizes:
-                tokens = given("tokens", 128)
-                fix = f"leave {given('size')} out: bytes follow from {tokens} and the like"
+                tokens = argument_text("tokens", 128)
+                fix = f"leave {argument_text('size')} out: bytes follow from {tokens} and the like"
                 what = f"{self.operation} is asked in tokens"
                 raise ColltoolError(what, argument="size", fix=fix)
             tokens_sent = self.call.read(self.operation)
@@ -90,7 +90,9 @@ class KernelRequest(NamedTuple):
             )
             return KernelPriceList((price,))
         if not sizes:
-            raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '64KB')}")
+            raise ColltoolError(
+                "needs a size", argument="size", fix=f"add {argument_text('size', '64KB')}"
+            )
         # a library that runs another one's schedules has a table of which at which size
         run = price_by_table if self.library.library.runs else price_kernels
         prices = []
@@ -103,7 +105,7 @@ class KernelRequest(NamedTuple):
         from colltool.engines.crossover import kernel_crossover
 
         if library.library.runs:
-            instead = given("library", library.library.runs)
+            instead = argument_text("library", library.library.runs)
             raise ColltoolError(
                 f"{library.library.called} has a table of algorithms, no kernels",
                 argument="library",
@@ -189,6 +191,6 @@ def _asked_of_kernels(
             found = find_library(name)  # says which there are
         return word, found
     if said:
-        fix = f"colltool price dispatch, or leave {given(said[0])} out"
+        fix = f"colltool price dispatch, or leave {argument_text(said[0])} out"
         raise ColltoolError("is for dispatch and combine", argument=said[0], fix=fix)
     return None if found is None else (primitive_of(primitive).value, found)

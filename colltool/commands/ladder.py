@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.diff import DEFAULT_RTOL, diff, finish
 from colltool.commands.options import RESULT, Out, option, readings_options, schema_option
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyPath
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def ladder(
     definition: LadderDefinition | AnyPath = "n512",
     *,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Ladder:
     """Price a ladder, ideal beside realistic. A rung that cannot be priced is an error.
@@ -82,7 +82,7 @@ def ladder_command(
 
     # a tolerance alone compares nothing
     if check is None and rtol is not None:
-        fix = f"add {given('check', 'OLD.json')}"
+        fix = f"add {argument_text('check', 'OLD.json')}"
         raise ColltoolError("compares with an earlier run", argument="rtol", fix=fix)
     priced = ladder(**arguments)
     if check is None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltool.base.errors import given
+from colltool.base.errors import argument_text
 from colltool.commands.command import CommandGroup, command, each_checked
 from colltool.commands.options import RESULT, Out, new_file, option, schema_option
 from colltool.commands.output import write
@@ -63,7 +63,7 @@ def show_library(
                 library_file,
                 "library_file",
                 "a path",
-                f"write {given('library_file', 'mine.toml')}",
+                f"write {argument_text('library_file', 'mine.toml')}",
             )
         return shown_library(load_library(library_file))
     name = text_of(library, "library", "vllm@0.24.0").lower()

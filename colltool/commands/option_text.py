@@ -9,12 +9,12 @@ from itertools import takewhile
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, assert_never
 
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, nearest
 from colltool.base.formatting import parse_count, parse_shape
 from colltool.commands.arguments import Argument
 
 if TYPE_CHECKING:
-    from colltool.estimate.assumptions import Readings
+    from colltool.estimate.assumptions import ModelOptions
 
 _RANGE = re.compile(r"([0-9]{1,10})\s*(?:-|:|\.\.)\s*([0-9]{1,10})(?:\s*([+/x*])\s*([0-9]{1,10}))?")
 _MOST_COUNTS = 10_000  # of one range
@@ -92,7 +92,7 @@ def _number(text: str, name: str) -> float:
     number = _float(text)
     if not isfinite(number):
         what = f"'{short(text)}' is not a number"
-        raise ColltoolError(what, argument=name, fix=f"write {given(name, 1.5)}")
+        raise ColltoolError(what, argument=name, fix=f"write {argument_text(name, 1.5)}")
     return number
 
 
@@ -173,8 +173,8 @@ def _counts_of_range(text: str) -> list[int]:
         least_step = 2
     if not 0 < low < high <= 10**9 or step < least_step or length > _MOST_COUNTS:
         fix = (
-            f"write {given('ranks', text='8-64')} for 8,16,32,64, or"
-            f" {given('ranks', text='8-64+8')} for steps of 8"
+            f"write {argument_text('ranks', text='8-64')} for 8,16,32,64, or"
+            f" {argument_text('ranks', text='8-64+8')} for steps of 8"
         )
         raise ColltoolError(f"'{short(text)}' is not a range of numbers", argument="ranks", fix=fix)
     if in_steps:
@@ -193,7 +193,7 @@ def single(text: str, argument: str) -> str:
     return found[0]
 
 
-def readings(**texts: Any) -> Readings:
+def readings(**texts: Any) -> ModelOptions:
     """All readings of the model as they are typed: words stay, digits and numbers are read."""
     from colltool.estimate.assumptions import USUAL, checked
 

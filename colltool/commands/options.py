@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.commands import option_text
 from colltool.commands.arguments import ARGUMENTS, FORMATS, Argument
 from colltool.commands.output import chosen_format, screen_of, write, write_bytes
-from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
+from colltool.estimate.assumptions import DECLARED, KINDS, ModelOptions, words
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
@@ -223,7 +223,7 @@ def readings_options(without: str = "") -> OptionGroup:
 def _reading_option(name: str) -> Option:
     flag = f"--{name.replace('_', '-')}"
     help_ = DECLARED[name].help
-    default = Readings._field_defaults[name]
+    default = ModelOptions._field_defaults[name]
     if KINDS[name] is bool:
         return Option(name, Argument(flag, help=help_, kind="flag"), default)
     known = words(name)

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.files import remembering
 from colltool.base.reach import within_reach
 from colltool.commands.command import command
 from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
 from colltool.commands.output import Counting
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread
@@ -64,7 +64,7 @@ def plan(
     storage: str | None = None,
     checkpoint: str | None = None,
     restart: str | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Plan:
     """A training step on a fabric: its time, what of its communication is exposed, and what
@@ -93,14 +93,14 @@ def plan(
         ColltoolError: a job or a fabric that cannot be used, or a group that does not sit on the
             fabric; says what fits.
     """
-    from colltool.analysis.jobs import planned
+    from colltool.analysis.jobs import plan_on_fabric
     from colltool.commands.plan_requests import asked_of, measured_by
     from colltool.commands.reading import count_if
 
     loaded = _job_of(job)
     count = count_if(ranks, "ranks", 1)
     model = checked(readings, **parts)
-    return planned(
+    return plan_on_fabric(
         measured_by(loaded, compute),
         _read_fabric(fabric, library, machine, model),
         count,
@@ -110,7 +110,7 @@ def plan(
 
 
 def _read_fabric(
-    fabric: AnyFabric, library: str | None, machine: OwnMachine | None, model: Readings
+    fabric: AnyFabric, library: str | None, machine: OwnMachine | None, model: ModelOptions
 ) -> Fabric:
     """A fabric with what the model is told to read of it."""
     from colltool.commands.requests import fabric_of
@@ -129,7 +129,7 @@ def search_layouts(
     headroom: float | None = None,
     library: str | None = None,
     machine: OwnMachine | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     watch: Watch | None = None,
     **parts: Any,
 ) -> LayoutSearch:
@@ -165,7 +165,9 @@ def search_layouts(
     place = _read_fabric(fabric, library, machine, model)
     free = fraction_if(headroom, "headroom")
     if free is not None and free >= 1:
-        raise wrong(headroom, "headroom", "a share below 1", f"write {given('headroom', 0.1)}")
+        raise wrong(
+            headroom, "headroom", "a share below 1", f"write {argument_text('headroom', 0.1)}"
+        )
     return run(loaded, place, count, keep, top=most, readings=model, watch=watch, headroom=free)
 
 
@@ -178,7 +180,7 @@ def compare_plans(
     overrides: Overrides = (),
     library: str | None = None,
     machine: OwnMachine | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Plans:
     """One job on several fabrics, each planned as :func:`plan` does, the others held against the
@@ -215,7 +217,7 @@ def plan_sensitivity(
     seed: int = 1,
     library: str | None = None,
     machine: OwnMachine | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> PlanSpread:
     """The step of a job where numbers of the fabric may be other than the file says.
@@ -269,7 +271,7 @@ def plan_traces(
     *,
     library: str | None = None,
     machine: OwnMachine | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> TracePlan:
     """A step out of Chakra execution traces on a fabric: compute as recorded, collectives priced,

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.commands.reading import flag_of, path_of, wrong
 from colltool.training.goodput import Failures
@@ -51,13 +51,13 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
         beside = {"storage": storage, "checkpoint": checkpoint, "restart": restart}
         for name, value in beside.items():
             if value is not None:
-                fix = f"add {given('mtbf', '50000h')}"
+                fix = f"add {argument_text('mtbf', '50000h')}"
                 raise ColltoolError("goes with failures", argument=name, fix=fix)
         return None
     # without checkpoints every failure would lose the whole run
     if storage is None:
         what = "needs the rate at which checkpoints are written"
-        raise ColltoolError(what, argument="mtbf", fix=f"add {given('storage', '200GB/s')}")
+        raise ColltoolError(what, argument="mtbf", fix=f"add {argument_text('storage', '200GB/s')}")
     return Failures(
         duration_of(mtbf, "mtbf", "50000h"),
         rate_of(storage),
@@ -68,7 +68,7 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
 
 def duration_of(value: Any, argument: str, example: str) -> float:
     """Seconds of ``30min``, ``50000h``, ``2d``, or what :func:`parse_time` reads."""
-    fix = f"write {given(argument, example)}"
+    fix = f"write {argument_text(argument, example)}"
     try:
         seconds = _seconds(value.strip() if isinstance(value, str) else "")
     except (ColltoolError, ValueError) as error:
@@ -88,7 +88,7 @@ def _seconds(text: str) -> float:
 
 def rate_of(value: Any) -> float:
     """Bytes/s of a text such as ``200GB/s``."""
-    fix = f"write {given('storage', '200GB/s')}"
+    fix = f"write {argument_text('storage', '200GB/s')}"
     try:
         rate = parse_rate(value) if isinstance(value, str) else 0.0
     except (ColltoolError, ValueError) as error:
@@ -107,7 +107,9 @@ def target_of(value: Any) -> Target:
             return Target(mfu=share)
         case "step" if 0 < share < 100:  # a step may take many times that of a free network
             return Target(over=share)
-    raise wrong(value, "target", "mfu=45% or step=5%", f"write {given('target', 'step=5%')}")
+    raise wrong(
+        value, "target", "mfu=45% or step=5%", f"write {argument_text('target', 'step=5%')}"
+    )
 
 
 def _share(text: str) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from colltool.base.errors import ColltoolError, called, given
+from colltool.base.errors import ColltoolError, argument_text, called
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import PriceOptions, with_options
 from colltool.commands.command import command
@@ -105,7 +105,9 @@ def price(
         no_files(algorithm_files)
         return kernels.prices([] if size is None else [size]).prices[0]
     if size is None:
-        raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '16MB')}")
+        raise ColltoolError(
+            "needs a size", argument="size", fix=f"add {argument_text('size', '16MB')}"
+        )
     asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
     request = asked.request
     priced = run(
@@ -147,7 +149,9 @@ def price_list(
         no_files(algorithm_files)
         return kernels.prices(sizes)
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
-        raise wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
+        raise wrong(
+            sizes, "sizes", "a list of sizes", f"write {argument_text('sizes', ['1MB', '16MB'])}"
+        )
     with called("python", size="sizes"):
         each = [size_of(size) for size in sizes]
     asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
@@ -255,11 +259,13 @@ def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
         return None
     share = number_of(slow_rank, "slow_rank")
     if fabric is None:
-        fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}"
+        fix = f"add {argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}"
         raise ColltoolError("a slow rank needs a fabric", argument="slow_rank", fix=fix)
     if not 0 < share <= 1:
         what = f"the share that a slow rank has left is above 0 and at most 1, got {share:g}"
-        raise ColltoolError(what, argument="slow_rank", fix=f"write {given('slow_rank', 0.8)}")
+        raise ColltoolError(
+            what, argument="slow_rank", fix=f"write {argument_text('slow_rank', 0.8)}"
+        )
     return share
 
 
@@ -275,7 +281,7 @@ def with_slow_rank_cost(
     slowed = []
     for price in prices:
         if not isinstance(price.bytes, float):
-            fix = f"one {given('size', '16MB')} a call, or price_list"
+            fix = f"one {argument_text('size', '16MB')} a call, or price_list"
             raise ColltoolError("works for single sizes", argument="slow_rank", fix=fix)
         rows = with_slow_rank(
             price.results,
@@ -329,7 +335,7 @@ def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **argu
     """
     for argument, value in (("top", top), ("slow_rank", arguments.get("slow_rank"))):
         if value is not None and "sizes" not in arguments:
-            fix = f"add a size: {given('size', '16MB')}"
+            fix = f"add a size: {argument_text('size', '16MB')}"
             raise ColltoolError("needs a size", argument=argument, fix=fix)
     # without a size it is a short list of winners, which neither cuts nor slows
     listed = price_list(fabric.load(), **arguments)

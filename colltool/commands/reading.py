@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence, Sized
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given, naming
+from colltool.base.errors import ColltoolError, argument_text, naming
 from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size
 from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.commands.arguments import ARGUMENTS, Argument
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import OwnMachine
@@ -39,7 +39,7 @@ _UNBOUNDED = Argument(least=-inf, most=inf)
 _SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)"
 
 
-def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
+def readings(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptions:
     """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts``
     (:class:`colltool.Readings`).
 
@@ -89,7 +89,7 @@ def path_of(value: Any, argument: str, what: str, example: str) -> AnyPath:
     """One path."""
     if isinstance(value, str | os.PathLike):
         return value
-    raise wrong(value, argument, what, f"write {given(argument, example)}")
+    raise wrong(value, argument, what, f"write {argument_text(argument, example)}")
 
 
 def _is_path(value: Any) -> bool:
@@ -124,7 +124,7 @@ def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[s
     several = [value] if isinstance(value, str) else value
     if isinstance(several, list | tuple) and all(map(_is_text, several)):
         return list(several)
-    raise wrong(value, argument, noun, f"write {given(argument, example)}")
+    raise wrong(value, argument, noun, f"write {argument_text(argument, example)}")
 
 
 def _is_text(value: Any) -> bool:
@@ -182,7 +182,7 @@ def count_of(
     if type(value) is int and low <= value <= high:
         return value
     if isinstance(value, str):
-        raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}")
+        raise wrong(value, argument, "a whole number", f"write {argument_text(argument, 8)}")
     return parse_count(value, argument, low, high)
 
 
@@ -205,7 +205,7 @@ def each_of(values: Any) -> list[Any]:
 def number_of(value: Any, argument: str) -> float:
     """A finite real number."""
     if not _is_finite(value):
-        raise wrong(value, argument, "a finite number", f"write {given(argument, 1.5)}")
+        raise wrong(value, argument, "a finite number", f"write {argument_text(argument, 1.5)}")
     return float(value)
 
 
@@ -214,7 +214,9 @@ def fraction_if(value: Any, argument: str) -> float | None:
     if value is None:
         return None
     if not _is_finite(value) or value < 0:
-        raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
+        raise wrong(
+            value, argument, "a fraction", f"write {argument_text(argument, 0.05)}, which is 5%"
+        )
     return float(value)
 
 
@@ -222,14 +224,14 @@ def flag_of(value: Any, argument: str) -> bool:
     """True or False, and nothing that Python takes for either."""
     if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
         return bool(value)
-    raise wrong(value, argument, "True or False", f"write {given(argument, True)}")
+    raise wrong(value, argument, "True or False", f"write {argument_text(argument, True)}")
 
 
 def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
     """Text that is not empty."""
     if isinstance(value, str) and value.strip():
         return value
-    raise wrong(value, argument, noun, f"write {given(argument, example)}")
+    raise wrong(value, argument, noun, f"write {argument_text(argument, example)}")
 
 
 def shape_of(shape: AnyShape | None) -> Shape | None:
@@ -240,7 +242,7 @@ def shape_of(shape: AnyShape | None) -> Shape | None:
         return parse_shape(shape, "shape")
     if not isinstance(shape, list | tuple) or not 1 <= len(shape) <= MAX_DEPTH:
         expected = f"ranks along each of at most {MAX_DEPTH} axes"
-        raise wrong(shape, "shape", expected, f"write {given('shape', (4, 4, 4))}")
+        raise wrong(shape, "shape", expected, f"write {argument_text('shape', (4, 4, 4))}")
     return tuple(count_of(size, "shape", 1, MAX_RANKS) for size in shape)
 
 
@@ -268,7 +270,10 @@ def machine_if(machine: Any) -> OwnMachine | None:
     if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
         return machine
     raise wrong(
-        machine, "machine", "a machine file", f"write {given('machine', 'cluster.machine.yaml')}"
+        machine,
+        "machine",
+        "a machine file",
+        f"write {argument_text('machine', 'cluster.machine.yaml')}",
     )
 
 

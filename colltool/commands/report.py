@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, called, given, taken_from
+from colltool.base.errors import ColltoolError, argument_text, called, taken_from
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.result import followed
@@ -24,7 +24,7 @@ from colltool.commands.report_sections import (
     step_section,
     typed_of,
 )
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Report
@@ -56,7 +56,7 @@ def report(
     job_overrides: Overrides = (),
     library: str | None = None,
     machine: OwnMachine | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Report:
     """A fabric on one page: what it is, what collectives and a job cost on it, and what was
@@ -157,7 +157,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
     from colltool.training.job import Job, load_job
 
     if job is None and not is_nothing(overrides):
-        fix = f"add {given('job', 'llama3-70b')}"
+        fix = f"add {argument_text('job', 'llama3-70b')}"
         raise ColltoolError("is of a job", argument="job_overrides", fix=fix)
     if job is None or isinstance(job, Job):
         return job

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import colltool
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.commands.arguments import command_line
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from colltool.analysis.report import ReportEntry, ReportSection
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
-    from colltool.estimate.assumptions import Readings
+    from colltool.estimate.assumptions import ModelOptions
     from colltool.fabric.model import Fabric
     from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
@@ -81,7 +81,7 @@ class Page(NamedTuple):
     ranks: int | None
     size: float
     library: str | None
-    readings: Readings
+    readings: ModelOptions
     shape: Shape | None = None
     machine: OwnMachine | None = None
 
@@ -106,7 +106,9 @@ class Page(NamedTuple):
         common = _common_counts([column.fabric for column in self.columns])
         if not common:
             what = "no number of ranks fills whole domains of every fabric"
-            raise ColltoolError(what, argument="against", fix=f"say how many: {given('ranks', 64)}")
+            raise ColltoolError(
+                what, argument="against", fix=f"say how many: {argument_text('ranks', 64)}"
+            )
         return max(common)
 
     def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:

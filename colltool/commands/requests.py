@@ -10,8 +10,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import colltool.algorithms  # noqa: F401 - fills the registry
-from colltool.base.errors import ColltoolError, clipped, given, nearest, taken_from
-from colltool.base.formatting import told_apart
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, taken_from
+from colltool.base.formatting import disambiguate
 from colltool.base.primitives import Primitive
 from colltool.commands.reading import (
     AnyFabric,
@@ -25,7 +25,7 @@ from colltool.commands.reading import (
     wrong,
 )
 from colltool.definitions.reader import Overrides, texts_of
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.groups import as_read
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.load import load_fabric
@@ -43,7 +43,7 @@ class ModelRequest(NamedTuple):
 
     group: GroupSpec
     library: str | None
-    readings: Readings
+    readings: ModelOptions
     machine: OwnMachine | None = None
 
     def is_other(self, fabric: Fabric) -> bool:
@@ -74,7 +74,7 @@ class Request(NamedTuple):
     fabric: Fabric
     primitive: Primitive
     group: GroupSpec
-    readings: Readings
+    readings: ModelOptions
     other_library: bool
 
 
@@ -143,7 +143,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     if name not in known:
         raise _no_such_library(name, known)
     if at and name != "nccl":
-        fix = f"write {given('library', name)}"
+        fix = f"write {argument_text('library', name)}"
         raise ColltoolError(f"{name} has no versions here", argument="library", fix=fix)
     return with_library_of(fabric, name, version)
 
@@ -179,7 +179,7 @@ def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
     if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
         return [fabrics]
     if not isinstance(fabrics, Sequence) or not fabrics:
-        fix = f"write {given('fabrics', ['dgx-h100', 'nvl72'])}"
+        fix = f"write {argument_text('fabrics', ['dgx-h100', 'nvl72'])}"
         raise wrong(fabrics, "fabrics", "a fabric or several", fix)
     return list(fabrics)
 
@@ -243,7 +243,7 @@ def sweep_fabrics(
             pairs = _pairs_of(overrides)
             names.append(fabric_of(fabric).name)
         loaders.append(partial(_load_with, fabric, pairs, library, own_machine))
-    apart = told_apart(names, [typed_of(fabric) for fabric in fabrics])
+    apart = disambiguate(names, [typed_of(fabric) for fabric in fabrics])
     return [SweepFabric(name, load) for name, load in zip(apart, loaders, strict=True)]
 
 
@@ -272,9 +272,9 @@ def _load_with(
     if library is not None:
         keys = {text.partition("=")[0].strip() for text in more}
         if keys & {"library", "library.name"}:
-            named = given("library", library)
+            named = argument_text("library", library)
             what = f"the library is varied, and {named} would take the place of every value"
-            raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
+            raise ColltoolError(what, argument="vary", fix=f"leave {argument_text('library')} out")
     if overrides is None and not more:
         return fabric_of(fabric, library, machine)
     return under_library(load_fabric(fabric, [*(overrides or ()), *more], machine), library)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
 from colltool.commands.serve import dtype_of, model_of
@@ -57,7 +57,7 @@ def reshard(
         raise ColltoolError(
             "the weights come from ranks or from a store",
             argument="senders",
-            fix=f"add {given('senders', 64)}, or {given('storage', '200GB/s')}",
+            fix=f"add {argument_text('senders', 64)}, or {argument_text('storage', '200GB/s')}",
         )
     rate = None if storage is None else _rate(storage)
     weights_bytes = model.parameters * WIDTHS[dtype_of(weights, "weights")]
@@ -74,7 +74,7 @@ def _rate(storage: str | float) -> float:
 
     rate = parse_rate(storage) if isinstance(storage, str) else number_of(storage, "storage")
     if not 0 < rate < 1e18:
-        fix = f"write {given('storage', '200GB/s')}"
+        fix = f"write {argument_text('storage', '200GB/s')}"
         raise ColltoolError("a rate above 0", argument="storage", fix=fix)
     return rate
 

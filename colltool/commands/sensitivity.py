@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
@@ -134,7 +134,9 @@ def compare_sensitivity(
     contestants = sweep_fabrics(several_of(fabrics), overrides, model.library, model.machine)
     if len(contestants) < 2:
         what = "one fabric has nothing to be compared with"
-        raise ColltoolError(what, argument="fabrics", fix=f"another {given('fabrics', ...)}")
+        raise ColltoolError(
+            what, argument="fabrics", fix=f"another {argument_text('fabrics', ...)}"
+        )
     ranges = vary_of(vary)
     loaded = [contestant.load(()) for contestant in contestants]
     for text in ranges:

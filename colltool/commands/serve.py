@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
 
@@ -129,7 +129,7 @@ def serve(
         only = fabric_with(_only(fabric), overrides, machine=machine)
         return request.searched(only, count_if(ranks, "ranks", 1), batch)
     if ranks is not None:
-        fix = f"add {given('search', True)}, or give tp, pp and ep"
+        fix = f"add {argument_text('search', True)}, or give tp, pp and ep"
         raise ColltoolError("is of a search", argument="ranks", fix=fix)
     several = several_of(fabric)
     varied = vary_of(vary)
@@ -272,7 +272,9 @@ def _time(tpot: Any) -> float | None:
         return None
     seconds = parse_time(tpot) if isinstance(tpot, str) else number_of(tpot, "tpot")
     if not 0 < seconds < 1e6:
-        raise ColltoolError("a time above 0", argument="tpot", fix=f"write {given('tpot', '18ms')}")
+        raise ColltoolError(
+            "a time above 0", argument="tpot", fix=f"write {argument_text('tpot', '18ms')}"
+        )
     return seconds
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import OPTIONS, ColltoolError, clipped, given, nearest, spell
+from colltool.base.errors import OPTIONS, ColltoolError, argument_text, clipped, nearest, spell
 from colltool.commands.arguments import ARGUMENTS, MOST, Argument
 from colltool.estimate.assumptions import DECLARED, checked
 from colltool.render.schemas import document_schema, documents, reading_schema
@@ -264,7 +264,7 @@ _TYPES: dict[str, list[Schema]] = {
     "Keep": [*_NAMES, {"type": "object"}],
     "Logs": [{"type": "string"}, *_NAMES],
     "AnyShape": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}],
-    "Readings": [{"type": "object"}],
+    "ModelOptions": [{"type": "object"}],
     "None": [],
     "os.PathLike": [],
     "NDArray": [],
@@ -483,7 +483,7 @@ def _refuse_unknown(name: str, arguments: Mapping[str, Any], known: Mapping[str,
 def _how_to_give(argument: str) -> str:
     if argument not in ARGUMENTS:
         return ""
-    return spell(f"give {given(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python")
+    return spell(f"give {argument_text(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python")
 
 
 def _loaded(tool: Tool, asked: dict[str, Any]) -> dict[str, Any]:

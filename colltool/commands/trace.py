@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.files import remembering
 from colltool.commands.command import command
 from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
 from colltool.commands.output import write_bytes
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
@@ -30,7 +30,7 @@ def trace(
     against: AnyPath | Sequence[AnyPath] = (),
     library: str | None = None,
     machine: OwnMachine | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> TraceComparison:
     """The collectives of profiler traces: what each took, what it should take, and what compute hid
@@ -78,7 +78,7 @@ def _placed(placed: Any) -> Any:
     if placed is None or isinstance(placed, str | os.PathLike):
         return placed
     if not isinstance(placed, Sequence) or not placed:
-        fix = f"write {given('placed', 'cyclic')}, a path, or a list of ranks"
+        fix = f"write {argument_text('placed', 'cyclic')}, a path, or a list of ranks"
         raise wrong(placed, "placed", "a map of ranks", fix)
     return [count_of(rank, "placed") for rank in placed]
 

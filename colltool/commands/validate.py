@@ -20,7 +20,7 @@ from colltool.commands.options import (
     plot_views,
     result_options,
 )
-from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
     from colltool.commands.logs import Logs
@@ -41,7 +41,7 @@ def validate(
     algorithms: Sequence[str] | str = (),
     max_mape: float | None = None,
     machine: OwnMachine | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Validation:
     """Compare measured times with the prices of a fabric, size by size, and say what the difference

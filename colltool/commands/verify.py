@@ -8,7 +8,7 @@ from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.extras import extra
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import AnyShape
@@ -95,7 +95,7 @@ def verify(
     vectors = _vectors_of(values)
     # numbers are shown in the steps of a trace, and nowhere else
     if vectors and not traced:
-        fix = f"add {given('trace', True)}"
+        fix = f"add {argument_text('trace', True)}"
         raise ColltoolError("are shown step by step", argument="values", fix=fix)
     also = _simulation(simulator, size_bytes, group, pieces)
     found = []
@@ -161,7 +161,7 @@ def _vectors_of(values: Any) -> Vectors:
             return vectors
     except (TypeError, ValueError, OverflowError):
         pass
-    numbers = given("values", "1,2,3,4")
+    numbers = argument_text("values", "1,2,3,4")
     fix = f"write {numbers} for two numbers on each of two ranks, or a range such as 1..16"
     raise wrong(values, "values", "numbers, as many for each rank", fix)
 

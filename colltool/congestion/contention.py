@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.congestion.jobs import (
@@ -219,7 +219,7 @@ def contention(
             fix="a fabric of at least 2",
         )
     if primitive is not None and all(group.primitive is not None for group in layout.groups):
-        fix = f"leave {given('primitive')} out, or primitive out of a group"
+        fix = f"leave {argument_text('primitive')} out, or primitive out of a group"
         raise ColltoolError(
             "every group of the layout names what it runs", argument="primitive", fix=fix
         )

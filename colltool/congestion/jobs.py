@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AR, Primitive
 from colltool.congestion.patterns import Ranks
@@ -150,7 +150,9 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
         jobs.append(_job(stretch.first, asked))
     if asked.skew.given and all(job.primitive is not A2A for job in jobs):
         what = "a skew applies to an all-to-all, and no group runs one"
-        raise ColltoolError(what, argument="primitive", fix=f"take {given('primitive', 'a2a')}")
+        raise ColltoolError(
+            what, argument="primitive", fix=f"take {argument_text('primitive', 'a2a')}"
+        )
     _check_sizes(stretches, jobs)
     rows = []
     pairs = 0
@@ -234,7 +236,7 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
     sizes = [job.size for job in jobs]
     if None in sizes and any(size is not None for size in sizes):
         first = stretches[sizes.index(None)].first
-        fix = f"{given('size', '16MB')} holds for every group that gives none"
+        fix = f"{argument_text('size', '16MB')} holds for every group that gives none"
         raise _refused(first, "size", f"group '{first.name}' has no size, others have one", fix)
 
 
@@ -274,7 +276,7 @@ def _traffic(
         raise ColltoolError(
             f"{job.algorithm} {what}",
             argument="algorithm",
-            fix=f"take {given('algorithm', default_of(A2A))}",
+            fix=f"take {argument_text('algorithm', default_of(A2A))}",
         )
     return skewed(skew, members.ranks)
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from colltool.base.errors import ColltoolError, given, shown
+from colltool.base.errors import ColltoolError, argument_text, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
@@ -36,15 +36,15 @@ from colltool.congestion.patterns import (
 )
 from colltool.definitions.field_types import (
     MAX_DEPTH,
-    Accepted,
     AlgorithmName,
+    FieldError,
+    FieldErrors,
+    FieldHint,
     Flag,
     Label,
     Part,
     PrimitiveName,
     Size,
-    Slip,
-    Slips,
     Words,
 )
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
@@ -63,19 +63,21 @@ def _few_wrong(listed: object) -> object:
     for index, item in enumerate(listed):
         # Not isinstance: true and false are no numbers of ranks.
         if type(item) is not int:
-            wrong.append(Slip(f"expected a whole number, got {shown(item)}", at=(index,)))
+            wrong.append(FieldError(f"expected a whole number, got {quote(item)}", at=(index,)))
             if len(wrong) > MOST:
                 break
     if wrong:
-        raise Slips(*wrong)
+        raise FieldErrors(*wrong)
     return listed
 
 
 Positive = Annotated[
-    int, Field(ge=1, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 1 to {MOST_RANKS}")
+    int,
+    Field(ge=1, le=MOST_RANKS, strict=True),
+    FieldHint(f"a whole number from 1 to {MOST_RANKS}"),
 ]
 Seed = Annotated[
-    int, Field(ge=-(2**63), lt=2**63, strict=True), Accepted("a whole number, such as 1")
+    int, Field(ge=-(2**63), lt=2**63, strict=True), FieldHint("a whole number, such as 1")
 ]
 # A rank or an endpoint; whether the fabric has it only the reader knows.
 Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
@@ -88,26 +90,26 @@ class PatternFile(Part):
     group: Annotated[
         int | None,
         Field(ge=2, le=MOST_RANKS, strict=True),
-        Accepted(f"a whole number from 2 to {MOST_RANKS}"),
+        FieldHint(f"a whole number from 2 to {MOST_RANKS}"),
     ] = None
     count: Positive | None = None
     axis: Annotated[
         int,
         Field(ge=1, le=MAX_DEPTH, strict=True),
-        Accepted(f"a whole number from 1 to {MAX_DEPTH}"),
+        FieldHint(f"a whole number from 1 to {MAX_DEPTH}"),
     ] = 1
     stride: Positive | None = None
     start: Annotated[
         int,
         Field(ge=0, le=MOST_RANKS, strict=True),
-        Accepted(f"a whole number from 0 to {MOST_RANKS}"),
+        FieldHint(f"a whole number from 0 to {MOST_RANKS}"),
     ] = 0
     seed: Seed = 0
     shape: (
         Annotated[
             tuple[Positive, ...],
             Field(min_length=1, max_length=MAX_DEPTH),
-            Accepted("a list of whole numbers, such as [4, 2]"),
+            FieldHint("a list of whole numbers, such as [4, 2]"),
         ]
         | None
     ) = None
@@ -122,7 +124,7 @@ class MapFile(Part):
     seed: Seed = 0
 
 
-_PATTERN = Accepted("a mapping such as {kind: block, group: 8, count: 8}")
+_PATTERN = FieldHint("a mapping such as {kind: block, group: 8, count: 8}")
 
 
 class JobFields(Part):
@@ -142,7 +144,7 @@ class GroupFile(JobFields):
             tuple[Number, ...],
             Field(min_length=2),
             BeforeValidator(_few_wrong),
-            Accepted("a list of at least 2 ranks, such as [0, 1, 2, 3]"),
+            FieldHint("a list of at least 2 ranks, such as [0, 1, 2, 3]"),
         ]
         | None
     ) = None
@@ -158,11 +160,11 @@ class LayoutFile(JobFields):
     groups: (
         Annotated[
             tuple[
-                Annotated[GroupFile, Accepted("a group, such as {name: a, ranks: [0, 1, 2, 3]}")],
+                Annotated[GroupFile, FieldHint("a group, such as {name: a, ranks: [0, 1, 2, 3]}")],
                 ...,
             ],
             Field(min_length=1),
-            Accepted("a list of groups, such as - {name: a, ranks: [0, 1, 2, 3]}"),
+            FieldHint("a list of groups, such as - {name: a, ranks: [0, 1, 2, 3]}"),
         ]
         | None
     ) = None
@@ -171,7 +173,7 @@ class LayoutFile(JobFields):
         Annotated[tuple[Number, ...], Field(min_length=1), BeforeValidator(_few_wrong)]
         | MapFile
         | None,
-        Accepted("a list of endpoints, one for each rank, or a mapping such as {kind: rotate}"),
+        FieldHint("a list of endpoints, one for each rank, or a mapping such as {kind: rotate}"),
     ] = None
     overlap: Flag = False
 
@@ -230,7 +232,7 @@ def _small_enough(fabric: Fabric) -> None:
     check_even(fabric)
     if fabric.ranks > MOST_RANKS:
         what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
-        fix = f"at most {MOST_RANKS}; shrink it with {given('overrides')}"
+        fix = f"at most {MOST_RANKS}; shrink it with {argument_text('overrides')}"
         raise ColltoolError(what, argument="fabric", fix=fix)
 
 
@@ -305,7 +307,7 @@ class _Groups:
             return
         name = self._name(group, path)
         job = default | self._job(group, path)
-        what = f"group {shown(name)} needs either 'ranks' or 'pattern', and not both"
+        what = f"group {quote(name)} needs either 'ranks' or 'pattern', and not both"
         fix = "ranks: [0, 1, 2, 3], or pattern: {kind: block, group: 8}"
         if not self._has_either("ranks", group, path, what, fix):
             return
@@ -322,7 +324,7 @@ class _Groups:
             name = str(group.get("name") or name)
         first = self.names.setdefault(name, place)
         if first != place:
-            what = f"two groups are called {shown(name)}, the first at {self.where(first)}"
+            what = f"two groups are called {quote(name)}, the first at {self.where(first)}"
             self.refuse(place, what, "a name of its own for each")
         return name
 
@@ -346,7 +348,7 @@ class _Groups:
         if 0 <= value < total:
             return True
         there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
-        outside = f"{what} {shown(value)} is outside the fabric"
+        outside = f"{what} {quote(value)} is outside the fabric"
         self.refuse(path, outside, f"{there} {what}s 0 .. {total - 1}")
         return False
 
@@ -356,13 +358,13 @@ class _Groups:
         if first == path:
             return True
         if owner == name:
-            what = f"rank {rank} is named twice in group {shown(name)}, first at"
+            what = f"rank {rank} is named twice in group {quote(name)}, first at"
             fix = "name it once"
         elif self.data.get("overlap") is True:
             self.taken[rank] = (name, path)
             return True
         else:
-            what = f"rank {rank} is in group {shown(name)} and in {shown(owner)}, at"
+            what = f"rank {rank} is in group {quote(name)} and in {quote(owner)}, at"
             fix = (
                 "one group each; or overlap: true at the top, where its collectives run at the same"
                 " time"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -86,7 +86,7 @@ def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
         raise ColltoolError(
             f"{tier.name} has {links} links, too many to follow",
             argument="fabric",
-            fix=f"a smaller full mesh, with {given('overrides')}",
+            fix=f"a smaller full mesh, with {argument_text('overrides')}",
         )
     levels = kind.classes
     rails = 1

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, assert_never, get_args
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.formatting import shape_text
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -197,7 +197,9 @@ def _lines(pattern: Pattern, shape: Ranks) -> Indices:
 
 def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
     if not pattern.shape:
-        raise PatternError("shape", "a box needs its shape", given("shape", (4, 2), text="4x2"))
+        raise PatternError(
+            "shape", "a box needs its shape", argument_text("shape", (4, 2), text="4x2")
+        )
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
     if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
         there = shape_text(shape)

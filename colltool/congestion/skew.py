@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, shown
+from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import MAX_SIZE, shape_text
 from colltool.congestion.traffic import Traffic
@@ -117,7 +117,7 @@ def _hot_members(listed: Any, ranks: int) -> list[int]:
         return ColltoolError(what, argument="hot_members", fix=fix)
 
     if not isinstance(listed, Sequence | np.ndarray) or not all(map(_is_whole, listed)):
-        raise refused(f"hot members are numbers of members, got {shown(listed)}")
+        raise refused(f"hot members are numbers of members, got {quote(listed)}")
     members = sorted(map(int, listed))
     if not members or members[0] < 0 or members[-1] >= ranks:
         raise refused(f"a hot member is outside the group of {ranks}")
@@ -137,7 +137,7 @@ def _number(value: Any, argument: str, fix: str) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise ColltoolError(f"expected a number, got {shown(value)}", argument=argument, fix=fix)
+    raise ColltoolError(f"expected a number, got {quote(value)}", argument=argument, fix=fix)
 
 
 MOST_RANKS = 1448  # its pairs are as many as a contention run follows

@@ -27,7 +27,7 @@ from colltool.algorithms.program import Program, effort, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
 from colltool.base import primitives as routes
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.primitives import (
     A2A,
@@ -260,7 +260,7 @@ def _dim_ring(primitive: Primitive, members: Members) -> Traffic:
 
 
 def _ring_instead(what: str) -> ColltoolError:
-    fix = f"{given('algorithm', 'ring')} runs on any group"
+    fix = f"{argument_text('algorithm', 'ring')} runs on any group"
     return ColltoolError(what, argument="algorithm", fix=fix)
 
 
@@ -504,7 +504,7 @@ def _check(primitive: Primitive, choice: Choice, positions: TierPositions) -> No
         raise ColltoolError(
             f"'{choice.spec}' names {named}, the group spans {len(groups)} tiers",
             argument="algorithm",
-            fix=f"one for each, innermost first, such as {given('algorithm', usual)}",
+            fix=f"one for each, innermost first, such as {argument_text('algorithm', usual)}",
         )
     sizes = tuple(group.ranks for group in groups)
     begun: set[int] = set()

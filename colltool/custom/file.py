@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from colltool.base.errors import ColltoolError, printable, shown
+from colltool.base.errors import ColltoolError, printable, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.base.primitives import A2A
 from colltool.custom.schedule import (
@@ -31,14 +31,14 @@ from colltool.custom.schedule import (
     MOST_MOVES,
     MOST_RANKS,
     Batch,
-    OwnSchedule,
+    CustomSchedule,
     PostCondition,
     Sent,
     batch_of,
     follow,
     promise_of,
 )
-from colltool.definitions.field_types import Accepted, Label, Part, PrimitiveName
+from colltool.definitions.field_types import FieldHint, Label, Part, PrimitiveName
 from colltool.definitions.reader import Reading, read
 from colltool.definitions.source import KeyPath
 
@@ -50,8 +50,8 @@ _EXAMPLE = (
 )
 _WIDTH = 120
 
-Chunk = Annotated[int, Field(ge=0, strict=True), Accepted("the number of a chunk")]
-Rank = Annotated[int, Field(ge=0, lt=MOST_RANKS, strict=True), Accepted("the number of a rank")]
+Chunk = Annotated[int, Field(ge=0, strict=True), FieldHint("the number of a chunk")]
+Rank = Annotated[int, Field(ge=0, lt=MOST_RANKS, strict=True), FieldHint("the number of a rank")]
 
 
 class SendFile(Part):
@@ -63,9 +63,9 @@ class SendFile(Part):
     chunks: Annotated[
         list[Chunk] | None,
         Field(max_length=MOST_CHUNKS),
-        Accepted("a list of chunks, such as [0, 1]"),
+        FieldHint("a list of chunks, such as [0, 1]"),
     ] = None
-    reduce: Annotated[bool, Field(strict=True), Accepted("true or false")] = False
+    reduce: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
 
 
 class AlgorithmFile(Part):
@@ -77,22 +77,22 @@ class AlgorithmFile(Part):
     ranks: Annotated[
         int,
         Field(ge=2, le=MOST_RANKS, strict=True),
-        Accepted(f"a whole number from 2 to {MOST_RANKS}"),
+        FieldHint(f"a whole number from 2 to {MOST_RANKS}"),
     ]
     chunks: Annotated[
         int | None,
         Field(ge=1, le=MOST_CHUNKS, strict=True),
-        Accepted(f"a whole number from 1 to {MOST_CHUNKS}"),
+        FieldHint(f"a whole number from 1 to {MOST_CHUNKS}"),
     ] = None
     root: Rank = 0
     steps: Annotated[
         list[str | list[str | SendFile]],
         Field(min_length=1),
-        Accepted("a list of steps, each a text such as 0>1:2, or a list"),
+        FieldHint("a list of steps, each a text such as 0>1:2, or a list"),
     ]
 
 
-def load_algorithm(path: AnyPath) -> OwnSchedule:
+def load_algorithm(path: AnyPath) -> CustomSchedule:
     """The schedule of a file, executed; ColltoolError names the step that fails if it is not what
     its primitive promises."""
     text = read_text(path, "algorithm")
@@ -110,7 +110,7 @@ def load_algorithm(path: AnyPath) -> OwnSchedule:
     return own_schedule(text, file)
 
 
-def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedule:
+def own_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomSchedule:
     """The schedule of YAML or JSON text, or of a mapping, in colltool's own form."""
     reading = read(AlgorithmFile, content, file)
     if reading.model is None:
@@ -126,7 +126,7 @@ def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedul
     except ColltoolError as error:
         error.where = error.where or file
         raise
-    return OwnSchedule(
+    return CustomSchedule(
         model.name,
         model.primitive,
         model.ranks,
@@ -200,7 +200,7 @@ def _sends(
     if isinstance(entry, str):
         send = _parsed(entry)
         if send is None:
-            reading.refuse(path, f"{shown(entry)} is no send", _EXAMPLE)
+            reading.refuse(path, f"{quote(entry)} is no send", _EXAMPLE)
             return []
     else:
         chunks = list(entry.chunks or ())
@@ -239,7 +239,7 @@ def _what_is_wrong(send: _Send, promise: PostCondition, left: int) -> tuple[str,
     return "", ""
 
 
-def algorithm_text(schedule: OwnSchedule) -> str:
+def algorithm_text(schedule: CustomSchedule) -> str:
     """A schedule in colltool's own form, which reads back as the same."""
     from colltool.definitions.source import MAX_VALUES
 

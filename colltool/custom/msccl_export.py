@@ -19,7 +19,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, RS, Primitive
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.custom.schedule import Batch, OwnSchedule
+from colltool.custom.schedule import Batch, CustomSchedule
 
 # To one peer, as many as MSCCL's runtime has; further runs of chunks follow each other.
 MOST_CHANNELS = 32
@@ -102,7 +102,7 @@ class _Run(NamedTuple):
     add: bool
 
 
-def msccl_xml(schedule: OwnSchedule) -> str:
+def msccl_xml(schedule: CustomSchedule) -> str:
     """The text of an XML file; ColltoolError where chunks wait in a place that only a file of its
     own knows."""
     if schedule.root:
@@ -157,7 +157,7 @@ def _places(first: Place, count: int) -> list[Place]:
     return [(buffer, offset + number) for number in range(count)]
 
 
-def _runs(schedule: OwnSchedule, batch: Batch, ranks: list[_Rank]) -> list[_Run]:
+def _runs(schedule: CustomSchedule, batch: Batch, ranks: list[_Rank]) -> list[_Run]:
     """The messages of a round as runs of chunks that are consecutive at both ends."""
     channels: dict[tuple[int, int], int] = {}
     found: list[_Run] = []
@@ -182,7 +182,7 @@ def _follows(run: _Run, src: int, dst: int, source: Place, target: Place) -> boo
     return run[:2] == (src, dst) and beyond == [source, target]
 
 
-def _place(schedule: OwnSchedule, ranks: list[_Rank], rank: int, chunk: int) -> Place:
+def _place(schedule: CustomSchedule, ranks: list[_Rank], rank: int, chunk: int) -> Place:
     """Where a chunk lies on a rank."""
     if schedule.primitive is not A2A:
         return (OUTPUT if schedule.primitive is AG else INPUT), chunk
@@ -197,7 +197,7 @@ def _place(schedule: OwnSchedule, ranks: list[_Rank], rank: int, chunk: int) -> 
     return SCRATCH, scratch.setdefault(chunk, len(scratch))
 
 
-def _text(schedule: OwnSchedule, ranks: list[_Rank]) -> str:
+def _text(schedule: CustomSchedule, ranks: list[_Rank]) -> str:
     own = schedule.chunks // schedule.ranks
     inputs = own if schedule.primitive is AG else schedule.chunks
     outputs = own if schedule.primitive is RS else schedule.chunks

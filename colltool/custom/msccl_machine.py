@@ -15,7 +15,7 @@ from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Op, algo_of
 from colltool.custom.schedule import (
     Batch,
     ChunkState,
-    OwnSchedule,
+    CustomSchedule,
     PostCondition,
     primitive_called,
     promise_of,
@@ -28,7 +28,7 @@ _OTHER_COLLECTIVES = {"reducescatter": "reduce_scatter"}
 Wire = tuple[int, int, int]  # sender, receiver, channel
 
 
-def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
+def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
     """The schedule of an XML text, executed in every way that it allows; ColltoolError names what
     is wrong, and where."""
     algo = algo_of(text, file, name)
@@ -53,7 +53,7 @@ def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
             f"{error.what}, though not in every order of its threadblocks: a dependency is missing"
         )
         raise ColltoolError(what, where=error.where, fix=error.fix) from error
-    return OwnSchedule(
+    return CustomSchedule(
         algo.name, primitive, algo.ranks, algo.chunks, first, file=file, form=FORM, root=algo.root
     )
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, shown
+from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.custom.schedule import MOST_CHUNKS, MOST_MOVES
 
@@ -94,7 +94,7 @@ class PlanMapping:
         self.file = file
         self.path = path
         if not isinstance(data, dict):
-            raise self.refused(f"expected a mapping, got {shown(data)}")
+            raise self.refused(f"expected a mapping, got {quote(data)}")
 
     def refused(self, what: str, fix: str = "") -> ColltoolError:
         where = f"{self.file}: {self.path}" if self.path else self.file
@@ -103,14 +103,14 @@ class PlanMapping:
     def number(self, key: str, most: int = 2**31) -> int:
         value = self.data.get(key)
         if type(value) is not int or not 0 <= value <= most:
-            raise self.refused(f"{key} is a whole number from 0 to {most}, got {shown(value)}")
+            raise self.refused(f"{key} is a whole number from 0 to {most}, got {quote(value)}")
         return value
 
     def text(self, key: str) -> str:
         value = self.data.get(key)
         if not isinstance(value, str):
             raise self.refused(
-                f"{key} is a text, got {shown(value)}",
+                f"{key} is a text, got {quote(value)}",
                 "older plans name their parts otherwise: write it anew with MSCCL++'s language",
             )
         return value
@@ -118,7 +118,7 @@ class PlanMapping:
     def items(self, key: str, most: int = 2**31) -> Sequence[Any]:
         value = self.data.get(key, [])
         if not isinstance(value, list) or len(value) > most:
-            raise self.refused(f"{key} is a list of at most {most}, got {shown(value)}")
+            raise self.refused(f"{key} is a list of at most {most}, got {quote(value)}")
         return value
 
     def listed(self, key: str, most: int = 2**31) -> list[PlanMapping]:
@@ -132,7 +132,7 @@ class PlanMapping:
     def item(self, items: Sequence[Any], index: object, what: str) -> Any:
         """An item of a list by a number in this mapping."""
         if type(index) is not int or not 0 <= index < len(items):
-            raise self.refused(f"there is no {what} {shown(index)}: it has {len(items)}")
+            raise self.refused(f"there is no {what} {quote(index)}: it has {len(items)}")
         return items[index]
 
 
@@ -147,7 +147,7 @@ class _Reachable:
             channels = self.channels.setdefault(entry.data.get("channel_type"), [])
             for peer in entry.items("connected_to"):
                 if type(peer) is not int or not 0 <= peer < ranks:
-                    raise entry.refused(f"a channel is connected to {shown(peer)}, which is no GPU")
+                    raise entry.refused(f"a channel is connected to {quote(peer)}, which is no GPU")
                 channels.append((peer, counts[peer]))
                 counts[peer] += 1
         self.buffers: list[tuple[int, str]] = []

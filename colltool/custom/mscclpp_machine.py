@@ -29,7 +29,7 @@ from colltool.custom.schedule import (
     MOST_RANKS,
     Batch,
     ChunkState,
-    OwnSchedule,
+    CustomSchedule,
     PostCondition,
     primitive_called,
     promise_of,
@@ -39,7 +39,7 @@ from colltool.custom.threadblocks import Event, Threadblocks
 FORM = "MSCCL++ plan"
 
 
-def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
+def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
     """The schedule of a plan, executed in two opposite orders; ColltoolError names the operation
     that is wrong or unknown."""
     try:
@@ -69,7 +69,7 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
     batches = execute(plan, promise, in_place=in_place)
     execute(plan, promise, in_place=in_place, backwards=True)
     title = printable(str(head.data.get("name") or name))[:100]
-    return OwnSchedule(title, primitive, len(gpus), chunks, batches, file=file, form=FORM)
+    return CustomSchedule(title, primitive, len(gpus), chunks, batches, file=file, form=FORM)
 
 
 def execute(

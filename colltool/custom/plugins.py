@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, clipped, shown
+from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.base.primitives import Primitive
 from colltool.custom.file import own_schedule
-from colltool.custom.schedule import OwnSchedule
+from colltool.custom.schedule import CustomSchedule
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -24,10 +24,10 @@ _LONGEST = 200
 
 def offered(
     entries: Sequence[EntryPoint], primitive: Primitive, ranks: int, domains: Sequence[int]
-) -> tuple[list[OwnSchedule], list[tuple[str, str]]]:
+) -> tuple[list[CustomSchedule], list[tuple[str, str]]]:
     """The schedules of all plugins, executed and proved; and the names of those that failed, each
     with the reason."""
-    found: list[OwnSchedule] = []
+    found: list[CustomSchedule] = []
     failed: list[tuple[str, str]] = []
     for entry in entries:
         try:
@@ -43,9 +43,9 @@ def offered(
     return found, failed
 
 
-def _read(made: object, name: str, primitive: Primitive, ranks: int) -> OwnSchedule:
+def _read(made: object, name: str, primitive: Primitive, ranks: int) -> CustomSchedule:
     if not isinstance(made, str | Mapping):
-        raise ColltoolError(f"it returned {shown(made)}, not a mapping or a text", where=name)
+        raise ColltoolError(f"it returned {quote(made)}, not a mapping or a text", where=name)
     schedule = own_schedule(made, name if isinstance(made, str) else "")
     # It may have answered for another group than ours.
     if (schedule.primitive, schedule.ranks) != (primitive, ranks):

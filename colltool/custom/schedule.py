@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.algorithms.program import Program, Step, step
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, parse_primitive
 
@@ -37,7 +37,7 @@ Sent = tuple[int, int, int, bool]  # src, dst, chunk, add
 Batch = tuple[Step, ...]
 
 
-class OwnSchedule(NamedTuple):
+class CustomSchedule(NamedTuple):
     """A schedule from a file or a plugin that was executed and gives what its primitive promises.
 
     Args:
@@ -278,7 +278,9 @@ def batch_of(sends: Sequence[Sent]) -> Batch:
     return tuple(batch)
 
 
-def own_from_program(name: str, program: Program, *, file: str = "", form: str = "") -> OwnSchedule:
+def own_from_program(
+    name: str, program: Program, *, file: str = "", form: str = ""
+) -> CustomSchedule:
     """A shipped schedule (``program`` is consumed) with chunks numbered in the order of the vector,
     as files have them.
 
@@ -287,7 +289,7 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
     """
     ranks = program.ranks
     count = len(program.chunk_bytes)
-    fix = f"take one whose ranks send each other equal parts: {given('algorithm', 'ring')}"
+    fix = f"take one whose ranks send each other equal parts: {argument_text('algorithm', 'ring')}"
     if program.nodes > ranks:
         raise ColltoolError(f"{name} needs switches, servers or padding besides the ranks", fix=fix)
     if program.primitive is P2P or np.ptp(program.chunk_bytes) > 1e-12:
@@ -303,7 +305,7 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
     batches = []
     for batch in program.batches:
         batches.append(tuple(step._replace(chunk=place[step.chunk]) for step in batch))
-    return OwnSchedule(
+    return CustomSchedule(
         name,
         program.primitive,
         ranks,

@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.base.errors import nearest, shown
+from colltool.base.errors import nearest, quote
 from colltool.definitions.field_types import (
     MIN_BANDWIDTH_BPS,
+    FieldError,
+    FieldErrors,
     FieldPlace,
-    Slip,
-    Slips,
     keys_at,
     path_of,
     place_at,
@@ -35,7 +35,7 @@ class _Mistake(NamedTuple):
     """One of pydantic's errors; ``on_branch``: it ends on one branch of a union."""
 
     kind: str
-    slips: tuple[Slip, ...]
+    slips: tuple[FieldError, ...]
     path: KeyPath
     on_branch: bool
 
@@ -77,7 +77,7 @@ def _mistakes(
         if item["type"] == "too_short" and len(item["input"]) >= context["min_length"]:
             continue
         raised = context.get("error")
-        slips = raised.slips if isinstance(raised, Slips) else ()
+        slips = raised.slips if isinstance(raised, FieldErrors) else ()
         yield _Mistake(item["type"], slips, *path_of(model, item["loc"], data))
 
 
@@ -97,7 +97,7 @@ def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> l
     place = place or FieldPlace(None)
     if mistake.kind.startswith("union_tag"):
         return [_bad_tag(place, path, value)]
-    what = f"expected {place.words}, got {shown(value)}"
+    what = f"expected {place.words}, got {quote(value)}"
     return [Finding(path, what, _repair(place, mistake.kind, path, value))]
 
 
@@ -117,7 +117,7 @@ def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) ->
             fix = f"only {' and '.join(owners)} have one"
             return Finding(path, f"a {kind} has no '{key}'", fix, about_key=True)
     fix = _known(key, keys_at(model, path[:-1], data))
-    return Finding(path, f"unknown key {shown(key)}", fix, about_key=True)
+    return Finding(path, f"unknown key {quote(key)}", fix, about_key=True)
 
 
 def _bad_tag(place: FieldPlace, path: KeyPath, value: Any) -> Finding:
@@ -126,7 +126,7 @@ def _bad_tag(place: FieldPlace, path: KeyPath, value: Any) -> Finding:
         fix = f"give one of {', '.join(known)}"
         return Finding(path, f"key '{place.tag}' is missing", fix, about_key=True)
     word = value[place.tag]
-    return Finding((*path, place.tag), f"{shown(word)} is not a {place.tag}", _known(word, known))
+    return Finding((*path, place.tag), f"{quote(word)} is not a {place.tag}", _known(word, known))
 
 
 def _known(word: Any, known: list[str]) -> str:
@@ -179,11 +179,11 @@ def _with_unit(quantity: str, path: KeyPath, value: float) -> str:
         case "time" if 0 < value < _SECONDS_BELOW:
             return f"are these seconds? write {value * 1e6:g}us"
         case "time":
-            return f"is the unit missing? write {shown(value)}us or {shown(value)}ns"
+            return f"is the unit missing? write {quote(value)}us or {quote(value)}ns"
         case "text":
             return "put it in quotes"
     if quantity in _UNITS and value > 0:
-        return f"is the unit missing? write {shown(value)}{_UNITS[quantity]}"
+        return f"is the unit missing? write {quote(value)}{_UNITS[quantity]}"
     return ""
 
 

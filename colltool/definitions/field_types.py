@@ -37,7 +37,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Accepted:
+class FieldHint:
     """Metadata of a field: ``words`` follow "expected" in errors, as in
     ``a time from 0.1 ns to 1 s, such as 0.5us``.
 
@@ -55,7 +55,7 @@ class Accepted:
     plain: str = ""
 
 
-class Slip(NamedTuple):
+class FieldError(NamedTuple):
     """One mistake that a validator found: the words, the fix, and the key path from the validated
     part to it."""
 
@@ -64,22 +64,22 @@ class Slip(NamedTuple):
     at: KeyPath = ()
 
 
-class Slips(ValueError):
+class FieldErrors(ValueError):
     """Raised by a validator: all its mistakes, each at its own key."""
 
-    def __init__(self, *slips: Slip) -> None:
+    def __init__(self, *slips: FieldError) -> None:
         self.slips = slips
         super().__init__("; ".join(slip.what for slip in slips))
 
 
-def refuse(slips: Iterable[Slip]) -> None:
+def refuse(slips: Iterable[FieldError]) -> None:
     """Raise the mistakes, if there are any."""
     found = tuple(slips)
     if found:
-        raise Slips(*found)
+        raise FieldErrors(*found)
 
 
-def agreeing(mistakes: Callable[[Any], Iterable[Slip]]) -> Any:
+def agreeing(mistakes: Callable[[Any], Iterable[FieldError]]) -> Any:
     """Make a validator of a generator: what it yields is refused, each mistake at its own key."""
 
     def validated(part: Model) -> Model:
@@ -94,7 +94,7 @@ class FieldPlace(NamedTuple):
     bounds."""
 
     annotation: Any
-    accepted: Accepted | None = None
+    accepted: FieldHint | None = None
     tag: str = ""
     least: float = -inf
     most: float = inf
@@ -173,7 +173,7 @@ def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Fi
     while True:
         own = None  # of one list the last word counts
         for item in outer:
-            if isinstance(item, Accepted):
+            if isinstance(item, FieldHint):
                 own = item
             if isinstance(item, FieldInfo):
                 tag = tag or str(item.discriminator or "")
@@ -264,7 +264,7 @@ def units_own(parse: Callable[[Any], T], value: Any) -> T:
     try:
         return parse(value)
     except ColltoolError as error:
-        raise Slips(Slip(error.what, error.fix)) from error
+        raise FieldErrors(FieldError(error.what, error.fix)) from error
 
 
 def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterValidator:
@@ -273,7 +273,7 @@ def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterVa
     def known(name: str) -> str:
         if name not in names:
             fix = f"{nearest(name, list(names))} one of {', '.join(names)}{otherwise}".strip()
-            raise Slips(Slip(f"no {noun} is called '{name}'", fix))
+            raise FieldErrors(FieldError(f"no {noun} is called '{name}'", fix))
         return name
 
     return AfterValidator(known)
@@ -322,17 +322,17 @@ _SIZE_SCHEMA = _schema(
     fmt.MAX_SIZE,
 )
 
-_ALPHA = Accepted(
+_ALPHA = FieldHint(
     f"a time from {fmt.format_time(MIN_ALPHA_S)} to {fmt.format_time(MAX_ALPHA_S)}, such as 0.5us",
     "time",
 )
-_OVERHEAD = Accepted(f"a time from 0 s to {fmt.format_time(MAX_ALPHA_S)}, such as 2us", "time")
-_RATE = Accepted(
+_OVERHEAD = FieldHint(f"a time from 0 s to {fmt.format_time(MAX_ALPHA_S)}, such as 2us", "time")
+_RATE = FieldHint(
     f"a rate from {fmt.format_rate(MIN_BANDWIDTH_BPS)} to {fmt.format_rate(MAX_BANDWIDTH_BPS)},"
     " such as 900GB/s",
     "rate",
 )
-_CABLE = Accepted(
+_CABLE = FieldHint(
     f"a length from {fmt.format_length(MIN_CABLE_M)} to {fmt.format_length(MAX_CABLE_M)}, such as"
     " 100m",
     "length",
@@ -341,10 +341,10 @@ _ENERGY = (
     f"an energy from {fmt.format_bit_energy(MIN_ENERGY)} to {fmt.format_bit_energy(MAX_ENERGY)},"
     " such as 30pJ/bit"
 )
-_WATTS = Accepted("a power up to 1 MW, such as 1700W", "power")
-_ENERGY_PRICE = Accepted("a price of energy, such as 0.10/kWh", "energy price")
-_CURRENCY = Accepted("a currency by its three letters, such as USD, EUR or JPY", "text")
-_SIZE = Accepted("a size from 1 B to 1 EB, such as 16MB", "size")
+_WATTS = FieldHint("a power up to 1 MW, such as 1700W", "power")
+_ENERGY_PRICE = FieldHint("a price of energy, such as 0.10/kWh", "energy price")
+_CURRENCY = FieldHint("a currency by its three letters, such as USD, EUR or JPY", "text")
+_SIZE = FieldHint("a size from 1 B to 1 EB, such as 16MB", "size")
 
 Alpha = Annotated[
     float, _quantity(fmt.parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA
@@ -363,7 +363,7 @@ Cable = Annotated[
 ]
 _Energy = Field(ge=MIN_ENERGY, le=MAX_ENERGY)
 BitEnergy = Annotated[
-    float, _quantity(fmt.parse_energy), _Energy, _ENERGY_SCHEMA, Accepted(_ENERGY, "energy")
+    float, _quantity(fmt.parse_energy), _Energy, _ENERGY_SCHEMA, FieldHint(_ENERGY, "energy")
 ]
 Watts = Annotated[
     float, _quantity(fmt.parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS
@@ -378,31 +378,31 @@ EnergyPrice = Annotated[
 Money = Annotated[
     float,
     Field(ge=0, le=MAX_PRICE, strict=True),
-    Accepted("a price without its currency, such as 600"),
+    FieldHint("a price without its currency, such as 600"),
 ]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), _CURRENCY]
 Size = Annotated[
     float, _quantity(fmt.parse_size, bare=True), Field(ge=1, le=fmt.MAX_SIZE), _SIZE_SCHEMA, _SIZE
 ]
 Count = Annotated[
-    int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")
+    int, Field(ge=1, le=MAX_RANKS, strict=True), FieldHint(f"a whole number from 1 to {MAX_RANKS}")
 ]
-Flag = Annotated[bool, Field(strict=True), Accepted("true or false")]
+Flag = Annotated[bool, Field(strict=True), FieldHint("true or false")]
 Ratio = Annotated[
     float,
     Field(ge=1, le=MAX_RATIO, strict=True),
-    Accepted(f"a number from 1 to {MAX_RATIO}, such as 1.2"),
+    FieldHint(f"a number from 1 to {MAX_RATIO}, such as 1.2"),
 ]
 Fraction = Annotated[
     float,
     Field(ge=MIN_SHARE, le=1, strict=True),
-    Accepted(f"a number from {MIN_SHARE:f} to 1, such as 0.8"),
+    FieldHint(f"a number from {MIN_SHARE:f} to 1, such as 0.8"),
 ]
 _Letters = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)
 Name = Annotated[
     str,
     _Letters,
-    Accepted("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text"),
+    FieldHint("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text"),
 ]
 
 
@@ -412,13 +412,13 @@ def _on_one_line(value: str) -> str:
     return value
 
 
-_LINE = Accepted("a name of at most 100 printable characters on one line", "text")
+_LINE = FieldHint("a name of at most 100 printable characters on one line", "text")
 Label = Annotated[str, Field(max_length=100), AfterValidator(_on_one_line), _LINE]
-Words = Annotated[str, Accepted("a text", "text")]
+Words = Annotated[str, FieldHint("a text", "text")]
 _Some = Field(max_length=MAX_TEXTS)
 Text = Annotated[
     str | Annotated[list[Words], _Some] | Annotated[dict[str, Words], _Some] | None,
-    Accepted(f"a text, a list of texts or a mapping of texts, at most {MAX_TEXTS}", "text"),
+    FieldHint(f"a text, a list of texts or a mapping of texts, at most {MAX_TEXTS}", "text"),
 ]
 
 
@@ -432,16 +432,16 @@ PrimitiveName = Annotated[
     Primitive,
     BeforeValidator(_primitive),
     WithJsonSchema({"enum": [*SHORT.values(), *map(str, SHORT)]}),
-    Accepted("a primitive, such as all_reduce", "text"),
+    FieldHint("a primitive, such as all_reduce", "text"),
 ]
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
 PrimitiveNames = Annotated[
     tuple[PrimitiveName, ...],
     _Listed,
-    Accepted("a list of primitives, such as [all_reduce, all_gather]"),
+    FieldHint("a list of primitives, such as [all_reduce, all_gather]"),
 ]
 AlgorithmName = Annotated[
-    str, Field(min_length=1, max_length=200), Accepted("an algorithm, such as ring", "text")
+    str, Field(min_length=1, max_length=200), FieldHint("an algorithm, such as ring", "text")
 ]
 
 

@@ -22,11 +22,11 @@ from colltool.base.errors import (
     MARKS,
     ColltoolError,
     ManyErrors,
+    argument_text,
     clipped,
-    given,
     nearest,
     printable,
-    shown,
+    quote,
 )
 from colltool.definitions.field_types import keys_at, place_at
 from colltool.definitions.source import (
@@ -169,7 +169,7 @@ class Reading(Generic[M]):
             made = [f"{override.key}={override.value}" for override in within]
             made = [clipped(text, _MOST_SHOWN) for text in made]
             listed = clipped(", ".join(made), _MOST_SHOWN)
-            what += f" (with {given(within[0].argument, made, text=listed)})"
+            what += f" (with {argument_text(within[0].argument, made, text=listed)})"
         where = self.source.at(path, key=key)
         error = ColltoolError(what, where=where, fix=fix)
         self._put(path, self.source.position(path, key=key), error)
@@ -289,9 +289,9 @@ def texts_of(overrides: Any) -> list[str]:
 
 def _no_list(found: Any) -> ColltoolError:
     return ColltoolError(
-        f"expected a list of KEY=VALUE, got {shown(found)}",
+        f"expected a list of KEY=VALUE, got {quote(found)}",
         argument="overrides",
-        fix=f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key",
+        fix=f"write {argument_text('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key",
     )
 
 
@@ -304,11 +304,11 @@ def spelt(value: str) -> str:
 
 def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
     if isinstance(overrides, Mapping):
-        return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
+        return [(f"overrides[{quote(key)}]", str(key), value) for key, value in overrides.items()]
     pairs: list[tuple[str, str, Any]] = []
     for option in texts_of(overrides):
         key, equals, text = option.partition("=")
-        where = given(argument, [clipped(option, _MOST_SHOWN)])
+        where = argument_text(argument, [clipped(option, _MOST_SHOWN)])
         pairs.append((where, key, text if equals else None))
     return pairs
 
@@ -337,12 +337,12 @@ class _Setter:
             except ColltoolError as error:
                 self.unusable.append(error)
                 continue
-            text = shown(value) if isinstance(value, bool) else str(value).strip()
+            text = quote(value) if isinstance(value, bool) else str(value).strip()
             self.applied.append(Override(where, key, text, path, self.short.argument))
 
     def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
         if not key or value is None or (isinstance(value, str) and not value.strip()):
-            example = given(self.short.argument, [self.short.example])
+            example = argument_text(self.short.argument, [self.short.example])
             raise self._error("expected KEY=VALUE", f"write {example}")
         plain = self._plain(key, value, read=read)
         parts = self._spelt_out(key.split("."))
@@ -360,7 +360,7 @@ class _Setter:
                 plain_key = self._plain_key(path)
                 if not plain_key:
                     before = clipped(".".join(parts[: depth + 1]))
-                    what = f"'{before}' has no keys: it is {shown(inner)}"
+                    what = f"'{before}' has no keys: it is {quote(inner)}"
                     raise self._error(what, "set it as a whole, without the rest of the key")
                 inner = target[step] = {plain_key: inner}
             target = inner
@@ -448,17 +448,17 @@ class _Setter:
             tier = _names(self.data["tiers"])[int(path[1])]
             if part == ("levels",):
                 fix = "an override can only change those in the file"
-                raise self._error(f"tier {shown(tier)} has no levels", fix)
+                raise self._error(f"tier {quote(tier)} has no levels", fix)
             fix = (
                 f"{tier}.alpha, {tier}.bandwidth and {tier}.eta.beta act under every protocol: set"
                 " one of these"
             )
-            raise self._error(f"tier {shown(tier)} has no protocols of its own", fix)
+            raise self._error(f"tier {quote(tier)} has no protocols of its own", fix)
         return {}
 
     def _unknown(self, kind: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
         fix = f"{hint or nearest(part, known)} known: {', '.join(known)}".strip()
-        return self._error(f"unknown {kind} {shown(part)}", fix)
+        return self._error(f"unknown {kind} {quote(part)}", fix)
 
     def _error(self, what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=self.where, fix=fix)

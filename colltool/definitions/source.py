@@ -7,7 +7,7 @@ from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, printable, shown
+from colltool.base.errors import ColltoolError, clipped, printable, quote
 
 MOST = 100  # refusals worth reading in one go
 MORE = "more errors follow these"
@@ -145,7 +145,7 @@ def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
     if not isinstance(data, dict):
         if reader.problems:
             raise reader.problems[0].error
-        found = f"expected keys and values, got {shown(data)}"
+        found = f"expected keys and values, got {quote(data)}"
         if data is None:
             found = "the file is empty, expected keys and values"
         raise reader.error(reader.positions.get((), Position(1, 1)), found, "write 'key: value'")
@@ -193,12 +193,12 @@ class _MappingReader:
             return [self.plain(item, (*path, index)) for index, item in enumerate(value)]
         if value is None or isinstance(value, str | bool):
             return value
-        what = f"no definition holds {shown(value)}"
+        what = f"no definition holds {quote(value)}"
         if isinstance(value, int | float):
             # false for NaN too
             if abs(value) < _LARGEST:
                 return value
-            what = f"{shown(value)} is not a finite number"
+            what = f"{quote(value)} is not a finite number"
         fix = "a definition holds text, finite numbers, true, false, lists and mappings"
         return self._refuse(path, self.positions[path], what, fix)
 
@@ -210,7 +210,7 @@ class _MappingReader:
             if isinstance(key, str):
                 found[key] = self.plain(value, child)
             else:
-                what = f"the key {shown(key)} is not text"
+                what = f"the key {quote(key)} is not text"
                 found[str(key)] = self._refuse(child, place, what, "a key is text")
         return found
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, shown
+from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, quote
 from colltool.base.files import BOUNDS
 from colltool.definitions.source import (
     MAX_DIGITS,
@@ -172,7 +172,7 @@ class YamlReader:
         if self.place:
             first = f", first given at {place_text(self.name, self.keys[path])}"
         self._refuse(
-            path, place, f"key {shown(path[-1])} is repeated{first}", "keep one of the two"
+            path, place, f"key {quote(path[-1])} is repeated{first}", "keep one of the two"
         )
 
     def _key(self, event: yaml.Event, path: KeyPath) -> str | None:

@@ -48,7 +48,7 @@ from colltool.diagnosis.thresholds import (
     threshold_of,
 )
 from colltool.diagnosis.validate import validate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.ground import launch_of
 from colltool.fabric.model import Fabric
@@ -62,7 +62,7 @@ def diagnose(
     *,
     overrides: Overrides,
     expect: float | None,
-    readings: Readings | None,
+    readings: ModelOptions | None,
 ) -> Diagnosis:
     """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
@@ -73,7 +73,7 @@ def diagnose(
         )
     if fabric is not None:
         check_even(fabric)
-    options = _DiagnosisOptions(fabric, overrides, expect, readings or Readings())
+    options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
     whole = _together([_diagnosed(part, options) for part in _by_shape(seen)])
     unread = [sentence("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
@@ -85,7 +85,7 @@ class _DiagnosisOptions(NamedTuple):
     fabric: Fabric | None
     overrides: Overrides
     expect: float | None
-    readings: Readings
+    readings: ModelOptions
 
 
 def _by_shape(seen: Evidence) -> list[Evidence]:

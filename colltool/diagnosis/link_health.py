@@ -9,7 +9,7 @@ from math import ceil, floor, log2
 from statistics import median
 
 from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
-from colltool.base.errors import given, said
+from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import ordinal
 from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.calibration.series_prices import MOST_IN_A_HOST
@@ -173,7 +173,7 @@ def _note(fabric: Fabric, calls: Calls) -> str:
         return sentence("few-ranks-of-trace", ranks=ranks)
     if reach > FASTER and not any(map(_small, calls)):
         names = {"tier": calls[0].tiers[-1], "fabric": fabric.name}
-        return said(sentence("tier-too-fast", argument=given("placed"), **names))
+        return localize(sentence("tier-too-fast", argument=argument_text("placed"), **names))
     return ""
 
 

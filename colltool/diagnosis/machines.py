@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.primitives import ceil_div
 from colltool.calibration.series_prices import MOST_IN_A_HOST
@@ -27,7 +27,7 @@ from colltool.diagnosis.networks import (
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import sentence
 from colltool.diagnosis.thresholds import HEALTHY_SHARE
-from colltool.fabric.by_device import CLUSTERS, Known, known
+from colltool.fabric.by_device import CLUSTERS, DeviceMatch, known
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
@@ -88,7 +88,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
         said = [sentence("device-mentioned", device=mentioned)]
     if not devices:
         return _by_times(seen, overrides)
-    fabrics: dict[str, Known] = {}
+    fabrics: dict[str, DeviceMatch] = {}
     for device in devices:
         nearest = known(device)
         if nearest is None:
@@ -105,16 +105,16 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
 
 
 def _name_machine() -> str:
-    return f"name the machine: {given('fabric', 'dgx-h100')}, or a file of your own"
+    return f"name the machine: {argument_text('fabric', 'dgx-h100')}, or a file of your own"
 
 
 USUAL_MACHINES = (
-    Known("", "dgx-h100"),
-    Known("", "dgx-a100"),
-    Known("", "dgx-b200"),
-    Known("", "mi300x"),
+    DeviceMatch("", "dgx-h100"),
+    DeviceMatch("", "dgx-a100"),
+    DeviceMatch("", "dgx-b200"),
+    DeviceMatch("", "mi300x"),
 )
-SLOWEST = Known("", "dgx-a100")
+SLOWEST = DeviceMatch("", "dgx-a100")
 
 
 def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
@@ -124,7 +124,7 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
         raise ColltoolError(
             "the logs do not name their devices", argument="fabric", fix=_name_machine()
         )
-    fits: dict[Known, float] = {}
+    fits: dict[DeviceMatch, float] = {}
     for machine in USUAL_MACHINES if kernels else ():
         distance = _distance(machine, seen, overrides)
         if distance is not None:
@@ -133,7 +133,7 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
     said = sentence(
         "fits-best" if fits else "slowest-usual",
         fabric=best.fabric,
-        argument=given("fabric", "dgx-h100"),
+        argument=argument_text("fabric", "dgx-h100"),
     )
     fabric, assumed = _assumed(best, seen, overrides, [said])
     return MachineFabric(fabric, assumed._replace(guessed=True))
@@ -145,7 +145,7 @@ def _shows_machine(series: Series) -> bool:
     return on_machine and series.points[-1].bytes >= SENT
 
 
-def _distance(machine: Known, seen: Evidence, overrides: Overrides) -> float | None:
+def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
     """How far a machine's prices are from the times; None where they cannot be its."""
     fabric, _ = _assumed(machine, seen, overrides, [])
     found = [reached(fabric, series) for series in seen.on(fabric).series]
@@ -156,7 +156,7 @@ def _distance(machine: Known, seen: Evidence, overrides: Overrides) -> float | N
 
 
 def _assumed(
-    machine: Known, seen: Evidence, overrides: Overrides, said: list[str]
+    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: list[str]
 ) -> MachineFabric:
     """A bundled fabric with the sizes and the network of the logs."""
     fabric, sizes = _sized(machine, seen, overrides)
@@ -180,7 +180,7 @@ def _assumed(
     return MachineFabric(fabric, assumed)
 
 
-def _with_network(fabric: Fabric, machine: Known, seen: Evidence) -> tuple[Fabric, str, str]:
+def _with_network(fabric: Fabric, machine: DeviceMatch, seen: Evidence) -> tuple[Fabric, str, str]:
     """The fabric with the network that its user, NCCL or the times name; the usual NICs where the
     times do; and how it is known."""
     outer = fabric.tiers[-1]
@@ -206,7 +206,7 @@ def _with_rate(fabric: Fabric, rate_Bps: float) -> Fabric:
     return load_fabric(fabric.name, {**dict(fabric.overrides), **rates})
 
 
-def _sized(machine: Known, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
+def _sized(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
     """A bundled fabric of the sizes that ran, and those that differ from its own."""
     # more ranks than the bundled machine has: the cluster that is made of such machines
     name = machine.fabric

@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from colltool.base.errors import ColltoolError, given, printable
+from colltool.base.errors import ColltoolError, argument_text, printable
 from colltool.base.files import AnyPath
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
 from colltool.diagnosis.rank_map import CallPrices, ExpectedTime, load_map
 from colltool.diagnosis.replay import PricedNode, Replayed, priced_nodes, replay, span_s
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.activity import BusyIntervals
 from colltool.logs.call_metadata import CallMetadata
@@ -108,14 +108,14 @@ class _Walk(NamedTuple):
 
 
 def plan_traces(
-    fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None
+    fabric: Fabric, files: Sequence[AnyPath], readings: ModelOptions | None = None
 ) -> TracePlan:
     """The step of Chakra traces on a fabric. ColltoolError for a file that is no Chakra trace, and
     as :func:`colltool.diagnosis.trace.trace`."""
     rank_map = load_map(None, fabric)
     traces = read_traces(files)
     world = world_of(traces)
-    prices = CallPrices(fabric, readings or Readings(), rank_map.of(fabric, world))
+    prices = CallPrices(fabric, readings or ModelOptions(), rank_map.of(fabric, world))
     ranks: list[Replayed] = []
     slowest: _Walk | None = None  # of the others nothing but a row is kept
     for trace in traces:
@@ -150,7 +150,7 @@ def _compute_us(graph: ChakraTrace) -> float:
 def _graph(trace: RankTrace) -> ChakraTrace:
     if trace.graph is not None:
         return trace.graph
-    calls = given("calls", "calls.yaml")
+    calls = argument_text("calls", "calls.yaml")
     raise ColltoolError(
         "is no Chakra trace: it does not say what waits for what",
         where=printable(trace.file),

@@ -17,13 +17,13 @@ from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, either, given, printable, said, shown
+from colltool.base.errors import ColltoolError, argument_text, either, localize, printable, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import counted
 from colltool.base.primitives import P2P
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.diagnosis.sentences import sentence
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.load import exists
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -136,7 +136,7 @@ def _map_text(name: str) -> str:
             raise
         file = either(shell="a file", python="a file or a list")
         raise ColltoolError(
-            f"{shown(name)} is neither a rank map nor a file",
+            f"{quote(name)} is neither a rank map nor a file",
             argument="placed",
             fix=f"{BLOCK}, {CYCLIC}, or {file} of ranks or hosts",
         ) from error
@@ -149,7 +149,7 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
             continue
         match = _LINE.fullmatch(bare)
         if match is None or (match["slot"] and match["host"].isdigit()):
-            raise _refused(name, number, f"{shown(bare)} is neither a rank nor a host", _WRITE)
+            raise _refused(name, number, f"{quote(bare)} is neither a rank nor a host", _WRITE)
         slot = -1 if match["slot"] is None else int(match["slot"])
         # a number alone is a rank of the fabric, a word a host
         yield _MapEntry(
@@ -191,7 +191,7 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
     for entry, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
         if type(place) is not int or not 0 <= place < fabric.ranks:
             ranks = f"{fabric.name}, which has 0 to {fabric.ranks - 1}"
-            what = f"{shown(place)} is not a rank of {ranks}"
+            what = f"{quote(place)} is not a rank of {ranks}"
             raise _refused(name, entry.line, what, "a larger fabric, or other ranks")
         if place in found:
             slot = (
@@ -225,7 +225,9 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
 
 
 def _larger(fabric: Fabric) -> str:
-    return f"a larger fabric, or {given('overrides', [f'{fabric.tiers[-1].name}.size=...'])}"
+    return (
+        f"a larger fabric, or {argument_text('overrides', [f'{fabric.tiers[-1].name}.size=...'])}"
+    )
 
 
 def _ranks_a_host(fabric: Fabric) -> int:
@@ -280,7 +282,7 @@ def axes_of(ranks: Sequence[int]) -> Axes:
 class CallPrices:
     """Prices of calls on one fabric, cached for groups that lie alike."""
 
-    def __init__(self, fabric: Fabric, readings: Readings, rank_map: RankMap) -> None:
+    def __init__(self, fabric: Fabric, readings: ModelOptions, rank_map: RankMap) -> None:
         self._fabric = fabric
         self._costs = CollectiveCostCache(fabric, readings)
         self._map = rank_map
@@ -296,7 +298,7 @@ class CallPrices:
         try:
             cost = self._costs.of(call.primitive, RankGroup(placed.axes), float(call.bytes))
         except ColltoolError as error:
-            return placed._replace(reason=said(error.what))
+            return placed._replace(reason=localize(error.what))
         return placed._replace(
             seconds=cost.each_s,
             latency_s=cost.latency_s,

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.result import Result, result
-from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.logs.series import Series, Skipped
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
@@ -70,7 +70,7 @@ class Validation(Result):
     skipped: tuple[Skipped, ...]
     max_mape: float | None = None
     overrides: tuple[tuple[str, str], ...] = ()
-    readings: Readings = USUAL
+    readings: ModelOptions = USUAL
 
     @property
     def holds(self) -> bool:

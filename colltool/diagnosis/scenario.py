@@ -13,7 +13,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import Priced, price_series
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import SameFabric
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.variants import scaled_bandwidth, with_tiers
@@ -28,7 +28,7 @@ class Scenario(NamedTuple):
     factor: float = 1.0
     extra_s: float = 0.0
     only: tuple[str, ...] = ()
-    readings: Readings = Readings()
+    readings: ModelOptions = ModelOptions()
 
     def on(self, change: Callable[[Tier], Tier], only: Container[int] | None = None) -> Scenario:
         """The scenario with changed tiers; as :func:`with_tiers`."""
@@ -53,7 +53,7 @@ def _unmeasured(size: float) -> Point:
 
 
 def prices_of(
-    fabric: Fabric, series: Series, readings: Readings, algorithms: tuple[str, ...]
+    fabric: Fabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> Priced | None:
     """Prices of a series; None where nothing runs."""
     # they depend on none of the measured times
@@ -64,7 +64,7 @@ def prices_of(
 
 @lru_cache(maxsize=4096)
 def _prices(
-    same: SameFabric, series: Series, readings: Readings, algorithms: tuple[str, ...]
+    same: SameFabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> Priced | None:
     try:
         return price_series(same.fabric, series, readings, algorithms)

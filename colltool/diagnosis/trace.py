@@ -25,7 +25,7 @@ from colltool.diagnosis.trace_results import (
 from colltool.diagnosis.traced_job import job_text
 from colltool.diagnosis.validate import validate
 from colltool.diagnosis.waits import waits_of
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Measurements
 from colltool.logs.traced_calls import (
@@ -43,13 +43,13 @@ from colltool.logs.traced_calls import (
 def trace(
     fabric: Fabric,
     files: Sequence[AnyPath],
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     placed: AnyMap | None = None,
 ) -> TraceComparison:
     """The collectives of traces against a fabric's prices; ``placed`` says where ranks sit."""
     rank_map = load_map(placed, fabric)
     traces = read_traces(files)
-    reading = readings or Readings()
+    reading = readings or ModelOptions()
     world = world_of(traces)
     rank_map = rank_map.of(fabric, world)
     prices = CallPrices(fabric, reading, rank_map)
@@ -193,7 +193,7 @@ def _total(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: f
 
 
 def _findings(
-    fabric: Fabric, calls: Sequence[TracedCall], traces: Sequence[RankTrace], readings: Readings
+    fabric: Fabric, calls: Sequence[TracedCall], traces: Sequence[RankTrace], readings: ModelOptions
 ) -> Iterator[TraceFinding]:
     """What ``validate`` says of calls that a benchmark could have made."""
     measured: list[MeasuredCall] = []

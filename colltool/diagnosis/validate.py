@@ -29,7 +29,7 @@ from colltool.diagnosis.scenario import prices_of, with_change, with_share
 from colltool.diagnosis.sentences import sentence
 from colltool.diagnosis.size_classes import LARGE, SMALL, wide
 from colltool.diagnosis.thresholds import CLOSE, WITHIN
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -43,7 +43,7 @@ def validate(
     measurements: Measurements,
     *,
     max_mape: float | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     algorithms: Sequence[str] = (),
 ) -> Validation:
     """Hold every measured size against the fastest price among what the library may have chosen."""
@@ -56,7 +56,7 @@ def validate(
     if not measurements.series:
         raise _nothing_measured(measurements)
     check_even(fabric)
-    reading = readings or Readings()
+    reading = readings or ModelOptions()
     names = tuple(algorithms)
     judged = tuple(_judged(fabric, series, reading, names) for series in measurements.series)
     return Validation(
@@ -87,7 +87,7 @@ def mape(points: Sequence[ValidatedPoint]) -> float:
 
 
 def _judged(
-    fabric: Fabric, series: Series, readings: Readings, algorithms: tuple[str, ...]
+    fabric: Fabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> ValidatedSeries:
     placed = check_fits(fabric, series)
     priced = prices_of(fabric, series, readings, algorithms)
@@ -280,7 +280,7 @@ class SeriesContext(NamedTuple):
     fabric: Fabric
     placed: PlacedGroup
     series: Series
-    readings: Readings
+    readings: ModelOptions
     algorithms: tuple[str, ...]
     priced: Priced
     checked: tuple[ValidatedPoint, ...]

@@ -16,18 +16,18 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import Field, model_validator
 
-from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import (
     MAX_LISTED,
-    Accepted,
+    FieldError,
+    FieldErrors,
+    FieldHint,
     Fraction,
     Label,
     Part,
     Size,
-    Slip,
-    Slips,
     Words,
 )
 from colltool.definitions.reader import read_source
@@ -46,25 +46,25 @@ _FOLDER = Path(__file__).parent / "data"
 
 # Types of the file's fields, each with the words of its error.
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
-_Ends = Accepted("a list of the least and the most, such as [2, 8]")
+_Ends = FieldHint("a list of the least and the most, such as [2, 8]")
 RankCount = Annotated[
-    int, Field(ge=2, le=2**20, strict=True), Accepted("a number of ranks from 2 on")
+    int, Field(ge=2, le=2**20, strict=True), FieldHint("a number of ranks from 2 on")
 ]
 Tokens = Annotated[
-    int, Field(ge=1, le=2**24, strict=True), Accepted("a number of tokens of a rank from 1 on")
+    int, Field(ge=1, le=2**24, strict=True), FieldHint("a number of tokens of a rank from 1 on")
 ]
-Devices = Annotated[tuple[DeviceName, ...], _Listed, Accepted("a list of devices, such as [h100]")]
+Devices = Annotated[tuple[DeviceName, ...], _Listed, FieldHint("a list of devices, such as [h100]")]
 VersionName = Annotated[
     str,
     Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,30}$"),
-    Accepted('a version in quotes, such as "0.24.0"', "text"),
+    FieldHint('a version in quotes, such as "0.24.0"', "text"),
 ]
 LibraryId = Annotated[
     str,
     Field(pattern=r"^[a-z][a-z0-9-]{0,30}$"),
-    Accepted("a short name in lower case, such as vllm", "text"),
+    FieldHint("a short name in lower case, such as vllm", "text"),
 ]
-Parameter = Annotated[float, Field(ge=0, le=1e9), Accepted("a number of at least 0")]
+Parameter = Annotated[float, Field(ge=0, le=1e9), FieldHint("a number of at least 0")]
 
 
 class KernelFile(Part):
@@ -80,18 +80,18 @@ class KernelFile(Part):
     formula: FormulaName
     parameters: Annotated[
         dict[str, Parameter],
-        Accepted("a table such as {base_us = 4.2, per_rank_us = 0.1, GBps = 265}"),
+        FieldHint("a table such as {base_us = 4.2, per_rank_us = 0.1, GBps = 265}"),
     ]
     gpus: Devices
     ranks: Annotated[tuple[RankCount, RankCount], _Ends]
     sizes: Annotated[
-        tuple[Size, Size] | None, Accepted('a list of two sizes, such as ["1KiB", "4MiB"]')
+        tuple[Size, Size] | None, FieldHint('a list of two sizes, such as ["1KiB", "4MiB"]')
     ] = None
     tokens: Annotated[
-        tuple[Tokens, Tokens] | None, Accepted("a list of two numbers of tokens, such as [1, 128]")
+        tuple[Tokens, Tokens] | None, FieldHint("a list of two numbers of tokens, such as [1, 128]")
     ] = None
     copies: Copies = "experts"
-    across: Annotated[bool, Field(strict=True), Accepted("true or false")] = False
+    across: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
     network: Words = ""
     error: Fraction | None = None
     error_of: Words = ""
@@ -102,26 +102,28 @@ class KernelFile(Part):
         slips = [*_wrong_parameters(self.formula, self.parameters)]
         for key, ends in (("ranks", self.ranks), ("sizes", self.sizes), ("tokens", self.tokens)):
             if ends and ends[0] > ends[1]:
-                slips.append(Slip("the least comes first", "turn them round", (key,)))
+                slips.append(FieldError("the least comes first", "turn them round", (key,)))
         if slips:
-            raise Slips(*slips)
+            raise FieldErrors(*slips)
         return self
 
 
-def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Iterator[Slip]:
+def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Iterator[FieldError]:
     needs = FORMULAS[formula].parameters
     for name in parameters:
         if name not in needs:
             what = f"{formula} has no parameter '{clipped(name)}'"
             fix = f"{nearest(name, list(needs))} it takes: {', '.join(needs)}".strip()
-            yield Slip(what, fix, ("parameters", name))
+            yield FieldError(what, fix, ("parameters", name))
     missing = [name for name in needs if name not in parameters]
     if missing:
-        yield Slip(f"{formula} needs {', '.join(missing)}", "add what is missing", ("parameters",))
+        yield FieldError(
+            f"{formula} needs {', '.join(missing)}", "add what is missing", ("parameters",)
+        )
     # formulas divide by these
     for name in ("GBps", "own_GBps", "eta"):
         if parameters.get(name) == 0:
-            yield Slip(f"{name} is above 0", "write what was measured", ("parameters", name))
+            yield FieldError(f"{name} is above 0", "write what was measured", ("parameters", name))
 
 
 class DispatchFile(Part):
@@ -158,18 +160,18 @@ class LibraryFile(Part):
     like: Annotated[
         dict[DeviceName, DeviceName],
         Field(default_factory=dict),
-        Accepted('a table such as {h200 = "h100"}'),
+        FieldHint('a table such as {h200 = "h100"}'),
     ]
     like_error: Annotated[
         dict[DeviceName, Fraction],
         Field(default_factory=dict),
-        Accepted("a table such as {h200 = 0.049}"),
+        FieldHint("a table such as {h200 = 0.049}"),
     ]
     kernels: Annotated[
-        tuple[KernelFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[kernels]]")
+        tuple[KernelFile, ...], Field(max_length=MAX_LISTED), FieldHint("tables [[kernels]]")
     ] = ()
     dispatch: Annotated[
-        tuple[DispatchFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[dispatch]]")
+        tuple[DispatchFile, ...], Field(max_length=MAX_LISTED), FieldHint("tables [[dispatch]]")
     ] = ()
 
     @model_validator(mode="after")
@@ -183,9 +185,9 @@ class LibraryFile(Part):
             elif row.kernel not in (*names, NCCL):
                 known = ", ".join(dict.fromkeys((*names, NCCL)))
                 fix = f"{nearest(row.kernel, names)} known: {known}".strip()
-                slips.append(Slip(f"no kernel is called '{clipped(row.kernel)}'", fix, place))
+                slips.append(FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place))
         if slips:
-            raise Slips(*slips)
+            raise FieldErrors(*slips)
         return self
 
     @property
@@ -210,16 +212,16 @@ TWO_CALLS = "reduce+broadcast"
 """An all-reduce as two calls, in a table of algorithms."""
 
 
-def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[Slip]:
+def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[FieldError]:
     if row.kernel == TWO_CALLS:
         return []
     try:
         check_algorithm(Primitive(row.operation), row.kernel)
     except ColltoolError as error:
-        return [Slip(error.what, error.fix, place)]
+        return [FieldError(error.what, error.fix, place)]
     except ValueError as error:
         # an operation that is no collective
-        return [Slip(str(error), at=place)]
+        return [FieldError(str(error), at=place)]
     return []
 
 
@@ -327,7 +329,9 @@ def library_of(library: str | None, file: str | os.PathLike[str] | None) -> Aske
     if file is not None:
         if library is not None:
             raise ColltoolError(
-                "names the library", argument="library_file", fix=f"leave {given('library')} out"
+                "names the library",
+                argument="library_file",
+                fix=f"leave {argument_text('library')} out",
             )
         return AskedLibrary(load_library(file))
     if library is None or not is_library(library):

@@ -23,7 +23,7 @@ from colltool.engines.files import (
 from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes, Tokens, bytes_sent, width
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
@@ -280,7 +280,7 @@ def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent: float) -> floa
     """
     parts = site.nodes if site.nodes > 1 else site.ranks
     away = (parts - 1) / parts
-    cut_s = float(cut_bound_of(site.placed, A2A, Readings()).seconds(sent / away))
+    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent / away))
     return cut_s / kernel.parameters.get("eta", 1.0)
 
 
@@ -399,7 +399,7 @@ def _nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstima
     """What colltool prices for NCCL on the fabric."""
     under = under_library(fabric, "nccl")
     prices = price_of(under, AR, float(size), group)
-    priced = price_for_user(prices, under, Readings())
+    priced = price_for_user(prices, under, ModelOptions())
     best = priced.best
     accuracy = priced.accuracy
     return KernelEstimate(

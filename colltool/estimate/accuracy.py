@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.results import Accuracy
@@ -105,7 +105,7 @@ def accuracy_of(
     primitive: Primitive,
     group: AnyGroup,
     size: float,
-    readings: Readings,
+    readings: ModelOptions,
     *,
     held: bool = False,
 ) -> Accuracy | None:
@@ -134,7 +134,7 @@ def accuracy_of(
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
 
 
-def unmeasured(size: float, readings: Readings) -> Accuracy | None:
+def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
     """The error of a schedule that nobody measured: that of fabrics which no log was fitted to;
     None for an ideal price."""
     if readings.ideal:

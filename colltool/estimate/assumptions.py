@@ -8,7 +8,7 @@ the notes under a table.
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
-from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.primitives import Pipelining
 
 Phases = Literal["sequential", "pipelined"]
@@ -28,7 +28,7 @@ class Assumption(NamedTuple):
     echoed: Literal["always", "given", "never"] = "always"
 
 
-class Readings(NamedTuple):
+class ModelOptions(NamedTuple):
     """How to read the model where it leaves a choice.
 
     Args:
@@ -99,7 +99,7 @@ class Readings(NamedTuple):
         ),
     ] = "measured"
 
-    def in_force(self, own: Phases) -> "Readings":
+    def in_force(self, own: Phases) -> "ModelOptions":
         """Replace ``auto`` phases by a composition's own."""
         return self._replace(phases=own) if self.phases == "auto" else self
 
@@ -118,7 +118,7 @@ class Readings(NamedTuple):
             words.insert(0, "ideal")
         return ", ".join(words)
 
-    def unlike(self, usual: "Readings") -> dict[str, Any]:
+    def unlike(self, usual: "ModelOptions") -> dict[str, Any]:
         """The readings other than the usual ones, except those never echoed."""
         found = {}
         for name, declared in DECLARED.items():
@@ -128,11 +128,15 @@ class Readings(NamedTuple):
         return found
 
 
-USUAL = Readings()
+# The name until 0.19, kept for one more version.
+Readings = ModelOptions
+USUAL = ModelOptions()
 DECLARED: dict[str, Assumption] = {
-    name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()
+    name: get_args(kind)[1] for name, kind in ModelOptions.__annotations__.items()
 }
-KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
+KINDS: dict[str, Any] = {
+    name: get_args(kind)[0] for name, kind in ModelOptions.__annotations__.items()
+}
 
 
 @cache
@@ -148,12 +152,12 @@ def takes_count(name: str) -> bool:
     return int in get_args(KINDS[name])
 
 
-def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
+def checked(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptions:
     """Validated readings (the defaults if None), with single ones replaced by ``parts``."""
     if readings is None and not parts:
         return USUAL
     readings = USUAL if readings is None else readings
-    if not isinstance(readings, Readings):
+    if not isinstance(readings, ModelOptions):
         raise ColltoolError(
             f"expected colltool.Readings, got {type(readings).__name__}",
             argument="readings",
@@ -163,12 +167,12 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
         if name not in DECLARED:
             raise _unknown(name)
     values = readings._asdict() | parts
-    found = Readings(**{name: _checked(name, value) for name, value in values.items()})
+    found = ModelOptions(**{name: _checked(name, value) for name, value in values.items()})
     if found.ideal and parts.get("numbers") is not None:
         raise ColltoolError(
             f"ideal is wires alone, and numbers={found.numbers} more than these",
             argument="numbers",
-            fix=f"leave out one: {given('ideal', True)} or {given('numbers', found.numbers)}",
+            fix=f"leave out one: {argument_text('ideal', True)} or {argument_text('numbers', found.numbers)}",
         )
     return found
 

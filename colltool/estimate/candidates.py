@@ -19,14 +19,14 @@ from colltool.algorithms.registry import (
     on_request,
     parse_choice,
 )
-from colltool.base.errors import ColltoolError, given, said
+from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Number, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place, running_on
 from colltool.estimate.hierarchical import (
     AtSizes,
-    HierarchicalCandidates,
+    TierCompositions,
     hierarchical_candidates,
     why_not_composed,
 )
@@ -38,7 +38,7 @@ from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 
-Compositions = list[HierarchicalCandidates]
+Compositions = list[TierCompositions]
 """One composition under each protocol."""
 
 
@@ -56,7 +56,7 @@ class Candidates:
 
     placed: PlacedGroup
     primitive: Primitive
-    readings: Readings
+    readings: ModelOptions
     flat_by_name: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
 
     @cached_property
@@ -130,7 +130,7 @@ class Candidates:
         listing = [span.tier.name for span in self.placed.spans if span.tier.runs(self.primitive)]
         listed = ""
         if listing:
-            anyway = said(f"{given('algorithms')} prices it anyway")
+            anyway = localize(f"{argument_text('algorithms')} prices it anyway")
             listed = (
                 f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken};"
                 f" {anyway}"
@@ -139,7 +139,7 @@ class Candidates:
         for name, why in self._reasons.items():
             reason = why or listed
             if reason and name not in priced:
-                found.append(Infeasible(name, said(reason)))
+                found.append(Infeasible(name, localize(reason)))
         return tuple(found)
 
     @cached_property
@@ -253,11 +253,11 @@ class CannotRun(ColltoolError):
         super().__init__(
             f"{name} cannot run here: {reason}",
             argument="algorithms",
-            fix=f"price without {given('algorithms')} lists all",
+            fix=f"price without {argument_text('algorithms')} lists all",
         )
 
 
-def on_layers(fabric: Fabric, readings: Readings) -> Fabric:
+def on_layers(fabric: Fabric, readings: ModelOptions) -> Fabric:
     """The fabric with the layers that a reading asks for: ideal is wires alone, datasheet wires and
     contention."""
     if readings.ideal:
@@ -266,7 +266,7 @@ def on_layers(fabric: Fabric, readings: Readings) -> Fabric:
 
 
 def candidates_for(
-    fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings
+    fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: ModelOptions
 ) -> Candidates:
     placed = place(on_layers(fabric, readings), group)
     return placed.once(
@@ -275,7 +275,7 @@ def candidates_for(
 
 
 def named_candidates(
-    placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]
+    placed: PlacedGroup, primitive: Primitive, readings: ModelOptions, names: Sequence[str]
 ) -> list[CostModel]:
     """The schedules of :meth:`Candidates.named`, on a group already placed."""
     return Candidates(placed, primitive, readings).named(names)
@@ -288,7 +288,7 @@ def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
     return grouped
 
 
-def _offers(composition: HierarchicalCandidates, choice: Choice) -> bool:
+def _offers(composition: TierCompositions, choice: Choice) -> bool:
     """Whether each tier can run its part; unknown names pass, and are refused when priced."""
     if composition.row.name != choice.base:
         return False

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.arrays import anywhere, largest, pick
-from colltool.base.errors import said
+from colltool.base.errors import localize
 from colltool.base.primitives import (
     Number,
     Pipeline,
@@ -33,7 +33,7 @@ from colltool.estimate.algorithm_estimate import (
     PhaseCost,
     titled,
 )
-from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.cut_bound import CutBound
 from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.software_time import Curve, Pieces, SoftwareTime
@@ -66,7 +66,7 @@ class CostTerm(NamedTuple):
             return None
         return Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
 
-    def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
+    def counts(self, payload: Number, readings: ModelOptions) -> tuple[Number, Number]:
         """n_α and n_β for a payload in bytes."""
         own = self.cost
         pipeline = self.pipeline
@@ -74,7 +74,7 @@ class CostTerm(NamedTuple):
             return own.n_alpha, own.n_beta
         return pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
 
-    def phase(self, size: Number, readings: Readings, ranks: int) -> PhaseCost:
+    def phase(self, size: Number, readings: ModelOptions, ranks: int) -> PhaseCost:
         own = self.cost
         payload = _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
@@ -98,7 +98,7 @@ class CostTerm(NamedTuple):
             energy_J=None if own.energy is None else energy_J(ranks, n_beta, payload, own.energy),
         )
 
-    def curve(self, readings: Readings) -> Curve:
+    def curve(self, readings: ModelOptions) -> Curve:
         """Seconds over M; with optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the
         minimum of t(P) over P > 0."""
         own = self.cost
@@ -134,7 +134,7 @@ class CostModel:
     primitive: Primitive
     ranks: int
     parts: tuple[CostTerm, ...]
-    readings: Readings
+    readings: ModelOptions
     choice: Choice
     variant: tuple[str, ...] = ()
     overhead_s: float = 0.0
@@ -166,7 +166,7 @@ class CostModel:
         values.update(self._same_at_any_size)
         values["bytes"] = size
         values["late_phases"] = partial(self._phases, size)
-        values["notes"] = tuple(map(said, self.notes))
+        values["notes"] = tuple(map(localize, self.notes))
         if self.below is not None:
             values["late_below"] = partial(self._below_at, size)
         if self.machine is not None:

@@ -12,10 +12,10 @@ from math import inf, sqrt
 from typing import TypeVar
 
 from colltool.algorithms.registry import APPROXIMATIONS, algorithms
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import best_class, may_lead
@@ -34,7 +34,7 @@ def crossover(
     fabric: Fabric,
     primitive: Primitive = AR,
     group: AnyGroup = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     names: Sequence[str] = (),
 ) -> Crossover:
     """Compare the first algorithm with each of the others; without ``names`` the usual ones, no
@@ -42,7 +42,7 @@ def crossover(
 
     The winner at each size is one of ``names``, or of all that the user can run.
     """
-    options = readings or Readings()
+    options = readings or ModelOptions()
     listed = candidates_for(fabric, group, primitive, options)
     compared = _compared(listed, names)
     running = listed.library
@@ -111,7 +111,7 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
         raise ColltoolError(
             "a crossover needs two algorithms",
             argument="algorithms",
-            fix=f"name two: {given('algorithms', ['ring', 'tree'])}",
+            fix=f"name two: {argument_text('algorithms', ['ring', 'tree'])}",
         )
     every = chain.from_iterable(found.values())
     streamed = any(costed.phases == "pipelined" for costed in every)
@@ -119,7 +119,7 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
         raise ColltoolError(
             "streamed phases with optimal segments have no closed form",
             argument="pipelining",
-            fix=f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}",
+            fix=f"take {argument_text('phases', 'sequential')} or {argument_text('pipelining', 'asymptotic')}",
         )
     return list(found.values())
 
@@ -132,7 +132,7 @@ def _runs(listed: Candidates, name: str) -> bool:
 
 
 def _pair(
-    first: Sequence[CostModel], second: Sequence[CostModel], readings: Readings
+    first: Sequence[CostModel], second: Sequence[CostModel], readings: ModelOptions
 ) -> AlgorithmPair:
     """Compare two schedules, each under its fastest protocol."""
     mine = first[0]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, assert_never
 
 from colltool.base.arrays import largest, least
 from colltool.base.primitives import AR, P2P, Number, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.topology import capabilities_of
 from colltool.network.group import Axis, sizes_of
@@ -64,7 +64,7 @@ class CutBound:
     2 means that a rank drives proportionally more ports.
     """
 
-    def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: Readings) -> None:
+    def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> None:
         self.placed = placed
         self.primitive = primitive
         self.readings = readings
@@ -84,7 +84,7 @@ class CutBound:
         return found
 
 
-def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> CutBound:
+def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> CutBound:
     whole = placed.bare or placed
     key = ("cut bound", primitive, readings.placement, readings.tree_beta)
     return whole.once(key, lambda: CutBound(whole, primitive, readings))
@@ -120,7 +120,7 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
             assert_never(primitive)
 
 
-def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
+def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> Iterator[Cut]:
     """Single ranks, the domains of each tier, its leaves, and halves of its lattices."""
     rates = [_rate(span, primitive) for span in placed.spans]
     wires = []

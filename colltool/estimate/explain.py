@@ -17,11 +17,11 @@ from colltool.algorithms.registry import (
     on_request,
     parse_choice,
 )
-from colltool.base.errors import ColltoolError, clipped, nearest, said
+from colltool.base.errors import ColltoolError, clipped, localize, nearest
 from colltool.base.primitives import SIZE_MEANS, Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import CannotRun, candidates_for
 from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
@@ -43,7 +43,7 @@ def explain(
     fabric: Fabric | None = None,
     size: float | None = None,
     group: AnyGroup = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
 ) -> Explanation:
     """Explain an algorithm for one primitive, or for all that it computes; priced if ``fabric`` and
     ``size`` are given.
@@ -68,7 +68,7 @@ def explain(
         )
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))
-    options = readings or Readings()
+    options = readings or ModelOptions()
     priced = [_priced(row, name, fabric, size, group, options) for row in chosen]
     if all(entry.row is None for entry in priced):
         raise ColltoolError(
@@ -88,7 +88,7 @@ def explain(
     )
 
 
-def _cables(placed: PlacedGroup, readings: Readings) -> Iterator[CableDelay]:
+def _cables(placed: PlacedGroup, readings: ModelOptions) -> Iterator[CableDelay]:
     """The cables on the group's paths; scattered, on all classes of its tiers."""
     for span in placed.spans:
         _, paths = tier_group(span, readings, scale_out=False)
@@ -99,7 +99,7 @@ def _cables(placed: PlacedGroup, readings: Readings) -> Iterator[CableDelay]:
 
 
 def _priced(
-    row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings
+    row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: ModelOptions
 ) -> AlgorithmExplanation:
     # a group or size that cannot be priced is an error, not a reason
     price(fabric, row.primitive, size, group, readings)
@@ -109,7 +109,7 @@ def _priced(
     except CannotRun as error:
         return _words(row, reason=error.reason)
     except ColltoolError as error:
-        return _words(row, reason=said(error.what))
+        return _words(row, reason=localize(error.what))
     # the first of equals stays
     by_way = {(costed.title, costed.protocol): costed for costed in reversed(listed)}
     run = by_way[found.title, found.protocol]
@@ -122,7 +122,7 @@ def _priced(
     group_seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
     return words._replace(
         status=row.status_on(group_seen),
-        note=said("; ".join(row.notes_on(group_seen))),
+        note=localize("; ".join(row.notes_on(group_seen))),
         partners=most_partners(row.schedule(group_seen), group_seen),
     )
 
@@ -152,7 +152,7 @@ def _words(
         runs_on=_runs_on(row),
         requires=tuple(check.__doc__ or "" for check in row.requires),
         status=row.status,
-        note=said(row.note),
+        note=localize(row.note),
         in_switch=row.in_switch,
     )
 
@@ -243,7 +243,7 @@ class Explanation(Result):
     overrides: Overrides = ()
     library: str = ""
     cables: tuple[CableDelay, ...] = ()
-    readings: Readings = USUAL
+    readings: ModelOptions = USUAL
 
     @property
     def ranks(self) -> int:

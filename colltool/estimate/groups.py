@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
 from colltool.base.arrays import exponential
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Number, Primitive, ceil_div
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import (
     PACKED,
@@ -25,7 +25,7 @@ from colltool.estimate.placement import (
     first_domains,
     opened,
 )
-from colltool.estimate.wired import TierSeat, pairs_at_once
+from colltool.estimate.wired import TierPosition, pairs_at_once
 from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
@@ -53,13 +53,13 @@ class Span:
     occupancy: Occupancy = PACKED
     at_once: int = 1
     behind: int = 1
-    seen: dict[tuple[Readings, bool, bool], Seen] = field(
+    seen: dict[tuple[ModelOptions, bool, bool], Seen] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
 
     @cached_property
-    def seat(self) -> TierSeat:
-        return TierSeat(
+    def seat(self) -> TierPosition:
+        return TierPosition(
             self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy
         )
 
@@ -231,7 +231,7 @@ def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
     placed = place(fabric, group)
     if by_links(placed):
         why = "its domains differ in size" if placed.domains else "a tier is routed link by link"
-        values = given("vary", [f"{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s"])
+        values = argument_text("vary", [f"{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
             f"{fabric.name} has no spread of prices: {why}",
             argument="fabric",
@@ -239,7 +239,9 @@ def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
         )
 
 
-def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
+def tier_group(
+    span: Span, readings: ModelOptions, *, scale_out: bool, leaders: bool = False
+) -> Seen:
     """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes
     part."""
     key = (readings, scale_out, leaders)
@@ -274,12 +276,12 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
     return span.seen.setdefault(key, (group, paths))
 
 
-def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
+def flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
     """The whole group seen as flat: on its only tier, or over several."""
     return placed.once(("flat", readings), lambda: _flat_group(placed, readings))
 
 
-def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
+def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
     inner, *_, outer = placed.spans
@@ -322,7 +324,7 @@ def is_hashed(tier: Tier) -> bool:
     return planes is not None and planes.spread == "ecmp"
 
 
-def spread_inside(inner: Tier, readings: Readings) -> bool:
+def spread_inside(inner: Tier, readings: ModelOptions) -> bool:
     """Whether rings and trees over rails cross a domain over links of their own, as every link of a
     full mesh is there for it."""
     return capabilities_of(inner).joined_by == "pair_links" and readings.ports == "all"
@@ -331,7 +333,7 @@ def spread_inside(inner: Tier, readings: Readings) -> bool:
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
     """The group of every ``stride``-th endpoint of a tier, each with ``inside`` ranks."""
     span = Span(tier, endpoints, inside, Occupancy(stride))
-    return tier_group(span, Readings(), scale_out=scale_out)[0]
+    return tier_group(span, ModelOptions(), scale_out=scale_out)[0]
 
 
 def running_on(fabric: Fabric) -> Running | None:
@@ -351,7 +353,7 @@ def running_on(fabric: Fabric) -> Running | None:
     return Running(facts.name, frozenset(off))
 
 
-def as_read(fabric: Fabric, readings: Readings) -> Fabric:
+def as_read(fabric: Fabric, readings: ModelOptions) -> Fabric:
     """A fabric without its machine's rows where the readings leave these out."""
     if readings.numbers == "measured" and not readings.ideal:
         return fabric
@@ -359,7 +361,7 @@ def as_read(fabric: Fabric, readings: Readings) -> Fabric:
 
 
 def machine_factor(
-    placed: PlacedGroup, primitive: Primitive, readings: Readings
+    placed: PlacedGroup, primitive: Primitive, readings: ModelOptions
 ) -> Callable[[Number], Number] | None:
     """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4);
     None for 1."""

@@ -30,9 +30,9 @@ from colltool.algorithms.registry import (
 )
 from colltool.algorithms.uneven import IN_SWITCHES, STANDS_FOR
 from colltool.base.arrays import winning
-from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.primitives import AG, AR, RS, Number, Primitive
-from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
@@ -83,7 +83,7 @@ class TierOption:
     row: Algorithm
     phases: tuple[tuple[PlacedStep, Algorithm], ...]
     placed: PlacedGroup
-    readings: Readings
+    readings: ModelOptions
 
     @property
     def name(self) -> str:
@@ -156,7 +156,7 @@ AtSizes = tuple[CostModel, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class HierarchicalCandidates:
+class TierCompositions:
     """A composition on a group: its steps, and each tier's options in registry order.
 
     ``phases`` holds unless a library streams the choice; ``order`` is empty if it is the
@@ -167,7 +167,7 @@ class HierarchicalCandidates:
     placed: PlacedGroup
     steps: tuple[PlacedStep, ...]
     options: tuple[TierOptions, ...]
-    readings: Readings
+    readings: ModelOptions
     phases: Phases
     order: str
     made: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
@@ -193,7 +193,7 @@ class HierarchicalCandidates:
             wires = self._on_bare(names, self.readings._replace(ideal=True))
             return wires, self._on_bare(names, self.readings)
 
-    def _on_bare(self, names: tuple[str, ...], readings: Readings) -> CostModel:
+    def _on_bare(self, names: tuple[str, ...], readings: ModelOptions) -> CostModel:
         """The same choices before any protocol, without local copies."""
         bare = self.placed.bare or self.placed
         order = self.order or "auto"
@@ -391,7 +391,7 @@ class HierarchicalCandidates:
                 raise ColltoolError(
                     f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}",
                     argument="algorithms",
-                    fix=f"write {given('algorithms', own)}",
+                    fix=f"write {argument_text('algorithms', own)}",
                 )
 
     def _why_not(self, name: str, tier: int) -> str:
@@ -434,7 +434,7 @@ def _check_combinations(options: Sequence[TierOptions]) -> None:
             f"{count} combinations of algorithms over {len(options)} tiers are too many to stream"
             " through",
             argument="phases",
-            fix=f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}",
+            fix=f"take {argument_text('phases', 'sequential')}, or fix one with {argument_text('algorithms')}",
         )
 
 
@@ -470,14 +470,14 @@ def _fitting(way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions
 
 
 def hierarchical_candidates(
-    placed: PlacedGroup, primitive: Primitive, readings: Readings, *, listed: bool = False
-) -> list[HierarchicalCandidates]:
+    placed: PlacedGroup, primitive: Primitive, readings: ModelOptions, *, listed: bool = False
+) -> list[TierCompositions]:
     """Every composition of a primitive on a group over several tiers; with phases ``pipelined``,
     sequential ones come both ways.
 
     ``listed``: if an inner tier lists what its library runs, its phases run only that.
     """
-    found: list[HierarchicalCandidates | None] = []
+    found: list[TierCompositions | None] = []
     for row in compositions(primitive) if len(placed.spans) > 1 else ():
         if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
             continue
@@ -512,8 +512,8 @@ def _unlike(domains: Sequence[int]) -> str:
 
 
 def _on_group(
-    placed: PlacedGroup, row: Composition, readings: Readings, phases: Phases, listed: bool
-) -> HierarchicalCandidates | None:
+    placed: PlacedGroup, row: Composition, readings: ModelOptions, phases: Phases, listed: bool
+) -> TierCompositions | None:
     """A composition on a group; None if a tier has no algorithm for its phases."""
     natural = NATURAL_ORDER.get(row.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
@@ -529,7 +529,7 @@ def _on_group(
         options.append(tuple(option for option in known if not only or option.row.name in only))
     if not all(options):
         return None
-    return HierarchicalCandidates(
+    return TierCompositions(
         row=row,
         placed=placed,
         steps=steps,
@@ -541,7 +541,7 @@ def _on_group(
 
 
 def _steps_and_options(
-    placed: PlacedGroup, row: Composition, readings: Readings, order: Order
+    placed: PlacedGroup, row: Composition, readings: ModelOptions, order: Order
 ) -> tuple[tuple[PlacedStep, ...], list[TierOptions]]:
     """The phases of a composition, and of each tier every algorithm that can run its phases."""
     steps = tuple(_placed_steps(placed, row, readings, order))
@@ -553,7 +553,7 @@ def _steps_and_options(
 
 
 def _placed_steps(
-    placed: PlacedGroup, row: Composition, readings: Readings, order: Order
+    placed: PlacedGroup, row: Composition, readings: ModelOptions, order: Order
 ) -> Iterator[PlacedStep]:
     sizes = placed.sizes
     # of domains that differ only as many ranks as the smallest has own a shard
@@ -581,7 +581,7 @@ def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozen
 
 
 def _options(
-    steps: Sequence[PlacedStep], readings: Readings, placed: PlacedGroup
+    steps: Sequence[PlacedStep], readings: ModelOptions, placed: PlacedGroup
 ) -> Iterator[TierOption]:
     """Every algorithm that can run all phases of a tier; an all-gather mirrors its
     reduce-scatter."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from colltool.base.formatting import counted, size_text
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
@@ -177,7 +177,7 @@ def interval_of(
     primitive: Primitive,
     group: AnyGroup,
     size: float,
-    readings: Readings,
+    readings: ModelOptions,
     *,
     total_s: float,
     base_total_s: float | None = None,
@@ -202,7 +202,7 @@ def interval_of(
 
 
 def ground_of(
-    fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: Readings
+    fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: ModelOptions
 ) -> ErrorGround:
     """The question, and the basis where it is not for the distance to say."""
     outer = placed.spans[-1].tier
@@ -242,7 +242,7 @@ def ground_of(
 
 
 def _posterior(
-    fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: Readings
+    fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: ModelOptions
 ) -> Callable[[float], float] | None:
     """Sigma of the machine's factor on this group; None where none is in the price."""
     machine = fabric.machine

@@ -17,10 +17,10 @@ from typing import Any
 
 from colltool.base.cache import keep, newest_change_ns, recall
 from colltool.base.primitives import Chain, Ring, Route, Terms, Trees
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import spread_inside
 from colltool.estimate.link_cost import LinkCost
-from colltool.estimate.wired import WiredTiers
+from colltool.estimate.wired import LinkNetwork
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import routed
 
@@ -46,7 +46,7 @@ class KeptRoutes:
         self.by_links = by_links
         self.has_new = False
 
-    def cost_of(self, wired: WiredTiers, term: str) -> tuple[LinkCost, ...] | None:
+    def cost_of(self, wired: LinkNetwork, term: str) -> tuple[LinkCost, ...] | None:
         """The cost of a term on these links; None where it was not kept."""
         runs = self.by_links.get(_links(wired), {}).get(term)
         try:
@@ -55,7 +55,7 @@ class KeptRoutes:
         except TypeError:
             return None
 
-    def add(self, wired: WiredTiers, term: str, cost: tuple[LinkCost, ...]) -> None:
+    def add(self, wired: LinkNetwork, term: str, cost: tuple[LinkCost, ...]) -> None:
         links = _links(wired)
         if links in self.by_links or len(self.by_links) < MOST_GROUPS:
             self.by_links.setdefault(links, {})[term] = cost
@@ -89,7 +89,7 @@ def kept_routes(fabric: Fabric) -> Iterator[None]:
     routes.keep()
 
 
-def routed_costs(terms: Terms, wired: WiredTiers, readings: Readings) -> list[LinkCost]:
+def routed_costs(terms: Terms, wired: LinkNetwork, readings: ModelOptions) -> list[LinkCost]:
     """The cost of one term on a group whose tiers are routed, worked out once."""
     worst = readings.ring_alpha == "worst"
     # only walks and trees over rails differ with the number of ports
@@ -134,7 +134,7 @@ def _code_state() -> str:
 
 
 @lru_cache(maxsize=64)
-def _links(wired: WiredTiers) -> str:
+def _links(wired: LinkNetwork) -> str:
     """A digest of all that routes and costs of a group depend on."""
     parts: list[object] = [wired.ranks, wired.ideal, wired.uneven]
     for seat in wired.seats:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, said
+from colltool.base.errors import ColltoolError, localize
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, candidates_for
 from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, place
 from colltool.estimate.placement import AnyGroup
@@ -52,7 +52,12 @@ SIMPLE = "simple"
 
 
 def with_library_choice(
-    prices: Sequence[Price], fabric: Fabric, readings: Readings, *, asked: bool, lead: bool = True
+    prices: Sequence[Price],
+    fabric: Fabric,
+    readings: ModelOptions,
+    *,
+    asked: bool,
+    lead: bool = True,
 ) -> tuple[Price, ...]:
     """Add the library's own pick to prices of one primitive and group; unchanged if its cost model
     is not known.
@@ -77,7 +82,7 @@ def with_library_choice(
         except ColltoolError as error:
             if asked and not fabric.domains and not linked:
                 raise
-            reason = f"{said(error.what)}; {said(error.fix)}"
+            reason = f"{localize(error.what)}; {localize(error.fix)}"
     elif not linked:
         check_switched(fabric)
     if reason:
@@ -87,7 +92,7 @@ def with_library_choice(
 
 
 def _with_pick(
-    priced: Price, fabric: Fabric, on: Hardware, readings: Readings, *, lead: bool
+    priced: Price, fabric: Fabric, on: Hardware, readings: ModelOptions, *, lead: bool
 ) -> Price:
     """Add the pick to a price, and make it the first row if it is one: what is shown first is what
     runs."""
@@ -149,7 +154,7 @@ def picked_at(
 
 
 def price_of_pick(
-    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings
+    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: ModelOptions
 ) -> Price | None:
     """The row that :func:`with_library_choice` would put first, priced alone; None where only the
     whole list can tell."""

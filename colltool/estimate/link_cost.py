@@ -11,20 +11,20 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
     Chain,
-    Dealt,
     Links,
     Pair,
     Peers,
     Ring,
     Rounds,
     Servers,
+    ShardExchange,
     Switch,
     Terms,
     Trees,
     log2_ceil,
 )
 from colltool.base.result import Same
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import (
     Flows,
     PathClass,
@@ -110,7 +110,7 @@ class LinkCost(NamedTuple):
         )
 
 
-def link_costs(terms: Terms, paths: PathClasses, readings: Readings) -> list[LinkCost]:
+def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list[LinkCost]:
     """The cost of one term on a group: at least one run of messages, nearest class first."""
     if paths.wired is not None:
         # most prices do without routes
@@ -147,7 +147,7 @@ def link_costs(terms: Terms, paths: PathClasses, readings: Readings) -> list[Lin
             # a server's port, or a rank's where there are many servers; every rank sends M and
             # takes M
             return [run_in(paths.top(), one_alone).by_sender(2 / terms.n_beta)]
-        case Dealt():
+        case ShardExchange():
             raise ColltoolError("shards are dealt out between domains of different sizes alone")
         case Links():
             return [run_in(paths.levels[0], one_alone)]
@@ -230,7 +230,7 @@ def _walk(
     terms: Terms,
     paths: PathClasses,
     route: Ring | Chain,
-    readings: Readings,
+    readings: ModelOptions,
     *,
     worst: bool = False,
 ) -> LinkCost:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import SameFabric, place
 from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_LIBRARY = Readings(numbers="library")
+_LIBRARY = ModelOptions(numbers="library")
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
@@ -33,7 +33,7 @@ def priced_under(
         alone = outer.tier.library._replace(protocols=(numbers,))
     group = replace(placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(alone))))
     try:
-        found = named_candidates(group, primitive, Readings(), [spec])
+        found = named_candidates(group, primitive, ModelOptions(), [spec])
     except ColltoolError:
         return None
     return next((candidate for candidate in found if candidate.protocol == numbers.name), None)

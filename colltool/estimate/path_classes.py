@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from colltool.algorithms.lattice import all_to_all_load
 from colltool.algorithms.trees import edges_leaving
 from colltool.base.arrays import anywhere, least
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, Terms, Trees, ceil_div
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.placement import Occupancy
-from colltool.estimate.wired import TierSeat, WiredTiers, wired_tiers
+from colltool.estimate.wired import LinkNetwork, TierPosition, link_network
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Limits, Planes
@@ -153,7 +153,7 @@ class PathClasses:
     scattered: bool
     unit: int = 1
     in_switch: InSwitch | None = None
-    wired: WiredTiers | None = None
+    wired: LinkNetwork | None = None
 
     @cached_property
     def in_a_phase(self) -> PathClasses:
@@ -232,7 +232,7 @@ def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
 
 
 def _tier_levels(
-    tier: Tier, inside: int, readings: Readings, nics: int, occupancy: Occupancy
+    tier: Tier, inside: int, readings: ModelOptions, nics: int, occupancy: Occupancy
 ) -> tuple[PathClass, ...]:
     """A tier's classes. ``inside`` members form one endpoint; each sender has ``nics`` ports of an
     endpoint.
@@ -271,7 +271,7 @@ def _tier_levels(
     return tuple(levels)
 
 
-def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
+def tier_paths(seat: TierPosition, readings: ModelOptions) -> PathClasses:
     """The classes of a group on one tier, counted in its own endpoints.
 
     The aggregation tree of its switches is no taller than the levels that the group spans, nor than
@@ -296,7 +296,9 @@ def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
     return replace(found, in_switch=InSwitch(alpha_s, height, own_eta, spec.limits))
 
 
-def _switch_levels(spec: InNetwork, seat: TierSeat, spanned: int | None, *, scattered: bool) -> int:
+def _switch_levels(
+    spec: InNetwork, seat: TierPosition, spanned: int | None, *, scattered: bool
+) -> int:
     """Levels of the aggregation tree; ``spanned`` is None on a tier of one class."""
     tier = seat.tier
     kind = capabilities_of(tier)
@@ -316,8 +318,8 @@ def _switch_levels(spec: InNetwork, seat: TierSeat, spanned: int | None, *, scat
 
 
 def _wired(
-    seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int] = ()
-) -> WiredTiers | None:
+    seats: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int] = ()
+) -> LinkNetwork | None:
     """The links of a group with a routed tier or domains that differ, whose ranks cannot be
     scattered; None for others."""
     reason = "domains differ in size" if domains else ""
@@ -330,13 +332,13 @@ def _wired(
         raise ColltoolError(
             f"{reason}, so it must be known where ranks sit",
             argument="placement",
-            fix=f"leave out {given('placement')}",
+            fix=f"leave out {argument_text('placement')}",
         )
-    return wired_tiers(tuple(seats), ranks, readings.ideal, tuple(domains))
+    return link_network(tuple(seats), ranks, readings.ideal, tuple(domains))
 
 
 def flat_paths(
-    seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int]
+    seats: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int]
 ) -> PathClasses:
     """The classes of a whole group over several tiers; ``domains``: members in each of the
     innermost where these differ."""

@@ -24,7 +24,7 @@ from colltool.base.primitives import (
     own_share,
 )
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
@@ -38,7 +38,7 @@ from colltool.network.group import SEVERAL_TIERS, Group
 
 
 def parts_of(
-    row: Algorithm, group: Group, paths: PathClasses, readings: Readings, payload: float = 1.0
+    row: Algorithm, group: Group, paths: PathClasses, readings: ModelOptions, payload: float = 1.0
 ) -> tuple[CostTerm, ...]:
     found = []
     for terms in row.schedule(group):
@@ -60,7 +60,7 @@ def cost_flat(
     row: Algorithm,
     group: Group,
     paths: PathClasses,
-    readings: Readings,
+    readings: ModelOptions,
     placed: PlacedGroup | None = None,
 ) -> CostModel:
     """An algorithm on the whole group at once; without ``placed``, only its messages."""
@@ -97,7 +97,7 @@ def cost_flat(
 
 
 def _below(
-    row: Algorithm, group: Group, placed: PlacedGroup, readings: Readings
+    row: Algorithm, group: Group, placed: PlacedGroup, readings: ModelOptions
 ) -> tuple[CostModel, CostModel]:
     """The same schedule on wires alone, and with their contention: layers 1 and 2 of its price."""
     bare = placed.bare or placed

@@ -14,7 +14,7 @@ from itertools import accumulate, chain, islice, repeat
 from math import prod
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -208,7 +208,7 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
             raise ColltoolError(
                 f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}",
                 argument="shape",
-                fix=f"write {given('ranks', holds)}, or {usual}",
+                fix=f"write {argument_text('ranks', holds)}, or {usual}",
             )
         sliced.append(share if box is None else share._replace(tier=box))
     return tuple(sliced)
@@ -254,7 +254,7 @@ def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, .
             f"every {ordinal(stride)} rank is nowhere in particular among domains of"
             f" {domains_text(fabric.domains)} ranks",
             argument="stride",
-            fix=f"leave it out: {given('ranks', ranks)} takes consecutive ranks",
+            fix=f"leave it out: {argument_text('ranks', ranks)} takes consecutive ranks",
         )
     domains = tuple(first_domains(fabric, ranks))
     inner, outer = fabric.tiers
@@ -402,7 +402,7 @@ def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
         raise ColltoolError(
             f"{fabric.name} has no torus and no mesh, so that a group has no shape",
             argument="shape",
-            fix=f"leave it out: {given('ranks', prod(shape))} takes so many ranks",
+            fix=f"leave it out: {argument_text('ranks', prod(shape))} takes so many ranks",
         )
     if len(shape) > len(usual):
         raise ColltoolError(
@@ -415,7 +415,7 @@ def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
         raise ColltoolError(
             f"{shape_text(shape)} is a slice of consecutive ranks, without a stride",
             argument="shape",
-            fix=f"leave out {given('shape')} or {given('stride')}",
+            fix=f"leave out {argument_text('shape')} or {argument_text('stride')}",
         )
     left = chain(shape, repeat(1))
     found = []
@@ -451,7 +451,7 @@ def _ranks_of(fabric: Fabric, boxes: Boxes) -> int:
 
 
 def _shape_argument(shape: Shape) -> str:
-    return given("shape", shape, text=shape_text(shape))
+    return argument_text("shape", shape, text=shape_text(shape))
 
 
 def _axes(tiers: Sequence[Tier]) -> Shape:

@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.formatting import MAX_SIZE, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Phases, Readings
+from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.kept_routes import kept_routes
@@ -53,7 +53,7 @@ def price(
     primitive: Primitive,
     size: Number,
     group: AnyGroup = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     only: Sequence[str] = (),
     own: Sequence[CostModel] = (),
 ) -> Price:
@@ -63,7 +63,7 @@ def price(
     ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``:
     further schedules on this group, which ``only`` may name too.
     """
-    options = readings or Readings()
+    options = readings or ModelOptions()
     listed = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {costed.choice.spec for costed in own}
@@ -120,7 +120,7 @@ def _noting_p2p(
     fabric: Fabric,
     size: float,
     group: AnyGroup,
-    readings: Readings,
+    readings: ModelOptions,
     only: Sequence[str],
 ) -> Price:
     """Note on the first row what it takes where the cards reach each other's memory; the price is
@@ -165,7 +165,7 @@ def price_list(
     primitive: Primitive,
     sizes: Sequence[float],
     group: AnyGroup = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     only: Sequence[str] = (),
     own: Sequence[CostModel] = (),
 ) -> PriceList:
@@ -180,14 +180,14 @@ def price_list(
     return PriceList(best, winners_only=True)
 
 
-def mode(readings: Readings) -> str:
+def mode(readings: ModelOptions) -> str:
     return "ideal" if readings.ideal else "realistic"
 
 
 @lru_cache(maxsize=64)
-def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
+def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
     own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
-    return AssumptionsUsed(readings.in_force(own), Readings().in_force(own))
+    return AssumptionsUsed(readings.in_force(own), ModelOptions().in_force(own))
 
 
 # numbers that stay in the processor's cache: one walk through memory instead of two
@@ -210,12 +210,12 @@ def breakdown(
     primitive: Primitive,
     size: float,
     group: AnyGroup = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     name: str | None = None,
 ) -> Breakdown:
     """The phases of the fastest schedule, or of a named one; ``hierarchical`` alone means its
     fastest composition here."""
-    options = readings or Readings()
+    options = readings or ModelOptions()
     everything = price(fabric, primitive, size, group, options)
     listed = candidates_for(fabric, group, primitive, options)
     chosen = everything.best
@@ -240,14 +240,14 @@ def _segments(listed: Candidates, row: AlgorithmEstimate) -> tuple[BestSegments,
     return ()
 
 
-def climb(definition: LadderDefinition, readings: Readings | None) -> Ladder:
+def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder:
     """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive
     and size.
 
     What only the readings rule out, such as several links at once on one port, is left out with the
     reason.
     """
-    options = readings or Readings()
+    options = readings or ModelOptions()
     rungs: list[Rung] = []
     skipped: list[Infeasible] = []
     problems = []
@@ -279,7 +279,7 @@ def climb(definition: LadderDefinition, readings: Readings | None) -> Ladder:
     )
 
 
-def _priced_rung(rung: RungDefinition, size: float, readings: Readings) -> Rung:
+def _priced_rung(rung: RungDefinition, size: float, readings: ModelOptions) -> Rung:
     def priced(ideal: bool, only: Sequence[str]) -> Price:
         options = readings._replace(ideal=ideal)
         return price(rung.fabric, rung.primitive, size, rung.ranks, options, only)
@@ -307,7 +307,7 @@ def _with_gaps(rung: Rung, rungs: Sequence[Rung]) -> Rung:
 
 def _runs_usually(rung: RungDefinition) -> bool:
     """Whether only the readings keep a rung from being priced."""
-    listed = candidates_for(rung.fabric, rung.ranks, rung.primitive, Readings())
+    listed = candidates_for(rung.fabric, rung.ranks, rung.primitive, ModelOptions())
     try:
         return bool(rung.algorithm and listed.named([rung.algorithm]))
     except CannotRun:
@@ -315,7 +315,7 @@ def _runs_usually(rung: RungDefinition) -> bool:
 
 
 def with_turn(
-    prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings
+    prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[Price, ...]:
     """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
     include all algorithms."""
@@ -329,7 +329,7 @@ def with_turn(
 
 
 def _leads_on_one_port(
-    priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings
+    priced: Price, fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[str, ...]:
     """Titles at each size; empty where the same schedule leads, or does not post to all peers at
     once on links of their own."""

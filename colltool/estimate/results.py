@@ -9,7 +9,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import GroupPlacement
 
@@ -62,8 +62,8 @@ class Accuracy(NamedTuple):
 class AssumptionsUsed(NamedTuple):
     """The readings in force, and the usual ones for the primitive."""
 
-    readings: Readings
-    usual: Readings
+    readings: ModelOptions
+    usual: ModelOptions
 
     def echo(self) -> dict[str, Any]:
         return self.readings.echo()
@@ -291,5 +291,5 @@ class Ladder(Result):
     description: str
     bytes: float
     rows: tuple[Rung, ...]
-    readings: Readings = USUAL
+    readings: ModelOptions = USUAL
     skipped: tuple[Infeasible, ...] = ()

@@ -21,19 +21,19 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
     Chain,
-    Dealt,
     Links,
     Pair,
     Peers,
     Ring,
     Rounds,
     Servers,
+    ShardExchange,
     Switch,
     Terms,
     Trees,
 )
 from colltool.estimate.link_cost import LinkCost, merged
-from colltool.estimate.wired import WiredTiers, stands_at_nodes
+from colltool.estimate.wired import LinkNetwork, stands_at_nodes
 from colltool.network.arrays import Floats, Indices
 from colltool.network.dragonfly import gateway_order
 from colltool.network.wires import DragonflyWires
@@ -72,7 +72,7 @@ class StepLoad(NamedTuple):
 
 
 def routed_link_costs(
-    terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool
+    terms: Terms, wired: LinkNetwork, *, worst: bool, spread: bool
 ) -> list[LinkCost]:
     """The cost of one term on a group whose tiers are routed; by
     :func:`colltool.estimate.kept_routes.routed_costs` worked out once.
@@ -101,7 +101,7 @@ def routed_link_costs(
         case AllPeers():
             load = _to_all(wired).times_size(route.per_peer)
             return [_with_posts(_cost(terms, load, wired), wired)]
-        case Dealt():
+        case ShardExchange():
             return [_with_posts(_cost(terms, _exchanged_shards(wired), wired), wired)]
         case Pair():
             load = _farthest(terms.n_beta, wired)
@@ -131,7 +131,7 @@ def _of_every_pair(ranks: int) -> tuple[Indices, Indices]:
 
 
 @lru_cache(maxsize=4)
-def _to_each(wired: WiredTiers) -> StepLoad:
+def _to_each(wired: LinkNetwork) -> StepLoad:
     """A byte to every peer, one after the other."""
     steps = (_ahead(wired.ranks, apart) for apart in range(1, wired.ranks))
     if wired.uneven:
@@ -139,7 +139,7 @@ def _to_each(wired: WiredTiers) -> StepLoad:
     return _in_sequence([_load(wired, sent) for sent in steps])
 
 
-def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> StepLoad:
+def _unwaited(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
     """Steps in which no rank waits for another pair, as between even domains: a rank is done when
     its own messages are.
 
@@ -166,7 +166,7 @@ def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> StepLoad:
 
 
 @lru_cache(maxsize=4)
-def _to_all(wired: WiredTiers) -> StepLoad:
+def _to_all(wired: LinkNetwork) -> StepLoad:
     """A byte to every peer, all at once; where ranks are at switches summed by these, α of the
     last rank's longest way.
 
@@ -183,7 +183,7 @@ def _to_all(wired: WiredTiers) -> StepLoad:
     return StepLoad(alpha_s, alpha_s, seconds[slowest], slowest, _energy_of_all(wired))
 
 
-def _exchanged_shards(wired: WiredTiers) -> StepLoad:
+def _exchanged_shards(wired: LinkNetwork) -> StepLoad:
     """α of a message across and of one inside; bytes of both at once."""
     # for each rank the size and the number of its domain
     own = np.repeat(wired.domains, wired.domains)
@@ -198,7 +198,7 @@ def _exchanged_shards(wired: WiredTiers) -> StepLoad:
     return _load(wired, Sends(src, dst, size)).with_latency(longest / 2)
 
 
-def _energy_of_all(wired: WiredTiers) -> float | None:
+def _energy_of_all(wired: LinkNetwork) -> float | None:
     """Like :func:`_energy`, for a byte from every rank to every other."""
     if not wired.states_energy:
         return None
@@ -210,7 +210,7 @@ def _energy_of_all(wired: WiredTiers) -> float | None:
     return energy
 
 
-def _around(size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool) -> Sends:
+def _around(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: bool) -> Sends:
     """Every rank to the next one, a chain but for the last; over rails R walks that leave each
     domain by a rank of their own.
 
@@ -234,7 +234,7 @@ def _around(size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool
     return Sends(src, dst, np.full(len(src), size / len(walks)))
 
 
-def _trees(route: Trees, wired: WiredTiers, *, spread: bool) -> StepLoad:
+def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
     """α along the way from a leaf to the root, a level at its slowest edge; bytes of all trees at
     once."""
     if route.rails:
@@ -280,7 +280,7 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
         yield terms._replace(n_alpha=1, n_beta=load), sent
 
 
-def _over_links(terms: Terms, wired: WiredTiers) -> StepLoad:
+def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     """Messages between neighbours, as the formula counts them; α of the slowest link."""
     wires = wired.seats[0].wires
     numbers = wired.numbers[0]
@@ -292,7 +292,7 @@ def _over_links(terms: Terms, wired: WiredTiers) -> StepLoad:
     return StepLoad(alpha_s, alpha_s, per_byte_s, 0, energy)
 
 
-def _farthest(size: float, wired: WiredTiers) -> StepLoad:
+def _farthest(size: float, wired: LinkNetwork) -> StepLoad:
     """One message from the first rank over the outermost tier: α of the longest way, bytes over the
     narrowest."""
     others = np.arange(1, wired.ranks)
@@ -305,7 +305,7 @@ def _farthest(size: float, wired: WiredTiers) -> StepLoad:
     return _load(wired, message).with_latency(longest_s)
 
 
-def _load(wired: WiredTiers, sent: Sends) -> StepLoad:
+def _load(wired: LinkNetwork, sent: Sends) -> StepLoad:
     """What a step of these messages takes: the first of the tiers with the busiest port or link
     sets it."""
     took = wired.latency(sent.src, sent.dst)
@@ -325,7 +325,7 @@ def _load(wired: WiredTiers, sent: Sends) -> StepLoad:
     return StepLoad(float(took.mean()), float(took.max()), per_byte_s, slowest, energy)
 
 
-def _energy(wired: WiredTiers, sent: Sends) -> float | None:
+def _energy(wired: LinkNetwork, sent: Sends) -> float | None:
     """Σ over messages of bytes times J/bit of the tier they travel on."""
     if not wired.states_energy:
         return None
@@ -352,13 +352,13 @@ def _in_sequence(steps: Sequence[StepLoad]) -> StepLoad:
     )
 
 
-def _cost(terms: Terms, load: StepLoad, wired: WiredTiers) -> LinkCost:
+def _cost(terms: Terms, load: StepLoad, wired: LinkNetwork) -> LinkCost:
     cost = LinkCost.on(wired.numbers[load.tier], terms.n_alpha, load.longest_s, load.per_byte_s)
     if load.energy is None or not cost.n_beta:
         return cost
     return cost._replace(energy=load.energy / (wired.ranks * cost.n_beta))
 
 
-def _with_posts(cost: LinkCost, wired: WiredTiers) -> LinkCost:
+def _with_posts(cost: LinkCost, wired: LinkNetwork) -> LinkCost:
     """Add what each further message takes that a rank posts at once."""
     return cost._replace(alpha_s=cost.alpha_s + wired.posts_s)

@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.estimate.accuracy import accuracy_of, unmeasured
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, interval_of
 from colltool.estimate.library_pick import with_library_choice
 from colltool.estimate.placement import GroupSpec
@@ -23,14 +23,14 @@ SecondsByWay = Mapping[tuple[str, str], float]
 """Seconds by the title of a schedule and its protocol, which is empty for the fastest one."""
 
 
-def price_for_user(price: Price, fabric: Fabric, readings: Readings) -> Price:
+def price_for_user(price: Price, fabric: Fabric, readings: ModelOptions) -> Price:
     """A price with the library's pick as its first row, the interval of each row, and the accuracy
     of the first one."""
     (picked,) = with_library_choice([price], fabric, readings, asked=False)
     return judged(picked, fabric, price.group.spec, readings)
 
 
-def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Price:
+def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions) -> Price:
     """A price whose rows carry their intervals; unchanged without rows."""
     if not price.results:
         return price
@@ -57,7 +57,7 @@ def judged_row(
     primitive: Primitive,
     fabric: Fabric,
     group: GroupSpec,
-    readings: Readings,
+    readings: ModelOptions,
 ) -> AlgorithmEstimate:
     """A row of one size with its interval."""
     if readings.ideal:
@@ -71,7 +71,7 @@ def seconds_by_schedule(
     primitive: Primitive,
     size: float,
     group: GroupSpec,
-    readings: Readings,
+    readings: ModelOptions,
     only: tuple[str, ...] = (),
 ) -> SecondsByWay:
     """Seconds of each schedule, under its own protocol and, with an empty one, under its
@@ -97,7 +97,7 @@ def _before(
     size: float,
     fabric: Fabric,
     group: GroupSpec,
-    readings: Readings,
+    readings: ModelOptions,
     only: tuple[str, ...],
 ) -> SecondsByWay | None:
     """Seconds on the fabric before its dials moved; None where the user moved none."""
@@ -112,7 +112,7 @@ def _with_interval(
     primitive: Primitive,
     fabric: Fabric,
     group: GroupSpec,
-    readings: Readings,
+    readings: ModelOptions,
     before: SecondsByWay | None,
 ) -> AlgorithmEstimate:
     base_s = None
@@ -134,7 +134,7 @@ def _with_interval(
 
 
 def _accuracy(
-    price: Price, fabric: Fabric, group: GroupSpec, readings: Readings
+    price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions
 ) -> Accuracy | None:
     """Accuracy of the first row; its ``p90`` is the larger side of the row's interval."""
     if not isinstance(price.bytes, float):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class TierSeat:
+class TierPosition:
     """How a group sits on a tier; equal for the same tier object alone, as tiers are long to
     compare.
 
@@ -49,7 +49,7 @@ class TierSeat:
         return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TierSeat) and self._key == other._key
+        return isinstance(other, TierPosition) and self._key == other._key
 
     @cached_property
     def wires(self) -> Wires | None:
@@ -71,7 +71,7 @@ class TierNumbers(NamedTuple):
     post_s: float
 
 
-def numbers_on(seat: TierSeat, *, ideal: bool) -> TierNumbers:
+def numbers_on(seat: TierPosition, *, ideal: bool) -> TierNumbers:
     tier = seat.tier
     return TierNumbers(
         name=tier.name,
@@ -84,7 +84,12 @@ def numbers_on(seat: TierSeat, *, ideal: bool) -> TierNumbers:
 
 
 def links_on(
-    seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: float = 1.0, last: bool = True
+    seat: TierPosition,
+    nodes: int,
+    *,
+    eta_alpha: float = 1.0,
+    eta_beta: float = 1.0,
+    last: bool = True,
 ) -> LinkModel:
     """The links of a tier as the group's members use them; on the ``last`` tier with servers or
     padding after the ranks.
@@ -155,7 +160,7 @@ def seated(batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int) -> tup
 
 
 @dataclass(frozen=True, eq=False)
-class WiredTiers:
+class LinkNetwork:
     """The tiers of a group whose messages are put on links one by one, innermost first; links are
     built when a price needs them.
 
@@ -165,7 +170,7 @@ class WiredTiers:
     most readings.
     """
 
-    seats: tuple[TierSeat, ...]
+    seats: tuple[TierPosition, ...]
     ranks: int
     ideal: bool
     uneven: tuple[int, ...] = ()
@@ -301,7 +306,7 @@ class WiredTiers:
         return found
 
 
-def stands_at_nodes(seats: Sequence[TierSeat]) -> bool:
+def stands_at_nodes(seats: Sequence[TierPosition]) -> bool:
     """Whether the ranks of a group fill ports of switches of its last tier, which is the only one
     routed."""
     *inner, last = (seat.wires for seat in seats)
@@ -310,7 +315,7 @@ def stands_at_nodes(seats: Sequence[TierSeat]) -> bool:
     return last.has_ports and seats[-1].occupancy.stride == 1
 
 
-def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
+def pairs_at_once(seats: Sequence[TierPosition], ranks: int) -> int:
     """Pairs of ranks or switches between which an exchange of all with all is put on links."""
     if not stands_at_nodes(seats):
         return ranks**2
@@ -321,9 +326,9 @@ def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def wired_tiers(
-    seats: tuple[TierSeat, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()
-) -> WiredTiers:
+def link_network(
+    seats: tuple[TierPosition, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()
+) -> LinkNetwork:
     """The links of these seats; the same object for the same seats, so that costs are kept from one
     price to the next."""
-    return WiredTiers(seats, ranks, ideal, uneven)
+    return LinkNetwork(seats, ranks, ideal, uneven)

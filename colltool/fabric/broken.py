@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, assert_never
 
-from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Tier
@@ -149,7 +149,7 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
     """Neighbours on a torus or mesh, the first axis fastest."""
     if any(axis.twist for axis in kind.axes):
         what = f"the links of a twisted torus, '{tier.name}', are not written out"
-        raise _refused(what, given("overrides", [f"{tier.name}.twist=false"]))
+        raise _refused(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
     found = []
     stride = 1
     for axis in kind.axes:
@@ -164,7 +164,7 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
 
 
 def _at_switches(tier: Tier) -> ColltoolError:
-    fix = f"a rank less is {given('overrides', [f'{tier.name}.size={tier.endpoints - 1}'])}"
+    fix = f"a rank less is {argument_text('overrides', [f'{tier.name}.size={tier.endpoints - 1}'])}"
     return _refused(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Known(NamedTuple):
+class DeviceMatch(NamedTuple):
     """Devices by a pattern of their names, the bundled fabric of the usual machine around them, and
     the overrides in which that machine differs."""
 
@@ -21,11 +21,11 @@ class Known(NamedTuple):
 # The same machine in several hosts.
 CLUSTERS = {"mi300x": "mi300x-cluster"}
 # GPUs in slots, not joined by NVSwitch
-_CARDS = Known("", "a100-pcie")
+_CARDS = DeviceMatch("", "a100-pcie")
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
-def known(device: str) -> Known | None:
+def known(device: str) -> DeviceMatch | None:
     """The match of a device's name, such as ``NVIDIA H100 80GB HBM3``; None where none is known."""
     if _CARD.search(device):
         return _CARDS
@@ -33,9 +33,9 @@ def known(device: str) -> Known | None:
 
 
 @cache
-def _table() -> tuple[Known, ...]:
+def _table() -> tuple[DeviceMatch, ...]:
     text = (Path(__file__).parent / "data" / "bundled_for.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return tuple(
-        Known(row["pattern"], row["fabric"], tuple(row["differs"].split())) for row in rows
+        DeviceMatch(row["pattern"], row["fabric"], tuple(row["differs"].split())) for row in rows
     )

@@ -13,9 +13,9 @@ from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import (
-    Accepted,
     AlgorithmName,
     Count,
+    FieldHint,
     Label,
     Part,
     PrimitiveName,
@@ -45,7 +45,7 @@ class RungFile(Part):
     fabric: Annotated[
         str,
         Field(min_length=1),
-        Accepted("a shipped fabric or a file beside the ladder, such as star512", "text"),
+        FieldHint("a shipped fabric or a file beside the ladder, such as star512", "text"),
     ]
     algorithm: AlgorithmName | None = None
     ranks: Count | None = None
@@ -65,12 +65,12 @@ class LadderFile(Part):
         tuple[
             Annotated[
                 RungFile,
-                Accepted("a rung, such as {primitive: ar, fabric: star512, algorithm: ring}"),
+                FieldHint("a rung, such as {primitive: ar, fabric: star512, algorithm: ring}"),
             ],
             ...,
         ],
         Field(min_length=1, max_length=MOST_RUNGS),
-        Accepted(
+        FieldHint(
             f"a list of 1 to {MOST_RUNGS} rungs, such as - {{primitive: ar, fabric: star512}}"
         ),
     ]

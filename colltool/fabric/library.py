@@ -16,24 +16,31 @@ from colltool.algorithms.libraries import LibraryName
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, nearest
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips, listed_name, refuse
+from colltool.definitions.field_types import (
+    FieldError,
+    FieldErrors,
+    FieldHint,
+    Part,
+    listed_name,
+    refuse,
+)
 from colltool.fabric.media import DEVICES
 from colltool.fabric.tier_parts import MeasuredRange, check_algorithm
 
-_REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
-_REACHED_ON = Accepted("a mapping such as {nodes: 64, share: 0.8}")
-_TOOK = Accepted("a mapping such as {ranks: 64, size: 16MiB, time: 0.3ms}")
-_MEASURED = Accepted("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks: [1440]}")
-_CHANNELS = Accepted("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
-_GRAPH = Accepted("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
-_EACH = Accepted(
+_REACHED = FieldHint("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
+_REACHED_ON = FieldHint("a mapping such as {nodes: 64, share: 0.8}")
+_TOOK = FieldHint("a mapping such as {ranks: 64, size: 16MiB, time: 0.3ms}")
+_MEASURED = FieldHint("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks: [1440]}")
+_CHANNELS = FieldHint("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
+_GRAPH = FieldHint("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
+_EACH = FieldHint(
     "a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price"
 )
-_PROTOCOLS = Accepted("a list of names of protocols, such as [Simple]")
+_PROTOCOLS = FieldHint("a list of names of protocols, such as [Simple]")
 _NAMES = Field(min_length=1, max_length=ft.MAX_LISTED)
 
 ChannelCount = Annotated[
-    int, Field(ge=1, le=64, strict=True), Accepted("a whole number from 1 to 64")
+    int, Field(ge=1, le=64, strict=True), FieldHint("a whole number from 1 to 64")
 ]
 # 2.30, 2.31.2, 2.31.0a7, 2.30.7-1
 VERSION = r"^\d{1,4}\.\d{1,4}(\.\d{1,4})?([-+a-z][-+.a-z0-9]{0,20})?$"
@@ -41,7 +48,7 @@ Version = Annotated[
     str,
     Field(pattern=VERSION),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": VERSION}, {"type": "number"}]}),
-    Accepted("a version of the library, such as 2.30 or 2.31.2", "text"),
+    FieldHint("a version of the library, such as 2.30 or 2.31.2", "text"),
 ]
 
 
@@ -98,7 +105,7 @@ class Efficiency(Part):
 
     algorithm: Annotated[
         ft.AlgorithmName | Annotated[tuple[ft.AlgorithmName, ...], _NAMES],
-        Accepted("an algorithm, such as ring, or a list such as [ring, multi-rail-ring]"),
+        FieldHint("an algorithm, such as ring, or a list such as [ring, multi-rail-ring]"),
     ]
     primitives: ft.PrimitiveNames
     protocols: Annotated[tuple[ft.Name, ...] | None, _NAMES, _PROTOCOLS] = None
@@ -108,7 +115,7 @@ class Efficiency(Part):
             tuple[Annotated[EfficiencyAt, _REACHED_ON], ...],
             Field(min_length=1, max_length=ft.MAX_LISTED),
         ],
-        Accepted(
+        FieldHint(
             "a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64,"
             " share: 0.8}]"
         ),
@@ -120,7 +127,7 @@ class Efficiency(Part):
     software: Annotated[
         tuple[Annotated[MeasuredTime, _TOOK], ...],
         Field(max_length=ft.MAX_LISTED),
-        Accepted("a list such as [{ranks: 64, size: 16MiB, time: 0.3ms}]"),
+        FieldHint("a list such as [{ranks: 64, size: 16MiB, time: 0.3ms}]"),
     ] = ()
 
     @property
@@ -144,7 +151,7 @@ class Efficiency(Part):
             try:
                 check_algorithm(primitive, name)
             except ColltoolError as error:
-                raise Slips(Slip(error.what, error.fix, ("algorithm",))) from error
+                raise FieldErrors(FieldError(error.what, error.fix, ("algorithm",))) from error
         return self
 
     @field_validator("software")
@@ -200,13 +207,13 @@ class LibraryFacts(Part):
     reached: Annotated[
         tuple[Annotated[Efficiency, _REACHED], ...],
         Field(max_length=ft.MAX_LISTED),
-        Accepted("a list such as [{algorithm: ring, primitives: [all_reduce], share: 0.9}]"),
+        FieldHint("a list such as [{algorithm: ring, primitives: [all_reduce], share: 0.9}]"),
     ] = ()
 
 
 FabricLibrary = Annotated[
     LibraryName | LibraryFacts | None,
-    Accepted(
+    FieldHint(
         'nccl, rccl, mpi, xla, mscclpp or all, or a mapping such as {name: nccl, version: "2.30",'
         " gpu: hopper, cpu: intel}"
     ),
@@ -216,7 +223,7 @@ DeviceName = Annotated[
     str,
     listed_name("device", DEVICES, "; or leave device out, and the job says it"),
     WithJsonSchema({"enum": list(DEVICES)}),
-    Accepted("the name of a device, such as h100", "text"),
+    FieldHint("the name of a device, such as h100", "text"),
 ]
 
 PARTS = ("switch", "cable", "optic", "nic")
@@ -245,17 +252,19 @@ class Prices(Part):
     nic: Annotated[ft.Money | PartPrice | None, _EACH] = None
     power: ft.EnergyPrice | None = None
     years: (
-        Annotated[float, Field(gt=0, le=100, strict=True), Accepted("a number of years, such as 4")]
+        Annotated[
+            float, Field(gt=0, le=100, strict=True), FieldHint("a number of years, such as 4")
+        ]
         | None
     ) = None
     copper: (
         Annotated[
-            tuple[ft.Name, ...], _NAMES, Accepted("a list of levels or tiers, such as [leaf]")
+            tuple[ft.Name, ...], _NAMES, FieldHint("a list of levels or tiers, such as [leaf]")
         ]
         | None
     ) = None
     tiers: (
-        Annotated[tuple[ft.Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None
+        Annotated[tuple[ft.Name, ...], _NAMES, FieldHint("a list of tiers, such as [ib]")] | None
     ) = None
 
     def of(self, part: str) -> PartPrice | None:
@@ -269,8 +278,8 @@ class Prices(Part):
         refuse([*_unknown("tiers", self.tiers, tiers), *_unknown("copper", self.copper, places)])
 
 
-def _unknown(key: str, stated: Sequence[str] | None, names: Sequence[str]) -> Iterator[Slip]:
+def _unknown(key: str, stated: Sequence[str] | None, names: Sequence[str]) -> Iterator[FieldError]:
     for index, name in enumerate(stated or ()):
         if name not in names:
             fix = f"{nearest(name, list(names))} known: {', '.join(names)}".strip()
-            yield Slip(f"there is no '{name}'", fix, ("prices", key, index))
+            yield FieldError(f"there is no '{name}'", fix, ("prices", key, index))

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from colltool.base.errors import ColltoolError, given, nearest, printable, shown
+from colltool.base.errors import ColltoolError, argument_text, nearest, printable, quote
 from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
@@ -61,12 +61,12 @@ def find_file(
     if merged != stem and merged in shipped:
         fix = (
             f"{merged} holds the measured numbers now: type {merged}, and"
-            f" {given('numbers', 'datasheet')} for the datasheet's"
+            f" {argument_text('numbers', 'datasheet')} for the datasheet's"
         )
-        raise ColltoolError(f"no {noun} is called {shown(typed)} any more", fix=fix)
+        raise ColltoolError(f"no {noun} is called {quote(typed)} any more", fix=fix)
     hint = nearest(os.path.basename(stem) if listing else stem, list(shipped))
     fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
-    raise ColltoolError(f"no file and no shipped {noun} is called {shown(typed)}", fix=fix)
+    raise ColltoolError(f"no file and no shipped {noun} is called {quote(typed)}", fix=fix)
 
 
 def exists(typed: str) -> bool:
@@ -218,7 +218,7 @@ def _like_another(
         what = "expected the name of a shipped fabric, or a file"
         raise ColltoolError(what, where=where, fix="like: dgx-h100")
     if not isinstance(changes, dict):
-        what = f"expected values by key, got {shown(changes)}"
+        what = f"expected values by key, got {quote(changes)}"
         fix = "set: {ib.bandwidth: 100GB/s}"
         raise ColltoolError(what, where=source.at(("set",)), fix=fix)
     neighbour = os.path.join(folder, like)
@@ -314,7 +314,7 @@ def _checked(reading: Reading[Fabric]) -> Fabric:
 
 
 _SHORT = Shorthand(example="switch=30000")
-_EACH = given("overrides", ["currency=USD"])
+_EACH = argument_text("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import WithJsonSchema
 
-from colltool.definitions.field_types import Accepted, listed_name
+from colltool.definitions.field_types import FieldHint, listed_name
 
 _DATA: dict[str, Any] = json.loads(
     (Path(__file__).parent / "data" / "media.json").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ MediumName = Annotated[
     str,
     listed_name("medium", MEDIA),
     WithJsonSchema({"enum": list(MEDIA)}),
-    Accepted("a medium, such as nvlink5, ib or roce", "text"),
+    FieldHint("a medium, such as nvlink5, ib or roce", "text"),
 ]
 
 

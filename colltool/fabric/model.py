@@ -17,7 +17,14 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips, agreeing, refuse
+from colltool.definitions.field_types import (
+    FieldError,
+    FieldErrors,
+    FieldHint,
+    Part,
+    agreeing,
+    refuse,
+)
 from colltool.definitions.source import KeyPath
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
@@ -27,7 +34,7 @@ from colltool.fabric.uneven import domain_slips
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.used import Applied, MachineUsed
 
-_PRICES = Accepted(
+_PRICES = FieldHint(
     "a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}"
 )
 
@@ -42,7 +49,7 @@ Tier = Annotated[
     | DragonflyTier
     | DragonflyPlusTier,
     Field(discriminator="topology"),
-    Accepted("a tier: a mapping with name, topology, bandwidth ..."),
+    FieldHint("a tier: a mapping with name, topology, bandwidth ..."),
 ]
 
 
@@ -93,7 +100,7 @@ class Fabric(Part):
     tiers: Annotated[
         tuple[Tier, ...],
         Field(min_length=1, max_length=ft.MAX_DEPTH),
-        Accepted(f"a list of 1 to {ft.MAX_DEPTH} tiers, innermost first"),
+        FieldHint(f"a list of 1 to {ft.MAX_DEPTH} tiers, innermost first"),
     ]
     launch_overhead: ft.Overhead = 0.0
     library: FabricLibrary = None
@@ -104,7 +111,7 @@ class Fabric(Part):
     device: DeviceName | None = None
     uncertainty: Annotated[
         dict[str, str] | None,
-        Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
+        FieldHint("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
@@ -311,7 +318,7 @@ class Fabric(Part):
         return hash((self.name, self.launch_overhead, len(self.tiers)))
 
     @agreeing
-    def _form_agrees(self) -> Iterator[Slip]:
+    def _form_agrees(self) -> Iterator[FieldError]:
         """A file of schema /2 keeps what a library takes out: it is data of the library's, or a
         machine file of one's own."""
         if self.schema_ == "colltool.fabric/1":
@@ -326,7 +333,7 @@ class Fabric(Part):
             for path, stated in listed.items():
                 if stated is not None:
                     what = _NOT_IN_2.format(key=path[-1])
-                    yield Slip(what, _IN_2, ("tiers", number, *path))
+                    yield FieldError(what, _IN_2, ("tiers", number, *path))
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
@@ -334,16 +341,18 @@ class Fabric(Part):
         self._even_out()
         if self.ranks > ft.MAX_RANKS:
             what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"
-            raise Slips(Slip(what, "make a tier smaller", ("tiers",)))
+            raise FieldErrors(FieldError(what, "make a tier smaller", ("tiers",)))
         names = [tier.name for tier in self.tiers]
         second = parts.first_repeated(names)
         if second is not None:
             what = f"two tiers have the same name: {', '.join(names)}"
-            raise Slips(Slip(what, "give each a name of its own", ("tiers", second, "name")))
+            raise FieldErrors(
+                FieldError(what, "give each a name of its own", ("tiers", second, "name"))
+            )
         if self.tiers[0].rail_only:
             what = "rails that never meet need a tier inside, over which messages change rails"
             fix = "put the tier that a node has inside before it, or leave rails out"
-            raise Slips(Slip(what, fix, ("tiers", 0, "rails")))
+            raise FieldErrors(FieldError(what, fix, ("tiers", 0, "rails")))
         for primitive in Primitive:
             self._check_protocols(primitive)
         if self.prices is not None:
@@ -362,4 +371,6 @@ class Fabric(Part):
                 f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under"
                 " one throughout"
             )
-            raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))
+            raise FieldErrors(
+                FieldError(what, "give the tiers a protocol of the same name", ("tiers",))
+            )

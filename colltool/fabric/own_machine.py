@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, nearest
 from colltool.base.files import MACHINE_SUFFIX, read_text
 from colltool.fabric.ground import media_of
 from colltool.fabric.model import Fabric
@@ -47,7 +47,7 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
         raise ColltoolError(
             f"expected a machine file, got a {type(machine).__name__}",
             argument="machine",
-            fix=f"write {given('machine', 'cluster.machine.yaml')}",
+            fix=f"write {argument_text('machine', 'cluster.machine.yaml')}",
         )
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
@@ -126,6 +126,6 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
 
 def _another(fabric: Fabric) -> str:
     return (
-        f"measure {fabric.name} and write {given('output', f'{fabric.name}{MACHINE_SUFFIX}')}, or"
+        f"measure {fabric.name} and write {argument_text('output', f'{fabric.name}{MACHINE_SUFFIX}')}, or"
         " leave this file out"
     )

@@ -10,24 +10,24 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Slip, Slips, agreeing, refuse
+from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, agreeing, refuse
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import TierBase
 from colltool.fabric.tier_parts import Shape
 from colltool.network.wires import Routing, hops_from
 
 # What errors say is due in the place of each.
-_EDGE = Accepted(
+_EDGE = FieldHint(
     "the ends of a link, such as [0, 1], or a mapping such as {between: [0, 1], links: 2}"
 )
-_EDGES = Accepted("a list of links, such as [[0, 1], {between: [1, 2], links: 2}]")
-_LINKS = Accepted("a mapping such as {bandwidth: 25GB/s, alpha: 0.3us, links: 2}")
-_ROUTING = Accepted("minimal, valiant or adaptive")
-_AXES = Accepted(
+_EDGES = FieldHint("a list of links, such as [[0, 1], {between: [1, 2], links: 2}]")
+_LINKS = FieldHint("a mapping such as {bandwidth: 25GB/s, alpha: 0.3us, links: 2}")
+_ROUTING = FieldHint("minimal, valiant or adaptive")
+_AXES = FieldHint(
     "a list, one for each axis, such as [{bandwidth: 50GB/s}, {bandwidth: 25GB/s, links: 2, alpha:"
     " 1us}]"
 )
-_AXIS = Accepted("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
+_AXIS = FieldHint("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 
 MOST_EDGES = 20_000
 MOST_NODES = 1024
@@ -92,20 +92,22 @@ class GraphTier(TierBase):
         for index, link in enumerate(self.links):
             a, b = link.between
             if a == b:
-                slips.append(Slip(f"joins {a} to itself", "two ends that differ", ("edges", index)))
+                slips.append(
+                    FieldError(f"joins {a} to itself", "two ends that differ", ("edges", index))
+                )
             if any(isinstance(end, int) and end < 0 for end in link.between):
                 what = "ranks are numbered from 0"
-                slips.append(Slip(what, "a rank from 0 on", ("edges", index)))
+                slips.append(FieldError(what, "a rank from 0 on", ("edges", index)))
         refuse(slips)
         ranks = {end for end in self._ends if isinstance(end, int)}
         if not ranks or len(ranks) <= max(ranks):
             missing = next(rank for rank in count() if rank not in ranks)
             fix = "number the ranks from 0 without gaps"
-            raise Slips(Slip(f"rank {missing} has no link", fix, ("edges",)))
+            raise FieldErrors(FieldError(f"rank {missing} has no link", fix, ("edges",)))
         nodes = len(ranks) + len(self.switch_names)
         if nodes > MOST_NODES:
             what = f"{nodes} ranks and switches are more than {MOST_NODES}"
-            raise Slips(Slip(what, "a smaller graph", ("edges",)))
+            raise FieldErrors(FieldError(what, "a smaller graph", ("edges",)))
         neighbours: dict[int | str, set[int | str]] = {}
         for link in self.links:
             a, b = link.between
@@ -115,7 +117,7 @@ class GraphTier(TierBase):
         if len(reached) < nodes:
             apart = next(end for end in neighbours if end not in reached)
             what = f"{apart} cannot be reached from rank 0"
-            raise Slips(Slip(what, "join it by a link", ("edges",)))
+            raise FieldErrors(FieldError(what, "join it by a link", ("edges",)))
         return self
 
 
@@ -141,10 +143,10 @@ class _GroupedTier(TierBase):
         return 0
 
     @agreeing
-    def _not_too_large(self) -> Iterator[Slip]:
+    def _not_too_large(self) -> Iterator[FieldError]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
-            yield Slip(what, "fewer groups", ("groups",))
+            yield FieldError(what, "fewer groups", ("groups",))
             return
         gateways = self.spine_count or self.switches_
         routes = self.groups * gateways * max(self.switches_, self.groups * self.global_.links)
@@ -154,7 +156,7 @@ class _GroupedTier(TierBase):
                 f" each other group have {routes} routes to follow, more than {MOST_ROUTES}"
             )
             fix = "fewer groups, or fewer links of a higher bandwidth"
-            yield Slip(what, fix, ("groups",))
+            yield FieldError(what, fix, ("groups",))
 
 
 class DragonflyTier(_GroupedTier):
@@ -218,13 +220,13 @@ class HyperXTier(TierBase):
         return self.links or (parts.AxisLinks(),) * len(self.shape)
 
     @agreeing
-    def _axes_agree(self) -> Iterator[Slip]:
+    def _axes_agree(self) -> Iterator[FieldError]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
-            yield Slip(what, "shorten an axis", ("shape",))
+            yield FieldError(what, "shorten an axis", ("shape",))
         if len(self.shape) > MOST_AXES:
             what = f"{len(self.shape)} axes are more than {MOST_AXES}"
-            yield Slip(what, "fewer axes", ("shape",))
+            yield FieldError(what, "fewer axes", ("shape",))
         if self.links is not None and len(self.links) != len(self.shape):
             what = f"has {len(self.links)} entries, the shape has {len(self.shape)} axes"
-            yield Slip(what, "give one for each axis", ("links",))
+            yield FieldError(what, "give one for each axis", ("links",))

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from colltool.base.cache import packaged_toml
-from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.files import BOUNDS
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.definitions.reader import Overrides
@@ -82,7 +82,7 @@ def fabric_start(
         raise ColltoolError(
             "a file starts from a fabric or from tiers, not from both",
             argument="tiers",
-            fix=f"leave out {given('source')} or {given('tiers')}",
+            fix=f"leave out {argument_text('source')} or {argument_text('tiers')}",
         )
     if source is None:
         source = _drafted(tiers)
@@ -241,7 +241,9 @@ def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
 
 
 def _refused(what: str, fix: str) -> ColltoolError:
-    return ColltoolError(what, argument="tiers", fix=fix or f"write {given('tiers', EXAMPLE)}")
+    return ColltoolError(
+        what, argument="tiers", fix=fix or f"write {argument_text('tiers', EXAMPLE)}"
+    )
 
 
 class OneLine(dict[str, Any]):

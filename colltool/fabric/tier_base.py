@@ -16,15 +16,22 @@ from pydantic import (
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips, agreeing, refuse
+from colltool.definitions.field_types import (
+    FieldError,
+    FieldErrors,
+    FieldHint,
+    Part,
+    agreeing,
+    refuse,
+)
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.media import MediumName
 from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 
 # What errors say is due in the place of each.
-_PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
-_PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
+_PROTOCOL = FieldHint("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
+_PROTOCOLS = FieldHint("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 
 
 class TierBase(Part):
@@ -38,7 +45,7 @@ class TierBase(Part):
     bandwidth: ft.Bandwidth
     eta: Annotated[Eta, Field(default_factory=lambda: Eta()), parts.ETA]
     ports: Annotated[
-        int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")
+        int, Field(ge=1, le=1024, strict=True), FieldHint("a whole number from 1 to 1024")
     ] = 1
     max_size: ft.Count | None = None
     cable: ft.Cable | None = None
@@ -59,11 +66,11 @@ class TierBase(Part):
             Annotated[
                 tuple[ft.AlgorithmName, ...],
                 Field(min_length=1, max_length=ft.MAX_LISTED),
-                Accepted("a list of algorithms, such as [ring, in-network]"),
+                FieldHint("a list of algorithms, such as [ring, in-network]"),
             ],
         ]
         | None,
-        Accepted("a mapping such as {all_reduce: [ring, in-network]}"),
+        FieldHint("a mapping such as {all_reduce: [ring, in-network]}"),
     ] = None
 
     _ranks_inside: int = PrivateAttr(default=1)
@@ -145,26 +152,26 @@ class TierBase(Part):
                         raise ColltoolError(f"'{name}' is named twice", fix="list it once")
                     parts.check_algorithm(primitive, name)
                 except ColltoolError as error:
-                    slips.append(Slip(error.what, error.fix, (key, index)))
+                    slips.append(FieldError(error.what, error.fix, (key, index)))
         refuse(slips)
         return listed
 
     @agreeing
-    def _names_differ(self) -> Iterator[Slip]:
+    def _names_differ(self) -> Iterator[FieldError]:
         """A primitive finds at most one protocol of a name."""
         for index, row in enumerate(self.protocols or ()):
             whose = self._names_again(index, row)
             if whose:
                 what = f"two protocols are called '{row.name}' for {whose}"
                 fix = "give each a name of its own, or primitives that differ"
-                yield Slip(what, fix, ("protocols", index))
+                yield FieldError(what, fix, ("protocols", index))
 
     @agreeing
-    def _has_room(self) -> Iterator[Slip]:
+    def _has_room(self) -> Iterator[FieldError]:
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
             fix = f"at most {self.max_size} endpoints, or a larger max_size"
-            yield Slip(what, fix, ("max_size",))
+            yield FieldError(what, fix, ("max_size",))
 
     def _names_again(self, index: int, row: Protocol) -> str:
         """The primitive for which a protocol has the name of one before it, or all; else empty."""
@@ -196,14 +203,16 @@ class TierBase(Part):
         return tier
 
 
-_DOMAINS = Accepted("a list of the ranks in each domain that it joins, such as [64, 72]")
+_DOMAINS = FieldHint("a list of the ranks in each domain that it joins, such as [64, 72]")
 
 
 class SizedTier(TierBase):
     """``domains``: ranks in each domain of the tier below, where these differ; their number is the
     ``size``."""
 
-    size: Annotated[ft.Count, Accepted(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")]
+    size: Annotated[
+        ft.Count, FieldHint(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")
+    ]
     domains: Annotated[
         tuple[ft.Count, ...] | None, Field(min_length=1, max_length=ft.MAX_LISTED), _DOMAINS
     ] = None
@@ -216,7 +225,7 @@ class SizedTier(TierBase):
                 "size is that of the largest domain; the tier that joins them lists each: domains:"
                 " [64, 72]"
             )
-            raise Slips(Slip("is one number, and this is a list", fix))
+            raise FieldErrors(FieldError("is one number, and this is a list", fix))
         return given
 
     @property

@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError, nearest
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips, agreeing
+from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, Part, agreeing
 from colltool.network.twisted import TWISTED_SHAPES, twisted_axes
 
 
@@ -51,7 +51,7 @@ def check_named_once(keys: Sequence[str]) -> None:
     for name in names:
         if name is not None and names.count(name) > 1:
             what = f"gives {name} twice, under two of its names"
-            raise Slips(Slip(what, "keep one of the two"))
+            raise FieldErrors(FieldError(what, "keep one of the two"))
 
 
 def first_repeated(names: Sequence[str]) -> int | None:
@@ -60,23 +60,23 @@ def first_repeated(names: Sequence[str]) -> int | None:
 
 
 # What errors say is due in the place of each.
-ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
+ETA = FieldHint("a mapping such as {alpha: 1.2, beta: 0.8}")
 
-_OWN_ETA = Accepted(
+_OWN_ETA = FieldHint(
     "a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}"
 )
 _LISTED = Field(min_length=1, max_length=ft.MAX_LISTED)
-_OVERSUBSCRIPTION = Accepted(
+_OVERSUBSCRIPTION = FieldHint(
     "a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}"
 )
-_LIMITS = Accepted(
+_LIMITS = FieldHint(
     "a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B,"
     " groups: 64}"
 )
 Shape = Annotated[
     tuple[ft.Count, ...],
     Field(min_length=1, max_length=ft.MAX_DEPTH),
-    Accepted(f"a list of 1 to {ft.MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size"),
+    FieldHint(f"a list of 1 to {ft.MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size"),
 ]
 
 
@@ -98,10 +98,12 @@ class Limits(Part):
     operations: Annotated[
         tuple[ft.Name, ...] | None,
         _LISTED,
-        Accepted("a list of reductions, such as [sum, min, max]"),
+        FieldHint("a list of reductions, such as [sum, min, max]"),
     ] = None
     types: Annotated[
-        tuple[ft.Name, ...] | None, _LISTED, Accepted("a list of types, such as [bf16, fp16, fp32]")
+        tuple[ft.Name, ...] | None,
+        _LISTED,
+        FieldHint("a list of types, such as [bf16, fp16, fp32]"),
     ] = None
     alignment: ft.Size | None = None
     groups: ft.Count | None = None
@@ -122,14 +124,14 @@ class InNetwork(Part):
     levels: Annotated[
         int | None,
         Field(ge=1, le=ft.MAX_DEPTH, strict=True),
-        Accepted(f"a whole number from 1 to {ft.MAX_DEPTH}"),
+        FieldHint(f"a whole number from 1 to {ft.MAX_DEPTH}"),
     ] = None
     eta_beta: Annotated[ft.Fraction | dict[ft.PrimitiveName, ft.Fraction] | None, _OWN_ETA] = None
     protocols: (
         Annotated[
             tuple[ft.Name, ...],
             _LISTED,
-            Accepted("a list of names of the tier's protocols, such as [Simple]"),
+            FieldHint("a list of names of the tier's protocols, such as [Simple]"),
         ]
         | None
     ) = None
@@ -161,24 +163,24 @@ class Planes(Part):
     striped over ``flows``, evenly at best.
     """
 
-    count: Annotated[int, Field(ge=2, le=64, strict=True), Accepted("a whole number from 2 to 64")]
+    count: Annotated[int, Field(ge=2, le=64, strict=True), FieldHint("a whole number from 2 to 64")]
     failed: Annotated[
-        int, Field(ge=0, le=63, strict=True), Accepted("a whole number of planes, such as 1")
+        int, Field(ge=0, le=63, strict=True), FieldHint("a whole number of planes, such as 1")
     ] = 0
     spread: Literal["spray", "ecmp"] = "spray"
     flows: Annotated[
-        int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")
+        int, Field(ge=1, le=1024, strict=True), FieldHint("a whole number from 1 to 1024")
     ] = 1
 
     @agreeing
-    def _some_work(self) -> Iterator[Slip]:
+    def _some_work(self) -> Iterator[FieldError]:
         if self.failed >= self.count:
             what = f"all {self.count} planes failed"
-            yield Slip(what, f"at most {self.count - 1}", ("failed",))
+            yield FieldError(what, f"at most {self.count - 1}", ("failed",))
             return
         if self.flows > 1 and self.spread == "spray":
             what = "packets are sprayed over all planes, whatever the flows"
-            yield Slip(what, "write spread: ecmp", ("flows",))
+            yield FieldError(what, "write spread: ecmp", ("flows",))
 
     @property
     def working(self) -> int:
@@ -198,7 +200,7 @@ class Planes(Part):
         return flows / ceil(flows / self.working) / self.count
 
 
-PLANES = Accepted("a mapping such as {count: 8, failed: 1, spread: spray}")
+PLANES = FieldHint("a mapping such as {count: 8, failed: 1, spread: spray}")
 
 
 class HopByHop(Part):
@@ -208,7 +210,7 @@ class HopByHop(Part):
     The total against the endpoints, which a plain number gives, is the product of the hops below.
     """
 
-    uplinks: Annotated[ft.Ratio, Accepted("a number from 1 to 1000, such as 2")]
+    uplinks: Annotated[ft.Ratio, FieldHint("a number from 1 to 1000, such as 2")]
 
 
 class Level(Part):
@@ -231,10 +233,10 @@ class Level(Part):
 Node = Annotated[
     int | ft.Name,
     Field(union_mode="left_to_right"),
-    Accepted("a rank, such as 0, or the name of a switch, such as s1"),
+    FieldHint("a rank, such as 0, or the name of a switch, such as s1"),
 ]
 
-_BETWEEN = Accepted("the two ends, such as [0, 1] or [0, s1]")
+_BETWEEN = FieldHint("the two ends, such as [0, 1] or [0, s1]")
 
 
 class GraphLink(Part):
@@ -277,7 +279,7 @@ class MeasuredRange(Part):
     smallest: ft.Size
     largest: ft.Size
     ranks: (
-        Annotated[tuple[ft.Count, ...], _LISTED, Accepted("a list of rank counts, such as [4, 8]")]
+        Annotated[tuple[ft.Count, ...], _LISTED, FieldHint("a list of rank counts, such as [4, 8]")]
         | None
     ) = None
 
@@ -304,7 +306,7 @@ class Protocol(Part):
     eta: Annotated[Eta | None, ETA] = None
     local_copy: ft.Bandwidth | None = None
     measured: Annotated[
-        MeasuredRange | None, Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
+        MeasuredRange | None, FieldHint("a mapping such as {smallest: 1KiB, largest: 8GiB}")
     ] = None
     primitives: ft.PrimitiveNames | None = None
 
@@ -331,31 +333,31 @@ def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
         yield total
 
 
-def switch_slips(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[Slip]:
+def switch_slips(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[FieldError]:
     """Protocols under which the switches compute, and which the tier does not list."""
     known = [protocol.name for protocol in listed]
     for index, name in enumerate((switch.protocols if switch else None) or ()):
         if name not in known:
             what = f"names '{name}', protocols lists {', '.join(known) or 'none'}"
             fix = "name a protocol of this tier"
-            yield Slip(what, fix, ("in_network", "protocols", index))
+            yield FieldError(what, fix, ("in_network", "protocols", index))
 
 
 def twist_slips(
     shape: Shape, wrap: tuple[bool, ...] | None, cube: int | None, *, torus: bool
-) -> list[Slip]:
+) -> list[FieldError]:
     """Why a lattice of this shape cannot be twisted; empty where it can."""
     if not torus:
         what = "a mesh has no wraparound to twist"
-        return [Slip(what, "write topology: torus, or leave out twist", ("twist",))]
+        return [FieldError(what, "write topology: torus, or leave out twist", ("twist",))]
     if wrap is not None:
         what = "a twisted torus is closed along every axis"
-        return [Slip(what, "leave out wrap, or twist", ("wrap",))]
+        return [FieldError(what, "leave out wrap, or twist", ("wrap",))]
     if twisted_axes(shape) is None:
         fix = f"write a shape of {TWISTED_SHAPES}, or leave out twist"
-        return [Slip(f"no twist is defined for {shape_text(shape)}", fix, ("twist",))]
+        return [FieldError(f"no twist is defined for {shape_text(shape)}", fix, ("twist",))]
     if cube is not None and any(size % cube for size in shape):
         what = f"{shape_text(shape)} is not whole cubes of {cube}, which alone have wraparound"
         fix = f"write multiples of {cube} along every axis, or leave out twist"
-        return [Slip(what, fix, ("twist",))]
+        return [FieldError(what, fix, ("twist",))]
     return []

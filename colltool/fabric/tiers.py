@@ -11,25 +11,25 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Slip, Slips, agreeing, refuse
+from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, agreeing, refuse
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 from colltool.fabric.uplinks import open_uplinks
 
 # What errors say is due in the place of each.
-_IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
-_LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
-_WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
-_SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
-_CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
-_UPLINKS = Accepted("a number from 1 to 1000, such as 3")
-_LEVELS = Accepted(
+_IN_NETWORK = FieldHint("a mapping such as {reduce: true, alpha_switch: 0.2us}")
+_LEVEL = FieldHint("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+_WRAP = FieldHint("a list of true and false, one for each axis, such as [true, true, false]")
+_SLICES = FieldHint("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
+_CUBE = FieldHint(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
+_UPLINKS = FieldHint("a number from 1 to 1000, such as 3")
+_LEVELS = FieldHint(
     f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha:"
     " 2us}]"
 )
-_TRUNK = Accepted("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
-_SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
+_TRUNK = FieldHint("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
+_SIZING = FieldHint("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class StarTier(SizedTier):
@@ -45,7 +45,7 @@ class StarTier(SizedTier):
         return self.in_network
 
     @agreeing
-    def _switch_agrees(self) -> Iterator[Slip]:
+    def _switch_agrees(self) -> Iterator[FieldError]:
         return parts.switch_slips(self.in_network, self.protocols or ())
 
 
@@ -80,26 +80,26 @@ class LatticeTier(TierBase):
     alpha: ft.Alpha
 
     @agreeing
-    def _axes_agree(self) -> list[Slip]:
+    def _axes_agree(self) -> list[FieldError]:
         """It is not too large, describes each of its axes, and wraps around only as a torus."""
         slips = []
         axes = len(self.shape)
         wrap = self.wrap or ()
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
-            slips.append(Slip(what, "shorten an axis", ("shape",)))
+            slips.append(FieldError(what, "shorten an axis", ("shape",)))
         if wrap and len(wrap) != axes:
             what = f"has {len(wrap)} entries, the shape has {axes} axes"
-            slips.append(Slip(what, "give one for each axis", ("wrap",)))
+            slips.append(FieldError(what, "give one for each axis", ("wrap",)))
         elif any(wrap) and not self.closes:
             fix = "write topology: torus, or leave out wrap"
-            slips.append(Slip("a mesh has no wraparound", fix, ("wrap",)))
+            slips.append(FieldError("a mesh has no wraparound", fix, ("wrap",)))
         if self.twist and not slips:
             slips += parts.twist_slips(self.shape, self.wrap, self.cube, torus=self.closes)
         for index, shape in enumerate(self.slices or ()):
             if len(shape) != axes:
                 what = f"has {len(shape)} axes, the shape has {axes}"
-                slips.append(Slip(what, "one number for each axis", ("slices", index)))
+                slips.append(FieldError(what, "one number for each axis", ("slices", index)))
         return slips
 
     @property
@@ -136,7 +136,7 @@ class ClosTier(SizedTier):
         | None
     ) = None
     planes: Annotated[Planes | None, PLANES] = None
-    rails: Annotated[Literal["optimised", "only"], Accepted("optimised or only")] = "optimised"
+    rails: Annotated[Literal["optimised", "only"], FieldHint("optimised or only")] = "optimised"
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
     sizing: Annotated[Sizing | None, _SIZING] = None
 
@@ -166,34 +166,34 @@ class ClosTier(SizedTier):
         if self.trunk is not None and described:
             what = "a trunk joins its endpoints directly, without switches to describe"
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
-            raise Slips(Slip(what, fix, (described,)))
+            raise FieldErrors(FieldError(what, fix, (described,)))
         if self.levels is None:
             if self.alpha is None:
                 fix = "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"
-                raise Slips(Slip("needs alpha, or levels", fix))
+                raise FieldErrors(FieldError("needs alpha, or levels", fix))
             return self
         slips = []
         if self.alpha is not None:
             what = "has both alpha and levels: give each level its own alpha"
-            slips.append(Slip(what, "remove this one", ("alpha",)))
+            slips.append(FieldError(what, "remove this one", ("alpha",)))
         slips += self._level_slips(self.levels)
         refuse(slips or _too_oversubscribed(self.levels))
         return self
 
-    def _level_slips(self, levels: tuple[Level, ...]) -> Iterator[Slip]:
+    def _level_slips(self, levels: tuple[Level, ...]) -> Iterator[FieldError]:
         """What is wrong with names, groups and the first level's uplinks."""
         names = self.level_names
         second = parts.first_repeated(names)
         if second is not None:
             what = f"two levels have the same name: {', '.join(names)}"
-            yield Slip(what, "give each a name of its own", ("levels", second, "name"))
+            yield FieldError(what, "give each a name of its own", ("levels", second, "name"))
         first, last = levels[0], levels[-1]
         if first.oversubscription != 1:
             what = (
                 f"oversubscription has no meaning on the first level '{first.name}': no uplinks"
                 " enter it from below"
             )
-            yield Slip(what, "give it to the level above", ("levels", 0, "oversubscription"))
+            yield FieldError(what, "give it to the level above", ("levels", 0, "oversubscription"))
         for index, (below, above) in enumerate(pairwise(levels), start=1):
             if above.group % below.group or above.group <= below.group:
                 what = (
@@ -201,21 +201,23 @@ class ClosTier(SizedTier):
                     f" a larger multiple of the {below.group} of '{below.name}'"
                 )
                 near = max(2, ceil(above.group / below.group)) * below.group
-                yield Slip(what, f"the next that does: group: {near}", ("levels", index, "group"))
+                yield FieldError(
+                    what, f"the next that does: group: {near}", ("levels", index, "group")
+                )
         if last.group < self.size:
             what = (
                 f"the last level '{last.name}' joins {last.group} endpoints, the tier has"
                 f" {self.size}"
             )
             fix = f"give it a group of {self.size} or more, or add a level above it"
-            yield Slip(what, fix, ("levels", len(levels) - 1, "group"))
+            yield FieldError(what, fix, ("levels", len(levels) - 1, "group"))
 
 
-def _too_oversubscribed(levels: tuple[Level, ...]) -> Iterator[Slip]:
+def _too_oversubscribed(levels: tuple[Level, ...]) -> Iterator[FieldError]:
     """The first level whose hops multiply to more than a price can be trusted with."""
     for index, total in enumerate(parts.oversubscription_totals(levels)):
         if total > ft.MAX_RATIO:
             what = f"oversubscribed {total:g}:1 against the endpoints"
             fix = f"hops multiply from the endpoints up: at most {ft.MAX_RATIO} in all"
-            yield Slip(what, fix, ("levels", index, "oversubscription"))
+            yield FieldError(what, fix, ("levels", index, "oversubscription"))
             return

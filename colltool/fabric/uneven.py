@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from colltool.base.errors import ColltoolError, given
-from colltool.definitions.field_types import Slip
+from colltool.base.errors import ColltoolError, argument_text
+from colltool.definitions.field_types import FieldError
 
 # Topologies in which the ranks that a smaller domain lacks take nothing from the others.
 INSIDE = {
@@ -65,13 +65,13 @@ def domains_text(domains: Sequence[int]) -> str:
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
-def domain_slips(tiers: Sequence[SomeTier]) -> Iterator[Slip]:
+def domain_slips(tiers: Sequence[SomeTier]) -> Iterator[FieldError]:
     """What is wrong with the tiers that list their domains, placed from ``tiers`` on."""
     for number, tier in enumerate(tiers):
         if tier.uneven:
             wrong = _wrong(tiers, number)
             if wrong:
-                yield Slip(*wrong, ("tiers", number, "domains"))
+                yield FieldError(*wrong, ("tiers", number, "domains"))
 
 
 def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
@@ -147,4 +147,4 @@ def even_domains(fabric: HasDomains) -> str:
     """What to type for as many ranks of each domain as the smallest has."""
     fewest = min(fabric.domains)
     sizes = ",".join(str(fewest) for _ in fabric.domains)
-    return given("overrides", [f"{fabric.tiers[-1].name}.domains=[{sizes}]"])
+    return argument_text("overrides", [f"{fabric.tiers[-1].name}.domains=[{sizes}]"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from colltool.definitions.field_types import Slip, Slips
+from colltool.definitions.field_types import FieldError, FieldErrors
 from colltool.fabric.tier_parts import Level
 
 
@@ -25,11 +25,13 @@ def open_uplinks(
         Slips: a ratio next to several levels, which have their own, or next to a trunk.
     """
     if ratio is not None and trunk_Bps is not None:
-        raise Slips(Slip("a trunk is an uplink itself", "remove this one", ("oversubscription",)))
+        raise FieldErrors(
+            FieldError("a trunk is an uplink itself", "remove this one", ("oversubscription",))
+        )
     if ratio is not None and len(levels) > 1:
         level = f"levels.{levels[-1].name}.oversubscription"
         fix = f"give it to the level that the uplinks enter: {level}"
-        raise Slips(Slip("is that of a single level", fix, ("oversubscription",)))
+        raise FieldErrors(FieldError("is that of a single level", fix, ("oversubscription",)))
     if len(levels) == 1 and (ratio is not None or levels[0].oversubscription != 1):
         spine = levels[0]
     elif not levels and ratio is not None and alpha_s is not None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
@@ -237,7 +237,7 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
         key, equals, how = (part.strip() for part in text.partition("="))
         if not key or not equals or not how:
             fix = (
-                f"write {given('vary', ['alpha=2x'])}, a range such as eta.beta=0.6:0.9, or"
+                f"write {argument_text('vary', ['alpha=2x'])}, a range such as eta.beta=0.6:0.9, or"
                 " bandwidth=10%"
             )
             raise _refused(text, "expected KEY=RANGE", fix)
@@ -373,7 +373,7 @@ def _between(text: str, how: str, number: ParameterRange) -> ParameterRange:
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:
-    return ColltoolError(what, where=given("vary", [clipped(text)]), fix=fix)
+    return ColltoolError(what, where=argument_text("vary", [clipped(text)]), fix=fix)
 
 
 # Keys that are no assumptions.

@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
-from colltool.base.errors import shown
+from colltool.base.errors import quote
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.dtypes import element_bytes
@@ -94,7 +94,7 @@ def call_metadata(
     if primitive is None:
         if called.endswith(_COALESCED):
             return MIXED
-        return f"{shown(called)} is not a primitive that colltool models"
+        return f"{quote(called)} is not a primitive that colltool models"
     if primitives and primitive not in primitives:
         return (
             f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"

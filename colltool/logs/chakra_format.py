@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import BinaryIO, Literal, NamedTuple, get_args
 
-from colltool.base.errors import ColltoolError, shown
+from colltool.base.errors import ColltoolError, quote
 
 PROCESS_GROUPS = "process_groups"  # the key of the metadata that lists the groups of ranks
 VERSION = "0.0.4"  # of the metadata, as Chakra's own generator writes it
@@ -293,7 +293,7 @@ def _read_node(data: bytes) -> ChakraNode:
             attributes.append(value)
     kind = numbers.get(3, 0)
     if kind >= len(NODE_TYPES):
-        raise Malformed(f"there is no node type {shown(kind)}")
+        raise Malformed(f"there is no node type {quote(kind)}")
     return ChakraNode(
         id=numbers.get(1, 0),
         name=name,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from math import inf, nan
 
-from colltool.base.errors import ColltoolError, ManyErrors, given
+from colltool.base.errors import ColltoolError, ManyErrors, argument_text
 from colltool.base.formatting import counted, parse_size
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.logs.busbw_ratio import RANKS_N
@@ -240,7 +240,7 @@ class _CsvTable:
             return
         fix = _EXAMPLE
         if argument:
-            fix = f"add it, or say it for the whole file: {given(argument)}; {_EXAMPLE}"
+            fix = f"add it, or say it for the whole file: {argument_text(argument)}; {_EXAMPLE}"
         raise ColltoolError(f"no column '{name}'", where=self.where, fix=fix)
 
     def record(self, cells: list[str], number: int) -> Record | None:

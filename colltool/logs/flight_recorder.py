@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
-from colltool.base.errors import given
+from colltool.base.errors import argument_text
 from colltool.base.primitives import AG
 from colltool.logs.call_records import (
     call_record,
@@ -50,7 +50,7 @@ def _call(
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size += prod(map(positive, shape)) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not size:
-        what = f"no size, or no group of ranks; {given('ranks')} says how many"
+        what = f"no size, or no group of ranks; {argument_text('ranks')} says how many"
         return Note(what, file, 1, item)
     if primitive is AG:
         size *= ranks

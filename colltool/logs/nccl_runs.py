@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.logs.busbw_ratio import (
     Ratio,
@@ -187,7 +187,7 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
     ratios = [row.ratio for row in rows if row.ratio]
     listed = _listed_ranks(run)
     nodes = None
-    source = f"{given('ranks')} is"
+    source = f"{argument_text('ranks')} is"
     where = run.where
     if listed:
         source = "the Rank lines list"
@@ -273,7 +273,7 @@ def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
     if agreed is None:
         what = "the log does not say which collective this table measures"
         raise ColltoolError(
-            what, where=run.where, fix=f"say it: {given('primitive', 'all_reduce')}"
+            what, where=run.where, fix=f"say it: {argument_text('primitive', 'all_reduce')}"
         )
     return agreed
 
@@ -312,9 +312,9 @@ def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
         raise ColltoolError(f"{ranks} rank: nothing was communicated", where=where, fix=fix)
     listed = {device.rank for device in run.devices}
     if len(listed) > ranks and len(run.groups) == 1:
-        fix = f"leave {given('ranks')} out, or correct it"
+        fix = f"leave {argument_text('ranks')} out, or correct it"
         raise ColltoolError(
-            f"the log lists {len(run.devices)} ranks, {given('ranks')} says {ranks}",
+            f"the log lists {len(run.devices)} ranks, {argument_text('ranks')} says {ranks}",
             where=run.where_devices,
             fix=fix,
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.logs.log_file import Log
 
@@ -88,8 +88,10 @@ def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: 
     if found is None:
         return stated
     if stated is not None and found != stated:
-        what = f"the log says {what} {found}, {given(argument)} says {stated}"
-        raise ColltoolError(what, where=where, fix=f"leave {given(argument)} out, or correct it")
+        what = f"the log says {what} {found}, {argument_text(argument)} says {stated}"
+        raise ColltoolError(
+            what, where=where, fix=f"leave {argument_text(argument)} out, or correct it"
+        )
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.logs.busbw_ratio import (
     SAY_RANKS,
@@ -100,7 +100,7 @@ def add_records(
     primitive = agreed_primitive(table.primitive, stated, where)
     if primitive is None:
         what = "the table does not say which collective it is"
-        raise ColltoolError(what, where=where, fix=f"say it: {given('primitive')}")
+        raise ColltoolError(what, where=where, fix=f"say it: {argument_text('primitive')}")
     ranks = agreed_ranks(table.ranks, stated, where)
     if ranks is None:
         what = f"{table.called or table.version} does not say on how many ranks it ran"

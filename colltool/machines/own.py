@@ -18,8 +18,8 @@ from colltool.base import formatting as fmt
 from colltool.base.files import MACHINE_SUFFIX
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import (
-    Accepted,
     Count,
+    FieldHint,
     Label,
     Name,
     Part,
@@ -66,25 +66,25 @@ Seconds = Annotated[
     float,
     BeforeValidator(_seconds),
     Field(gt=0, le=_MOST_SECONDS),
-    Accepted("a time with its unit, such as 412us", "time"),
+    FieldHint("a time with its unit, such as 412us", "time"),
 ]
 Wait = Annotated[
     float,
     BeforeValidator(_seconds),
     Field(ge=0, le=1),
-    Accepted("a time with its unit, such as 7us", "time"),
+    FieldHint("a time with its unit, such as 7us", "time"),
 ]
 WireShare = Annotated[
-    float, Field(gt=0, le=20), Accepted("a share of the wire's rate, such as 0.8")
+    float, Field(gt=0, le=20), FieldHint("a share of the wire's rate, such as 0.8")
 ]
 LogRatio = Annotated[
-    float, Field(ge=-20, le=20), Accepted("ln of measured over priced time, such as 0.13")
+    float, Field(ge=-20, le=20), FieldHint("ln of measured over priced time, such as 0.13")
 ]
 Deviation = Annotated[
-    float, Field(gt=0, le=5), Accepted("a standard deviation of ln time, such as 0.25")
+    float, Field(gt=0, le=5), FieldHint("a standard deviation of ln time, such as 0.25")
 ]
-Doublings = Annotated[float, Field(gt=0, le=100), Accepted("a number of doublings, such as 8")]
-Share = Annotated[float, Field(ge=0, le=1), Accepted("a number from 0 to 1, such as 0.5")]
+Doublings = Annotated[float, Field(gt=0, le=100), FieldHint("a number of doublings, such as 8")]
+Share = Annotated[float, Field(ge=0, le=1), FieldHint("a number from 0 to 1, such as 0.5")]
 
 
 class MachineRow(Part):
@@ -154,7 +154,7 @@ class MachineFile(Part):
     rows: Annotated[
         tuple[MachineRow, ...],
         Field(min_length=1, max_length=_MOST_ROWS),
-        Accepted(
+        FieldHint(
             "a list such as [{primitive: all_reduce, scope: roce, ranks: 64, bytes: 8MiB, time:"
             " 412us, r: 0.13}]"
         ),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
-from colltool.base.errors import given
+from colltool.base.errors import argument_text
 from colltool.base.primitives import ceil_div
 from colltool.network.wires import Wires
 
@@ -185,5 +185,7 @@ def power_of_two(group: Group) -> str | None:
 def all_ports(group: Group) -> str | None:
     """Ranks that drive several links at once."""
     if group.one_port:
-        return f"drives several links of a rank at once, and {given('ports', 'one')} has one"
+        return (
+            f"drives several links of a rank at once, and {argument_text('ports', 'one')} has one"
+        )
     return None

@@ -14,7 +14,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, given, nearest, printable
+from colltool.base.errors import ColltoolError, argument_text, nearest, printable
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
 from colltool.machines.used import Overrides, machine_used
@@ -128,7 +128,7 @@ def without_columns(names: Sequence[str]) -> None:
         raise ColltoolError(
             "a page has the columns that fit",
             argument="columns",
-            fix=f"leave {given('columns')} out",
+            fix=f"leave {argument_text('columns')} out",
         )
 
 
@@ -204,7 +204,7 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
         raise ColltoolError(
             f"nothing to choose columns of: {what}",
             argument="columns",
-            fix=f"leave {given('columns')} out",
+            fix=f"leave {argument_text('columns')} out",
         )
     _check_columns(tables, names)
     chosen: list[Block] = []

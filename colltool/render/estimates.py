@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode, ships
-from colltool.base.errors import given, said
+from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
     format_count,
@@ -28,7 +28,7 @@ from colltool.estimate.algorithm_estimate import (
     PhaseCost,
     SlowRank,
 )
-from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, Readings
+from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, ModelOptions
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
 from colltool.libraries.nccl.rules import name_on
@@ -283,7 +283,7 @@ def notes(
     The default view has all of the former and ``first`` of the latter.
     """
     extra = dict.fromkeys(_readings_lines(model.readings, model.usual))
-    one_port = said(given("ports", "one"))
+    one_port = localize(argument_text("ports", "one"))
     for price in prices:
         leader = price.leads_on_one_port
         if leader and isinstance(leader, str):
@@ -300,7 +300,7 @@ def notes(
 
 
 def _readings_lines(
-    readings: Readings, usual: Readings = USUAL, varied: Collection[str] = ()
+    readings: ModelOptions, usual: ModelOptions = USUAL, varied: Collection[str] = ()
 ) -> list[str]:
     changed = [
         f"{name}={value}" for name, value in readings.unlike(usual).items() if name not in varied
@@ -308,7 +308,7 @@ def _readings_lines(
     return [f"readings: {', '.join(changed)}"] if changed else []
 
 
-def readings_block(readings: Readings, varied: Collection[str] = ()) -> list[Block]:
+def readings_block(readings: ModelOptions, varied: Collection[str] = ()) -> list[Block]:
     """Such as ``readings: ring_alpha=worst``: those that are not the default; ``varied`` ones are
     an axis."""
     return [Lines(line, ()) for line in _readings_lines(readings, varied=varied)]

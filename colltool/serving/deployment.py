@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.engines.formulas import WIDTHS
 from colltool.training.model import Accelerator, Shape, TransformerModel, ends_of, layer_parameters
 
@@ -86,7 +86,9 @@ def checked_deployment(model: TransformerModel, own: Deployment, dp: int | None)
         what = (
             f"experts on {own.ep} ranks, attention on tp {own.tp} x dp {own.dp} = {own.tp * own.dp}"
         )
-        raise ColltoolError(what, argument="dp", fix=f"write {given('dp', own.ep // own.tp)}")
+        raise ColltoolError(
+            what, argument="dp", fix=f"write {argument_text('dp', own.ep // own.tp)}"
+        )
     heads = shape_of(model).heads
     if heads % own.tp:
         raise ColltoolError(
@@ -101,7 +103,9 @@ def checked_deployment(model: TransformerModel, own: Deployment, dp: int | None)
     least = own.dp * own.pp
     if own.batch < least:
         what = f"{own.batch} sequences leave some of {least} replicas and stages idle"
-        raise ColltoolError(what, argument="batch", fix=f"write {given('batch', least)} or more")
+        raise ColltoolError(
+            what, argument="batch", fix=f"write {argument_text('batch', least)} or more"
+        )
     return own
 
 
@@ -120,7 +124,7 @@ def _check_experts(model: TransformerModel, own: Deployment) -> None:
         raise ColltoolError(
             f"ep {own.ep} is no multiple of tp {own.tp}",
             argument="ep",
-            fix=f"write {given('ep', own.tp * 2)}",
+            fix=f"write {argument_text('ep', own.tp * 2)}",
         )
 
 

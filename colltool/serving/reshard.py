@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import ClassVar, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import P2P
 from colltool.base.result import Result
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval, interval_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
@@ -116,7 +116,7 @@ class _MeshNetwork(NamedTuple):
             P2P,
             self.pair,
             max(out, into, 1.0),
-            Readings(),
+            ModelOptions(),
             total_s=total_s,
             runs=False,
         )
@@ -144,7 +144,7 @@ def reshard(
     if receivers % replica:
         what = f"{receivers} receivers are no whole replicas of {replica}"
         raise ColltoolError(
-            what, argument="replica", fix=f"write {given('receivers', copies * replica)}"
+            what, argument="replica", fix=f"write {argument_text('receivers', copies * replica)}"
         )
     if senders + receivers > fabric.ranks:
         what = f"{senders} and {receivers} ranks do not fit {fabric.name} with {fabric.ranks}"

@@ -18,7 +18,7 @@ from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.price import kernel_site, measured_kernels, price_experts, price_kernels
 from colltool.engines.results import KernelEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
@@ -240,9 +240,9 @@ def _by_library(
     fabric = serving.fabric
     prices = price(fabric, primitive, float(size), group)
     if fabric.library_name == "nccl":
-        prices = price_for_user(prices, fabric, Readings())
+        prices = price_for_user(prices, fabric, ModelOptions())
     else:
-        prices = judged(prices, fabric, prices.group.spec, Readings())
+        prices = judged(prices, fabric, prices.group.spec, ModelOptions())
     best = prices.best
     by_nccl = prices.library is not None and prices.library.pick is not None
     return ServedOperation(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -29,16 +29,16 @@ STACKS = ("megatron", "jax", "fsdp")
 ITS_OWN = ("layout", "schedule", "shard", "batch", "recompute")
 
 
-class Adapted(NamedTuple):
+class FittedJob(NamedTuple):
     fabric: Fabric
     job: Job
     ranks: int | None
     said: tuple[str, ...]  # what differs from the file
 
 
-def adapted(
-    job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None = None
-) -> Adapted:
+def fit_to_fabric(
+    job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions | None = None
+) -> FittedJob:
     """The job as it runs on ``ranks`` of a fabric; unchanged where it fits, or is a user's own.
 
     Raises:
@@ -46,37 +46,41 @@ def adapted(
     """
     check_even(fabric)
     if not job.yields or job.draft.model is None or job.draft.compute is not None:
-        return Adapted(fabric, job, ranks, ())
+        return FittedJob(fabric, job, ranks, ())
     job, changed = _on_known_stack(job, fabric)
     fabric, cut = _whole_domains(fabric)
     return _fit_layout(job, fabric, ranks, readings, [*changed, *cut])
 
 
 def _fit_layout(
-    job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, remarks: list[Remark]
-) -> Adapted:
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None,
+    readings: ModelOptions | None,
+    remarks: list[Remark],
+) -> FittedJob:
     """The job in its own layout where that fits, on fewer ranks, or in another layout."""
     told = tuple(map(sentence, remarks))
     if job.drafted:
         job_now, count, found = _searched(job, fabric, ranks, readings)
         remark = Remark("fastest_layout", {"job": job.name, "layout": found.choice.spoken})
-        return Adapted(fabric, job_now, count, (*told, sentence(remark)))
+        return FittedJob(fabric, job_now, count, (*told, sentence(remark)))
     own_layout = any(key.split(".")[0] in ITS_OWN for key, _ in job.overrides)
     if own_layout or _fits(job, fabric, ranks or fabric.ranks):
-        return Adapted(fabric, job, ranks, told)
+        return FittedJob(fabric, job, ranks, told)
     used = _fewer_ranks(job, fabric) if ranks is None else None
     if used is not None:
         remark = Remark("fewer_ranks", {"used": used, "ranks": fabric.ranks})
-        return Adapted(fabric, job, used, (*told, sentence(remark)))
+        return FittedJob(fabric, job, used, (*told, sentence(remark)))
     try:
         job_now, count, found = _searched(job, fabric, ranks, readings)
     except ColltoolError:
         if ranks is None or not _sits(job, fabric, ranks):
             raise
         # too large for its devices in any layout: the plan says so
-        return Adapted(fabric, job, ranks, told)
+        return FittedJob(fabric, job, ranks, told)
     fields = {"ranks": ranks or fabric.ranks, "layout": found.choice.spoken}
-    return Adapted(fabric, job_now, count, (*told, sentence(Remark("nearest_layout", fields))))
+    return FittedJob(fabric, job_now, count, (*told, sentence(Remark("nearest_layout", fields))))
 
 
 def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
@@ -120,7 +124,7 @@ def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
 
 
 def _searched(
-    job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None
+    job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions | None
 ) -> tuple[Job, int, FastestLayout]:
     """The job in its fastest layout that keeps what was said of it, with micro-batches of the
     job's own size where it says so."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from colltool.base.errors import given
+from colltool.base.errors import argument_text
 from colltool.base.formatting import format_time, shape_text
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
@@ -48,7 +48,7 @@ Remarks = Iterator[Remark]
 def changed_readings(priced: PricedJob) -> Remarks:
     """Readings other than the default ones."""
     readings = priced.costs.readings
-    if readings != Readings():
+    if readings != ModelOptions():
         yield Remark("readings", {"readings": readings.spoken()})
 
 
@@ -60,7 +60,7 @@ def slice_of_lattice(priced: PricedJob) -> Remarks:
     tier, shape = part
     # as the file has it: the shape of a slice is innermost first
     turned = ",".join(map(str, reversed(shape)))
-    other = given("overrides", [f"{tier.name}.shape=[{turned}]"])
+    other = argument_text("overrides", [f"{tier.name}.shape=[{turned}]"])
     yield Remark("slice", {"shape": shape_text(shape), "tier": tier.name, "other": other})
 
 
@@ -80,7 +80,7 @@ def drafted(priced: PricedJob) -> Remarks:
     """Sequence and batch of a job that was drafted from a model."""
     if priced.job.drafted:
         config = priced.step.config
-        other = given("job_overrides", ["batch.global=1024"])
+        other = argument_text("job_overrides", ["batch.global=1024"])
         fields = {"sequence": config.sequence, "batch": config.global_batch, "other": other}
         yield Remark("drafted", fields)
 
@@ -89,7 +89,7 @@ def assumed_imbalance(priced: PricedJob) -> Remarks:
     """The busiest rank's share of experts, where the job does not say it."""
     moe = priced.step.config.moe
     if moe is not None and not moe.imbalance_said:
-        even = given("job_overrides", ["model.moe.imbalance=1"])
+        even = argument_text("job_overrides", ["model.moe.imbalance=1"])
         yield Remark("assumed_imbalance", {"imbalance": moe.imbalance, "even": even})
 
 
@@ -99,7 +99,7 @@ def recompute_of_stack(priced: PricedJob) -> Remarks:
     if stack is None or priced.job.file.recompute is not None or recompute == "none":
         return
     if recompute == stack.recompute:
-        other = given("job_overrides", ["recompute=none"])
+        other = argument_text("job_overrides", ["recompute=none"])
         fields = {"recompute": recompute, "stack": stack.name, "other": other}
         yield Remark("recompute_of_stack", fields)
 

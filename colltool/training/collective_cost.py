@@ -11,11 +11,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from colltool.algorithms.registry import Choice
-from colltool.base.errors import ColltoolError, given, said
+from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.formatting import Shape
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive, ceil_div
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.library_pick import price_of_pick, with_library_choice
 from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
@@ -90,8 +90,8 @@ _Asked = tuple[Primitive, RankGroup, float, bool]
 class CollectiveCostCache:
     """Prices of a fabric's collectives, each worked out once."""
 
-    def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
-        self.fabric, self.readings = fabric, readings or Readings()
+    def __init__(self, fabric: Fabric, readings: ModelOptions | None = None) -> None:
+        self.fabric, self.readings = fabric, readings or ModelOptions()
         self._known: dict[_Asked, CollectiveCost | ColltoolError] = {}
         self._in_strides: dict[int, Fabric] = {}
         self._shared: dict[Hashable, Any] = {}
@@ -139,8 +139,8 @@ class CollectiveCostCache:
         found = self._known[key]
         if isinstance(found, ColltoolError):
             raise ColltoolError(
-                f"{what or 'group'} {group.ranks}: {said(found.what)}",
-                fix=f"another layout or order{self._smaller(group)}; {said(found.fix)}",
+                f"{what or 'group'} {group.ranks}: {localize(found.what)}",
+                fix=f"another layout or order{self._smaller(group)}; {localize(found.fix)}",
             ) from found
         return found
 
@@ -155,7 +155,7 @@ class CollectiveCostCache:
             whole = tier.endpoints // group.stride * group.stride
             if whole not in (0, tier.endpoints):
                 other = f"{tier.name}.size={whole}"
-        return f", or {given('overrides', [other])}" if other else ""
+        return f", or {argument_text('overrides', [other])}" if other else ""
 
     def _priced(
         self, primitive: Primitive, group: RankGroup, size: float, closed: bool

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
@@ -98,7 +98,7 @@ class Job:
             raise ColltoolError(
                 "dp is auto and follows from the ranks",
                 argument="ranks",
-                fix=f"write {given('ranks', inside)}",
+                fix=f"write {argument_text('ranks', inside)}",
             )
         total = inside * layout.dp if ranks is None else ranks
         if total < 1:
@@ -121,7 +121,7 @@ class Job:
         """Why the layout does not fill the ranks, with what would."""
         dp = self.draft.layout.dp
         if dp and inside * dp != ranks:
-            fix = given("ranks", inside * dp)
+            fix = argument_text("ranks", inside * dp)
             if ranks % inside == 0:
                 fix = f"dp: {ranks // inside}, dp: auto, or {fix}"
             what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
@@ -131,7 +131,7 @@ class Job:
         most = ranks // inside
         fewer = self._first_sound(range(most, max(0, most - MOST_TRIED), -1))
         more = self._first_sound(range(most + 1, most + MOST_TRIED))
-        near = [given("ranks", dp * inside) for dp in (fewer, more) if dp]
+        near = [argument_text("ranks", dp * inside) for dp in (fewer, more) if dp]
         fix = "a smaller tp, cp or pp"
         if near:
             fix = f"{' or '.join(near)}, or {fix}"
@@ -318,5 +318,5 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:
     return ColltoolError(
-        f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}"
+        f"a job on {ranks} ranks", argument="ranks", fix=f"write {argument_text('ranks', example)}"
     )

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.primitives import A2A, P2P
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
@@ -58,7 +58,7 @@ class _Load(NamedTuple):
     groups: dict[Ranks, float]  # how often a step each sends
 
 
-def job_links(fabric: Fabric, step: TrainingStep, readings: Readings) -> JobLinks:
+def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> JobLinks:
     """The busiest links of a priced step; ColltoolError where a full mesh has too many links to
     follow."""
     # loads numpy, which a plan does without
@@ -193,7 +193,7 @@ class _JobGroups:
         return tuple(found)
 
 
-def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
+def _traffic(load: _Load, fabric: Fabric, readings: ModelOptions) -> Traffic:
     from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
 
     ran = load.ran

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_time, percent
 from colltool.base.result import Result, result
 from colltool.definitions.source import KeyPath
@@ -194,7 +194,7 @@ def _refuse_other_device(job: Job, fabric: Fabric, theirs: Accelerator | None) -
         )
     if same:
         return
-    other = given("overrides", [f"device={own.name if known else 'null'}"])
+    other = argument_text("overrides", [f"device={own.name if known else 'null'}"])
     fix = f"device: {fabric.device}, or leave it out; {other} where the fabric has other devices"
     what = f"the job asks for {own.name}, but {fabric.name} has {fabric.device}"
     job.refuse([Violation(("device",), what, fix)])
@@ -205,7 +205,7 @@ def _other_stacks(device: Accelerator, precision: str) -> Iterator[str]:
     for name in preset_names("stacks"):
         stack = stack_of(read_stack(name, Path()), name)
         if stack.knows(device, precision):
-            yield given("job_overrides", [f"stack={stack.name}"])
+            yield argument_text("job_overrides", [f"stack={stack.name}"])
 
 
 def computing(job: Job, fabric: Fabric | None = None) -> Job:

@@ -7,7 +7,7 @@ from typing import Any
 
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text, start_lines
-from colltool.training.adapted import adapted
+from colltool.training.adapted import fit_to_fabric
 from colltool.training.files.presets import mapping_of
 from colltool.training.job import Job, drafted_job
 
@@ -39,6 +39,6 @@ def job_start(
     drafted = drafted_job(model, overrides)
     if fabric is None:
         return job_text(drafted, start_lines("job"))
-    found = adapted(drafted, fabric, ranks)
+    found = fit_to_fabric(drafted, fabric, ranks)
     job = found.job.with_values({"device": fabric.device} if fabric.device is not None else {})
     return job_text(job, (*start_lines("job"), f"{SEARCHED} {fabric.name}, {found.ranks} ranks"))

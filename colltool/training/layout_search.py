@@ -8,10 +8,10 @@ from math import inf
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
-from colltool.base.errors import ColltoolError, said
+from colltool.base.errors import ColltoolError, localize
 from colltool.base.formatting import counted, format_bytes, percent
 from colltool.base.result import Result, followed, result
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed, Schedule, ShardMode, written
@@ -212,7 +212,7 @@ def search(
     keep: Keep | None = None,
     *,
     top: int | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     watch: Watch | None = None,
     headroom: float | None = None,
 ) -> LayoutSearch:
@@ -356,7 +356,7 @@ def fastest_layout(
     ranks: int | None,
     keep: Keep | None = None,
     *,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
 ) -> FastestLayout:
     """The best layout of :func:`search`, which stops pricing a layout once a part of its step takes
     longer than the best so far."""
@@ -448,7 +448,7 @@ def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> Own
         config = job.setup(ranks)
         step = step_time(config, costs, job.plain_calls(config))
     except ColltoolError as error:
-        return OwnLayout(None, None, said(error.what).splitlines()[0])
+        return OwnLayout(None, None, localize(error.what).splitlines()[0])
     size = memory(config)
     return OwnLayout(
         Figures(step.step_s, size.bytes, 0, step.control_s, config).against(best), size.fits, ""
@@ -464,7 +464,7 @@ def _nothing(found: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
         _, error = prices.unseated
         fix = (
             f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric:"
-            f" {said(error.what)}; {said(error.fix)}"
+            f" {localize(error.what)}; {localize(error.fix)}"
         )
     elif found.smallest is not None:
         room = format_bytes(found.capacity, 3)

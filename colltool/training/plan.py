@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import ceil_div
 from colltool.base.result import Result, result
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
@@ -197,7 +197,7 @@ def plan(
     job: Job,
     fabric: Fabric,
     ranks: int | None = None,
-    readings: Readings | None = None,
+    readings: ModelOptions | None = None,
     asked: Asked = PLAIN,
 ) -> Plan:
     """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of
@@ -242,7 +242,7 @@ def plan(
         step=step,
     )
     if asked.links:
-        found = replace(found, links=job_links(fabric, step, readings or Readings()))
+        found = replace(found, links=job_links(fabric, step, readings or ModelOptions()))
     if asked.target and config.shape:
         found = replace(found, targeted=targeted(config, costs, plain, step, asked.target))
     if asked.failures and config.model:
@@ -257,11 +257,11 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
         size = ceil_div(ranks, fabric.ranks // tier.endpoints)
-        larger = given("overrides", [f"{tier.name}.size={size}"])
+        larger = argument_text("overrides", [f"{tier.name}.size={size}"])
         raise ColltoolError(
             f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",
             argument="ranks",
-            fix=f"{given('ranks', fabric.ranks)}, or a larger fabric, such as {larger}",
+            fix=f"{argument_text('ranks', fabric.ranks)}, or a larger fabric, such as {larger}",
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given, nearest, options_of, shown
+from colltool.base.errors import ColltoolError, argument_text, nearest, options_of, quote
 from colltool.base.formatting import parse_count
 from colltool.base.primitives import ceil_div
 from colltool.training.constraint_violations import (
@@ -69,11 +69,11 @@ def constraints_of(keep: Keep | None) -> Constraints:
     """Read what a user keeps; ColltoolError where a name or a value is not known."""
     if keep is None:
         return Constraints()
-    example = f"write {given('keep', {'tp': 8}, text='tp=8')}"
+    example = f"write {argument_text('keep', {'tp': 8}, text='tp=8')}"
     known = f"constraints: {', '.join(NAMES)}"
     if isinstance(keep, str) or not isinstance(keep, Iterable):
         raise ColltoolError(
-            f"expected names with values, got {shown(keep)}", argument="keep", fix=example
+            f"expected names with values, got {quote(keep)}", argument="keep", fix=example
         )
     if not isinstance(keep, Mapping):
         keep = dict(_split(text, f"{example}; {known}") for text in keep)
@@ -81,7 +81,7 @@ def constraints_of(keep: Keep | None) -> Constraints:
     for name, value in keep.items():
         if name not in NAMES:
             raise ColltoolError(
-                f"no constraint is called {shown(str(name))}",
+                f"no constraint is called {quote(str(name))}",
                 argument="keep",
                 fix=f"{nearest(str(name), list(NAMES))} {known}".strip(),
             )
@@ -92,7 +92,7 @@ def constraints_of(keep: Keep | None) -> Constraints:
 def _split(text: Any, fix: str) -> tuple[str, str]:
     name, equals, value = str(text).partition("=")
     if not equals or not value.strip():
-        raise ColltoolError(f"{shown(text)} is not NAME=VALUE", argument="keep", fix=fix)
+        raise ColltoolError(f"{quote(text)} is not NAME=VALUE", argument="keep", fix=fix)
     return name.strip(), value.strip()
 
 
@@ -102,15 +102,15 @@ def _value(name: str, value: Any) -> Any:
             return parse_count(value, "keep", 1, 10**9)
         except ColltoolError:
             pass
-        fix = f"write {given('keep', {name: 8}, text=f'{name}=8')}"
+        fix = f"write {argument_text('keep', {name: 8}, text=f'{name}=8')}"
         raise ColltoolError(
-            f"{name} is a whole number of at least 1, got {shown(value)}", argument="keep", fix=fix
+            f"{name} is a whole number of at least 1, got {quote(value)}", argument="keep", fix=fix
         )
     known = WORDS[name]
     found = known.get(written(value))
     if found is None:
         fix = f"{nearest(str(value), list(known))} one of {', '.join(known)}".strip()
-        raise ColltoolError(f"{name} cannot be {shown(value)}", argument="keep", fix=fix)
+        raise ColltoolError(f"{name} cannot be {quote(value)}", argument="keep", fix=fix)
     return found
 
 
@@ -166,7 +166,7 @@ class Space:
         keep = {name: getattr(found[0], name) for name in widest}
         between = f" {options_of('keep')[-1]} "
         text = between.join(f"{name}={value}" for name, value in keep.items())
-        return given("keep", keep, text=text)
+        return argument_text("keep", keep, text=text)
 
     def frame(self, sizes: Sizes) -> Frame | None:
         """A layout before sharding and recomputation, which do not decide whether it fits together;

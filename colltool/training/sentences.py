@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from colltool.base.errors import said
+from colltool.base.errors import localize
 
 
 class Remark(NamedTuple):
@@ -76,4 +76,4 @@ SENTENCES = {
 
 def sentence(remark: Remark) -> str:
     """Return a remark in words, with arguments as the current audience calls them."""
-    return said(SENTENCES[remark.code].format(**remark.fields))
+    return localize(SENTENCES[remark.code].format(**remark.fields))

@@ -8,8 +8,8 @@ from colltool.algorithms.program import Program, Step, maker
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
 from colltool.base.primitives import A2A, Pipeline, Primitive, Terms
-from colltool.custom.schedule import OwnSchedule
-from colltool.estimate.assumptions import Readings
+from colltool.custom.schedule import CustomSchedule
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, Span, tier_group
 from colltool.estimate.wired import links_on, places_of, seated
@@ -90,9 +90,9 @@ class TimedLinks(Network):
         return Seconds(self.alpha_s, carried * size, self.busiest * size)
 
 
-def readings(segments: int, *, ideal: bool) -> Readings:
+def readings(segments: int, *, ideal: bool) -> ModelOptions:
     """How prices are read that executions are held against: steps wait for their slowest pair."""
-    return Readings(ideal=ideal, pipelining=segments, ring_alpha="worst", phases="sequential")
+    return ModelOptions(ideal=ideal, pipelining=segments, ring_alpha="worst", phases="sequential")
 
 
 def composition_names(primitive: Primitive) -> list[str]:
@@ -231,7 +231,7 @@ def _cut(pipeline: Pipeline, segments: int) -> Counts:
 
 
 def composed(
-    placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float
+    placed: PlacedGroup, costed: CostModel, segments: int, readings: ModelOptions, size: float
 ) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds | str]:
     """Run a composition; for each tier, innermost first, return the counts of its formulas and
     those of the execution.
@@ -254,13 +254,17 @@ def composed(
 
 
 def composed_trace(
-    placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()
+    placed: PlacedGroup,
+    costed: CostModel,
+    segments: int,
+    readings: ModelOptions,
+    vectors: Vectors = (),
 ) -> Trace:
     return traced(*on_tiers(placed, costed, segments, readings), vectors)
 
 
 def on_tiers(
-    placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings
+    placed: PlacedGroup, costed: CostModel, segments: int, readings: ModelOptions
 ) -> tuple[Program, Tiers]:
     """A composition's messages, and the ports and links of its tiers to count them on; ValueError
     as :func:`composed`."""
@@ -288,7 +292,7 @@ def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tup
     return Counts(float(network.hops), network.peak), timed_links.seconds(program, size)
 
 
-def own_trace(group: Group, schedule: OwnSchedule, vectors: Vectors) -> Trace | None:
+def own_trace(group: Group, schedule: CustomSchedule, vectors: Vectors) -> Trace | None:
     """The steps of a custom schedule; None where chunks wait in scratch, which a trace has no place
     for."""
     if not run(schedule.program()).holds:

@@ -16,11 +16,11 @@ import numpy as np
 from colltool.algorithms.executor import Network, joined
 from colltool.algorithms.program import Step
 from colltool.algorithms.registry import Choice
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.primitives import Links
-from colltool.custom.schedule import OwnSchedule
-from colltool.estimate.assumptions import Readings
+from colltool.custom.schedule import CustomSchedule
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
@@ -41,7 +41,7 @@ _WITHOUT_LIBRARY = f"{_UNMEASURED}; of a library's start-up and losses nothing i
 
 
 def own_costs(
-    schedules: Sequence[OwnSchedule], fabric: Fabric, group: AnyGroup, readings: Readings
+    schedules: Sequence[CustomSchedule], fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> list[CostModel]:
     """Each schedule under each protocol of a group; ColltoolError where it is for another number of
     ranks."""
@@ -50,7 +50,7 @@ def own_costs(
         value = getattr(readings, name)
         if value != usual:
             what = f"a schedule of your own is executed {usual}, not {value}"
-            fix = f"leave it out, or {given('algorithm_files')}"
+            fix = f"leave it out, or {argument_text('algorithm_files')}"
             raise ColltoolError(what, argument=name, fix=fix)
     for schedule in schedules:
         check_ranks(schedule, placed)
@@ -61,16 +61,20 @@ def own_costs(
     return costs
 
 
-def check_ranks(schedule: OwnSchedule, placed: PlacedGroup) -> None:
+def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
     if schedule.ranks != placed.ranks:
         what = f"{schedule.name} is for {schedule.ranks} ranks, and the group has {placed.ranks}"
-        raise ColltoolError(what, where=schedule.file, fix=f"take {given('ranks', schedule.ranks)}")
+        raise ColltoolError(
+            what, where=schedule.file, fix=f"take {argument_text('ranks', schedule.ranks)}"
+        )
 
 
-def with_own_names(schedules: Sequence[OwnSchedule], taken: Collection[str]) -> list[OwnSchedule]:
+def with_own_names(
+    schedules: Sequence[CustomSchedule], taken: Collection[str]
+) -> list[CustomSchedule]:
     """Schedules under names of their own, which neither shipped algorithms nor other schedules
     have: ``ring`` becomes ``ring@my.xml``, a second one ``ring@my.xml-2``."""
-    renamed: list[OwnSchedule] = []
+    renamed: list[CustomSchedule] = []
     used = set(taken)
     for schedule in schedules:
         name = schedule.name
@@ -93,7 +97,7 @@ class OwnLinks(Network):
     sends, when that has arrived.
     """
 
-    def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
+    def __init__(self, placed: PlacedGroup, readings: ModelOptions) -> None:
         self.placed = placed
         self.planes = [capabilities_of(span.tier).planes for span in placed.spans]
         self.numbers = [numbers_on(span.seat, ideal=readings.ideal) for span in placed.spans]
@@ -200,7 +204,7 @@ def _loads(
     return loads
 
 
-def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> CostModel:
+def own_cost(schedule: CustomSchedule, under: PlacedGroup, readings: ModelOptions) -> CostModel:
     """A schedule on a group as it is, under one protocol or none."""
     links = OwnLinks(under, readings)
     sizes = schedule.program().chunk_bytes

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from colltool.algorithms.executor import joined
 from colltool.algorithms.program import Program
 from colltool.algorithms.registry import find, parse_choice
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, place
@@ -56,7 +56,7 @@ class Scheduled(NamedTuple):
                 raise ColltoolError(
                     f"{self.costed.title} {what}",
                     argument="algorithm",
-                    fix=f"take one that ranks run alone: {given('algorithm', 'ring')}",
+                    fix=f"take one that ranks run alone: {argument_text('algorithm', 'ring')}",
                 )
             pairs, message = np.unique(src.astype(np.int64) * ranks + dst, return_inverse=True)
             carried = np.bincount(message, self.program.chunk_bytes[chunk] * size)
@@ -66,7 +66,7 @@ class Scheduled(NamedTuple):
                 raise ColltoolError(
                     f"{what} {MOST_SENDS:,} messages",
                     argument="ranks",
-                    fix=f"take fewer ranks: {given('ranks', 64)}",
+                    fix=f"take fewer ranks: {argument_text('ranks', 64)}",
                 )
             if len(carried):
                 senders, receivers = np.divmod(pairs, ranks)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from colltool.algorithms.registry import parse_choice
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
-from colltool.custom.schedule import MOST_MOVES, OwnSchedule, own_from_program, promise_of
+from colltool.custom.schedule import MOST_MOVES, CustomSchedule, own_from_program, promise_of
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled
@@ -19,7 +19,7 @@ def shipped_schedule(
     primitive: Primitive,
     algorithm: str,
     segments: int | None = None,
-) -> OwnSchedule:
+) -> CustomSchedule:
     """The schedule that ``verify`` executes; ColltoolError where there is none, it is not among
     ranks alone, or it is too long for a file."""
     run = scheduled(
@@ -30,5 +30,5 @@ def shipped_schedule(
     if schedule.messages > MOST_MOVES:
         moves = f"{schedule.name} moves {schedule.messages:,} chunks"
         what = f"{moves}, and a file holds {MOST_MOVES:,}"
-        raise ColltoolError(what, argument="ranks", fix=f"take {given('ranks', 64)}")
+        raise ColltoolError(what, argument="ranks", fix=f"take {argument_text('ranks', 64)}")
     return schedule

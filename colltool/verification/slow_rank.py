@@ -22,7 +22,7 @@ from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
 from colltool.base.primitives import AllPeers, Pair, Peers, Primitive, Ring, Switch
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, SlowRank
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, candidates_for
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.groups import PlacedGroup, flat_group, tier_group
@@ -65,7 +65,7 @@ def with_slow_rank(
     fabric: Fabric,
     primitive: Primitive,
     group: AnyGroup,
-    readings: Readings,
+    readings: ModelOptions,
 ) -> tuple[AlgorithmEstimate, ...]:
     """Rows of one size, each with its time when one rank runs at ``share`` of its bandwidth, above
     0 and at most 1."""
@@ -129,7 +129,7 @@ def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[A
         yield 1.0
 
 
-def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[float]:
+def _charged_again(run: _PhaseRun, share: float, readings: ModelOptions) -> list[float]:
     """Factors where all ranks do alike and so wait for the slow one: as if every port had its
     share. Uplinks keep theirs."""
     if run.reach.wired is not None:

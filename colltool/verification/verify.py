@@ -15,11 +15,11 @@ from colltool.algorithms.registry import (
     parse_choice,
 )
 from colltool.algorithms.trace import Trace, Vectors
-from colltool.base.errors import ColltoolError, given, said
+from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.custom.schedule import OwnSchedule
-from colltool.estimate.assumptions import Readings
+from colltool.custom.schedule import CustomSchedule
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates
@@ -94,7 +94,7 @@ class _GroupRun(NamedTuple):
     placed: PlacedGroup
     group: Group
     reach: PathClasses
-    readings: Readings
+    readings: ModelOptions
     size: float  # M in bytes
     segments: int  # P of pipelined algorithms
     trace: bool  # write down every step
@@ -111,7 +111,7 @@ def verify(
     *,
     trace: bool = False,
     vectors: Vectors = (),
-    own: Sequence[OwnSchedule] = (),
+    own: Sequence[CustomSchedule] = (),
 ) -> Verification:
     """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of
     each composition.
@@ -128,7 +128,7 @@ def verify(
     placed = place(fabric, group)
     if trace and placed.ranks > MOST_TRACED:
         what = f"the steps of {placed.ranks} ranks are too many to read"
-        fix = f"take {given('ranks', MOST_TRACED)} or fewer"
+        fix = f"take {argument_text('ranks', MOST_TRACED)} or fewer"
         raise ColltoolError(what, argument="trace", fix=fix)
     vectors = _vector_of_each_rank(vectors, placed.ranks)
     choices = [parse_choice(name) for name in names]
@@ -150,7 +150,7 @@ def verify(
         reasons = "; ".join(dict.fromkeys(f"{row.algorithm}: {row.reason}" for row in skipped))
         what = f"nothing to execute on {placed.placement.spoken} of {fabric.name}"
         raise ColltoolError(what, fix=reasons or "price lists what can run")
-    skipped = tuple(row._replace(reason=said(row.reason)) for row in skipped)
+    skipped = tuple(row._replace(reason=localize(row.reason)) for row in skipped)
     return Verification(done, skipped, fabric.overrides)
 
 
@@ -235,10 +235,10 @@ def why_not_executed(
         return ""
     if cut is None:
         fewer = count_within(placed.fabric, _QUICK, placed.placement.stride)
-        cure = f"; take {given('ranks', fewer)}" if fewer else ""
+        cure = f"; take {argument_text('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
     possible = max(1, most // effort(row.primitive, row.name, group.ranks, 1))
-    cure = f"take {given('segments', possible)} or fewer"
+    cure = f"take {argument_text('segments', possible)} or fewer"
     return f"{segments} segments on {group.ranks} ranks are too many to execute; {cure}"
 
 
@@ -299,7 +299,7 @@ def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
     return _verified(run, costed, worst, tiers, outcome, took, first="", trace=trace)
 
 
-def _own(run: _GroupRun, schedule: OwnSchedule) -> Verified:
+def _own(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     """Count a custom schedule, whose result was proved when it was read, on this group."""
     check_ranks(schedule, run.placed)
     costed = own_cost(schedule, run.placed, run.readings)

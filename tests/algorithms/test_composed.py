@@ -11,7 +11,7 @@ from colltool.algorithms.composed import Order, compose
 from colltool.algorithms.executor import Tiers
 from colltool.algorithms.program import maker
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import place, tier_group
 from colltool.fabric.load import load_fabric
@@ -90,7 +90,7 @@ def fabric(tiers, path) -> Fabric:
 
 def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
     """(n_α, n_β in units of M) of every tier: the sums over its phases."""
-    readings = Readings(pipelining=SEGMENTS, phases="sequential", order=order or "auto")
+    readings = ModelOptions(pipelining=SEGMENTS, phases="sequential", order=order or "auto")
     [costed] = named_candidates(place(one), primitive, readings, [name])
     counts = defaultdict(lambda: [0.0, 0.0])
     for part in costed.parts:
@@ -104,7 +104,8 @@ def priced(one: Fabric, primitive: Primitive, name: str, order: Order | None):
 def check(tiers, primitive, name, choice, path, order: Order | None = None):
     one = fabric(tiers, path)
     groups = [
-        tier_group(span, Readings(), scale_out=k > 0)[0] for k, span in enumerate(place(one).spans)
+        tier_group(span, ModelOptions(), scale_out=k > 0)[0]
+        for k, span in enumerate(place(one).spans)
     ]
     network = Tiers(groups)
     program = compose(

@@ -21,7 +21,7 @@ from colltool.estimate.accuracy import (
     size_class,
     table,
 )
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -77,23 +77,28 @@ def test_every_size_is_in_the_class_that_its_name_says() -> None:
 
 def test_a_thin_cell_takes_a_wider_one_and_its_error_grows() -> None:
     fabric = colltool.load_fabric("dgx-b200")
-    own = accuracy_of(fabric, AR, 8, 1e6, Readings())
+    own = accuracy_of(fabric, AR, 8, 1e6, ModelOptions())
     assert own is not None
     assert own.rows >= accuracy.ENOUGH
     assert own.like == "b200 inside a node, all-reduce, 64 KiB to 8 MiB"
-    held = accuracy_of(fabric, AR, 8, 1e6, Readings(), held=True)
+    held = accuracy_of(fabric, AR, 8, 1e6, ModelOptions(), held=True)
     assert held == (own.median * WIDER, own.p90 and own.p90 * WIDER, 0, "no measured row")
     # nobody measured an all-gather over nodes of B200
-    lent = accuracy_of(fabric, AG, 64, 1e6, Readings())
+    lent = accuracy_of(fabric, AG, 64, 1e6, ModelOptions())
     assert lent is not None
     assert lent.like == "b200 across nodes, any collective, 64 KiB to 8 MiB"
 
 
 def test_without_measured_tiers_it_is_the_datasheet_s() -> None:
-    for fabric, readings in (("tpu-v5p", Readings()), ("dgx-h100", Readings(numbers="datasheet"))):
+    for fabric, readings in (
+        ("tpu-v5p", ModelOptions()),
+        ("dgx-h100", ModelOptions(numbers="datasheet")),
+    ):
         found = accuracy_of(colltool.load_fabric(fabric), AR, None, 1e6, readings)
         assert found == (DATASHEET[1], None, 0, "datasheet")
-    assert accuracy_of(colltool.load_fabric("dgx-h100"), AR, 8, 1e6, Readings(ideal=True)) is None
+    assert (
+        accuracy_of(colltool.load_fabric("dgx-h100"), AR, 8, 1e6, ModelOptions(ideal=True)) is None
+    )
 
 
 def test_every_answer_carries_it() -> None:
@@ -112,7 +117,7 @@ def test_a_plan_s_collectives_carry_it_but_for_sends() -> None:
     by = {(one.sent.call.primitive, one.sent.call.dimension): one for one in planned.collectives}
     gathered = by[AG, "tp"]
     known = accuracy_of(
-        colltool.load_fabric("dgx-h100"), AG, 8, gathered.sent.call.bytes, Readings()
+        colltool.load_fabric("dgx-h100"), AG, 8, gathered.sent.call.bytes, ModelOptions()
     )
     assert known
     assert gathered.interval
@@ -136,7 +141,7 @@ def test_another_machine_s_numbers_are_never_rows_like_this_one() -> None:
         ("aws-p5", 16, False),
         ("dgx-b300", 16, False),
     ):
-        found = accuracy_of(colltool.load_fabric(fabric), AR, ranks, 1e9, Readings())
+        found = accuracy_of(colltool.load_fabric(fabric), AR, ranks, 1e9, ModelOptions())
         assert found is not None
         assert bool(found.rows) == known
         assert (found.like == "no measured row") != known

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 import colltool
 from colltool.base.primitives import AR
 from colltool.estimate import spread
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval, ground_of, interval_of, ratio_sigma
 from colltool.estimate.spread import (
@@ -227,7 +227,7 @@ def test_datasheets_shift_what_they_say_and_ideal_prices_say_nothing() -> None:
 def test_the_interval_is_the_law_s() -> None:
     """By hand: exp(+-kappa sigma) about the price, sigma from the parts."""
     fabric = colltool.load_fabric("mi355x")
-    found = interval_of(fabric, AR, 16, 2.0**20, Readings(), total_s=1e-3)
+    found = interval_of(fabric, AR, 16, 2.0**20, ModelOptions(), total_s=1e-3)
     assert found is not None
     parts = dict(found.parts)
     known = law()
@@ -272,7 +272,7 @@ def test_the_reason_is_the_largest_part() -> None:
         AR,
         place(colltool.load_fabric("dgx-a100"), 160),
         2.0**30,
-        Readings(),
+        ModelOptions(),
     )
     told = far.interval(2.0**30, 1e-3).reason
     most = max(one.ranks for one in index()[MeasuredPlace("ampere", "ib", True)])
@@ -375,7 +375,7 @@ def test_a_price_is_judged_in_a_millisecond() -> None:
         AR,
         place(colltool.load_fabric("dgx-h100"), 64),
         1e6,
-        Readings(),
+        ModelOptions(),
     )
     ground.interval(1e6, 1e-3)
     start = perf_counter()

@@ -9,28 +9,28 @@ from pathlib import Path
 import pytest
 
 import colltool
-from colltool.base.errors import ColltoolError, ManyErrors, called, either, given, spell
+from colltool.base.errors import ColltoolError, ManyErrors, argument_text, called, either, spell
 from colltool.commands.arguments import ARGUMENTS
 
 
 @pytest.mark.parametrize(
     ("mark", "shell", "python"),
     [
-        (given("ranks"), "--ranks", "ranks"),
-        (given("ranks", 64), "-n 64", "ranks=64"),
-        (given("ranks", ...), "-n ...", "ranks=..."),
-        (given("size", "16MB"), "-M 16MB", 'size="16MB"'),
-        (given("phases", "sequential"), "--phases sequential", 'phases="sequential"'),
+        (argument_text("ranks"), "--ranks", "ranks"),
+        (argument_text("ranks", 64), "-n 64", "ranks=64"),
+        (argument_text("ranks", ...), "-n ...", "ranks=..."),
+        (argument_text("size", "16MB"), "-M 16MB", 'size="16MB"'),
+        (argument_text("phases", "sequential"), "--phases sequential", 'phases="sequential"'),
         (
-            given("algorithms", ["ring", "tree"]),
+            argument_text("algorithms", ["ring", "tree"]),
             "--algorithm ring,tree",
             'algorithms=["ring", "tree"]',
         ),
-        (given("ideal", True), "--ideal", "ideal=True"),
-        (given("ring_alpha", "worst"), "--ring-alpha worst", 'ring_alpha="worst"'),
-        (given("overrides", ["a=1"]), "--set a=1", 'overrides=["a=1"]'),
-        (given("shape", (4, 2), text="4x2"), "--shape 4x2", "shape=(4, 2)"),
-        (given("primitive", "ar"), "ar", 'primitive="ar"'),
+        (argument_text("ideal", True), "--ideal", "ideal=True"),
+        (argument_text("ring_alpha", "worst"), "--ring-alpha worst", 'ring_alpha="worst"'),
+        (argument_text("overrides", ["a=1"]), "--set a=1", 'overrides=["a=1"]'),
+        (argument_text("shape", (4, 2), text="4x2"), "--shape 4x2", "shape=(4, 2)"),
+        (argument_text("primitive", "ar"), "ar", 'primitive="ar"'),
         (
             either(shell="colltool fabric list", python="colltool.list_fabrics()"),
             "colltool fabric list",
@@ -45,7 +45,7 @@ def test_both_spellings(mark: str, shell: str, python: str) -> None:
 
 def test_an_error_names_its_argument_and_its_place() -> None:
     error = ColltoolError(
-        "does not fit", where="a.csv:3", argument="ranks", fix=f"take {given('ranks', 8)}"
+        "does not fit", where="a.csv:3", argument="ranks", fix=f"take {argument_text('ranks', 8)}"
     )
     assert str(error) == "a.csv:3: ranks: does not fit\n  take ranks=8"
     assert error.spelled("shell") == "a.csv:3: --ranks: does not fit\n  take -n 8"
@@ -62,7 +62,7 @@ def test_a_function_or_command_that_calls_it_otherwise() -> None:
         raise ManyErrors(
             [
                 ColltoolError("one", argument="algorithms"),
-                ColltoolError(f"give {given('primitive')}"),
+                ColltoolError(f"give {argument_text('primitive')}"),
             ]
         )
     assert str(caught.value) == "algorithm: one\ngive primitive"
@@ -153,11 +153,17 @@ def is_either(node: ast.AST) -> bool:
 def test_options_are_those_of_the_table_of_arguments() -> None:
     for name, row in ARGUMENTS.items():
         options = row.flags.split() or [row.metavar.rstrip("."), ""]
-        assert spell(given(name), "shell") == max(options, key=len)
-        assert spell(given(name, "X"), "shell") == f"{options[-1]} X".strip()
+        assert spell(argument_text(name), "shell") == max(options, key=len)
+        assert spell(argument_text(name, "X"), "shell") == f"{options[-1]} X".strip()
     assert (
-        spell(f"{given('ranks')} {given('ranks', 8)} {given('algorithms', 'ring')}", "shell")
+        spell(
+            f"{argument_text('ranks')} {argument_text('ranks', 8)} {argument_text('algorithms', 'ring')}",
+            "shell",
+        )
         == "--ranks -n 8 --algorithm ring"
     )
     # without a row
-    assert spell(f"{given('ring_alpha')} {given('watch', 1)}", "shell") == "--ring-alpha --watch 1"
+    assert (
+        spell(f"{argument_text('ring_alpha')} {argument_text('watch', 1)}", "shell")
+        == "--ring-alpha --watch 1"
+    )

@@ -46,7 +46,7 @@ from colltool.base.errors import ColltoolError  # noqa: E402
 from colltool.base.primitives import parse_primitive  # noqa: E402
 from colltool.estimate import spread  # noqa: E402
 from colltool.estimate.accuracy import CLASSES, size_class  # noqa: E402
-from colltool.estimate.assumptions import Readings  # noqa: E402
+from colltool.estimate.assumptions import ModelOptions  # noqa: E402
 from colltool.estimate.groups import place  # noqa: E402
 from colltool.estimate.interval import before_dials, ground_of  # noqa: E402
 from colltool.estimate.placement import GroupSpec  # noqa: E402
@@ -68,7 +68,7 @@ def where_of(row: Row) -> spread.ErrorQuestion:
     fabric = colltool.load_fabric(row.source.fabric, row.source.overrides)
     primitive = parse_primitive(row.collective)
     placed = place(fabric, group_of(row))
-    asked = ground_of(fabric, primitive, placed, float(row.bytes), Readings()).asked
+    asked = ground_of(fabric, primitive, placed, float(row.bytes), ModelOptions()).asked
     if row.source.medium and asked.place.across:
         asked = asked._replace(place=asked.place._replace(medium=row.source.medium))
     return asked._replace(one_process="-g 8" in row.source.hardware)
@@ -181,7 +181,7 @@ def judge(row: Row) -> Judged | None:
         parse_primitive(row.collective),
         place(fabric, group_of(row)),
         float(row.bytes),
-        Readings(),
+        ModelOptions(),
     )
     before = before_dials(fabric)
     moved = 0.0 if before is None else abs(log(seconds(fabric, row) / seconds(before, row)))

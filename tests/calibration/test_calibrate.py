@@ -21,7 +21,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
 from colltool.calibration.calibrate import Calibration, FittedSeries
 from colltool.diagnosis.validate import validate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
 from colltool.logs.series import Measurements, Point, Series
@@ -597,7 +597,7 @@ def test_a_line_rate_turns_bandwidths_into_eta() -> None:
             [r.fitted_s for r in other.residuals], rel=1e-3
         )
     assert not any("line rate" in note for note in shared.notes)
-    (row,) = price(shared.fabric, AR, 1e12, 16, Readings(ideal=True), RING).results
+    (row,) = price(shared.fabric, AR, 1e12, 16, ModelOptions(ideal=True), RING).results
     assert float(row.total_s) == pytest.approx(2 * 15 / 16 * 1e12 / 450e9, rel=1e-3)
     assert_written_well(shared)
 

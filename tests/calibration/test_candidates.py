@@ -8,7 +8,7 @@ from small import clos, fabric, star, switch
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.price import price
 from colltool.libraries.numbers import ProtocolNumbers
@@ -89,7 +89,7 @@ def test_the_parts_of_two_tiers_add_up_to_the_price(
 ) -> None:
     one = algorithm_costs(place(TWO, 16), "t2", primitive, algorithm, {})
     assert one is not None
-    (row,) = price(TWO, primitive, size, 16, Readings(), [algorithm]).results
+    (row,) = price(TWO, primitive, size, 16, ModelOptions(), [algorithm]).results
     seconds = one.base_s + one.n_alpha * 3e-6 + size * (one.base_s_per_byte + one.n_beta / 50e9)
     assert seconds == pytest.approx(float(row.total_s), rel=1e-6)
 

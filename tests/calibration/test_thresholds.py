@@ -24,7 +24,7 @@ from colltool.calibration.envelope import Certainty, Envelope
 from colltool.calibration.series_prices import IN_SWITCH, check_fits, price_series
 from colltool.diagnosis.cliffs import cliff_in
 from colltool.diagnosis.validate import SeriesContext, validate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.logs.series import Measurements, Point, Series
 
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
@@ -46,7 +46,7 @@ def points(count: int, slow: dict[int, float]) -> list[Point]:
 
 
 def case(one: Series) -> SeriesContext:
-    readings = Readings()
+    readings = ModelOptions()
     return SeriesContext(
         fabric=STAR,
         placed=check_fits(STAR, one),

@@ -243,7 +243,7 @@ def test_command_lines_are_what_a_shell_takes() -> None:
         "my job.yaml",
         fabrics=["a b.yaml"],
         sets=["x='1 2'"],
-        readings=colltool.Readings(tree_beta=1.5),
+        readings=colltool.ModelOptions(tree_beta=1.5),
     )
     assert shlex.split(line) == [
         "colltool",
@@ -257,7 +257,7 @@ def test_command_lines_are_what_a_shell_takes() -> None:
         "1.5",
     ]
     assert (
-        command_line("price", "ar", readings=colltool.Readings(ideal=True))
+        command_line("price", "ar", readings=colltool.ModelOptions(ideal=True))
         == "colltool price ar --ideal"
     )
 

@@ -32,7 +32,7 @@ FUNCTIONS = [
 ]
 ARGUMENTS = {
     name for function in FUNCTIONS for name in inspect.signature(function).parameters
-} | set(colltool.Readings._fields)
+} | set(colltool.ModelOptions._fields)
 PYTHON = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(ARGUMENTS))})=|colltool\.[a-z_]+\(")
 
 MB = {"size": "1MB"}

@@ -86,7 +86,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "trace": {"fabric": "dgx-h100", "files": "log.csv"},
     "plan_traces": {"fabric": "dgx-h100", "files": "log.csv"},
     "list_fabrics": {},
-    "Readings": {},
+    "ModelOptions": {},
 }
 WRONG: dict[str, Any] = {
     "nan": math.nan,

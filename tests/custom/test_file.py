@@ -19,7 +19,7 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.custom.file import algorithm_text, own_schedule, runs
-from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program, promise_of
+from colltool.custom.schedule import PRIMITIVES, CustomSchedule, own_from_program, promise_of
 from colltool.network.group import Axis, Group
 
 GROUPS = (
@@ -78,7 +78,7 @@ def test_every_shipped_schedule_among_ranks_reads_back_as_the_same() -> None:
     assert {primitive for primitive, _ in seen} == {AR, AG, RS, A2A, BC, REDUCE}
 
 
-def messages(schedule: OwnSchedule) -> list[list[tuple[int, int, int, bool]]]:
+def messages(schedule: CustomSchedule) -> list[list[tuple[int, int, int, bool]]]:
     return [
         sorted(
             (*one, step.add)

@@ -20,7 +20,7 @@ from colltool.base.primitives import AR
 from colltool.custom.file import own_schedule
 from colltool.custom.msccl_export import msccl_xml
 from colltool.custom.msccl_machine import read_msccl
-from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program
+from colltool.custom.schedule import PRIMITIVES, CustomSchedule, own_from_program
 from colltool.network.group import Axis, Group
 from colltool.verification.shipped_schedule import shipped_schedule
 from tests.commands.conftest import run
@@ -33,7 +33,7 @@ GROUPS = (
 )
 
 
-def shipped() -> Iterator[OwnSchedule]:
+def shipped() -> Iterator[CustomSchedule]:
     for primitive in PRIMITIVES:
         for row in algorithms(primitive):
             make = maker(primitive, row.name)
@@ -45,7 +45,7 @@ def shipped() -> Iterator[OwnSchedule]:
                     yield own_from_program(row.name, program)
 
 
-def messages(schedule: OwnSchedule) -> Counter[tuple[int, int, int, bool]]:
+def messages(schedule: CustomSchedule) -> Counter[tuple[int, int, int, bool]]:
     return Counter(
         (*one, step.add)
         for batch in schedule.batches

@@ -22,11 +22,11 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, Primitive
 from colltool.custom.file import load_algorithm
 from colltool.custom.msccl_file import MOST_STEPS
-from colltool.custom.schedule import OwnSchedule
+from colltool.custom.schedule import CustomSchedule
 from colltool.network.tier_links import links_of
 
 
-def read(tmp_path: Path, text: str) -> OwnSchedule:
+def read(tmp_path: Path, text: str) -> CustomSchedule:
     path = tmp_path / "own.xml"
     path.write_text(text, encoding="utf-8")
     return load_algorithm(path)
@@ -42,7 +42,7 @@ def test_two_of_them_are_published_files() -> None:
     assert (len(all_gather_all_pairs()), len(all_to_all_all_pairs())) == (32129, 20856)
 
 
-def loads(schedule: OwnSchedule) -> tuple[int, float]:
+def loads(schedule: CustomSchedule) -> tuple[int, float]:
     """Rounds, and bytes through the busiest port in units of M, each round waiting for its
     busiest."""
     network = Network(links_of("switches", schedule.ranks))

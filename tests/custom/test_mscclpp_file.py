@@ -14,10 +14,10 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, Primitive
 from colltool.custom.file import load_algorithm
-from colltool.custom.schedule import OwnSchedule
+from colltool.custom.schedule import CustomSchedule
 
 
-def read(tmp_path: Path, text: str) -> OwnSchedule:
+def read(tmp_path: Path, text: str) -> CustomSchedule:
     path = tmp_path / "plan.json"
     path.write_text(text, encoding="utf-8")
     return load_algorithm(path)

@@ -13,7 +13,7 @@ import colltool
 from colltool import guides
 from colltool.algorithms.executor import run
 from colltool.custom.file import own_schedule
-from colltool.custom.schedule import OwnSchedule
+from colltool.custom.schedule import CustomSchedule
 from colltool.fabric.routed_tiers import GraphTier
 
 SIZES = (2, 4, 8, 16, 32, 64)
@@ -62,7 +62,7 @@ def tree(ranks: int) -> dict[str, Any]:
     return {"name": "bine", "primitive": "broadcast", "ranks": ranks, "chunks": 1, "steps": steps}
 
 
-def way(schedule: OwnSchedule) -> int:
+def way(schedule: CustomSchedule) -> int:
     """Distances on a ring that pairs of ranks are apart, added up over the messages between
     them."""
     pairs = {
@@ -107,7 +107,7 @@ def test_bine_goes_a_third_less_way(ranks: int) -> None:
     )
 
 
-def of_the_guide(name: str) -> OwnSchedule:
+def of_the_guide(name: str) -> CustomSchedule:
     return own_schedule(
         next(
             one

@@ -7,7 +7,7 @@ import yaml
 from small import read_source
 from swept import swept
 
-from colltool.base.errors import ColltoolError, ManyErrors, shown
+from colltool.base.errors import ColltoolError, ManyErrors, quote
 from colltool.definitions import source, yaml_text
 from colltool.definitions.source import Position, read_value, scan
 
@@ -250,7 +250,7 @@ def test_size_has_a_limit() -> None:
 
 
 def test_values_are_shown_on_one_short_line() -> None:
-    assert [shown(value) for value in (None, True, 5, 0.5, "a", [], [1], {}, {"a": 1})] == [
+    assert [quote(value) for value in (None, True, 5, 0.5, "a", [], [1], {}, {"a": 1})] == [
         "nothing",
         "true",
         "5",
@@ -261,5 +261,5 @@ def test_values_are_shown_on_one_short_line() -> None:
         "an empty mapping",
         "a mapping",
     ]
-    assert shown("\x1b[31m\n") == r"'\x1b[31m\n'"
-    assert len(shown("x" * 1000)) == 62
+    assert quote("\x1b[31m\n") == r"'\x1b[31m\n'"
+    assert len(quote("x" * 1000)) == 62

@@ -7,7 +7,7 @@ import pytest
 from handmade import by_steps, judged, series
 from small import clos, fabric, star, switch
 
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Point
 
@@ -15,7 +15,7 @@ STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 NVLS = fabric(star(8, 1.0, 100.0, in_network=switch(0.2)), launch_overhead="5us")
 RAILS = fabric(star(8, 1.0, 400.0), clos(4, alpha=5.0, bw=50.0))
 SIZES = by_steps(1e3, 1e9, 2.0)
-IN_TURN = Readings(phases="sequential")
+IN_TURN = ModelOptions(phases="sequential")
 """What the times below are made of: NCCL's tree, which streams, would beat it on two nodes."""
 LARGE_SIZES = [64e6, 256e6, 1e9]
 

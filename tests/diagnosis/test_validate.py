@@ -12,7 +12,7 @@ from colltool.base.formatting import of_rates, percent, size_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.validate import validate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.logs.series import Measurements, Skipped
 from colltool.render.dispatch import blocks
 from colltool.render.text import to_text
@@ -37,7 +37,7 @@ def constant(_size: float) -> float:
 def titles(one: str, primitive: Primitive, ranks: int = 8, fab: object = STAR) -> set[str]:
     return set(
         price_series(
-            fab, series(constant, [1e3, 1e9], ranks, primitive, library=one), Readings()
+            fab, series(constant, [1e3, 1e9], ranks, primitive, library=one), ModelOptions()
         ).by_title
     )  # type: ignore[arg-type]
 

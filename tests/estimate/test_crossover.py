@@ -15,7 +15,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import BC
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.crossover import positive_roots
 from colltool.estimate.groups import place
@@ -271,7 +271,7 @@ def test_prices_are_equal_at_a_crossing_of_optimal_segments(n: int) -> None:
 
 def test_the_curve_of_optimal_segments_is_never_above_the_price() -> None:
     """t at the best whole P cannot be below the least of t over all P; the curve is that least."""
-    reading = Readings(pipelining="optimal")
+    reading = ModelOptions(pipelining="optimal")
     for n in (2, 3, 8, 64):
         (costed,) = named_candidates(place(fabric(star(n))), BC, reading, ["chain"])
         for size in (1.0, 1e3, 1e5, 1e6, 1e8, 1e10):

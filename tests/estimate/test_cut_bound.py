@@ -14,7 +14,7 @@ from swept import swept
 import colltool
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.estimate.placement import AnyGroup, GroupSpec, whole_groups
@@ -28,7 +28,7 @@ GB = 1e9
 
 def per_GB(where: Fabric, primitive: str, group: AnyGroup = None, **readings: Any) -> float:
     """Milliseconds that a GB takes at least."""
-    asked = Readings(**readings)
+    asked = ModelOptions(**readings)
     return (
         float(cut_bound_of(place(where, group), parse_primitive(primitive), asked).seconds(GB))
         * 1e3
@@ -105,7 +105,7 @@ def test_of_several_protocols_the_fastest_wires_count() -> None:
 
 
 def below(
-    where: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings
+    where: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: ModelOptions
 ) -> list[str]:
     """The rows that undercut the bound; none may."""
     rows = price(where, primitive, size, group, readings).results
@@ -130,11 +130,11 @@ def test_no_price_of_a_shipped_fabric_is_below(name: str) -> None:
                         primitive,
                         1e9,
                         count,
-                        Readings(ideal=library == "all"),
+                        ModelOptions(ideal=library == "all"),
                     )
                     == []
                 )
-            assert below(where, primitive, 8.0, count, Readings()) == []
+            assert below(where, primitive, 8.0, count, ModelOptions()) == []
 
 
 @pytest.mark.parametrize("start", range(0, 30, 10))

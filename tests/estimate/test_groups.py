@@ -19,7 +19,7 @@ import colltool
 from colltool.algorithms.trees import double_tree, trees_under_one_root
 from colltool.base.errors import ColltoolError
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.fabric.model import Fabric
 from colltool.network.group import Axis
@@ -130,7 +130,7 @@ def test_too_few_and_too_many(ranks: int) -> None:
 def test_a_part_of_a_torus_axis_is_an_open_line_and_a_whole_one_is_a_ring(
     ranks: int, axes: tuple[Axis, ...]
 ) -> None:
-    group, _ = flat_group(place(ALL["torus"], ranks), Readings())
+    group, _ = flat_group(place(ALL["torus"], ranks), ModelOptions())
     assert group.axes == axes
 
 
@@ -591,7 +591,7 @@ def test_more_oversubscription_never_helps(primitive: str) -> None:
 
 def test_a_group_with_other_numbers_is_seen_afresh() -> None:
     """What is kept on a span or a group never outlives its numbers."""
-    placed, readings = place(colltool.load_fabric("nvl72")), Readings()
+    placed, readings = place(colltool.load_fabric("nvl72")), ModelOptions()
     span = placed.spans[-1]
     group, reach = tier_group(span, readings, scale_out=True)
     assert tier_group(span, readings, scale_out=True)[1] is reach
@@ -632,7 +632,7 @@ def test_only_thinned_boundaries_take_a_share() -> None:
             ],
         }
     )
-    reach = tier_group(place(fabric).spans[0], Readings(), scale_out=True)[1]
+    reach = tier_group(place(fabric).spans[0], ModelOptions(), scale_out=True)[1]
     for level in reach.levels:
         for most in (0.5, 1, 3, 8, 16):
             shares = [

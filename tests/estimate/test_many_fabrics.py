@@ -12,7 +12,7 @@ import colltool
 from colltool.analysis.grid import PriceRequest, leading_rows
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
@@ -49,9 +49,9 @@ def one_of(values: dict[Place, Any], number: int) -> dict[Place, Any]:
 @swept(
     "readings",
     [
-        Readings(),
-        Readings(placement="scattered", ring_alpha="worst"),
-        Readings(pipelining="optimal"),
+        ModelOptions(),
+        ModelOptions(placement="scattered", ring_alpha="worst"),
+        ModelOptions(pipelining="optimal"),
     ],
 )
 @swept(
@@ -60,7 +60,7 @@ def one_of(values: dict[Place, Any], number: int) -> dict[Place, Any]:
 )
 @swept("primitive", [AR, AG, A2A, BC], most=2)
 def test_each_is_priced_as_by_itself(
-    name: str, ranks: int | None, primitive: Primitive, readings: Readings
+    name: str, ranks: int | None, primitive: Primitive, readings: ModelOptions
 ) -> None:
     fabric = colltool.load_fabric(name)
     values = drawn(fabric)
@@ -119,6 +119,6 @@ def test_nothing_that_runs_is_told() -> None:
         leading_rows(
             colltool.load_fabric("torus512"),
             GroupSpec(3 * 173),
-            PriceRequest(AR, Readings()),
+            PriceRequest(AR, ModelOptions()),
             np.array([1e6]),
         )

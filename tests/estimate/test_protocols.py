@@ -20,7 +20,7 @@ from colltool.analysis.diff import diff
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, own_share, parse_primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
 from colltool.estimate.crossover import winners
 from colltool.estimate.groups import place
@@ -646,7 +646,7 @@ def test_crossings_are_confirmed_by_prices(
     ],
 )
 def test_winners_among_named_ones(where: Fabric, names: list[str], model: dict[str, Any]) -> None:
-    found = winners(Candidates(place(where), AR, Readings(**model)), names)
+    found = winners(Candidates(place(where), AR, ModelOptions(**model)), names)
     assert found[0].from_bytes == 1
     assert found[-1].to_bytes is None
     for size in GRID[::3]:
@@ -673,7 +673,7 @@ def test_three_that_meet_in_one_point(overhead: float, expected: list[str]) -> N
         "Simple": listed(1, 40, overhead),
     }
     where = fabric(star(8) | {"protocols": protocols(**numbers)})
-    found = winners(Candidates(place(where), AR, Readings()), ["ring"])
+    found = winners(Candidates(place(where), AR, ModelOptions()), ["ring"])
     assert [one.protocol for one in found] == expected
     assert overhead != 31 or found[0].to_bytes == pytest.approx(160e3)
 

@@ -11,7 +11,7 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.estimate.assumptions import DECLARED, Readings, checked, words
+from colltool.estimate.assumptions import DECLARED, ModelOptions, checked, words
 
 WRONG: list[tuple[str, Any]] = [
     ("ideal", "yes"),
@@ -68,13 +68,13 @@ def test_words_of_every_reading_are_taken() -> None:
             assert getattr(checked(**{name: word}), name) == word
     assert checked(
         ideal=np.bool_(True), pipelining=np.int64(4), tree_beta=np.float32(1.5)
-    ) == Readings(True, 4, tree_beta=1.5)
-    assert checked(phases=None, order=None) == Readings()
+    ) == ModelOptions(True, 4, tree_beta=1.5)
+    assert checked(phases=None, order=None) == ModelOptions()
     assert type(checked(tree_beta=np.float32(1.5)).tree_beta) is float
 
 
 def test_readings_and_parts_of_them() -> None:
-    whole = colltool.Readings(placement="scattered", ideal=True)
+    whole = colltool.ModelOptions(placement="scattered", ideal=True)
     both = colltool.price("star512", "ar", size="1MB", readings=whole, ideal=False)
     assert both == colltool.price("star512", "ar", size="1MB", placement="scattered")
     assert both != colltool.price("star512", "ar", size="1MB", readings=whole)
@@ -84,7 +84,7 @@ def test_readings_and_parts_of_them() -> None:
 
 def test_a_readings_made_by_hand_is_checked_too() -> None:
     with pytest.raises(ColltoolError, match=r"^placement: 'somewhere' is not known"):
-        colltool.price("star512", "ar", size="1MB", readings=Readings(placement="somewhere"))  # type: ignore[arg-type]
+        colltool.price("star512", "ar", size="1MB", readings=ModelOptions(placement="somewhere"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_auto_is_the_composition_s_own_and_the_echo_says_what_is_in_force(
 
 
 def test_the_echo_is_what_machine_output_promises() -> None:
-    usual = Readings().in_force("sequential").echo()
+    usual = ModelOptions().in_force("sequential").echo()
     assert usual == {
         "pipelining": "asymptotic",
         "phases": "sequential",
@@ -121,4 +121,4 @@ def test_the_echo_is_what_machine_output_promises() -> None:
         "ring_alpha": "mean",
         "tree_beta": 2.0,
     }
-    assert list(Readings(order="inner-first", ideal=True).echo()) == [*usual, "order"]
+    assert list(ModelOptions(order="inner-first", ideal=True).echo()) == [*usual, "order"]

@@ -14,7 +14,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import candidates_for
 from colltool.estimate.groups import flat_group, place
 from colltool.estimate.placement import GroupSpec, every_stride, fits
@@ -127,7 +127,7 @@ def test_every_domain_holds_as_many_members_as_the_walk_says(where: Fabric) -> N
 def test_a_product_of_inner_axes_leaves_the_other_axes(
     stride: int, axes: tuple[tuple[int, bool], ...]
 ) -> None:
-    group, _ = flat_group(place(fabric(torus(4, 3, 2)), None, stride), Readings())
+    group, _ = flat_group(place(fabric(torus(4, 3, 2)), None, stride), ModelOptions())
     assert group.axes == tuple(Axis(*axis) for axis in axes)
 
 
@@ -228,7 +228,7 @@ def test_without_its_siblings_a_group_is_never_slower(seed: int) -> None:
     ranks = random.choice(
         [n for n in range(2, where.ranks // stride + 1) if fits(where, n, stride)]
     )
-    readings = Readings(placement=random.choice(["packed", "packed", "scattered"]))
+    readings = ModelOptions(placement=random.choice(["packed", "packed", "scattered"]))
     for primitive, size in product(COLLECTIVES, (1e4, GB)):
         both, alone = (
             dict(
@@ -276,9 +276,9 @@ def _thinned(ratio: float) -> object:
 
 def test_groups_of_one_size_are_kept_apart() -> None:
     groups = [GroupSpec(4), GroupSpec(4, 8), GroupSpec(4, 32), GroupSpec(4, 32, alone=True)]
-    kept = [candidates_for(THINNED, group, AR, Readings()) for group in groups]
+    kept = [candidates_for(THINNED, group, AR, ModelOptions()) for group in groups]
     assert len(set(map(id, kept))) == len(groups)
-    assert [id(candidates_for(THINNED, group, AR, Readings())) for group in groups] == list(
+    assert [id(candidates_for(THINNED, group, AR, ModelOptions())) for group in groups] == list(
         map(id, kept)
     )
 

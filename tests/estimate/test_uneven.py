@@ -20,7 +20,7 @@ from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive, Ring
 from colltool.commands.reading import primitive_of
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place
 from colltool.estimate.path_classes import flat_paths
 from colltool.estimate.phase_costs import cost_flat
@@ -79,7 +79,7 @@ def test_a_ring_crosses_each_boundary_once_and_on_as_many_rails_as_the_smallest_
 
 def test_the_rings_over_rails_are_walks_through_all_ranks_that_share_no_port_outside() -> None:
     placed = place(racks(3, 5, 4))
-    wired = flat_group(placed, Readings())[1].wired
+    wired = flat_group(placed, ModelOptions())[1].wired
     assert wired is not None
     sent = _around(1.0, wired, Ring("rails"), spread=False)
     src, dst = sent.src.reshape(3, 12), sent.dst.reshape(3, 12)
@@ -246,11 +246,11 @@ def test_equal_domains_cost_the_same_message_by_message(primitive: str, name: st
     links."""
     outer = clos(4, (2, 5.0), (4, 8.0), bw=10.0, eta={"alpha": 1.2, "beta": 0.7})
     placed = place(fabric(star(4), outer))
-    group, by_class = flat_group(placed, Readings())
-    by_links = flat_paths([span.seat for span in placed.spans], 16, Readings(), (4, 4, 4, 4))
+    group, by_class = flat_group(placed, ModelOptions())
+    by_links = flat_paths([span.seat for span in placed.spans], 16, ModelOptions(), (4, 4, 4, 4))
     row = find(primitive_of(primitive), name)
     times = [
-        cost_flat(row, group, reach, Readings()).at(M).total_s for reach in (by_class, by_links)
+        cost_flat(row, group, reach, ModelOptions()).at(M).total_s for reach in (by_class, by_links)
     ]
     assert times[0] == pytest.approx(times[1])
 

@@ -8,7 +8,7 @@ import pytest
 
 import colltool
 from colltool.base.primitives import AR
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.price import price
 from colltool.estimate.user_price import price_for_user
 
@@ -19,7 +19,7 @@ FABRICS = ("dgx-h100", "nvl72", "mi300x-cluster")
 def test_it_is_what_users_read(name: str) -> None:
     fabric = colltool.load_fabric(name)
     bare = price(fabric, AR, 16e6, 16)
-    found = price_for_user(bare, fabric, Readings())
+    found = price_for_user(bare, fabric, ModelOptions())
     read = colltool.price(fabric, "ar", size=16e6, ranks=16)
     assert found.results == read.results
     assert found.accuracy == read.accuracy

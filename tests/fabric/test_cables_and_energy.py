@@ -13,14 +13,14 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, energy_J
 from colltool.calibration.serialise import without_cables
 from colltool.congestion.loads import link_models
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.load import fabric_data, load_fabric, shipped_fabrics
 from colltool.fabric.topology import capabilities_of
 
-IDEAL = Readings(ideal=True)
+IDEAL = ModelOptions(ideal=True)
 
 
 def alpha_s(tier: Tier, primitive: Any = P2P, ranks: int | None = None, name: str = "") -> float:

@@ -8,7 +8,7 @@ from small import clos, fabric, star
 
 import colltool
 from colltool.base.primitives import Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.fabric.failures import failures_of
@@ -82,7 +82,7 @@ def test_no_price_is_below_the_bound(primitive: Primitive) -> None:
         {"count": 8, "failed": 1, "spread": "ecmp", "flows": 3},
     ):
         where = network(**planes)
-        bound = float(cut_bound_of(place(where), primitive, Readings()).seconds(GB))
+        bound = float(cut_bound_of(place(where), primitive, ModelOptions()).seconds(GB))
         assert all(
             one.total_s >= bound * (1 - 1e-12)
             for one in colltool.price(where, primitive, size=GB).leading

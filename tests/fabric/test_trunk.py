@@ -12,7 +12,7 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.congestion.loads import link_models
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.fabric.failures import failures_of
@@ -86,7 +86,7 @@ def test_by_hand() -> None:
 def test_no_price_is_below_the_bound(primitive: Primitive, trunk: str) -> None:
     slow = [{"name": "Simple", "bandwidth": "10GB/s"}]
     for where in (two_sites(trunk), two_sites(trunk, protocols=slow), two_sites(trunk, size=3)):
-        bound = float(cut_bound_of(place(where), primitive, Readings()).seconds(GB))
+        bound = float(cut_bound_of(place(where), primitive, ModelOptions()).seconds(GB))
         for result in colltool.price(where, primitive, size=GB).leading:
             assert result.total_s >= bound * (1 - 1e-12), result.spec
 
@@ -97,7 +97,7 @@ def test_the_bound_counts_the_trunk_under_any_protocol() -> None:
     for protocols in (None, [{"name": "LL", "bandwidth": "10GB/s"}]):
         where = two_sites(**({"protocols": protocols} if protocols else {}))
         assert float(
-            cut_bound_of(place(where), parse_primitive("a2a"), Readings()).seconds(GB)
+            cut_bound_of(place(where), parse_primitive("a2a"), ModelOptions()).seconds(GB)
         ) == pytest.approx(0.16)
 
 

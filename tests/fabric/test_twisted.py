@@ -14,7 +14,7 @@ import colltool
 from colltool.analysis.basis import basis_of
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import A2A, AG, AR, BC, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.estimate.library_pick import check_switched
@@ -124,7 +124,7 @@ def test_the_twist_doubles_the_bisection() -> None:
 @swept("shape", [(2, 4), (4, 8), (2, 2, 4), (4, 4, 8), (4, 8, 8), (8, 16, 16)])
 @swept("primitive", [A2A, AR, AG, BC])
 def test_no_price_below_its_cut_bound(shape: tuple[int, ...], primitive: Primitive) -> None:
-    for readings in (Readings(ideal=True), Readings(ideal=True, ports="one")):
+    for readings in (ModelOptions(ideal=True), ModelOptions(ideal=True, ports="one")):
         rows = price(twisted(*shape), primitive, 1e9, None, readings).results
         assert rows
         assert all(
@@ -136,7 +136,7 @@ def test_no_price_below_its_cut_bound(shape: tuple[int, ...], primitive: Primiti
 def test_the_bound_of_halves_counts_the_twists() -> None:
     """4 x 4 x 8 in halves: 64 of 128 ranks, M/128 for each of 64 others, over 64 links of 100
     GB/s."""
-    bound = cut_bound_of(place(twisted(4, 4, 8), None), A2A, Readings())
+    bound = cut_bound_of(place(twisted(4, 4, 8), None), A2A, ModelOptions())
     assert bound.seconds(1e9) == pytest.approx(64 * 64 / 128 * 1e9 / 64 / 100e9)
 
 

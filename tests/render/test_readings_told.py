@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from tests.commands.conftest import run
 
 ON = ("-f", "star512", "-n", "8", "-M", "1MB")
@@ -73,5 +73,5 @@ def test_a_plan_says_so_among_its_grounds() -> None:
 
 
 def test_readings_in_words() -> None:
-    assert Readings().spoken() == ""
-    assert Readings(ideal=True, tree_beta=1.0).spoken() == "ideal, tree_beta=1.0"
+    assert ModelOptions().spoken() == ""
+    assert ModelOptions(ideal=True, tree_beta=1.0).spoken() == "ideal, tree_beta=1.0"

@@ -214,7 +214,7 @@ def test_units_are_told() -> None:
     assert row["busbw_Bps"]["description"] == "bytes a second"
     model = document_schema("price")["$defs"]["Model"]
     assert model["properties"]["placement"]["enum"] == ["packed", "scattered"]
-    assert set(model["properties"]) == set(colltool.Readings._fields) - {"ideal"}
+    assert set(model["properties"]) == set(colltool.ModelOptions._fields) - {"ideal"}
 
 
 def test_the_command_lists_and_prints_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.library_pick import price_of_pick, with_library_choice
 from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
 from colltool.fabric.load import shipped_fabrics
 
-READINGS = (Readings(), Readings(ideal=True), Readings(numbers="datasheet"))
+READINGS = (ModelOptions(), ModelOptions(ideal=True), ModelOptions(numbers="datasheet"))
 NCCL = [name for name in shipped_fabrics() if shipped(name).library_name == "nccl"]
 
 
@@ -46,11 +46,15 @@ def test_a_pick_alone_is_the_first_of_all(name: str, seed: int) -> None:
 
 def test_there_is_something_to_pick() -> None:
     assert len(NCCL) >= 8
-    found = price_of_pick(shipped("dgx-h100"), AR, 1e6, GroupSpec(64, 1, in_order=True), Readings())
+    found = price_of_pick(
+        shipped("dgx-h100"), AR, 1e6, GroupSpec(64, 1, in_order=True), ModelOptions()
+    )
     assert found is not None
     assert len(found.results) == 1
 
 
-@pytest.mark.parametrize("readings", [Readings(phases="sequential"), Readings(phases="pipelined")])
-def test_where_compositions_come_both_ways_the_whole_list_tells(readings: Readings) -> None:
+@pytest.mark.parametrize(
+    "readings", [ModelOptions(phases="sequential"), ModelOptions(phases="pipelined")]
+)
+def test_where_compositions_come_both_ways_the_whole_list_tells(readings: ModelOptions) -> None:
     assert price_of_pick(shipped("dgx-h100"), AR, 1e6, 64, readings) is None

@@ -15,8 +15,8 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
 from colltool.commands.requests import under_library
-from colltool.custom.schedule import PRIMITIVES, OwnSchedule, own_from_program
-from colltool.estimate.assumptions import Readings
+from colltool.custom.schedule import PRIMITIVES, CustomSchedule, own_from_program
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place
 from colltool.verification.own_cost import own_costs, with_own_names
 
@@ -37,7 +37,7 @@ def write(tmp_path: Path, text: str, name: str = "my.xml") -> str:
 def test_what_sends_as_a_shipped_schedule_costs_the_same(fabric: str, n: int, ideal: bool) -> None:
     """Every schedule of one stream on one tier: the price of its formula, with the same α,
     bandwidth and η."""
-    loaded, readings = under_library(colltool.load_fabric(fabric), "all"), Readings(ideal=ideal)
+    loaded, readings = under_library(colltool.load_fabric(fabric), "all"), ModelOptions(ideal=ideal)
     group = flat_group(place(loaded, n), readings)[0]
     seen = 0
     for primitive in PRIMITIVES:
@@ -73,7 +73,7 @@ def test_what_sends_as_a_shipped_schedule_costs_the_same(fabric: str, n: int, id
     [("dgx-h100", 64), ("clos-4to1", 32), ("torus512", 64), ("nvl72", 144), ("mi300x", 8)],
 )
 def test_no_price_is_below_the_cut_bound(fabric: str, n: int) -> None:
-    loaded, readings = colltool.load_fabric(fabric), Readings(ideal=True)
+    loaded, readings = colltool.load_fabric(fabric), ModelOptions(ideal=True)
     group = flat_group(place(loaded, n), readings)[0]
     for row in algorithms(AR):
         make = maker(AR, row.name)
@@ -161,8 +161,8 @@ def test_a_mapping_is_a_file() -> None:
 
 
 def test_names_are_told_apart() -> None:
-    def named(name: str, file: str) -> OwnSchedule:
-        return OwnSchedule(name, PRIMITIVES[0], 2, 1, (), file=file)
+    def named(name: str, file: str) -> CustomSchedule:
+        return CustomSchedule(name, PRIMITIVES[0], 2, 1, (), file=file)
 
     several = [
         named("ring", "a/x.xml"),

@@ -12,7 +12,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.estimate import link_cost as charge
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.verification.executed import VERDICTS
@@ -99,7 +99,7 @@ def test_generated_fabrics(start: int) -> None:
             ]
             for one in result.results:
                 bound = float(
-                    cut_bound_of(place(where, who), one.primitive, Readings()).seconds(1e9)
+                    cut_bound_of(place(where, who), one.primitive, ModelOptions()).seconds(1e9)
                 )
                 assert one.time_s is None or one.time_s[1] >= bound * (1 - 1e-9), (seed, who, one)
 

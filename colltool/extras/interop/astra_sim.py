@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Literal, NamedTuple, assert_never
 
-from colltool.base.errors import ColltoolError, given, spell
+from colltool.base.errors import ColltoolError, argument_text, spell
 from colltool.base.formatting import format_bytes, format_factor, shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.crossover import lower_envelope
 from colltool.estimate.groups import PlacedGroup, Span, place
 from colltool.estimate.path_classes import PathClass, tier_paths
@@ -170,13 +170,15 @@ def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnder
     for placed in under_protocols(place(fabric, group), AR):
         dimensions: list[AstraDimension] = []
         for span in placed.spans:
-            dimensions += _dimensions(span, Readings(ideal=ideal))
+            dimensions += _dimensions(span, ModelOptions(ideal=ideal))
         found.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
     count = len(found[0].dimensions)
     if count > MOST_DIMENSIONS:
         what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
         raise ColltoolError(
-            what, argument="fabric", fix=f"a smaller group spans fewer: give {given('ranks')}"
+            what,
+            argument="fabric",
+            fix=f"a smaller group spans fewer: give {argument_text('ranks')}",
         )
     return found
 
@@ -210,7 +212,7 @@ def _all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Cu
     return Curve(a, b)
 
 
-def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
+def _dimensions(span: Span, readings: ModelOptions) -> list[AstraDimension]:
     """The dimensions of a tier of a group."""
     joined = capabilities_of(span.tier).joined_by
     match joined:
@@ -233,24 +235,24 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
             assert_never(joined)
 
 
-def _one_class(span: Span, readings: Readings) -> PathClass:
+def _one_class(span: Span, readings: ModelOptions) -> PathClass:
     """The paths of a group on a tier, which must all have one latency and bandwidth."""
     name = span.tier.name
     used = tier_paths(span.seat, readings).used
     thinned = oversubscription(used[-1])
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group"
-        fix = f"take a group below that level with {given('ranks')}"
+        fix = f"take a group below that level with {argument_text('ranks')}"
         setting = "oversubscription=1"
     elif len({level.alpha_s for level in used}) > 1:
         levels = ", ".join(level.name for level in used)
         what = f"the group spans levels of '{name}' with different alpha ({levels})"
-        fix = f"take a group inside '{used[0].name}' with {given('ranks')}"
+        fix = f"take a group inside '{used[0].name}' with {argument_text('ranks')}"
         setting = "alpha=TIME"
     else:
         return used[-1]
     if capabilities_of(span.tier).levels:
-        fix += f", or {given('overrides', [f'{name}.levels.LEVEL.{setting}'])}"
+        fix += f", or {argument_text('overrides', [f'{name}.levels.LEVEL.{setting}'])}"
     raise ColltoolError(f"{what}, which ASTRA-sim cannot express", argument="fabric", fix=fix)
 
 
@@ -259,7 +261,7 @@ def oversubscription(paths: PathClass) -> float:
     return max((boundary.oversubscription for boundary in paths.boundaries), default=1.0)
 
 
-def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
+def _rings(span: Span, readings: ModelOptions) -> list[AstraDimension]:
     """The axes of a torus, each a ring."""
     tier = span.tier
     part = capabilities_of(tier).part(span.endpoints, span.occupancy.stride) or ()
@@ -269,7 +271,7 @@ def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
             f"'{tier.name}' is a twisted torus here, which ASTRA-sim cannot express: its tori are"
             " rings along each axis"
         )
-        fix = given("overrides", [f"{tier.name}.twist=false"])
+        fix = argument_text("overrides", [f"{tier.name}.twist=false"])
         raise ColltoolError(what, argument="fabric", fix=fix)
     # Two ranks are a ring with and without a wraparound.
     if any(axis.size > 2 and not axis.wrap for axis in axes):
@@ -311,7 +313,7 @@ def _left_out(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
     if group.has("Switch"):
         yield "a Switch is two links, so its latency is half of alpha"
     if ideal:
-        yield f"every eta left out ({spell(given('ideal', True), 'shell')})"
+        yield f"every eta left out ({spell(argument_text('ideal', True), 'shell')})"
     else:
         yield "bandwidth with eta.beta and latency with eta.alpha of the fabric"
     if placed.overhead_s:

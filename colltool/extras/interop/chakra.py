@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.chakra_format import (
@@ -75,7 +75,9 @@ def chakra(plan: Plan) -> dict[str, bytes]:
     ranks = plan.ranks
     if len(works) * ranks > MOST_WRITTEN:
         what = f"{len(works):,} nodes for each of {ranks} ranks are more than {MOST_WRITTEN:,}"
-        fewer = given("job_overrides", [f"batch.global={max(1, plan.setup.global_batch // 8)}"])
+        fewer = argument_text(
+            "job_overrides", [f"batch.global={max(1, plan.setup.global_batch // 8)}"]
+        )
         raise ColltoolError(
             what, argument="ranks", fix=f"take a smaller batch, {fewer}, or fewer ranks"
         )

@@ -16,7 +16,7 @@ from itertools import pairwise, product
 from math import ceil, prod
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.extras.interop.infragraph_links import Joined, joined_by_links, switch_count
 from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.model import Fabric, Tier
@@ -74,7 +74,7 @@ class _Infrastructure:
         """Add a switch of so many ports as a device, and its instances."""
         if ports > MAX_PORTS:
             what = f"a switch of '{name}' would have {ports} ports, more than {MAX_PORTS}"
-            fix = f"take a smaller fabric: {given('overrides', [f'{tier.name}.size=64'])}"
+            fix = f"take a smaller fabric: {argument_text('overrides', [f'{tier.name}.size=64'])}"
             raise ColltoolError(what, argument="fabric", fix=fix)
         parts = [
             _component("asic", "switch", 1),
@@ -186,7 +186,7 @@ def _scheme(joined: Joined) -> str:
 
 def _keep(edges: list[Data], more: Data, tier: Tier) -> None:
     if len(edges) >= MAX_EDGES:
-        smaller = given("overrides", [f"{tier.name}.KEY=VALUE"])
+        smaller = argument_text("overrides", [f"{tier.name}.KEY=VALUE"])
         raise ColltoolError(
             f"'{tier.name}' would take more than {MAX_EDGES} edges",
             argument="fabric",

@@ -15,7 +15,7 @@ from itertools import product
 from math import isclose
 from typing import Any, NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, ManyErrors, clipped, shown
+from colltool.base.errors import ColltoolError, ManyErrors, clipped, quote
 from colltool.base.files import BOUNDS, AnyPath, read_text
 from colltool.definitions.source import scan
 from colltool.fabric.by_device import known
@@ -69,13 +69,13 @@ class _InfraGraphReader:
     def mappings(self, data: Data, key: str) -> list[Data]:
         found = data.get(key) or []
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-            raise self.refuse(f"expected a list of mappings as {key}, got {shown(found)}")
+            raise self.refuse(f"expected a list of mappings as {key}, got {quote(found)}")
         return found
 
     def word(self, data: Any, key: str) -> str:
         found = data.get(key) if isinstance(data, dict) else None
         if not isinstance(found, str) or not found:
-            raise self.refuse(f"expected a text as {key}, got {shown(found)}")
+            raise self.refuse(f"expected a text as {key}, got {quote(found)}")
         return found
 
     def count(self, data: Data) -> int:
@@ -83,7 +83,7 @@ class _InfraGraphReader:
         # True and False are whole numbers in Python, but no counts.
         if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MAX_COMPONENTS:
             return found
-        raise self.refuse(f"expected a count of at most {MAX_COMPONENTS}, got {shown(found)}")
+        raise self.refuse(f"expected a count of at most {MAX_COMPONENTS}, got {quote(found)}")
 
     def by_name(self, data: Data, key: str) -> dict[str, Data]:
         return {self.word(item, "name"): item for item in self.mappings(data, key)}
@@ -125,7 +125,7 @@ class _InfraGraph(_InfraGraphReader):
         for item in self.mappings(data, "instances"):
             kind = self.devices.get(self.word(item, "device"))
             if kind is None:
-                raise self.refuse(f"no device is called {shown(item.get('device'))}")
+                raise self.refuse(f"no device is called {quote(item.get('device'))}")
             count = self.count(item)
             self.instances[self.word(item, "name")] = kind, count
         self.links = self.by_name(data, "links")
@@ -152,7 +152,7 @@ class _InfraGraph(_InfraGraphReader):
         except ValueError:
             # A number such as 1-2, or a step of 0: refused below.
             pass
-        raise self.refuse(f"{shown(text)} is no slice of {count}")
+        raise self.refuse(f"{quote(text)} is no slice of {count}")
 
     def components(self, device: _DeviceKind, text: str) -> list[Node]:
         """``cx7[0:2].port[0]`` of composed devices as nodes of the outermost component, one for
@@ -160,13 +160,13 @@ class _InfraGraph(_InfraGraphReader):
         first, *inner = text.split(".")
         name = first.partition("[")[0]
         if name not in device.components:
-            raise self.refuse(f"{device.name} has no component {shown(name)}")
+            raise self.refuse(f"{device.name} has no component {quote(name)}")
         nodes = [(name, index) for index in self.indices(first, device.components[name][0])]
         if not inner:
             return nodes
         below = self.devices.get(name)
         if below is None:
-            raise self.refuse(f"{shown(text)}: no device is called {shown(name)}")
+            raise self.refuse(f"{quote(text)}: no device is called {quote(name)}")
         each = len(self.components(below, ".".join(inner)))
         repeated = []
         for node in nodes:
@@ -185,7 +185,7 @@ class _InfraGraph(_InfraGraphReader):
             pairs = product(ones, others)
         else:
             fix = "write one2one or many2many"
-            raise self.refuse(f"the scheme {shown(scheme)} is not read", fix)
+            raise self.refuse(f"the scheme {quote(scheme)} is not read", fix)
         return [(a, b) for a, b in pairs if a != b]
 
 
@@ -365,7 +365,7 @@ def _edge_rate_Bps(graph: _InfraGraph, edge: Data) -> float:
     name = graph.word(edge, "link")
     rate = _rate_Bps(graph.links.get(name, {}))
     if rate is None:
-        what = f"the link {shown(name)} has no bandwidth in bits or bytes"
+        what = f"the link {quote(name)} has no bandwidth in bits or bytes"
         raise graph.refuse(what, "give it physical.bandwidth")
     return rate
 
@@ -375,7 +375,7 @@ def _ends(graph: _InfraGraph, end: Any) -> list[tuple[str, Node, int]]:
     text = graph.word(end, "instance")
     name = text.partition("[")[0]
     if name not in graph.instances:
-        raise graph.refuse(f"no instance is called {shown(name)}")
+        raise graph.refuse(f"no instance is called {quote(name)}")
     device, count = graph.instances[name]
     nodes = graph.components(device, graph.word(end, "component"))
     indices = graph.indices(text, count)

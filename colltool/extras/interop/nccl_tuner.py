@@ -13,8 +13,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given, spell
-from colltool.estimate.assumptions import Readings
+from colltool.base.errors import ColltoolError, argument_text, spell
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
 from colltool.extras.interop.astra_sim import oversubscription
@@ -127,7 +127,7 @@ def _notes(
     yield f"channels: {_channels_text(clusters, channels)}."
     for cluster in clusters:
         for span in cluster.placed.spans:
-            share = oversubscription(tier_paths(span.seat, Readings()).used[-1])
+            share = oversubscription(tier_paths(span.seat, ModelOptions()).used[-1])
             if share > 1:
                 yield (
                     f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken},"
@@ -151,7 +151,7 @@ def _channels_text(clusters: Sequence[Cluster], channels: int | None) -> str:
     for cluster in clusters:
         nodes = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
         each[f"{cluster.hardware.channels} on {nodes}"] = None
-    other = f"where NCCL prints others: {spell(given('channels'), 'shell')}"
+    other = f"where NCCL prints others: {spell(argument_text('channels'), 'shell')}"
     return f"as NCCL takes on such nodes ({', '.join(each)}, {most}); {other}"
 
 
@@ -162,7 +162,7 @@ def _machine(hardware: Hardware) -> str:
     sharp = "SHARP (NCCL_COLLNET_ENABLE=1 and a CollNet plugin)"
     if hardware.collnet:
         return f"For {hardware.gpu} GPUs on several nodes, {nvls} and with {sharp}."
-    more = spell(given("overrides", ["library.collnet=true"]), "shell")
+    more = spell(argument_text("overrides", ["library.collnet=true"]), "shell")
     return f"For {hardware.gpu} GPUs on several nodes, {nvls} and without {sharp}; with it: {more}."
 
 

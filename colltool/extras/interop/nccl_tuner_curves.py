@@ -15,7 +15,7 @@ from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, library_runs, place
@@ -180,7 +180,7 @@ def _priced(
         if not spec:
             continue
         try:
-            candidates = named_candidates(cluster.placed, primitive, Readings(), [spec])
+            candidates = named_candidates(cluster.placed, primitive, ModelOptions(), [spec])
         except ColltoolError:
             # It cannot run on this group.
             continue

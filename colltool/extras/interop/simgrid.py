@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from colltool.base.errors import ColltoolError, clipped, shown
+from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.estimate.placement import AnyGroup
 from colltool.extras.interop import simgrid_run
 from colltool.extras.interop.simgrid_input import simgrid_input
@@ -38,7 +38,7 @@ def check_simulator(name: str) -> None:
     """Refuse every simulator but SimGrid."""
     if name != NAME:
         raise ColltoolError(
-            f"no simulator {shown(name)}", argument="simulator", fix=f"known: {NAME}"
+            f"no simulator {quote(name)}", argument="simulator", fix=f"known: {NAME}"
         )
 
 

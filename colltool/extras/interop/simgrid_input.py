@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from colltool.base.errors import ColltoolError
-from colltool.estimate.wired import WiredTiers, wired_tiers
+from colltool.estimate.wired import LinkNetwork, link_network
 from colltool.network.arrays import Indices
 from colltool.network.links import LinkModel
 from colltool.verification.schedule import Scheduled, Sent
@@ -39,7 +39,7 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     ends = np.array(sorted(pairs), dtype=np.int64)
     placed = run.placed
     seats = tuple(span.seat for span in placed.spans)
-    wired = wired_tiers(seats, placed.ranks, True, placed.domains)
+    wired = link_network(seats, placed.ranks, True, placed.domains)
     links: dict[tuple[int, int, int], int] = {}
     routes = list(_routes(wired, ends[:, 0], ends[:, 1], links))
     rates = [_rate_Bps(wired.network.tiers[tier], kind, place) for tier, kind, place in links]
@@ -57,7 +57,7 @@ def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
 
 
 def _routes(
-    wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
+    wired: LinkNetwork, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
 ) -> Iterator[Route]:
     """The route of each pair; ``links`` gets the number of every link on a route, by its tier, class
     and place there."""

@@ -11,9 +11,9 @@ import re
 from math import ceil
 from typing import Any, NamedTuple, assert_never
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted, parse_rate, parse_time
-from colltool.fabric.by_device import CLUSTERS, Known, known
+from colltool.fabric.by_device import CLUSTERS, DeviceMatch, known
 from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel, levels_named
 from colltool.fabric.dumps.node import InnerTier, NodeDump, inner_tiers, odd_links
 from colltool.fabric.load import fabric_data, load_fabric
@@ -125,7 +125,7 @@ def fabric_file(
     if nodes is not None and network is not None:
         what = f"{network.file} tells how many there are: {network.hosts}"
         raise ColltoolError(
-            what, argument="network_nodes", fix=f"leave out {given('network_nodes')}"
+            what, argument="network_nodes", fix=f"leave out {argument_text('network_nodes')}"
         )
     if node is None:
         assert network is not None, "something was read"
@@ -150,10 +150,10 @@ def _domains(node: NodeDump, network: ClosNetwork) -> int:
     return network.hosts // node.hosts
 
 
-def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) -> Known:
+def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) -> DeviceMatch:
     """The bundled fabric whose numbers are taken where the dumps have none."""
     if like is not None:
-        return Known("", like)
+        return DeviceMatch("", like)
     if not node.links_told:
         what = (
             "has no <gpu> elements, as files for NCCL_TOPO_FILE: it does not tell which links join"
@@ -162,27 +162,27 @@ def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None)
         raise ColltoolError(
             what,
             where=node.file,
-            fix=f"dump a running job's, or name such a machine: {given('like', 'dgx-a100')}",
+            fix=f"dump a running job's, or name such a machine: {argument_text('like', 'dgx-a100')}",
         )
     machine = known(node.model)
     if inner_tiers(node)[0].link == "pcie":
         if machine is not None and machine.fabric.endswith("-pcie"):
             return machine
-        return Known("", _PCIE)
+        return DeviceMatch("", _PCIE)
     if machine is None:
         what = (
             "does not tell which accelerators it has, or colltool knows none such"
             f" ({node.model or 'no name'})"
         )
         raise ColltoolError(
-            what, where=node.file, fix=f"name a fabric of such: {given('like', 'dgx-h100')}"
+            what, where=node.file, fix=f"name a fabric of such: {argument_text('like', 'dgx-h100')}"
         )
     if node.nics or network:
         return machine._replace(fabric=CLUSTERS.get(machine.fabric, machine.fabric))
     return machine
 
 
-def _with_node(node: NodeDump, dumps: _Dumps, base: Known, like: str | None) -> Data:
+def _with_node(node: NodeDump, dumps: _Dumps, base: DeviceMatch, like: str | None) -> Data:
     data = fabric_data(base.fabric)
     first = data["tiers"][0]
     inner = inner_tiers(node)
@@ -222,7 +222,7 @@ def _device(model: str) -> str | None:
     return name[0].lower() if name else None
 
 
-def _like(node: NodeDump, inner: InnerTier, dumps: _Dumps, base: Known, data: Data) -> Data:
+def _like(node: NodeDump, inner: InnerTier, dumps: _Dumps, base: DeviceMatch, data: Data) -> Data:
     """A fabric that is the stand-in but for the numbers of the dumps."""
     first, *others = data["tiers"]
     key = first["name"]
@@ -374,7 +374,7 @@ def _link_rate(node: NodeDump, inner: InnerTier, base: str) -> _Rate | None:
     return _Rate(each_Bps * inner.links, source)
 
 
-def _inner_tier(node: NodeDump, inner: InnerTier, base: Known) -> Data:
+def _inner_tier(node: NodeDump, inner: InnerTier, base: DeviceMatch) -> Data:
     """A tier inside the node, written out."""
     fabric = _PCIE if inner.link == "pcie" else base.fabric
     outer = _StandIn(fabric, fabric_data(fabric)["tiers"][0])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.parsers import expat
 
-from colltool.base.errors import ColltoolError, clipped, shown
+from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.fabric.dumps.node import Nic, NodeDump, Pair
 
@@ -148,7 +148,7 @@ class _TopologyXml:
         gpu = self.gpus[-1]
         count = attributes.get("count", "")
         if not re.fullmatch(r"\d{1,4}", count):
-            what = f"expected a count of links of {gpu.busid}, got {shown(count)}"
+            what = f"expected a count of links of {gpu.busid}, got {quote(count)}"
             raise ColltoolError(what, where=self.name, fix=_FIX)
         switch = tag == "nvlink" and attributes.get("tclass", "").startswith(_NVSWITCH)
         self.has_xgmi = self.has_xgmi or tag == "xgmi"
@@ -157,7 +157,7 @@ class _TopologyXml:
     def on_net(self, attributes: dict[str, str]) -> None:
         speed = attributes.get("speed", "")
         if not re.fullmatch(r"-?\d{1,9}", speed):
-            raise self.refuse(f"expected a speed in Mb/s, got {shown(speed)}")
+            raise self.refuse(f"expected a speed in Mb/s, got {quote(speed)}")
         # NCCL writes -1 where the driver does not know
         rate_Bps = int(speed) * 1e6 / 8 if int(speed) > 0 else None
         self.nics.append(Nic(attributes.get("name", "net"), rate_Bps, _is_infiniband(self.slot())))

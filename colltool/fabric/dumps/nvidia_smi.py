@@ -11,7 +11,7 @@ import os
 import re
 from itertools import combinations
 
-from colltool.base.errors import ColltoolError, shown
+from colltool.base.errors import ColltoolError, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.fabric.by_device import known
 from colltool.fabric.dumps.node import Nic, NodeDump, Pair
@@ -116,7 +116,7 @@ def _rows(name: str, lines: list[str], head: int, columns: list[str]) -> dict[st
         if unknown is not None or len(cells) < len(columns):
             what = f"the row of {words[0]} is cut off"
             if unknown is not None:
-                what = f"{shown(unknown)} is no link"
+                what = f"{quote(unknown)} is no link"
             raise ColltoolError(
                 f"{what}: {len(columns)} words such as NV18, PIX or SYS follow",
                 where=f"{name}:{number}",

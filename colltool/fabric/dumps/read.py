@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from colltool.base.errors import ColltoolError, nearest, shown
+from colltool.base.errors import ColltoolError, nearest, quote
 from colltool.base.extras import extra
 from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.fabric_file import fabric_file
@@ -57,7 +57,7 @@ def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
     for kind in dumps[::2]:
         if kind not in KINDS:
             fix = f"{nearest(kind, list(KINDS))} write {_PAIR}; kinds: {', '.join(KINDS)}".strip()
-            raise ColltoolError(f"{shown(kind)} is not a kind of dump", argument="dumps", fix=fix)
+            raise ColltoolError(f"{quote(kind)} is not a kind of dump", argument="dumps", fix=fix)
     if len(dumps) % 2:
         raise ColltoolError(f"{dumps[-1]} of which file", argument="dumps", fix=f"write {_PAIR}")
     return list(zip(dumps[::2], dumps[1::2], strict=True))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil, inf, prod
 
-from colltool.base.errors import ColltoolError, clipped, given, shown
+from colltool.base.errors import ColltoolError, argument_text, clipped, quote
 from colltool.base.formatting import counted, parse_rate
 from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import MAX_RATIO
@@ -149,7 +149,7 @@ def fat_tree(k: int) -> FatTree:
         raise ColltoolError(
             f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}",
             argument="fat_tree",
-            fix=f"write {given('fat_tree', 64)}",
+            fix=f"write {argument_text('fat_tree', 64)}",
         )
     layer = k * k // 2
     core = (k // 2) ** 2
@@ -405,18 +405,20 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
         what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
         raise ColltoolError(what, argument="endpoints", fix="size one part of it")
     if rails > endpoints * ports:
-        what = f"{shown(rails)} rails are more than the {endpoints * ports} endpoint ports"
+        what = f"{quote(rails)} rails are more than the {endpoints * ports} endpoint ports"
         raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
     if not 2 <= radix <= MOST_PORTS:
         what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
-        raise ColltoolError(what, argument="radix", fix=f"write {given('radix', 64)}")
+        raise ColltoolError(what, argument="radix", fix=f"write {argument_text('radix', 64)}")
 
 
 def _at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
             raise ColltoolError(
-                f"must be at least 1, got {count}", argument=name, fix=f"write {given(name, 1)}"
+                f"must be at least 1, got {count}",
+                argument=name,
+                fix=f"write {argument_text(name, 1)}",
             )
 
 
@@ -450,9 +452,9 @@ def _hop(typed: object, radix: int) -> Hop:
             raise _refused(f"'{clipped(text)}' is not an oversubscription")
         ratio = float(found[1]) / float(found[2] or 1)
     if isinstance(ratio, bool) or not isinstance(ratio, int | float):
-        raise _refused(f"expected a ratio, got {shown(ratio)}")
+        raise _refused(f"expected a ratio, got {quote(ratio)}")
     if not 1 <= ratio <= MAX_RATIO:
-        got = clipped(shown(ratio))
+        got = clipped(quote(ratio))
         raise _refused(f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {got}")
     return float(ratio)
 

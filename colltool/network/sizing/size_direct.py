@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import ceil, comb, inf, prod
 from typing import ClassVar, Literal, NamedTuple, assert_never, get_args
 
-from colltool.base.errors import ColltoolError, given
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.network.sizing.size_clos import check_counts
@@ -160,7 +160,7 @@ def direct_plan(
         raise ColltoolError(what, argument="endpoints", fix="size one part of it")
     if ports % rails:
         what = f"{rails} rails do not divide the {ports} ports of an endpoint"
-        fix = f"write {given('rails', 1)}, or a number that divides {ports}"
+        fix = f"write {argument_text('rails', 1)}, or a number that divides {ports}"
         raise ColltoolError(what, argument="rails", fix=fix)
     sought = _Sought(endpoints, ports // rails, radix, most)
     found = _search(topology, sought)

@@ -8,7 +8,7 @@ from math import exp
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_count,
@@ -191,7 +191,7 @@ def _written(result: Calibration, keep: str) -> str:
     """Where the result was written, or how to keep it."""
     if result.path:
         return f"Written to {result.path}."
-    return f"Nothing written: {said(keep)}."
+    return f"Nothing written: {localize(keep)}."
 
 
 def _next_lines(result: Calibration) -> list[Block]:
@@ -236,7 +236,9 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
 def _held(result: Calibration) -> str:
     count = 0 if result.own is None else result.own.total
     keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
-    return f"a machine file would hold {counted(count, 'row')} as they were measured: {said(keep)}"
+    return (
+        f"a machine file would hold {counted(count, 'row')} as they were measured: {localize(keep)}"
+    )
 
 
 def _fitted(result: Calibration) -> str:

@@ -20,7 +20,7 @@ from colltool.analysis.compare import (
     SameReason,
 )
 from colltool.analysis.grid import Cell
-from colltool.base.errors import given, said
+from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -186,7 +186,7 @@ def _one_port_lines(result: Comparison) -> list[str]:
     turned: dict[tuple[Primitive, str], list[OnePortWinner]] = {}
     for winner in result.turned:
         turned.setdefault((winner.primitive, winner.column), []).append(winner)
-    wins = f"with {said(given('ports', 'one'))}"
+    wins = f"with {localize(argument_text('ports', 'one'))}"
     return [
         f"{primitive.spoken}{_where_turned(result, primitive, winners)}: {wins} {column} wins"
         for (primitive, column), winners in turned.items()
@@ -396,8 +396,8 @@ def _launch_sentence(difference: BasisDifference) -> str:
     most = format_time(max(value for value, _ in difference.parts if value is not None))
     lacking = f"{without.does('has', 'have')} no launch overhead"
     others = f"{having.does('has', 'have')} ({most})"
-    one_for_all = given("overrides", [f"launch_overhead={most.replace(' ', '')}"])
-    return said(
+    one_for_all = argument_text("overrides", [f"launch_overhead={most.replace(' ', '')}"])
+    return localize(
         f"{lacking}, {others}: times in which that is felt cannot be compared. To give all of them"
         f" one: {one_for_all}"
     )

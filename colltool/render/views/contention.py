@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import nlargest
 from typing import Any
 
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -73,7 +73,9 @@ def _blocks(result: Contention) -> list[Block]:
     out.append(_group_table(groups, result)._replace(first=8))
     left = len(result.groups) - len(groups)
     if left:
-        everywhere = said(either(shell="--format csv and json have all", python="groups has all"))
+        everywhere = localize(
+            either(shell="--format csv and json have all", python="groups has all")
+        )
         out.append(Lines(f"{left} more groups, none slower; {everywhere}", (), first=0))
     if not result.links:
         out.append(_link_table(result.hottest, result, "hottest links")._replace(first=3))
@@ -235,8 +237,8 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
         yaml.append(f"eta: {{{pairs}}}  # tier {eta.tier}")
         options += [f"{eta.tier}.eta.{key}={value}" for key, value in keys.items()]
     shell = " ".join(f"--set {option}" for option in options)
-    pasted = said(either(shell=shell, python=f"overrides={options!r}"))
-    where = said(either(shell="on the command line", python="as an argument"))
+    pasted = localize(either(shell=shell, python=f"overrides={options!r}"))
+    where = localize(either(shell="on the command line", python="as an argument"))
     return [
         Headline(f"{sentence(_eta_summary(result))} (alpha/BW): paste either form below."),
         _eta_table(result),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_rate,
@@ -164,7 +164,9 @@ def diagnosed(result: Diagnosis) -> str:
     also = ""
     more = len(result.findings) - 1
     if more:
-        also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}."
+        also = (
+            f" {counted(more, 'more finding')}{localize(either(shell=' with --all', python=''))}."
+        )
     # a cause that no price supports is not guessed at
     if not main.causes:
         return (

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.base.errors import given, said
+from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     format_bytes,
     format_length,
@@ -432,9 +432,9 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     out += _never_crossing(result)
     if result.uneven:
         library = LIBRARIES[result.library].spoken
-        option = given("library", "all")
+        option = argument_text("library", "all")
         whose = f"some of these carry {library}'s measured overhead, others none"
-        out.append(Lines(said(f"{whose}: {option} leaves it out"), ()))
+        out.append(Lines(localize(f"{whose}: {option} leaves it out"), ()))
     if result.picks:
         picks = _winners(result, result.picks, "its own pick")
         picks = picks._replace(

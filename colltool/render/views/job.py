@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bit_energy,
@@ -132,7 +132,7 @@ def to_type(values: Iterable[tuple[str, str]], option: str, keyword: str) -> str
     """What sets these values: ``--job-set layout.tp=4``, or as a keyword of a Python function."""
     pairs = list(map("=".join, values))
     shell = " ".join(f"{option} {pair}" for pair in pairs)
-    return said(either(shell=shell, python=f"{keyword}={pairs!r}"))
+    return localize(either(shell=shell, python=f"{keyword}={pairs!r}"))
 
 
 def _facts(result: JobShown) -> Iterator[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from colltool.analysis.diff import Diff, ValueChange
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -120,7 +120,7 @@ def _several_sizes(result: Ladder) -> bool:
 def _blocks(result: Ladder) -> list[Block]:
     left_out: dict[str, list[str]] = {}
     for rung in result.skipped:
-        left_out.setdefault(said(rung.reason), []).append(rung.algorithm)
+        left_out.setdefault(localize(rung.reason), []).append(rung.algorithm)
     out: list[Block] = [Headline(_answer(result)), _table_for_people(result)]
     if result.description:
         out.append(Lines(result.description, (), first=0))
@@ -215,7 +215,7 @@ def _unusual_model(result: Ladder) -> Any:
 
 
 def _skipped(result: Ladder) -> Any:
-    skipped = tuple(Infeasible(rung.algorithm, said(rung.reason)) for rung in result.skipped)
+    skipped = tuple(Infeasible(rung.algorithm, localize(rung.reason)) for rung in result.skipped)
     return skipped or LEFT_OUT
 
 
@@ -358,7 +358,7 @@ def _diff_answer(result: Diff, found: list[_Field]) -> str:
     only = [f"{counted(len(places), 'value')} {name}" for name, places in _only(result).items()]
     if only:
         sentences.append(f"{', '.join(only)}.".capitalize())
-    return " ".join((*sentences, said(_ACCEPT)))
+    return " ".join((*sentences, localize(_ACCEPT)))
 
 
 def _largest_move(result: Diff, found: list[_Field]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -231,7 +231,7 @@ def _cure(result: Plan) -> str:
     for change in result.changes:
         if change.fits:
             return f"{_typed(change.set, change.where)} ({format_time(change.step_s)} a step)"
-    return f"more ranks, or {said(either(shell='plan --search', python='search_layouts()'))}"
+    return f"more ranks, or {localize(either(shell='plan --search', python='search_layouts()'))}"
 
 
 def _mostly(result: Plan) -> str:

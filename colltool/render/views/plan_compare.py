@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from colltool.analysis.jobs import Plans, PlanSpread, StepTornadoBar
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -426,8 +426,8 @@ def _to_type(result: LayoutSearch) -> list[Block]:
     options = " ".join(f"--job-set\0{pair}" for pair in pairs)
     lines = wrap(options, _LONGEST, break_long_words=False, break_on_hyphens=False)
     shell = " \\\n".join(lines).replace("\0", " ")
-    pasted = said(either(shell=shell, python=f"overrides={pairs!r}"))
-    return [Lines(said(title), tuple(pasted.split("\n")), verbatim=True)]
+    pasted = localize(either(shell=shell, python=f"overrides={pairs!r}"))
+    return [Lines(localize(title), tuple(pasted.split("\n")), verbatim=True)]
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE
-from colltool.base.errors import given, said
+from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     format_bytes,
     format_count,
@@ -214,7 +214,7 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     lines: list[str] = []
     by_sharp = _fastest_with_sharp(price)
     if by_sharp is not None and r.seconds(by_sharp) < best_s:
-        option = said(given("overrides", ["library.collnet=true"]))
+        option = localize(argument_text("overrides", ["library.collnet=true"]))
         took = format_time(r.seconds(by_sharp))
         lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {took} by {by_sharp.title}: {option}")
     shipped = (row for row in price.results if row.status == "shipped")
@@ -224,7 +224,7 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     same_number = bool(lines) and bare_s == r.seconds(bare)
     # rows with a protocol are this library's, as measured
     if bare_s < best_s and not same_number and not price.best.protocol:
-        option = said(given("library", "all"))
+        option = localize(argument_text("library", "all"))
         took = format_time(bare_s)
         lines.append(f"by alpha, BW and eta alone, any library: {took} by {bare.title}: {option}")
     return listed("faster, but not what runs by default", lines)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
-from colltool.base.errors import either, said
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     format_bit_energy,
     format_bytes,
@@ -60,7 +60,7 @@ def report_title(result: Report) -> str:
 
 def _blocks(result: Report) -> list[Block]:
     first, *others = (*answers(result), report_title(result))
-    written = said(either(shell="-o report.html", python="to_html()"))
+    written = localize(either(shell="-o report.html", python="to_html()"))
     out: list[Block] = [
         Headline(first),
         *listed("in short", others, first=_MOST_LINES),

@@ -11,13 +11,13 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from colltool.base.formatting import parse_flops, parse_time
 from colltool.definitions.field_types import (
     MAX_RANKS,
-    Accepted,
     Bandwidth,
+    FieldError,
+    FieldHint,
     Flag,
     Label,
     Part,
     Size,
-    Slip,
     Words,
     agreeing,
     units_own,
@@ -82,54 +82,54 @@ Duration = Annotated[
     WithJsonSchema(
         {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$"}
     ),
-    Accepted("a time of at most 10000000 s, such as 7ms or 14.8s", "time"),
+    FieldHint("a time of at most 10000000 s, such as 7ms or 14.8s", "time"),
 ]
 FlopRate = Annotated[
     float,
     _with_unit(parse_flops, "a rate of arithmetic"),
     Field(ge=1e9, le=1e18),
     WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?[kKMGTPE]?FLOP(/s|S)\s*$"}),
-    Accepted("a rate of arithmetic from 1 GFLOP/s to 1 EFLOP/s, such as 989TFLOP/s"),
+    FieldHint("a rate of arithmetic from 1 GFLOP/s to 1 EFLOP/s, such as 989TFLOP/s"),
 ]
 Dimension = Annotated[
     int,
     Field(ge=1, le=MAX_DIMENSION, strict=True),
-    Accepted(f"a whole number from 1 to {MAX_DIMENSION}"),
+    FieldHint(f"a whole number from 1 to {MAX_DIMENSION}"),
 ]
 Parallel = Annotated[
-    int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted("a whole number of ranks, such as 8")
+    int, Field(ge=1, le=MAX_RANKS, strict=True), FieldHint("a whole number of ranks, such as 8")
 ]
 ParallelOrAuto = Annotated[
     Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)] | Literal["auto"],
-    Accepted("a whole number of ranks, such as 8, or auto"),
+    FieldHint("a whole number of ranks, such as 8, or auto"),
 ]
 Parameters = Annotated[
-    float, Field(ge=1, le=1e15, strict=True), Accepted("a number of parameters, such as 70e9")
+    float, Field(ge=1, le=1e15, strict=True), FieldHint("a number of parameters, such as 70e9")
 ]
 Share = Annotated[
-    float, Field(gt=0, le=1, strict=True), Accepted("a share above 0 and at most 1, such as 0.78")
+    float, Field(gt=0, le=1, strict=True), FieldHint("a share above 0 and at most 1, such as 0.78")
 ]
 SmallShare = Annotated[
-    float, Field(ge=1e-6, le=1, strict=True), Accepted("a share from 1e-6 to 1, such as 0.01")
+    float, Field(ge=1e-6, le=1, strict=True), FieldHint("a share from 1e-6 to 1, such as 0.01")
 ]
 PercentOrShare = Annotated[
     float,
     BeforeValidator(_share),
     Field(ge=0, le=10),
     WithJsonSchema({"type": ["string", "number"]}),
-    Accepted("a share such as 10% or 0.1"),
+    FieldHint("a share such as 10% or 0.1"),
 ]
 Factor = Annotated[
-    float, Field(ge=0, le=1e6, strict=True), Accepted("a number of at least 0, such as 20")
+    float, Field(ge=0, le=1e6, strict=True), FieldHint("a number of at least 0, such as 20")
 ]
 Imbalance = Annotated[
     float,
     Field(ge=1, le=1000, strict=True),
-    Accepted("the busiest rank's load over the mean, from 1, such as 1.2"),
+    FieldHint("the busiest rank's load over the mean, from 1, such as 1.2"),
 ]
-MaybeFlag = Annotated[Flag | None, Accepted("true or false")]
-_NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), Accepted("a whole number from 0")]
-_MLA = Accepted("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}")
+MaybeFlag = Annotated[Flag | None, FieldHint("true or false")]
+_NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), FieldHint("a whole number from 0")]
+_MLA = FieldHint("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}")
 
 
 class MoeFile(Part):
@@ -151,14 +151,14 @@ class MoeFile(Part):
     top_groups: Dimension | None = None
 
     @agreeing
-    def _top_fits(self) -> Iterator[Slip]:
+    def _top_fits(self) -> Iterator[FieldError]:
         if self.top_groups is not None and self.top_groups > self.groups:
             what = f"a token goes to {self.top_groups} of {self.groups} groups"
-            yield Slip(what, f"top_groups is at most {self.groups}", ("top_groups",))
+            yield FieldError(what, f"top_groups is at most {self.groups}", ("top_groups",))
             return
         if self.top_k > self.experts:
             what = f"a token goes to {self.top_k} of {self.experts} experts"
-            yield Slip(what, f"top_k is at most {self.experts}", ("top_k",))
+            yield FieldError(what, f"top_k is at most {self.experts}", ("top_k",))
 
 
 class MlaFile(Part):
@@ -198,39 +198,41 @@ class ModelFile(Part):
     vocab: Dimension | None = None
     tied: Flag = False
     bias: Flag = False
-    dropout: Annotated[Flag | None, Accepted("true or false")] = None
+    dropout: Annotated[Flag | None, FieldHint("true or false")] = None
     positions: _NONE = 0
     window: Dimension | None = None
     windowed_layers: _NONE | None = None
     moe: Annotated[
-        MoeFile | None, Accepted("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")
+        MoeFile | None, FieldHint("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")
     ] = None
     mla: Annotated[MlaFile | None, _MLA] = None
     parameters: Parameters | None = None
     left_out: Annotated[
-        tuple[Label, ...], Field(max_length=16), Accepted("a list of what is not counted, in words")
+        tuple[Label, ...],
+        Field(max_length=16),
+        FieldHint("a list of what is not counted, in words"),
     ] = ()
 
     @agreeing
-    def _is_whole(self) -> Iterator[Slip]:
+    def _is_whole(self) -> Iterator[FieldError]:
         missing = [key for key in ("hidden", "heads", "ffn", "vocab") if getattr(self, key) is None]
         only_size = self.parameters is not None and self.moe is None and self.mla is None
         if len(missing) == 4 and only_size:
             return
         if missing:
             fix = "give all of its shape, or only parameters and layers"
-            yield Slip(f"the model lacks {' and '.join(missing)}", fix)
+            yield FieldError(f"the model lacks {' and '.join(missing)}", fix)
             return
         assert self.heads
         assert self.hidden
         if self.heads % (self.kv_heads or self.heads):
             fits = [str(heads) for heads in range(1, self.heads + 1) if self.heads % heads == 0]
             what = f"{self.heads} heads do not share {self.kv_heads} kv heads evenly"
-            yield Slip(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",))
+            yield FieldError(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",))
             return
         if self.head_dim is None and self.mla is None and self.hidden % self.heads:
             what = f"hidden {self.hidden} is not a multiple of {self.heads} heads"
-            yield Slip(what, "give head_dim, or other heads", ("heads",))
+            yield FieldError(what, "give head_dim, or other heads", ("heads",))
             return
         if self.windowed_layers is not None and (
             self.window is None or self.windowed_layers > self.layers
@@ -239,19 +241,19 @@ class ModelFile(Part):
             if self.window is not None:
                 what = f"{self.windowed_layers} windowed layers of {self.layers}"
             fix = f"window: 4096, and at most {self.layers} layers"
-            yield Slip(what, fix, ("windowed_layers",))
+            yield FieldError(what, fix, ("windowed_layers",))
             return
         if self.moe and self.moe.dense_layers >= self.layers:
             what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
             fix = f"at most {self.layers - 1}, or leave moe out"
-            yield Slip(what, fix, ("moe", "dense_layers"))
+            yield FieldError(what, fix, ("moe", "dense_layers"))
 
 
-_PEAK = Accepted("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
-_BY_PRECISION = Accepted("a mapping by precision and generation, such as {bf16: {hopper: 0.78}}")
-_BY_GENERATION = Accepted("a mapping by generation of the device, such as {hopper: 0.78}")
+_PEAK = FieldHint("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
+_BY_PRECISION = FieldHint("a mapping by precision and generation, such as {bf16: {hopper: 0.78}}")
+_BY_GENERATION = FieldHint("a mapping by generation of the device, such as {hopper: 0.78}")
 Generation = Annotated[
-    str, Field(pattern=r"^[a-z0-9-]{1,32}$"), Accepted("a generation, such as hopper", "text")
+    str, Field(pattern=r"^[a-z0-9-]{1,32}$"), FieldHint("a generation, such as hopper", "text")
 ]
 ByGeneration = Annotated[
     dict[Generation, Share], Field(min_length=1, max_length=32), _BY_GENERATION
@@ -325,7 +327,7 @@ class StackFile(Part):
     half_wave: Factor = 0.15
     weight_gradient: Share = 0.95
     attention: Annotated[
-        AttentionFile, Accepted("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")
+        AttentionFile, FieldHint("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")
     ]
     elementwise: Factor
     inside: Share = 0.4
@@ -333,28 +335,28 @@ class StackFile(Part):
     launch: Annotated[
         dict[Precision, Duration],
         Field(min_length=1),
-        Accepted("a mapping by precision, such as {bf16: 4us}"),
+        FieldHint("a mapping by precision, such as {bf16: 4us}"),
     ]
     memory_gemm: Share = 0.85
     memory_elementwise: Share = 0.8
     memory_optimizer: Share = 0.7
     optimizer_bytes: Factor = 18.0
     fixed: Duration = 0.0075
-    jitter: Annotated[float, Field(ge=0, le=1, strict=True), Accepted("a share such as 0.007")] = (
+    jitter: Annotated[float, Field(ge=0, le=1, strict=True), FieldHint("a share such as 0.007")] = (
         0.007
     )
     runtime: Size
     assumed: Annotated[
         tuple[Generation, ...],
         Field(max_length=32),
-        Accepted("a list of generations, such as [tpu-v4]"),
+        FieldHint("a list of generations, such as [tpu-v4]"),
     ] = ()
     loss_bytes: Factor = 4.0
-    allocator: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = (
-        0.0
-    )
+    allocator: Annotated[
+        float, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")
+    ] = 0.0
     routing: Duration = 0.0
-    tensor_overlap: Annotated[TensorOverlap, Accepted("none, bulk or split")] = "none"
-    recompute: Annotated[Recompute, Accepted("none, selective or full")] = "none"
+    tensor_overlap: Annotated[TensorOverlap, FieldHint("none, bulk or split")] = "none"
+    recompute: Annotated[Recompute, FieldHint("none, selective or full")] = "none"
     quantized_inputs: Flag = False
-    slowed: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0
+    slowed: Annotated[float, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")] = 0.0

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from colltool.base.errors import ColltoolError, ManyErrors, nearest, printable, problems_of
 from colltool.base.files import read_text
 from colltool.base.primitives import ceil_div
-from colltool.definitions.field_types import Accepted, Flag, Part
+from colltool.definitions.field_types import FieldHint, Flag, Part
 from colltool.definitions.reader import read
 from colltool.training.files import Dimension, ModelFile
 
@@ -139,9 +139,9 @@ def _told(value: Any) -> str:
     return printable(str(value))[:60]
 
 
-_Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True), Accepted("a whole number")]
+_Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True), FieldHint("a whole number")]
 _Types = Annotated[
-    tuple[str, ...], Field(max_length=100_000), Accepted("a list with the type of each layer")
+    tuple[str, ...], Field(max_length=100_000), FieldHint("a list with the type of each layer")
 ]
 # keys of a shape that families spell differently
 NAMES = {

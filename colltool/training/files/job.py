@@ -9,13 +9,13 @@ from pydantic import Field
 
 from colltool.definitions.field_types import (
     MAX_LISTED,
-    Accepted,
+    FieldError,
+    FieldHint,
     Flag,
     Label,
     Part,
     PrimitiveName,
     Size,
-    Slip,
     Words,
     agreeing,
 )
@@ -63,33 +63,35 @@ class ParallelLayoutFile(Part):
     cp_mode: ContextMode = "ring"
     ep: Parallel = 1
     deduplicate: Flag = False
-    etp: Annotated[Parallel | None, Accepted("the tensor parallelism of an expert, 1 or tp")] = None
+    etp: Annotated[Parallel | None, FieldHint("the tensor parallelism of an expert, 1 or tp")] = (
+        None
+    )
     pp: Parallel = 1
     virtual: Parallel = 1
     dp: ParallelOrAuto = "auto"
     order: Annotated[
         tuple[Axis, ...],
         Field(min_length=1, max_length=5),
-        Accepted("a list of tp, cp, ep, dp, pp, innermost first, such as [tp, cp, ep, dp, pp]"),
+        FieldHint("a list of tp, cp, ep, dp, pp, innermost first, such as [tp, cp, ep, dp, pp]"),
     ] = ORDER
     stages: Annotated[
         tuple[
-            Annotated[int, Field(ge=0, le=100_000, strict=True), Accepted("a number of layers")],
+            Annotated[int, Field(ge=0, le=100_000, strict=True), FieldHint("a number of layers")],
             ...,
         ]
         | None,
         Field(max_length=10_000),
-        Accepted("the layers of each pipeline stage, such as [21, 20, 20]"),
+        FieldHint("the layers of each pipeline stage, such as [21, 20, 20]"),
     ] = None
 
     @agreeing
-    def _order_is_whole(self) -> Iterator[Slip]:
+    def _order_is_whole(self) -> Iterator[FieldError]:
         if sorted(self.order) != sorted(ORDER):
             missing = [axis for axis in ORDER if axis not in self.order]
             what = "the order names a dimension twice"
             if missing:
                 what = f"the order leaves out {', '.join(missing)}"
-            yield Slip(what, "name tp, cp, ep, dp and pp once each", ("order",))
+            yield FieldError(what, "name tp, cp, ep, dp and pp once each", ("order",))
 
 
 class ShardFile(Part):
@@ -100,30 +102,30 @@ class ShardFile(Part):
     """
 
     mode: ShardMode = "ddp"
-    group: Annotated[Parallel | None, Accepted("the ranks of a shard group, such as 8")] = None
+    group: Annotated[Parallel | None, FieldHint("the ranks of a shard group, such as 8")] = None
     gathers: Annotated[
-        Literal[1, 2] | None, Accepted("1 or 2 gathers of a layer a micro-batch")
+        Literal[1, 2] | None, FieldHint("1 or 2 gathers of a layer a micro-batch")
     ] = None
     reshard: MaybeFlag = None
     bucket: Size | None = None
-    grad_bytes: Annotated[Literal[2, 4] | None, Accepted("2 or 4")] = None
+    grad_bytes: Annotated[Literal[2, 4] | None, FieldHint("2 or 4")] = None
 
     @agreeing
-    def _agrees(self) -> Iterator[Slip]:
+    def _agrees(self) -> Iterator[FieldError]:
         mode, row = self.mode, SHARDINGS[self.mode]
         if self.group is not None and not row.grouped and mode != "zero1":
             fix = "mode: zero1 or hsdp, or leave group out"
-            yield Slip(f"{mode} has no shard group", fix, ("group",))
+            yield FieldError(f"{mode} has no shard group", fix, ("group",))
         if self.group is None and row.grouped:
             what = f"{mode} needs the size of its shard group"
-            yield Slip(what, "group: 8", ("mode",))
+            yield FieldError(what, "group: 8", ("mode",))
         for key in ("gathers", "reshard"):
             if getattr(self, key) is not None and not row.weights:
                 fix = f"mode: fsdp, or leave {key} out"
-                yield Slip(f"{mode} gathers no layers", fix, (key,))
+                yield FieldError(f"{mode} gathers no layers", fix, (key,))
         if self.reshard is False and self.gathers == 2:
             what = "without resharding, layers are gathered once"
-            yield Slip(what, "gathers: 1, or reshard: true", ("gathers",))
+            yield FieldError(what, "gathers: 1, or reshard: true", ("gathers",))
 
 
 class PrecisionFile(Part):
@@ -145,17 +147,17 @@ class OverlapFile(Part):
     dp: MaybeFlag = None
     tp: Annotated[
         Flag | Literal["bulk"] | None,
-        Accepted("true (split GEMMs), bulk (under weight gradients) or false"),
+        FieldHint("true (split GEMMs), bulk (under weight gradients) or false"),
     ] = None
     pp: MaybeFlag = None
     ep: Annotated[
         Flag | Literal["shared"] | None,
-        Accepted("true (another batch), shared (a shared expert) or false"),
+        FieldHint("true (another batch), shared (a shared expert) or false"),
     ] = None
     cp: MaybeFlag = None
     overhead: Duration = 0.0
     sm_share: Annotated[
-        float | None, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")
+        float | None, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")
     ] = None
 
 
@@ -175,19 +177,19 @@ class CompressionFile(Part):
     overhead: Duration = 0.0
     extra_steps: PercentOrShare = 0.0
     ratio: Annotated[
-        float | None, Field(ge=1, le=1e5, strict=True), Accepted("a ratio from 1, such as 8")
+        float | None, Field(ge=1, le=1e5, strict=True), FieldHint("a ratio from 1, such as 8")
     ] = None
 
     @agreeing
-    def _agrees(self) -> Iterator[Slip]:
+    def _agrees(self) -> Iterator[FieldError]:
         owners = {"block": "int8", "keep": "topk", "warmup": "1bit-adam"}
         for key, owner in owners.items():
             if getattr(self, key) is not None and self.scheme != owner:
                 fix = f"scheme: {owner}, or leave {key} out"
-                yield Slip(f"{self.scheme} has no {key}", fix, (key,))
+                yield FieldError(f"{self.scheme} has no {key}", fix, (key,))
         for key in ("keep", "warmup"):
             if self.scheme == owners[key] and getattr(self, key) is None:
-                yield Slip(f"{self.scheme} needs {key}", f"{key}: 0.01", ("scheme",))
+                yield FieldError(f"{self.scheme} needs {key}", f"{key}: 0.01", ("scheme",))
 
 
 class ComputeFile(Part):
@@ -199,12 +201,12 @@ class ComputeFile(Part):
     backward: Duration | None = None
 
     @agreeing
-    def _is_one_pair(self) -> Iterator[Slip]:
+    def _is_one_pair(self) -> Iterator[FieldError]:
         pairs = [("forward_per_layer", "backward_per_layer"), ("forward", "backward")]
         given = [pair for pair in pairs if any(getattr(self, key) is not None for key in pair)]
         if len(given) != 1 or any(getattr(self, key) is None for key in given[0]):
             what = "expected forward and backward, both of a layer or both of a step"
-            yield Slip(what, "forward_per_layer: 7ms and backward_per_layer: 15ms")
+            yield FieldError(what, "forward_per_layer: 7ms and backward_per_layer: 15ms")
 
 
 class RanksFile(Part):
@@ -220,16 +222,16 @@ class RecomputeFile(Part):
 
     layers: Dimension | None = None
     modules: Annotated[
-        tuple[Annotated[Module, Accepted(f"one of {', '.join(get_args(Module))}")], ...] | None,
+        tuple[Annotated[Module, FieldHint(f"one of {', '.join(get_args(Module))}")], ...] | None,
         Field(min_length=1, max_length=8),
-        Accepted("a list of modules, such as [core_attn, mlp]"),
+        FieldHint("a list of modules, such as [core_attn, mlp]"),
     ] = None
 
     @agreeing
-    def _is_one(self) -> Iterator[Slip]:
+    def _is_one(self) -> Iterator[FieldError]:
         if (self.layers is None) == (self.modules is None):
             fix = "{layers: 4} of each stage, or {modules: [core_attn, mlp]}"
-            yield Slip("expected layers or modules, one of them", fix)
+            yield FieldError("expected layers or modules, one of them", fix)
 
 
 class OffloadFile(Part):
@@ -256,7 +258,7 @@ class CallFile(Part):
     primitive: PrimitiveName
     group: Annotated[
         Literal["tp", "cp", "ep", "dp", "pp", "all"] | RanksFile,
-        Accepted("tp, cp, ep, dp, pp or all, or a mapping such as {ranks: 8, stride: 1}"),
+        FieldHint("tp, cp, ep, dp, pp or all, or a mapping such as {ranks: 8, stride: 1}"),
     ] = "all"
     size: Size
     count: Dimension = 1
@@ -264,14 +266,14 @@ class CallFile(Part):
     time: Duration | None = None
 
     @agreeing
-    def _agrees(self) -> Iterator[Slip]:
+    def _agrees(self) -> Iterator[FieldError]:
         if self.time == 0:
             fix = "the time that one takes, or leave time out for a price"
-            yield Slip("a collective that takes 0 s", fix, ("time",))
+            yield FieldError("a collective that takes 0 s", fix, ("time",))
             return
         if self.bucket is not None and self.time is not None:
             what = "the time of one call, and a bucket holds several"
-            yield Slip(what, "leave time or bucket out", ("time",))
+            yield FieldError(what, "leave time or bucket out", ("time",))
 
 
 class MeasuredFile(Part):
@@ -290,68 +292,70 @@ class JobFile(Part):
     description: Words = ""
     model: Annotated[
         _Called | ModelFile | None,
-        Accepted(
+        FieldHint(
             "a shipped model, the path of a config.json, or a mapping such as {parameters: 7.0e+9,"
             " layers: 32}"
         ),
     ] = None
     sequence: Dimension | None = None
-    batch: Annotated[BatchFile | None, Accepted("a mapping such as {global: 1024, micro: 1}")] = (
+    batch: Annotated[BatchFile | None, FieldHint("a mapping such as {global: 1024, micro: 1}")] = (
         None
     )
-    layout: Annotated[ParallelLayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = (
+    layout: Annotated[ParallelLayoutFile, FieldHint("a mapping such as {tp: 8, pp: 4}")] = (
         ParallelLayoutFile()
     )
-    shard: Annotated[ShardFile, Accepted("a mapping such as {mode: zero1}")] = ShardFile()
+    shard: Annotated[ShardFile, FieldHint("a mapping such as {mode: zero1}")] = ShardFile()
     schedule: Schedule | None = None
     recompute: Annotated[
         Recompute | RecomputeFile | None,
-        Accepted(
+        FieldHint(
             "none, selective (attention's core), full, or a mapping such as {layers: 4} or"
             " {modules: [core_attn, mlp]}"
         ),
     ] = None
     optimizer: Annotated[
-        OptimizerName, Accepted(f"one of {', '.join(get_args(OptimizerName))}")
+        OptimizerName, FieldHint(f"one of {', '.join(get_args(OptimizerName))}")
     ] = "adam"
-    offload: Annotated[OffloadFile, Accepted("a mapping such as {optimizer: 100%}")] = OffloadFile()
-    lora: Annotated[LoraFile | None, Accepted("a mapping such as {rank: 16}")] = None
-    precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = (
+    offload: Annotated[OffloadFile, FieldHint("a mapping such as {optimizer: 100%}")] = (
+        OffloadFile()
+    )
+    lora: Annotated[LoraFile | None, FieldHint("a mapping such as {rank: 16}")] = None
+    precision: Annotated[PrecisionFile, FieldHint("a mapping such as {compute: bf16}")] = (
         PrecisionFile()
     )
     device: Annotated[
-        _Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")
+        _Called | DeviceFile | None, FieldHint("a shipped device such as h100, or a mapping")
     ] = None
     stack: Annotated[
-        _Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")
+        _Called | StackFile | None, FieldHint("a shipped stack such as megatron, or a mapping")
     ] = None
-    overlap: Annotated[OverlapFile, Accepted("a mapping such as {dp: true}")] = OverlapFile()
+    overlap: Annotated[OverlapFile, FieldHint("a mapping such as {dp: true}")] = OverlapFile()
     compression: Annotated[
-        CompressionFile | None, Accepted("a mapping such as {scheme: int8, block: 128}")
+        CompressionFile | None, FieldHint("a mapping such as {scheme: int8, block: 128}")
     ] = None
     energy: Flag = False
     steps: (
-        Annotated[int, Field(ge=1, le=10**12, strict=True), Accepted("a whole number of steps")]
+        Annotated[int, Field(ge=1, le=10**12, strict=True), FieldHint("a whole number of steps")]
         | None
     ) = None
     compute: Annotated[
         ComputeFile | None,
-        Accepted("a mapping such as {forward_per_layer: 7ms, backward_per_layer: 15ms}"),
+        FieldHint("a mapping such as {forward_per_layer: 7ms, backward_per_layer: 15ms}"),
     ] = None
     calls: Annotated[
         tuple[
             Annotated[
                 CallFile,
-                Accepted("a mapping such as {primitive: ar, group: dp, size: 1MB, count: 1000}"),
+                FieldHint("a mapping such as {primitive: ar, group: dp, size: 1MB, count: 1000}"),
             ],
             ...,
         ],
         Field(max_length=MAX_LISTED),
-        Accepted("a list of calls, such as - {primitive: ar, group: dp, size: 1MB}"),
+        FieldHint("a list of calls, such as - {primitive: ar, group: dp, size: 1MB}"),
     ] = ()
     slower: Annotated[
         float | None,
         Field(ge=0.01, le=100, strict=True),
-        Accepted("times as long as the stack says, such as 1.1"),
+        FieldHint("times as long as the stack says, such as 1.1"),
     ] = None
-    measured: Annotated[MeasuredFile | None, Accepted("a mapping such as {step: 14.8s}")] = None
+    measured: Annotated[MeasuredFile | None, FieldHint("a mapping such as {step: 14.8s}")] = None

@@ -10,7 +10,7 @@ import yaml
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.price import price
 from colltool.extras.interop.astra_sim import astra_sim, to_know
 from colltool.fabric.model import Fabric
@@ -202,7 +202,7 @@ def test_eta_is_applied_unless_ideal() -> None:
     real, ideal = network(on), network(on, ideal=True)
     assert (real["bandwidth"], real["latency"]) == ([0.5], [750])
     assert (ideal["bandwidth"], ideal["latency"]) == ([1], [500])
-    (row,) = price(on, AR, SIZE, None, Readings(ideal=True), ["rabenseifner"]).results
+    (row,) = price(on, AR, SIZE, None, ModelOptions(ideal=True), ["rabenseifner"]).results
     assert float(row.bandwidth_s) == pytest.approx(2 * 7 / 8 * SIZE / 2**30)
 
 
