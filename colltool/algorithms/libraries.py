@@ -109,7 +109,7 @@ def nccl_rails(running: Running, group: Group) -> NotRun | None:
 
 
 def nccl_links(running: Running, group: Group) -> NotRun | None:
-    """On a full mesh NCCL and RCCL look for rings until no link is left."""
+    """NCCL and RCCL look for rings on a full mesh until no link is left."""
     several_links = group.dedicated and group.ranks > 2 and not group.one_port
     if running.like_nccl and several_links:
         return NotRun("multi_link", running.name)

@@ -190,8 +190,8 @@ class ColumnDifference(NamedTuple):
 
     @property
     def in_short(self) -> ColumnDifference:
-        """Without reasons, joining neighbouring ranges that a reader would be told alike: what is
-        within the error is no difference."""
+        """Ranges without reasons, neighbours with one outcome joined: what is within the error is no
+        difference."""
         parts = []
         for _, alike in groupby(self.runs, key=_outcome_beyond_error):
             parts.append(_joined(list(alike))._replace(why=()))

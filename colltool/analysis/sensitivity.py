@@ -325,8 +325,8 @@ def _value_of_information(
 
 
 def _foremost(question: WhatIf, numbers: Sequence[ParameterRange]) -> Sequence[ParameterRange]:
-    """At most :data:`MANY` numbers as they are; of more, only those that move some schedule's time
-    most."""
+    """The numbers whose break-even is sought: all up to :data:`MANY`, else those that move some
+    schedule's time most."""
     if len(numbers) <= MANY:
         return numbers
     totals = np.stack([*_seconds(question.at_both_ends(numbers), 2 * len(numbers)).values()])

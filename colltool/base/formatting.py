@@ -35,7 +35,7 @@ LEAST_TIME = 1e-18  # s: a byte over the fastest port takes 2e-13
 def disambiguate(names: Sequence[str], typed: Sequence[str]) -> list[str]:
     """Make equal names distinct by the end of the path that was typed, else by a number.
 
-    >>> told_apart(["mine", "mine", "nvl72"], ["a/x.yaml", "b/x.yaml", "nvl72"])
+    >>> disambiguate(["mine", "mine", "nvl72"], ["a/x.yaml", "b/x.yaml", "nvl72"])
     ['mine (a/x.yaml)', 'mine (b/x.yaml)', 'nvl72']
     """
     found = list(names)

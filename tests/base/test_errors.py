@@ -145,9 +145,10 @@ def prepares_either(node: ast.AST) -> bool:
 
 
 def is_either(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "either"
-    )
+    """A call of either(), or of to_type(), which puts both spellings of a change into one."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    return node.func.id in ("either", "to_type")
 
 
 def test_options_are_those_of_the_table_of_arguments() -> None:

@@ -95,7 +95,7 @@ def test_the_installed_script_is_the_module() -> None:
     (script,) = (
         entry for entry in distribution("colltool").entry_points if entry.group == "console_scripts"
     )
-    assert (script.name, script.value) == ("colltool", "colltool.cli.app:main")
+    assert (script.name, script.value) == ("colltool", "colltool.commands.app:main")
 
 
 # --- streams that go away

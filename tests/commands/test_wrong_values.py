@@ -87,6 +87,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "plan_traces": {"fabric": "dgx-h100", "files": "log.csv"},
     "list_fabrics": {},
     "ModelOptions": {},
+    "Readings": {},
 }
 WRONG: dict[str, Any] = {
     "nan": math.nan,

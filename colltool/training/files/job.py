@@ -129,8 +129,8 @@ class ShardFile(Part):
 
 
 class PrecisionFile(Part):
-    """Of GEMMs, of weights, of gradients when they are summed, of tokens on their way to
-    experts."""
+    """Data types of GEMMs, of weights, of gradients when they are summed, of tokens on their way
+    to experts."""
 
     compute: Precision = "bf16"
     params: Literal["fp32", "bf16", "fp16", "fp8"] = "bf16"
