@@ -55,9 +55,13 @@ def most_partners(phases: Schedule, group: Group) -> int:
             case Rounds(partner, steps, folded):  # pairs that are folded are twice as far apart
                 for stride, _ in steps:
                     ahead = 2 * stride if folded else stride
-                    partners.add(ahead)
-                    if partner == "shift":
-                        partners.add(n - ahead)
+                    match partner:
+                        case "xor" | "fanout":
+                            partners.add(ahead)
+                        case "shift":
+                            partners |= {ahead, n - ahead}
+                        case _:
+                            assert_never(partner)
             case Servers():
                 partners |= {*range(1, group.servers + 1)}
             case Pair() | Switch():

@@ -144,6 +144,10 @@ class Trees(NamedTuple):
     rails: bool = False
 
 
+Partner = Literal["xor", "shift", "fanout"]
+"""Who a rank meets in a round, see :class:`Rounds`."""
+
+
 class Rounds(NamedTuple):
     """Rounds with a new partner each: ``steps`` are (stride between partners, bytes sent in units
     of M).
@@ -153,7 +157,7 @@ class Rounds(NamedTuple):
     ranks, this many pairs, act as one rank per pair.
     """
 
-    partner: Literal["xor", "shift", "fanout"]
+    partner: Partner
     steps: tuple[tuple[int, float], ...]
     folded: int = 0
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import numpy as np
 
@@ -199,7 +199,7 @@ def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
     """Traffic with all peers, or with one after the other; rounds with the same partner are one
     message."""
     to_each_peer = 0.0
-    rounds: dict[tuple[int, str], float] = {}  # by stride and kind of partner
+    rounds: dict[tuple[int, routes.Partner], float] = {}  # by stride and kind of partner
     for terms in schedule:
         match terms.route:
             case routes.AllPeers(per_peer):
@@ -217,7 +217,13 @@ def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
     here = np.arange(n)
     parts = []
     for (stride, way), size in sorted(rounds.items()):
-        dst = here ^ stride if way == "xor" else (here + stride) % n
+        match way:
+            case "xor":
+                dst = here ^ stride
+            case "shift" | "fanout":  # of a fan-out all ranks, though one of each block sends
+                dst = (here + stride) % n
+            case _:
+                assert_never(way)
         parts.append(Traffic(here, dst, np.full(n, size)))
     return _together(parts)
 

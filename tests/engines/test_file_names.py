@@ -1,0 +1,13 @@
+"""A data file is what its name says."""
+
+from __future__ import annotations
+
+import pytest
+
+from colltool.engines.files import find_library, shipped_libraries
+
+
+@pytest.mark.parametrize(("name", "version"), shipped_libraries())
+def test_a_library_file_holds_the_version_of_its_name(name: str, version: str) -> None:
+    library = find_library(f"{name}@{version}").library
+    assert (library.name, library.version) == (name, version)
