@@ -13,7 +13,8 @@ from handmade import by_steps
 from small import gb, us
 
 from colltool.base.primitives import AR, Primitive
-from colltool.calibration.calibrate import Calibration, FitRequest, FittedSeries, calibrate
+from colltool.calibration.calibrate import Calibration, FitRequest, calibrate
+from colltool.calibration.results import FittedSeries
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, ceil_div
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    NCCL_TESTS,
+    P2P,
+    REDUCE,
+    RS,
+    Primitive,
+    ceil_div,
+)
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
-_TESTS = {
-    AR: "all_reduce_perf",
-    AG: "all_gather_perf",
-    RS: "reduce_scatter_perf",
-    A2A: "alltoall_perf",
-    BC: "broadcast_perf",
-    REDUCE: "reduce_perf",
-    P2P: "sendrecv_perf",
-}
 _OSU = {
     AR: "osu_allreduce",
     AG: "osu_allgather",
@@ -77,7 +79,7 @@ def command_line(
         launcher += ["-N", str(ranks // hosts)]
     if mpi:
         return " ".join([*launcher, _OSU[primitive], "-m", sizes.osu])
-    test = f"./build/{_TESTS[primitive]}"
+    test = f"./build/{NCCL_TESTS[primitive]}"
     variables = [f"{name}={value}" for name, value in (settings or {}).items()]
     if hosts == 1:
         return " ".join([*variables, test, sizes.nccl, "-g", str(ranks)])

@@ -13,9 +13,6 @@ from colltool.estimate.groups import place
 from colltool.estimate.interval import ground_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.results import Accuracy
-from colltool.estimate.user_price import judged as judged
-from colltool.estimate.user_price import judged_row as judged_row
-from colltool.estimate.user_price import seconds_by_schedule as seconds_by_schedule
 from colltool.fabric.model import Fabric
 
 if TYPE_CHECKING:

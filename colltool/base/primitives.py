@@ -59,6 +59,16 @@ _OTHER_NAMES = {
     "bcast": BC,
     "sendrecv": P2P,
 }
+# The programs of nccl-tests.
+NCCL_TESTS = {
+    AR: "all_reduce_perf",
+    AG: "all_gather_perf",
+    RS: "reduce_scatter_perf",
+    A2A: "alltoall_perf",
+    BC: "broadcast_perf",
+    REDUCE: "reduce_perf",
+    P2P: "sendrecv_perf",
+}
 _BY_NAME: dict[str, Primitive] = {primitive.value: primitive for primitive in Primitive}
 _BY_NAME |= {short: primitive for primitive, short in SHORT.items()}
 _BY_NAME |= _OTHER_NAMES

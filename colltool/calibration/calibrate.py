@@ -31,8 +31,6 @@ from colltool.fabric.uneven import check_even
 from colltool.logs.series import Measurements, Series, Skipped
 from colltool.machines.factor import MeasuredMachine
 
-__all__ = ["Calibration", "FitRequest", "FittedSeries", "Residual", "calibrate"]
-
 _LONGEST_NAME = 64  # as the model has it
 _ABSURD = 1.0  # mean relative error beyond which a fit explains nothing
 
@@ -81,10 +79,6 @@ class FitRequest(NamedTuple):
     tier: str | None = None
     algorithms: tuple[str, ...] = ()
     line_Bps: float | None = None
-
-
-# the name by which the command still knows it
-Wanted = FitRequest
 
 
 def calibrate(

@@ -13,7 +13,7 @@ from math import log2
 from operator import attrgetter
 from typing import NamedTuple
 
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, NCCL_TESTS, RS, Primitive
 from colltool.calibration.serialise import exact_size
 from colltool.estimate.spread import by_size, law
 from colltool.machines.factor import INSIDE
@@ -23,15 +23,6 @@ from colltool.machines.smoother import Observation, posterior
 SIZES = tuple(float(4**doublings * 2**10) for doublings in range(12))
 """1 KiB to 4 GiB: the sizes whose prices count, and of which rows are offered."""
 _ALWAYS = (AR, AG, RS, A2A)
-_PROGRAMS = {
-    AR: "all_reduce_perf",
-    AG: "all_gather_perf",
-    RS: "reduce_scatter_perf",
-    A2A: "alltoall_perf",
-    BC: "broadcast_perf",
-    REDUCE: "reduce_perf",
-    P2P: "sendrecv_perf",
-}
 # A row that lowers the mean sigma by a smaller share is not worth a job.
 _LEAST = 0.01
 
@@ -61,7 +52,7 @@ class NextRow(NamedTuple):
         # nccl-tests write 8M for 8 MiB
         size = exact_size(self.bytes).removesuffix("iB")
         return (
-            f"mpirun -np {self.ranks} ./build/{_PROGRAMS[self.primitive]} -b {size} -e {size} -g 1"
+            f"mpirun -np {self.ranks} ./build/{NCCL_TESTS[self.primitive]} -b {size} -e {size} -g 1"
         )
 
 

@@ -10,6 +10,7 @@ from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
 from colltool.base.errors import ColltoolError, argument_text, clipped, either, nearest, spell
+from colltool.base.primitives import ceil_div
 from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
@@ -191,7 +192,7 @@ def _sizes_wanted(fabric: Fabric, series: Series) -> dict[int, int]:
         per_domain = shared if shared > 1 else 0
     if per_domain and len(tiers) > 1:
         inside = per_domain * prod(tier.endpoints for tier in tiers[1:-1])
-        outside = max(tiers[-1].endpoints, -(-series.ranks // inside))
+        outside = max(tiers[-1].endpoints, ceil_div(series.ranks, inside))
         return {0: per_domain, len(tiers) - 1: outside}
     if len(tiers) == 1 or series.ranks < inner.endpoints:
         return {0: series.ranks}

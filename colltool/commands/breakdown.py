@@ -41,10 +41,11 @@ def breakdown(
 
     Arguments as :func:`price`.
     """
-    from colltool.commands.price import judged_price, with_slow_rank_cost
+    from colltool.commands.price import with_inert_keys, with_slow_rank_cost
     from colltool.commands.reading import size_of, text_of
     from colltool.commands.requests import price_request
     from colltool.estimate.price import breakdown as run
+    from colltool.estimate.user_price import judged
 
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     request = price_request(fabric, primitive, ranks, options)
@@ -56,8 +57,9 @@ def breakdown(
         found = run(
             request.fabric, request.primitive, bytes_, request.group, request.readings, name
         )
-    price = judged_price(found.price, request)
-    baselines = judged_price(replace(price, results=found.baselines), request)
+    judging = request.fabric, request.group, request.readings
+    price = with_inert_keys(judged(found.price, *judging), request)
+    baselines = judged(replace(found.price, results=found.baselines), *judging)
     price, baselines = with_slow_rank_cost((price, baselines), request, slow_rank)
     return replace(found, price=price, baselines=baselines.results)
 

@@ -80,7 +80,7 @@ def calibrate(
             algorithm that cannot run.
     """
     from colltool.base.formatting import parse_rate
-    from colltool.calibration.calibrate import Wanted, machine_alone, with_own
+    from colltool.calibration.calibrate import FitRequest, machine_alone, with_own
     from colltool.calibration.calibrate import calibrate as run
     from colltool.commands.reading import flag_of, names_of, number_of, text_of, wrong
     from colltool.fabric.load import fabric_data, load_fabric
@@ -93,7 +93,7 @@ def calibrate(
     if line_rate is not None and not isinstance(line_rate, str):
         line_rate = number_of(line_rate, "line_rate")
     with naming("line_rate"):
-        wanted = Wanted(only, names, None if line_rate is None else parse_rate(line_rate))
+        wanted = FitRequest(only, names, None if line_rate is None else parse_rate(line_rate))
     data = fabric_data(fabric, overrides)
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
     called = "" if name is None else _file_name(text_of(name, "name", "measured"))

@@ -220,35 +220,30 @@ def _completed(
     pick, and with one slow rank."""
     request = asked.request
     fabric = request.fabric
+    from colltool.estimate.user_price import prices_for_user
+
     has_files = any(row.status == "own" for row in prices[0].results)
     # who named algorithms did not ask which leads, and files are not compared with one port
     if not asked.names and not has_files:
         from colltool.estimate.price import with_turn
 
         prices = with_turn(prices, fabric, request.group, request.readings)
-    if fabric.library_name == "nccl":
-        from colltool.estimate.library_pick import with_library_choice
-
-        prices = with_library_choice(
-            prices, fabric, request.readings, asked=request.other_library, lead=not asked.names
-        )
-    judged = tuple(judged_price(price, request) for price in prices)
-    return with_slow_rank_cost(judged, request, slow_rank)
+    judged = prices_for_user(
+        prices, fabric, request.readings, asked=request.other_library, lead=not asked.names
+    )
+    told = tuple(with_inert_keys(price, request) for price in judged)
+    return with_slow_rank_cost(told, request, slow_rank)
 
 
-def judged_price(price: Price, request: Request) -> Price:
-    """A price with how far off it may be, each row's interval, and which values that were set do
-    not move it."""
-    from colltool.estimate.user_price import judged
-
-    fabric = request.fabric
+def with_inert_keys(price: Price, request: Request) -> Price:
+    """A price that names the values which were set and do not move it."""
     size = price.bytes
-    if isinstance(size, float) and price.results and fabric.overrides:
-        from colltool.analysis.inert import PricedWay, inert_keys
+    if not isinstance(size, float) or not price.results or not request.fabric.overrides:
+        return price
+    from colltool.analysis.inert import PricedWay, inert_keys
 
-        priced = PricedWay(request.primitive, size, request.group, request.readings, price.best)
-        price = replace(price, inert=inert_keys(fabric, priced))
-    return judged(price, fabric, request.group, request.readings)
+    priced = PricedWay(request.primitive, size, request.group, request.readings, price.best)
+    return replace(price, inert=inert_keys(request.fabric, priced))
 
 
 def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:

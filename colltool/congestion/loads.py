@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.primitives import ceil_div
 from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -314,7 +315,7 @@ class Heat:
         every = line.load[line.kind.exists]
         if not len(every):
             return
-        per_cell = -(-len(every) // CELLS)
+        per_cell = ceil_div(len(every), CELLS)
         busiest = np.maximum.reduceat(every, np.arange(0, len(every), per_cell))
         loaded = every[every > 0]
         strip = LinkClassLoad(

@@ -3,7 +3,7 @@ be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -23,11 +23,23 @@ SecondsByWay = Mapping[tuple[str, str], float]
 """Seconds by the title of a schedule and its protocol, which is empty for the fastest one."""
 
 
+def prices_for_user(
+    prices: Sequence[Price],
+    fabric: Fabric,
+    readings: ModelOptions,
+    *,
+    asked: bool = False,
+    lead: bool = True,
+) -> tuple[Price, ...]:
+    """Prices of one primitive and group with the library's pick, the interval of each row, and the
+    accuracy of the first one; ``asked`` and ``lead`` as of :func:`with_library_choice`."""
+    picked = with_library_choice(prices, fabric, readings, asked=asked, lead=lead)
+    return tuple(judged(price, fabric, price.group.spec, readings) for price in picked)
+
+
 def price_for_user(price: Price, fabric: Fabric, readings: ModelOptions) -> Price:
-    """A price with the library's pick as its first row, the interval of each row, and the accuracy
-    of the first one."""
-    (picked,) = with_library_choice([price], fabric, readings, asked=False)
-    return judged(picked, fabric, price.group.spec, readings)
+    """One price as the library in force runs it, see :func:`prices_for_user`."""
+    return prices_for_user([price], fabric, readings)[0]
 
 
 def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions) -> Price:

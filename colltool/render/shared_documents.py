@@ -106,3 +106,16 @@ class GroupDocument(Document, of=GroupPlacement):
     shape: list[int] = optional("shape")
     domains: list[int] = optional("domains")
     open_axes: list[bool] = optional(_open_axes)
+
+
+class MovedNumberDocument(Document):
+    """Seconds of an answer with one number at either end of its range, all others as in the
+    file."""
+
+    key: str = derived("number.key")
+    value: float = derived("number.value")
+    low: float = derived("number.low")
+    high: float = derived("number.high")
+    low_s: float
+    high_s: float
+    span_s: float

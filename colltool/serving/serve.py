@@ -22,7 +22,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
-from colltool.estimate.user_price import judged, price_for_user
+from colltool.estimate.user_price import price_for_user
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -176,7 +176,9 @@ def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperatio
     exchanged = shape.moe if own.exchanges and model.moe_layers else None
     if own.tp > 1:
         # after attention and after the FFN, unless experts on other ranks take the FFN's place
-        layers = 2 * model.layers - (model.moe_layers if own.exchanges else 0)
+        layers = 2 * model.layers
+        if own.exchanges:
+            layers -= model.moe_layers
         yield _all_reduce(serving, vector, tp)._replace(calls=layers)
     if exchanged is not None:
         call = _expert_call(serving, exchanged, tokens)
@@ -238,11 +240,7 @@ def _by_library(
 ) -> ServedOperation:
     """A collective by the fabric's library."""
     fabric = serving.fabric
-    prices = price(fabric, primitive, float(size), group)
-    if fabric.library_name == "nccl":
-        prices = price_for_user(prices, fabric, ModelOptions())
-    else:
-        prices = judged(prices, fabric, prices.group.spec, ModelOptions())
+    prices = price_for_user(price(fabric, primitive, float(size), group), fabric, ModelOptions())
     best = prices.best
     by_nccl = prices.library is not None and prices.library.pick is not None
     return ServedOperation(
@@ -264,7 +262,9 @@ def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperati
     if serving.experts_by_nccl:
         return _by_library(serving, name, A2A, call.copied_bytes, group)
     best = price_experts(serving.experts, serving.fabric, name, call, group).best
-    why = "the faster of its modes" if serving.experts else "the fastest measured on this machine"
+    why = "the fastest measured on this machine"
+    if serving.experts:
+        why = "the faster of its modes"
     return _by_kernel(name, group, best, f"{best.library} {best.kernel}", why)
 
 

@@ -19,7 +19,8 @@ from small import clos, fabric, star, switch
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
-from colltool.calibration.calibrate import Calibration, FittedSeries
+from colltool.calibration.calibrate import Calibration
+from colltool.calibration.results import FittedSeries
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.price import price

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_time
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, ceil_div
 from colltool.logs.chakra_format import (
     COLLECTIVES,
     PROCESS_GROUPS,
@@ -200,7 +200,7 @@ def _pass(
         ready = k * slices // len(buckets)
         if back:
             # the ceiling of (k + 1)/n of the slices
-            ready = min(slices, -(-(k + 1) * slices // len(buckets)))
+            ready = min(slices, ceil_div((k + 1) * slices, len(buckets)))
         before_slice[ready].append(bucket._replace(beside=back or ready > 0))
     for k, call in enumerate(calls):
         before_slice[(k + 1) * slices // (len(calls) + 1)].append(call)

@@ -20,10 +20,11 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
+from colltool.calibration.calibrate import Calibration
 from colltool.calibration.machine_rows import SeriesRows
 from colltool.calibration.next_row import NextRow
 from colltool.calibration.protocol_fit import ExcludedSize
+from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.select import Candidate
 from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation

@@ -25,6 +25,7 @@ from colltool.render.dispatch import View, context, listed, on_fabric, set_text,
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import (
     MachineDocument,
+    MovedNumberDocument,
     machine_in_use,
     machine_of,
     mapping,
@@ -287,16 +288,8 @@ def _spread_blocks(result: PlanSpread) -> list[Block]:
     ]
 
 
-class MoveDocument(Document, of=StepTornadoBar):
+class MoveDocument(MovedNumberDocument, of=StepTornadoBar):
     """The step when one number changes alone."""
-
-    key: str = derived("number.key")
-    value: float = derived("number.value")
-    low: float = derived("number.low")
-    high: float = derived("number.high")
-    low_s: float
-    high_s: float
-    span_s: float
 
 
 class PlanSensitivityDocument(Document):

@@ -18,6 +18,7 @@ from colltool.render.intervals import nine_in_ten, within
 from colltool.render.shared_documents import (
     FabricDocument,
     MachineDocument,
+    MovedNumberDocument,
     OnFabricDocument,
     machine_in_use,
     values_set,
@@ -402,16 +403,8 @@ def _spread_blocks(result: ServeSpread) -> list[Block]:
     return [Headline(_spread_answer(result)), _spread_table(result)]
 
 
-class ServedBarDocument(Document, of=ServedBar):
+class ServedBarDocument(MovedNumberDocument, of=ServedBar):
     """The network of a token at both ends of a number's range."""
-
-    key: str = derived("number.key")
-    value: float = derived("number.value")
-    low: float = derived("number.low")
-    high: float = derived("number.high")
-    low_s: float
-    high_s: float
-    span_s: float
 
 
 class ServeSpreadDocument(Document):

@@ -16,8 +16,9 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.base.files import write_file
 from colltool.base.primitives import AR, RS, Primitive
-from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
+from colltool.calibration.calibrate import Calibration
 from colltool.calibration.protocol_fit import ExcludedSize
+from colltool.calibration.results import FittedSeries, Residual
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.extras.pictures.plot import chart_of, check_plot, drawn, page_svg, picture
 from colltool.extras.pictures.plot.fits import What, calibration_panels, judged_panels

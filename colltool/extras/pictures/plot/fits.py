@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
-from colltool.calibration.calibrate import Calibration, FittedSeries
+from colltool.calibration.calibrate import Calibration
+from colltool.calibration.results import FittedSeries
 from colltool.diagnosis.results import Diagnosis, SeriesHealth, ValidatedSeries, Validation
 from colltool.extras.pictures.plot.chart import (
     INK,
