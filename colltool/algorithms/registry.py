@@ -326,21 +326,6 @@ class Algorithm(NamedTuple):
 
 _ROWS: dict[tuple[Primitive, str], Algorithm] = {}
 
-# what libraries and papers call some of them; an error answers with our name
-_OTHER_NAMES = {
-    "in-network": ("nvls", "sharp", "collnet"),
-    "hierarchical:in-network/double-binary-tree": ("nvlstree", "nvls_tree"),
-    "hierarchical:direct/in-network": ("collnet_direct", "collnetdirect"),
-    "hierarchical:ring/in-network": ("collnet_chain", "collnetchain"),
-    "double-binary-tree": ("dbt",),
-    "rabenseifner": ("rhd", "halving-doubling"),
-    "two-shot": ("allpairs",),
-    "direct": ("linear",),
-    "parameter-server": ("ps", "byteps"),
-    "scatter-allgather": ("van-de-geijn",),
-}
-OTHER_NAMES = {theirs: ours for ours, names in _OTHER_NAMES.items() for theirs in names}
-
 
 def algorithm(
     name: str,
@@ -395,11 +380,9 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     usual = [row.name for row in algorithms(primitive)]
     on_demand = [row.name for row in on_request() if row.primitive is primitive]
     known = list(dict.fromkeys([*usual, *also, *on_demand]))
-    others = [SHORT[other] for other, key in _ROWS if key == name]
+    others = [SHORT[other] for other, key in _ROWS if key == name.lower()]
     hint = nearest(name, known)
-    if name.lower() in OTHER_NAMES:
-        hint = f"that is '{OTHER_NAMES[name.lower()]}' here."
-    elif others:
+    if others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     raise ColltoolError(
         f"no algorithm '{clipped(name)}' for {primitive.spoken}",

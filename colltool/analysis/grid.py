@@ -21,7 +21,7 @@ from colltool.base.result import followed
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, by_title, on_layers
-from colltool.estimate.groups import library_of, place
+from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval, before_dials
 from colltool.estimate.leading import best_class, may_lead
 from colltool.estimate.library_pick import SIMPLE, WITH_A_MODEL, Picked, picked_at
@@ -31,7 +31,6 @@ from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import routed
 from colltool.fabric.variants import Place, differences, with_values
-from colltool.libraries.nccl.rules import name_on
 
 BLOCK = 8192  # cells priced at once, to keep arrays small
 Floats = NDArray[np.float64]
@@ -340,15 +339,6 @@ def _broadcast(value: Any, count: int) -> Floats:
     return np.broadcast_to(value, (count,))
 
 
-def _known_as(rows: Sequence[Listed], question: GridQuestion) -> list[str]:
-    """The library's name of each row, ours where it has none."""
-    library = library_of(question.fabric)
-    placement = place(question.fabric, question.group).placement
-    return [
-        name_on(library, question.primitive, placement, row.spec) or row.title for row, _ in rows
-    ]
-
-
 def _of_leaders(rows: Sequence[Listed], name: str, first: Indices) -> Floats:
     """A number of the row that leads each element."""
     table = np.stack([_broadcast(getattr(row, name), len(first)) for row, _ in rows])
@@ -406,7 +396,7 @@ def _cells_of(
     number_of = np.unique(titles, return_inverse=True)[1]
     others = np.where(number_of[:, None] == number_of[first][None, :], np.inf, listable)
     second = first_least(list(others))
-    names = _known_as(listed, question)
+    names = [row.name for row, _ in listed]
     how = [row.how for row, _ in listed]
     total_s = _of_leaders(listed, "total_s", first).tolist()
     alpha_s = _of_leaders(listed, "alpha_s", first).tolist()

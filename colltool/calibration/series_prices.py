@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.libraries import LibraryName, Running
+from colltool.algorithms.names import specs_called
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
 from colltool.base.errors import ColltoolError, argument_text, clipped, either, nearest, spell
 from colltool.base.primitives import ceil_div
@@ -19,6 +20,7 @@ from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.nccl.rules import nccl_algorithm
 from colltool.logs.series import Series, check_timing, log_library
 
 IN_SWITCH = "in-network"
@@ -98,10 +100,14 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
     name_of = attrgetter("name")
     everything = {*map(name_of, every_algorithm()), *map(name_of, every_composition())}
     primitive = series.primitive
-    known = {*map(name_of, algorithms(primitive)), *map(name_of, compositions(primitive))}
+    composed = list(map(name_of, compositions(primitive)))
+    known = {*map(name_of, algorithms(primitive)), *composed}
     mine = []
     for name in only:
         base = parse_choice(name).base
+        if nccl_algorithm(name) or specs_called(name, primitive, composed):
+            mine.append(name)
+            continue
         if base not in everything:
             what = f"no algorithm '{clipped(base)}'"
             raise ColltoolError(what, argument="algorithms", fix=_known_names(base, known))

@@ -23,6 +23,7 @@ from colltool.algorithms.composed import (
     name_in_phase,
 )
 from colltool.algorithms.executor import joined
+from colltool.algorithms.names import specs_called
 from colltool.algorithms.program import Program, effort, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
@@ -432,8 +433,11 @@ def _by_schedule(primitive: Primitive, choice: Choice, members: Members) -> Traf
 
 def any_row(primitive: Primitive, algorithm: str) -> TrafficRow:
     """The row by the route of the formula, else by the schedule; an error lists what is known."""
-    by_route = listed(primitive, algorithm)
-    return by_route or executed(primitive, algorithm) or row_of(primitive, algorithm)
+    for spec in (algorithm, *specs_called(algorithm, primitive, _composed(primitive))):
+        row = listed(primitive, spec) or executed(primitive, spec)
+        if row is not None:
+            return row
+    return row_of(primitive, algorithm)
 
 
 def _flat_positions(fabric: Fabric, ends: Indices) -> TierPositions:

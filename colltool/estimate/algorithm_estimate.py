@@ -140,6 +140,7 @@ class AlgorithmEstimate:
         late_overhead: the launch.
         late_protocol: name of the fastest protocol (an array of names for an array of sizes); empty
             if the fabric lists none.
+        library_name: what the user's library calls it; empty where it has no name for it.
         late_shortfall: extra time because the library reaches only a share of the bandwidth.
         late_software: measured time besides, from ``software_time``.
         late_factor: exp(d) of the machine (layer 4); None for 1.
@@ -166,6 +167,7 @@ class AlgorithmEstimate:
     busbw_factor: float
     late_protocol: Any = ""
     not_selected_reason: NotRun | None = None
+    library_name: str = ""
     late_shortfall: LateNumber = NO_SECONDS
     late_software: LateNumber = NO_SECONDS
     slow: SlowRank | None = None
@@ -296,6 +298,11 @@ class AlgorithmEstimate:
     @property
     def title(self) -> str:
         return titled(self.choice, self.variant)
+
+    @property
+    def name(self) -> str:
+        """The library's name where it has one, else ours: what every output leads with."""
+        return self.library_name or self.title
 
     @property
     def detail(self) -> str:

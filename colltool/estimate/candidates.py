@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.libraries import Running
+from colltool.algorithms.names import normal_form, specs_called
 from colltool.algorithms.registry import (
     Algorithm,
     Choice,
     algorithms,
     every_algorithm,
     find,
-    on_request,
     parse_choice,
+    row_of,
 )
 from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Number, Primitive
@@ -30,12 +31,14 @@ from colltool.estimate.hierarchical import (
     hierarchical_candidates,
     why_not_composed,
 )
+from colltool.estimate.library_names import spec_of_library_name
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
+from colltool.libraries.nccl.rules import nccl_algorithm
 from colltool.network.group import Group
 
 Compositions = list[TierCompositions]
@@ -104,10 +107,41 @@ class Candidates:
             )
         return found
 
+    def specs(self, names: Iterable[str]) -> list[str]:
+        """The algorithms of any names, as ``--algorithm`` takes them: ours, the library's own
+        (``NVLSTree``) and those of documents (``butterfly``)."""
+        return [self._spec(name) for name in names]
+
+    def _spec(self, name: str) -> str:
+        choice = parse_choice(name)
+        if choice.base in self._composed or row_of(self.primitive, name):
+            return name if not choice.tiers else self._first_that_runs(name)
+        spec = spec_of_library_name(self.placed, self.primitive, name)
+        if spec:
+            return spec
+        if self.library is not None and self.library.like_nccl and nccl_algorithm(name):
+            # a textbook's tree must not stand in for NCCL's
+            reason = f"{self.library.spoken} does not run it on these ranks, or it is not priced"
+            if row_of(self.primitive, normal_form(name)):
+                reason += f"; the textbook's is '{normal_form(name)}'"
+                raise CannotRun(name, reason)
+        return self._first_that_runs(name)
+
+    def _first_that_runs(self, name: str) -> str:
+        """The first algorithm of a name that can run here, else the first; the name itself where
+        nothing is called so."""
+        meant = specs_called(name, self.primitive, self._composed)
+        able = (spec for spec in meant if self._can_run(parse_choice(spec)))
+        return next(chain(able, meant), name)
+
+    @cached_property
+    def _composed(self) -> list[str]:
+        return [row.name for row in compositions(self.primitive)]
+
     def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
         """What the fabric lists as run is selectable, whatever its library is known to run."""
         found: list[AtSizes] = []
-        for name in names:
+        for name in self.specs(names):
             for costed, at in self._named(parse_choice(name), sizes):
                 listed = costed.choice.spec in self.runs or costed.choice.base in self.runs
                 if costed.not_selected_reason and listed:
@@ -206,26 +240,21 @@ class Candidates:
     @property
     def _feasible(self) -> list[str]:
         """Those of the library's algorithms that can run on this group."""
-        requested = [row for row in on_request() if row.primitive is self.primitive]
-        rows = [*algorithms(self.primitive), *requested]
-        flat = {row.name: row for row in rows if self._why_not(row) is None}
+        return [name for name in self.runs if self._can_run(parse_choice(name))]
 
-        def can_run(choice: Choice) -> bool:
-            row = flat.get(choice.base)
-            # only rows with counts, such as a number of servers, take choices
-            if row is not None and (row.counts or not choice.tiers):
-                return True
-            every = chain.from_iterable(self._unlisted)
-            return any(_offers(composition, choice) for composition in every)
-
-        return [name for name in self.runs if can_run(parse_choice(name))]
+    def _can_run(self, choice: Choice) -> bool:
+        row = row_of(self.primitive, choice.base)
+        # only rows with counts, such as a number of servers, take choices
+        if row is not None and (row.counts or not choice.tiers):
+            return self._why_not(row) is None
+        every = chain.from_iterable(self._unlisted)
+        return any(_offers(composition, choice) for composition in every)
 
     def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
         if choice in self.flat_by_name:
             return self.flat_by_name[choice]
-        composed = [row.name for row in compositions(self.primitive)]
         found: list[AtSizes] = []
-        if choice.base in composed:
+        if choice.base in self._composed:
             several = [layout for layout in self._unlisted if layout[0].row.name == choice.base]
             if not several:
                 raise CannotRun(choice.base, why_not_composed(self.placed))
@@ -235,7 +264,7 @@ class Candidates:
                 else:
                     found += _leading(layout, sizes)
             return found
-        row = find(self.primitive, choice.base, composed)
+        row = find(self.primitive, choice.base, self._composed)
         for under in self._groups:
             group = row.on(under.group, choice)
             if row.why_not(group) is None:
@@ -279,6 +308,14 @@ def named_candidates(
 ) -> list[CostModel]:
     """The schedules of :meth:`Candidates.named`, on a group already placed."""
     return Candidates(placed, primitive, readings).named(names)
+
+
+def choice_on(
+    placed: PlacedGroup, primitive: Primitive, readings: ModelOptions, name: str
+) -> Choice:
+    """The algorithm that any of its names means on a group (:meth:`Candidates.specs`)."""
+    [spec] = Candidates(placed, primitive, readings).specs([name])
+    return parse_choice(spec)
 
 
 def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:

@@ -124,6 +124,7 @@ class CostModel:
         composed: parts lie on several tiers.
         protocol: empty if the fabric lists none.
         not_selected_reason: why the user's library does not run it.
+        library_name: what the user's library calls it; empty where it has no name for it.
         software_time: the library's measured time besides wires and latencies.
         cut_bound: None if it runs on other links than the group's.
         below: makes the same schedule on wires alone and on wires with contention; None for those
@@ -145,6 +146,7 @@ class CostModel:
     notes: tuple[str, ...] = ()
     protocol: str = ""
     not_selected_reason: NotRun | None = None
+    library_name: str = ""
     software_time: SoftwareTime = NO_SOFTWARE_TIME
     cut_bound: CutBound | None = None
     below: Callable[[], tuple[CostModel, CostModel]] | None = None
@@ -232,6 +234,7 @@ class CostModel:
             "shipped_by": self.shipped_by,
             "late_protocol": self.protocol,
             "not_selected_reason": self.not_selected_reason,
+            "library_name": self.library_name,
             "cut_bound": self.cut_bound,
             "software_time": self.software_time,
             "busbw_factor": busbw_factor(self.primitive, self.ranks),

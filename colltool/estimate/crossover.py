@@ -44,6 +44,7 @@ def crossover(
     """
     options = readings or ModelOptions()
     listed = candidates_for(fabric, group, primitive, options)
+    names = listed.specs(names)
     compared = _compared(listed, names)
     running = listed.library
     everything = _everything(listed, names)

@@ -8,9 +8,9 @@ from inspect import cleandoc
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import Composition, every_composition
+from colltool.algorithms.names import any_spec_called
 from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import (
-    OTHER_NAMES,
     Algorithm,
     Status,
     every_algorithm,
@@ -22,7 +22,7 @@ from colltool.base.primitives import SIZE_MEANS, Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, ModelOptions
-from colltool.estimate.candidates import CannotRun, candidates_for
+from colltool.estimate.candidates import CannotRun, candidates_for, choice_on
 from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price
@@ -50,13 +50,18 @@ def explain(
 
     ``name`` is as ``--algorithm`` takes it; the price is of exactly this choice.
     """
-    base = parse_choice(name).base
+    options = readings or ModelOptions()
     everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
+    known = list(dict.fromkeys(row.name for row in everything))
+    if parse_choice(name).base not in known:
+        if fabric is not None and primitive is not None:
+            name = choice_on(place(fabric, group), primitive, options, name).spec
+        else:
+            name = any_spec_called(name) or name
+    base = parse_choice(name).base
     rows = [row for row in everything if row.name == base]
     if not rows:
-        known = list(dict.fromkeys(row.name for row in everything))
-        ours = OTHER_NAMES.get(base.lower())
-        hint = f"that is '{ours}' here." if ours else nearest(base, known)
+        hint = nearest(base, known)
         raise ColltoolError(
             f"no algorithm '{clipped(name)}'", fix=f"{hint} known: {', '.join(known)}".strip()
         )
@@ -68,7 +73,6 @@ def explain(
         )
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))
-    options = readings or ModelOptions()
     priced = [_priced(row, name, fabric, size, group, options) for row in chosen]
     if all(entry.row is None for entry in priced):
         raise ColltoolError(

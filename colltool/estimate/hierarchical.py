@@ -37,6 +37,7 @@ from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
 from colltool.estimate.kept_routes import kept_routes
+from colltool.estimate.library_names import library_name
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import (
     own_part,
@@ -222,10 +223,12 @@ class TierCompositions:
                 phases = "pipelined"
         status = max(chosen, key=lambda option: option.rank).status
         libraries = chain.from_iterable(way.by for way in shipped)
+        shipped_by = tuple(dict.fromkeys(libraries)) if selectable(status) else ()
+        choice = Choice(self.row.name, names)
         return CostModel(
             primitive=primitive,
             ranks=placed.ranks,
-            choice=Choice(self.row.name, names),
+            choice=choice,
             variant=tuple(filter(None, ("" if phases == usual else phases, self.order))),
             parts=(
                 *_terms(chosen, streamed=streamed is not None and phases == "pipelined"),
@@ -235,11 +238,12 @@ class TierCompositions:
             phases=phases,
             composed=True,
             status=status,
-            shipped_by=tuple(dict.fromkeys(libraries)) if selectable(status) else (),
+            shipped_by=shipped_by,
             notes=self._notes(chosen, shipped, streamed, status),
             readings=self.readings,
             protocol=placed.protocol,
             not_selected_reason=self._not_selected(shipped),
+            library_name=library_name(placed, primitive, choice.spec, shipped_by),
             cut_bound=cut_bound_of(placed, primitive, self.readings),
         )
 

@@ -29,6 +29,7 @@ from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
 from colltool.estimate.kept_routes import kept_routes
+from colltool.estimate.library_names import library_name
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.software_time import Knots, SoftwareTime, mixed
@@ -91,6 +92,7 @@ def cost_flat(
         overhead_s=placed.overhead_s,
         protocol=placed.protocol,
         not_selected_reason=row.not_run_by(running_on(placed.fabric), group),
+        library_name=library_name(placed, row.primitive, found.choice.spec, found.shipped_by),
         cut_bound=cut_bound_of(placed, row.primitive, readings) if on_own_links else None,
     )
     return with_efficiency(found, placed)

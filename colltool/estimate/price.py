@@ -67,7 +67,8 @@ def price(
     listed = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {costed.choice.spec for costed in own}
-    named = [name for name in only if name not in own_specs]
+    named = listed.specs(name for name in only if name not in own_specs)
+    only = [*named, *(name for name in only if name in own_specs)]
     chosen: list[CostModel] = []
     with kept_routes(fabric):
         if named:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
-from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode, ships
+from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
@@ -31,7 +31,6 @@ from colltool.estimate.algorithm_estimate import (
 from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, ModelOptions
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
-from colltool.libraries.nccl.rules import name_on
 from colltool.render.blocks import (
     Block,
     Column,
@@ -61,11 +60,11 @@ class Ranked(NamedTuple):
 
     @property
     def name(self) -> str:
-        return named(self.price, self.row)
+        return self.row.name
 
     @property
     def how(self) -> str:
-        return how(self.price, self.row)
+        return how(self.row)
 
     @property
     def alpha_share(self) -> Any:
@@ -102,6 +101,7 @@ def price_context(price: Price | None) -> Columns[Ranked]:
 
 
 _ROW: Columns[Ranked] = (
+    label("name", fold=22),
     label("algorithm", fold=22, path="row.title"),
     label("protocol", drop=5, path="row.protocol"),
     number("n_alpha", "n_alpha", format_count, 6, path="row.n_alpha"),
@@ -158,7 +158,9 @@ def row_table(
     columns = tuple(column for column in _ROW if column.key not in absent)
     # where no algorithm has another name, the usual column says all
     if names and any(record.how for record in ranked):
-        columns = (*_NAMED, *columns[1:])
+        columns = (*_NAMED, *columns[2:])
+    elif names:
+        columns = columns[1:]
     asked = price_context(ranked[0].price if ranked else None)
     table = Table((*asked, *columns), tuple(ranked), best, title).without(*idle)
     return table.with_shown("bytes") if sizes else table
@@ -179,31 +181,10 @@ def every_row(prices: Sequence[Price]) -> Table:
     return row_table(ranked, sizes=len(prices) > 1)
 
 
-def _library_name(price: Price, row: AlgorithmEstimate) -> str:
-    """The library's own name of an algorithm; may be empty."""
-    if price.library is None or not ships(price.library.name, row.shipped_by):
-        return ""
-    library = price.library.name
-    found = name_on(library, price.primitive, price.group, row.spec)
-    if found:
-        return found
-    for vendor in row.shipped_by:
-        # such as "MPICH (recursive doubling)"; several names in the brackets are none
-        name = vendor.partition(" (")[2].rstrip(")")
-        if name and "," not in name and ships(library, [vendor]):
-            return name
-    return ""
-
-
-def named(price: Price, row: AlgorithmEstimate) -> str:
-    """The library's name of an algorithm, else ours."""
-    return _library_name(price, row) or row.title
-
-
-def how(price: Price, row: AlgorithmEstimate) -> str:
+def how(row: AlgorithmEstimate) -> str:
     """Our name of an algorithm that the library calls otherwise, for a hierarchical one its
     parts."""
-    name = _library_name(price, row)
+    name = row.library_name
     if not name or name.lower() == row.title:
         return ""
     return row.how
@@ -485,6 +466,7 @@ def _bandwidth_share(row: AlgorithmEstimate) -> Any:
 class RowDocument(Document, of=AlgorithmEstimate):
     """A priced algorithm."""
 
+    name: str
     algorithm: str
     detail: str
     spec: str

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from colltool.algorithms.executor import joined
 from colltool.algorithms.program import Program
-from colltool.algorithms.registry import find, parse_choice
+from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
+from colltool.estimate.candidates import choice_on
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates, why_not_composed
@@ -95,9 +96,9 @@ def scheduled(
     large.
     """
     cut = segments or SEGMENTS
-    choice = parse_choice(name)
     placed = place(fabric, group)
     readings = executed.readings(cut, ideal=ideal)
+    choice = choice_on(placed, primitive, readings, name)
     for composition in hierarchical_candidates(placed, primitive, readings):
         if composition.row.name == choice.base:
             costed = composition.named(choice.tiers) if choice.tiers else composition.usual()

@@ -12,7 +12,6 @@ from colltool.algorithms.registry import (
     algorithms,
     find,
     on_request,
-    parse_choice,
 )
 from colltool.algorithms.trace import Trace, Vectors
 from colltool.base.errors import ColltoolError, argument_text, localize
@@ -20,6 +19,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.custom.schedule import CustomSchedule
 from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.candidates import choice_on
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates
@@ -131,9 +131,13 @@ def verify(
         fix = f"take {argument_text('ranks', MOST_TRACED)} or fewer"
         raise ColltoolError(what, argument="trace", fix=fix)
     vectors = _vector_of_each_rank(vectors, placed.ranks)
-    choices = [parse_choice(name) for name in names]
-    _check_names(primitives, choices)
     readings = executed.readings(segments, ideal=True)
+    meant: dict[Choice, None] = {}
+    for primitive in primitives:
+        for name in names:
+            meant[choice_on(placed, primitive, readings, name)] = None
+    choices = list(meant)
+    _check_names(primitives, choices)
     whole, reach = flat_group(placed, readings)
     run = _GroupRun(
         placed, whole, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors

@@ -77,6 +77,19 @@ def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
     return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
 
 
+def nccl_algorithm(name: str) -> str:
+    """NCCL's algorithm, as its tuner files spell it, of a name in any case; empty if none.
+
+    >>> nccl_algorithm("nvlstree")
+    'nvls_tree'
+    """
+    wanted = name.lower().replace("_", "")
+    for algorithm, spelled in SPELLED.items():
+        if spelled.lower() == wanted:
+            return algorithm
+    return ""
+
+
 def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
     """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is;
     empty if none."""
@@ -92,8 +105,16 @@ def name_on(library: str, primitive: Primitive, group: GroupPlacement, spec: str
     """:func:`name_of` on a group under NCCL or a fork; empty under other libraries."""
     if not library or not LIBRARIES[library].like_nccl:
         return ""
-    nodes = len(group.domains) or group.ranks // group.per_domain[0]
-    return name_of(spec, primitive, group.ranks, nodes)
+    return name_of(spec, primitive, group.ranks, _nodes(group))
+
+
+def spec_on(algorithm: str, primitive: Primitive, group: GroupPlacement) -> str:
+    """:func:`spec_of` on a group; empty if there is none."""
+    return _SPECS.get((algorithm, _shape(group.ranks, _nodes(group)), primitive), "")
+
+
+def _nodes(group: GroupPlacement) -> int:
+    return len(group.domains) or group.ranks // group.per_domain[0]
 
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:

@@ -55,7 +55,7 @@ _MOST_ROWS = 8
 
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
-    name = r.named(price, row)
+    name = row.name
     who = name
     if price.shows_pick and row is price.best:
         who += f", {r.spoken(price)}'s pick"
@@ -105,7 +105,7 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
     gain = 1 - float(fastest.total_s) / own
     # only a pick is not the fastest
     if gain > error and not may_be_as_fast(price.best, fastest):
-        name = r.named(price, fastest)
+        name = fastest.name
         less = f"would take {whole_percent(gain)} less"
         if fastest.status != "own":
             return f"{name} {less}: NCCL_ALGO={name}"
@@ -117,7 +117,7 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
         return ""
     if not close:
         return "the runner-up is further behind"
-    names = r.named(price, close[0])
+    names = close[0].name
     if len(close) > 1:
         names += f" and {len(close) - 1} more"
     return f"{names} may be as fast"
@@ -132,7 +132,7 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     steps: list[str] = []
     before = ""
     for price in sorted(prices, key=lambda price: float(price.bytes)):
-        name = r.named(price, price.best)
+        name = price.best.name
         if name != before:
             steps.append(f"{name} from {_size(price)}" if steps else name)
         before = name
@@ -169,12 +169,12 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
         tables.append(r.row_table(leads, "", None if sizes else 0, sizes=sizes, names=True))
     if others:
         title = f"priced, but not what {r.spoken(prices[0])} runs here"
-        tables.append(r.row_table(others, title, sizes=sizes))
+        tables.append(r.row_table(others, title, sizes=sizes, names=True))
     if unranked:
         statuses = {ranked.row.status for ranked in unranked}
         reasons = [why for status, why in r.WHY_NOT_RANKED.items() if status in statuses]
         title = f"not ranked: nobody gets these times ({'; '.join(reasons)})"
-        tables.append(r.row_table(unranked, title, sizes=sizes))
+        tables.append(r.row_table(unranked, title, sizes=sizes, names=True))
     first, *rest = tables
     every = _rows(prices)
     answer = _winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)
@@ -259,7 +259,7 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     unknown = []
     for row, late in slow:
         if late.total_s is not None and row.selectable:
-            selectable.append((late.total_s, r.named(prices[0], row)))
+            selectable.append((late.total_s, row.name))
         if late.reason:
             unknown.append((f"not known, {late.reason}", row.title))
     lines = []
@@ -290,7 +290,7 @@ class _Pick(NamedTuple):
 
     @property
     def best_name(self) -> str:
-        return r.named(self.price, self.best)
+        return self.best.name
 
     @property
     def size(self) -> str:
@@ -387,11 +387,11 @@ class _SizeWinner(NamedTuple):
 
     @property
     def name(self) -> str:
-        return r.named(self.price, self.row)
+        return self.row.name
 
     @property
     def second_name(self) -> str:
-        return r.named(self.price, self.second) if self.second else ""
+        return self.second.name if self.second else ""
 
 
 _WINNER: Columns[_SizeWinner] = (
@@ -583,7 +583,7 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
     out.append(_links_table([row]))
     if result.baselines:
         baselines = [r.Ranked(price, baseline) for baseline in result.baselines]
-        out.append(r.row_table(baselines, "flat baselines")._replace(first=0))
+        out.append(r.row_table(baselines, "flat baselines", names=True)._replace(first=0))
     return out + r.notes([row], price.model, first=0)
 
 

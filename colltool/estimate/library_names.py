@@ -1,0 +1,53 @@
+"""What the library that runs on a group calls an algorithm, and which algorithm it calls so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltool.algorithms.composed import compositions
+from colltool.algorithms.libraries import LIBRARIES, ships
+from colltool.algorithms.names import normal_form
+from colltool.base.primitives import Primitive
+from colltool.estimate.groups import PlacedGroup, running_on
+from colltool.libraries.nccl.rules import name_on, nccl_algorithm, spec_on
+
+
+def library_name(
+    placed: PlacedGroup, primitive: Primitive, spec: str, shipped_by: Sequence[str]
+) -> str:
+    """The library's own name of an algorithm, such as ``NVLSTree``; empty where it has none.
+
+    Args:
+        spec: the algorithm as ``--algorithm`` takes it.
+        shipped_by: who ships it, with their own name in brackets: ``"MPICH (recursive doubling)"``.
+    """
+    running = running_on(placed.fabric)
+    if running is None or not ships(running.name, shipped_by):
+        return ""
+    found = name_on(running.name, primitive, placed.placement, spec)
+    if found:
+        return found
+    for vendor in shipped_by:
+        # several names in the brackets are none
+        name = vendor.partition(" (")[2].rstrip(")")
+        if name and "," not in name and ships(running.name, [vendor]):
+            return name
+    return ""
+
+
+def spec_of_library_name(placed: PlacedGroup, primitive: Primitive, name: str) -> str:
+    """The algorithm that the library on a group calls by this name, in any case; empty if none."""
+    running = running_on(placed.fabric)
+    if running is None:
+        return ""
+    if LIBRARIES[running.name].like_nccl:
+        # older versions of NCCL knew one CollNet, the chain
+        algorithm = "collnet_chain" if name.lower() == "collnet" else nccl_algorithm(name)
+        return spec_on(algorithm, primitive, placed.placement)
+    wanted = normal_form(name)
+    for row in compositions(primitive):
+        for shipped in row.shipped_as:
+            names = [vendor.partition(" (")[2].rstrip(")") for vendor in shipped.by]
+            if shipped.library == running.name and wanted in map(normal_form, names):
+                return row.name
+    return ""
