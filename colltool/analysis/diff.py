@@ -176,7 +176,7 @@ def _records(where: str) -> Iterator[str]:
 def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            derived = _AGAIN.get(str(key)) in value
+            derived = _AGAIN.get(str(key)) in value or _repeats_algorithm(str(key), value)
             if key not in _IGNORED and not str(key).endswith(_SPEC) and not derived:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
@@ -190,9 +190,15 @@ def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple
         yield where, value
 
 
+def _repeats_algorithm(key: str, record: Mapping[str, Any]) -> bool:
+    """Whether a key says again, in the library's words, which algorithm a record is of; documents
+    of 0.20 lack it."""
+    return key in ("a_name", "b_name") or (key == "name" and "algorithm" in record)
+
+
 def _name_of(record: Mapping[str, Any], identity: tuple[str, ...]) -> str:
     """What a record is told from its neighbours by."""
-    parts = [record.get(key) for key in identity]
+    parts = [record.get(key) for key in identity if not _repeats_algorithm(key, record)]
     words = [str(part) for part in parts if isinstance(part, str | int | float) and part != ""]
     return " ".join(words) or "item"
 

@@ -48,6 +48,7 @@ class Spread(NamedTuple):
     p50_s: float
     p95_s: float
     wins: float
+    name: str = ""  # the library's name, else ours
 
 
 class ValueOfInformation(NamedTuple):
@@ -283,7 +284,9 @@ def _spreads(
     for index, (title, row) in enumerate(listed.items()):
         wins = float((won == index).mean())
         quantiles = percentiles(totals[index])
-        found.append(Spread(title, row.spec, float(nominal[title][0]), *quantiles, wins=wins))
+        found.append(
+            Spread(title, row.spec, float(nominal[title][0]), *quantiles, wins=wins, name=row.name)
+        )
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 

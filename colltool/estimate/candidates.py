@@ -45,6 +45,13 @@ Compositions = list[TierCompositions]
 """One composition under each protocol."""
 
 
+# why NCCL has no such algorithm where it has none
+_NOT_HERE = {
+    "tree": "inside a node it is a chain up and down, which is not priced",
+    "pat": "it runs with one rank per node",
+}
+
+
 class UnderProtocol(NamedTuple):
     """A group under one protocol, as flat formulas see it."""
 
@@ -119,12 +126,14 @@ class Candidates:
         spec = spec_of_library_name(self.placed, self.primitive, name)
         if spec:
             return spec
-        if self.library is not None and self.library.like_nccl and nccl_algorithm(name):
+        textbook = row_of(self.primitive, normal_form(name))
+        algorithm = nccl_algorithm(name)
+        if self.library is not None and self.library.like_nccl and algorithm and textbook:
             # a textbook's tree must not stand in for NCCL's
-            reason = f"{self.library.spoken} does not run it on these ranks, or it is not priced"
-            if row_of(self.primitive, normal_form(name)):
-                reason += f"; the textbook's is '{normal_form(name)}'"
-                raise CannotRun(name, reason)
+            reason = _NOT_HERE.get(algorithm, "it has none for these ranks")
+            raise CannotRun(
+                f"{self.library.spoken}'s {name}", f"{reason}; '{textbook.name}' is the textbook's"
+            )
         return self._first_that_runs(name)
 
     def _first_that_runs(self, name: str) -> str:

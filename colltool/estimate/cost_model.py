@@ -160,6 +160,11 @@ class CostModel:
     def title(self) -> str:
         return titled(self.choice, self.variant)
 
+    @property
+    def name(self) -> str:
+        """The library's name where it has one, else ours."""
+        return self.library_name or self.title
+
     def at(self, size: Number) -> AlgorithmEstimate:
         """The price at a size in bytes, or at each of an array."""
         # a frozen dataclass sets its fields one by one: longer than the rest

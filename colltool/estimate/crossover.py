@@ -167,6 +167,8 @@ def _pair(
         approximations=approximations,
         a_spec=mine.choice.spec,
         b_spec=theirs.choice.spec,
+        a_name=mine.name,
+        b_name=theirs.name,
     )
 
 
@@ -264,8 +266,16 @@ def _winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner
     ends: list[float | None] = [start for start, _ in cuts[1:]]
     for (start, key), end in zip(cuts, [*ends, None], strict=True):
         costed = known[key]
-        winner = Winner(start, end, *key, spec=costed.choice.spec, balance=costed.balance)
-        found.append(winner)
+        found.append(
+            Winner(
+                start,
+                end,
+                *key,
+                spec=costed.choice.spec,
+                balance=costed.balance,
+                name=costed.name,
+            )
+        )
     return found
 
 

@@ -41,7 +41,7 @@ from colltool.libraries.nccl.model import (
     picked_ways,
     switch_points,
 )
-from colltool.libraries.nccl.rules import rules_of, spec_of
+from colltool.libraries.nccl.rules import SPELLED, rules_of, spec_of
 
 if TYPE_CHECKING:
     from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
@@ -209,7 +209,8 @@ def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
     picks = []
     for turn, end in zip(turns, [*ends, None], strict=True):
         spec = spec_of(turn.algorithm, found.primitive, on)
-        picks.append(Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec))
+        name = SPELLED.get(turn.algorithm, turn.algorithm)
+        picks.append(Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec, name=name))
     return replace(found, picks=tuple(picks))
 
 

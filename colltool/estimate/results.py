@@ -210,7 +210,7 @@ class Crossing(NamedTuple):
 
 class AlgorithmPair(NamedTuple):
     """Two algorithms and every size at which one overtakes the other; ``*_spec`` as ``--algorithm``
-    takes them."""
+    takes them, ``*_name`` as outputs lead with them."""
 
     a: str
     b: str
@@ -219,6 +219,12 @@ class AlgorithmPair(NamedTuple):
     approximations: dict[str, float]
     a_spec: str = ""
     b_spec: str = ""
+    a_name: str = ""
+    b_name: str = ""
+
+    def named(self, title: str | None) -> str | None:
+        """The name of one of the two by its title."""
+        return {self.a: self.a_name, self.b: self.b_name}.get(title or "")
 
     def spec(self, title: str | None) -> str | None:
         return {self.a: self.a_spec, self.b: self.b_spec}.get(title or "")
@@ -236,6 +242,7 @@ class Winner(NamedTuple):
     protocol: str = ""
     spec: str = ""
     balance: float | None = None
+    name: str = ""  # what it goes by: the library's name, else ours
 
 
 @result

@@ -501,6 +501,7 @@ class ValueDocument(Document):
 
     total_s: float | None
     busbw_Bps: float | None
+    name: str | None = derived(lambda cell: cell.known_as or None)
     algorithm: str | None
     ratio: float | None
     lower_bound: bool

@@ -27,7 +27,6 @@ from colltool.estimate.explain import (
 )
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.estimate.segments import BestSegments
-from colltool.libraries.nccl.rules import name_on
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
@@ -355,6 +354,14 @@ class _CrossoverLine(NamedTuple):
         return self.crossing.faster_above if self.crossing else self.faster_below
 
     @property
+    def named_below(self) -> str | None:
+        return self.pair and self.pair.named(self.faster_below)
+
+    @property
+    def named_above(self) -> str | None:
+        return self.pair and self.pair.named(self.faster_above)
+
+    @property
     def balance_a(self) -> float | None:
         """The size at which an algorithm's latency equals its bandwidth time."""
         return self.result.balance.get(self.pair.a) if self.pair else None
@@ -366,7 +373,7 @@ class _CrossoverLine(NamedTuple):
     @property
     def name(self) -> str:
         """The library's name of the winner, else ours."""
-        return _named(self.result, self.winner) if self.winner else ""
+        return self.winner.name if self.winner else ""
 
 
 def _approximation(name: str) -> Column[_CrossoverLine]:
@@ -397,6 +404,23 @@ _WINNER: Columns[_CrossoverLine] = (
     number("balance", "balance", format_bytes, 8, path="winner.balance"),
     label("spec", hidden=True, path="winner.spec"),
 )
+
+
+def _size_or_none(line: _CrossoverLine) -> float | str:
+    return line.crossing.bytes if line.crossing else "none"
+
+
+def _size_text(size: float | str) -> str:
+    return size if isinstance(size, str) else format_bytes(size)
+
+
+# the same by the names that people know
+_FOR_PEOPLE: dict[str, Column[_CrossoverLine]] = {
+    "a": label("a", path="pair.a_name"),
+    "b": label("b", path="pair.b_name"),
+    "faster_below": label("faster_below", "faster below", drop=4, path="named_below"),
+    "faster_above": label("faster_above", "faster above", drop=3, path="named_above"),
+}
 
 
 def _pair_lines(result: Crossover) -> list[_CrossoverLine]:
@@ -453,46 +477,36 @@ def _crossings_for_people(result: Crossover) -> Table:
     # pairs that never cross follow, for --all only
     lines = sorted(_pair_lines(result), key=lambda line: line.crossing is None)
     names: dict[str, None] = {}
-    for name in ("a", "b"):
+    for name in ("a_name", "b_name"):
         names |= dict.fromkeys(getattr(pair, name) for pair in result.pairs)
-    columns = tuple(
-        column._replace(get=_size_or_none, show=_size_text) if column.key == "bytes" else column
-        for column in _PAIR
-    )
+    columns: list[Column[_CrossoverLine]] = []
+    for column in _PAIR:
+        if column.key == "bytes":
+            column = column._replace(get=_size_or_none, show=_size_text)
+        columns.append(_FOR_PEOPLE.get(column.key, column))
     found = sum(line.crossing is not None for line in lines)
     title = f"where {' and '.join(names)} cross"
-    table = Table(columns, tuple(lines), None, title, first=found)
+    table = Table(tuple(columns), tuple(lines), None, title, first=found)
     if any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
         return table
     return table.without(_APPROXIMATIONS[2])
-
-
-def _size_or_none(line: _CrossoverLine) -> float | str:
-    return line.crossing.bytes if line.crossing else "none"
-
-
-def _size_text(size: float | str) -> str:
-    return size if isinstance(size, str) else format_bytes(size)
 
 
 def _never_crossing(result: Crossover) -> list[Block]:
     beaten = []
     for pair in result.pairs:
         if pair.dominates is not None and not pair.crossings:
-            other = pair.b if pair.dominates == pair.a else pair.a
-            beaten.append((f"{pair.dominates} is faster at every size than", other))
+            other = pair.b_name if pair.dominates == pair.a else pair.a_name
+            winner = pair.named(pair.dominates)
+            beaten.append((f"{winner} is faster at every size than", other))
     return [Lines(f"{what} {', '.join(names)}", ()) for what, names in gathered(beaten).items()]
-
-
-def _named(result: Crossover, winner: Winner) -> str:
-    return name_on(result.library, result.primitive, result.group, winner.spec) or winner.algorithm
 
 
 def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
     """Who wins from which size on, by the library's names."""
     names: list[Column[_CrossoverLine]] = [label("algorithm", title, fold=22, path="name")]
     every = (*result.winners, *result.picks)
-    if any(_named(result, winner) != winner.algorithm for winner in every):
+    if any(winner.name != winner.algorithm for winner in every):
         how = "how (inside / across)"
         names.append(label("how", how, fold=18, path="winner.algorithm"))
     # the names in place of the column of the algorithm
@@ -518,7 +532,7 @@ def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
     """``Tree below 200 KB, NVLSTree from there``: under whatever protocol."""
     starts: list[tuple[str, str]] = []
     for winner in winners:
-        name = _named(result, winner)
+        name = winner.name
         if not starts or starts[-1][0] != name:
             starts.append((name, format_bytes(winner.from_bytes)))
     (first, _), *later = starts
@@ -545,9 +559,7 @@ def crossover_title(result: Crossover) -> str:
 
 
 def _crossover_summary(result: Crossover) -> str:
-    steps = (
-        f"{winner.algorithm} from {format_bytes(winner.from_bytes)}" for winner in result.winners
-    )
+    steps = (f"{winner.name} from {format_bytes(winner.from_bytes)}" for winner in result.winners)
     return f"{crossover_title(result)}: {', '.join(steps)}"
 
 
@@ -556,6 +568,7 @@ class WinnerDocument(Document, of=Winner):
 
     from_bytes: float
     to_bytes: float | None
+    name: str
     algorithm: str
     spec: str
     balance: float = optional("balance")
@@ -593,6 +606,8 @@ class PairDocument(Document, of=AlgorithmPair):
     approximations: dict[str, float]
     a_spec: str
     b_spec: str
+    a_name: str
+    b_name: str
     dominates_spec: str | None = derived(lambda pair: pair.spec(pair.dominates))
 
 

@@ -26,7 +26,6 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.fabric.variants import ParameterRange
-from colltool.libraries.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, or_null
@@ -81,8 +80,8 @@ _TELLING: Columns[ValueOfInformation] = (
 
 def _name(result: Sensitivity, title: str) -> str:
     """The library's name of an algorithm, else ours."""
-    specs = {row.algorithm: row.spec for row in result.rows}
-    return name_on(result.library, result.primitive, result.group, specs.get(title, "")) or title
+    names = {row.algorithm: row.name for row in result.rows}
+    return names.get(title) or title
 
 
 def verdict(result: Sensitivity) -> str:
@@ -237,6 +236,7 @@ class SensitivityDocument(OnFabricDocument):
     mode: str = derived(ideal_or_realistic)
     model: ModelDocument = derived(model_echo)
     winner: str
+    name: str = derived(lambda result: _name(result, result.winner))
     spec: str
     holds: float
     regret_mean: float

@@ -91,6 +91,7 @@ def _other_without_contention(cell: Cell) -> str | None:
 
 
 _CELL: Columns[Cell] = (
+    label("name", fold=22, path="known_as"),
     label("algorithm", "fastest", fold=22),
     label("protocol", drop=7),
     number("total_s", "total", format_time),
@@ -114,6 +115,8 @@ def _for_people(result: Sweep) -> Table:
     renamed = any(cell.known_as.lower() != cell.algorithm for cell in result.priced)
     columns: list[Column[Any]] = []
     for column in table.columns:
+        if column.key == "name":  # CSV has it beside our own name
+            continue
         columns.append(column._replace(path=_LIBRARY_NAMES.get(column.key, column.path)))
         if renamed and column.key == "algorithm":
             columns.append(_HOW)
@@ -292,6 +295,7 @@ def _pivot_cell(row: tuple[Any, tuple[Cell, ...]], at: int, name: str) -> Any:
 class CellDocument(Document, open=True):
     """The winner at a point; its further keys are the axes."""
 
+    name: str = derived("known_as")
     algorithm: str
     spec: str
     total_s: float
