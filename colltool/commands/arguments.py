@@ -94,7 +94,8 @@ ARGUMENTS = {
     "fabric": Argument(
         "--fabric -f",
         "FABRIC",
-        "A fabric file, or the name of a shipped one.",
+        "A fabric file, or the name of a shipped one; NAME:nodes=144 resizes it, NAME:KEY=VALUE"
+        " sets a value of it.",
         offers="fabric",
         many=True,
         file="read",
@@ -108,6 +109,14 @@ ARGUMENTS = {
         "Measured rows of this machine, as calibrate writes them. [default: NAME.machine.yaml"
         " beside NAME.yaml]",
         file="read",
+    ),
+    "per_rack": Argument(
+        "--per-rack",
+        "K",
+        "Only K ranks of each rack or node: 64 of the 72 of nvl72.",
+        "count",
+        least=1,
+        hint="such as --per-rack 64",
     ),
     "ranks": Argument(
         "--ranks -n",

@@ -103,12 +103,13 @@ class FabricChoice(NamedTuple):
     @property
     def several(self) -> list[str]:
         """All that were given, also as ``A,B``."""
+        from colltool.fabric.expression import split_fabrics
         from colltool.fabric.load import exists
 
         found = []
         for name in self.names:
             # a file may have a comma in its name
-            found += [name] if exists(name) else name.split(",")
+            found += [name] if exists(name) else split_fabrics(name)
         return found
 
     @property
@@ -128,16 +129,29 @@ class FabricChoice(NamedTuple):
 
 
 def _fabric_choice(
-    fabric: list[str] | None, overrides: list[str] | None, machine: str | None = None
+    fabric: list[str] | None,
+    overrides: list[str] | None,
+    per_rack: int | None = None,
+    machine: str | None = None,
 ) -> FabricChoice:
-    return FabricChoice(tuple(fabric or ()), tuple(overrides or ()), machine)
+    chosen = FabricChoice(tuple(fabric or ()), tuple(overrides or ()), machine)
+    if per_rack is None:
+        return chosen
+    from colltool.fabric.expression import PER_RACK, with_setting
+
+    names = tuple(with_setting(name, f"{PER_RACK}={per_rack}") for name in chosen.several)
+    return chosen._replace(names=names)
 
 
 def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGroup:
     """``--fabric``, ``--set`` and ``--machine``, which a command may leave out that asks for no
     price."""
     # None, not an empty list: typer shows the default of a list, even of an empty one
-    options = [option("fabric", default=default), option("overrides", default=None)]
+    options = [
+        option("fabric", default=default),
+        option("overrides", default=None),
+        option("per_rack", default=None),
+    ]
     if machine:
         options.append(option("machine", default=None))
     return OptionGroup("fabric", tuple(options), _fabric_choice)

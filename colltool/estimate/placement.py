@@ -14,8 +14,9 @@ from itertools import accumulate, chain, islice, repeat
 from math import prod
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, argument_text, either
 from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
+from colltool.fabric.expression import PER_RACK, nodes_for, per_rack_for
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
@@ -228,11 +229,17 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
             fix=f"the nearest sizes that do without are {counts}",
         )
     comma = "," if stride > 1 else ""
+    fix = f"the nearest sizes that fill whole domains are {counts}"
+    part = per_rack_for(fabric, ranks) if stride == 1 else None
+    if part is not None:
+        typed = f"{fabric.name}:{PER_RACK}={part}"
+        how = either(shell=f"--per-rack {part}", python=argument_text("fabric", typed))
+        fix += f"; {how} takes {part} of each"
     return ColltoolError(
         f"{spoken(ranks, stride)}{comma} leave a domain half full on {fabric.name}"
         f" ({_extents(fabric.tiers)})",
         argument="ranks",
-        fix=f"the nearest sizes that fill whole domains are {counts}",
+        fix=fix,
     )
 
 
@@ -370,8 +377,16 @@ def _check_ranks(fabric: Fabric, ranks: int) -> None:
         raise ColltoolError(
             f"{ranks} ranks do not fit: {fabric.name} has {fabric.ranks}",
             argument="ranks",
-            fix=f"take at most {fabric.ranks}",
+            fix=f"take at most {fabric.ranks}{_grown(fabric, ranks)}",
         )
+
+
+def _grown(fabric: Fabric, ranks: int) -> str:
+    """How to type the fabric with room for so many ranks; empty where it cannot grow."""
+    nodes = nodes_for(fabric, ranks)
+    if nodes is None:
+        return ""
+    return f", or grow it: {argument_text('fabric', f'{fabric.name}:nodes={nodes}')}"
 
 
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:

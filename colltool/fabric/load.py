@@ -14,8 +14,22 @@ from typing import Any
 from colltool.base.errors import ColltoolError, argument_text, nearest, printable, quote
 from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
-from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
+from colltool.definitions.reader import (
+    Overrides,
+    Reading,
+    Shorthand,
+    read,
+    read_source,
+    sourced,
+    texts_of,
+)
 from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, scan
+from colltool.fabric.expression import (
+    FabricExpression,
+    parse_expression,
+    resized,
+    with_per_rack,
+)
 from colltool.fabric.ground import on_ground
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
@@ -84,16 +98,35 @@ def load_fabric(
 
     ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``,
     ``torus.shape=[8,8,4]``, ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key.
+    A name may carry its own: ``dgx-b200:nodes=144``, ``nvl72:ib.bandwidth=100GB/s``.
     Raises ManyErrors with everything wrong in the content.
     ``machine``: a file of measured rows, as :func:`colltool.calibrate` writes; default:
     ``NAME.machine.yaml`` beside a ``NAME.yaml``.
     """
+    if isinstance(fabric, str):
+        fabric, overrides = _stated(fabric, overrides)
     loaded = _load(fabric, overrides)
     if machine is None and isinstance(fabric, str | os.PathLike):
         file, name = find_fabric(fabric)
         # a shipped one has its file elsewhere than its name says
         machine = beside(file) if file == name else None
     return loaded if machine is None else on_machine(loaded, machine)
+
+
+def _stated(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
+    """The file or name of a fabric, and the overrides with what was typed after its colon."""
+    typed = parse_expression(fabric)
+    if typed == FabricExpression(fabric):
+        return fabric, overrides
+    own = list(typed.overrides)
+    if typed.nodes is not None:
+        own += resized(_load(typed.name, ()), typed.nodes)
+    if typed.per_rack is not None:
+        own += with_per_rack(_load(typed.name, ()), typed.per_rack)
+    if isinstance(overrides, Mapping):
+        stated = (option.partition("=") for option in own)
+        return typed.name, {**overrides, **{key: value for key, _, value in stated}}
+    return typed.name, [*texts_of(overrides), *own]
 
 
 def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
@@ -172,6 +205,8 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
     yet raised."""
     if isinstance(fabric, Mapping):
         return _reading(fabric, "", "", overrides)
+    if isinstance(fabric, str):
+        fabric, overrides = _stated(fabric, overrides)
     if not isinstance(fabric, str | os.PathLike):
         fix = 'give a path, the name of a shipped fabric ("nvl72"), or a mapping'
         if isinstance(fabric, Fabric):

@@ -91,4 +91,4 @@ def test_other_functions_take_the_same_names() -> None:
     assert phases.price.best.spec == NVLS_TREE
     assert colltool.explain("DBT").entries[0].algorithm == "double-binary-tree"
     proved = colltool.verify("dgx-h100", "ar", ranks=16, algorithms=["Tree"])
-    assert {row.algorithm for row in proved.results} == {"hierarchical"}
+    assert all(row.algorithm.startswith("hierarchical (ring / double") for row in proved.results)

@@ -1,0 +1,175 @@
+"""A fabric as people type it: a file or a shipped name, and after a colon what is different.
+
+``dgx-b200:nodes=144`` is dgx-b200 with 144 of what its outermost tier joins, and
+``nvl72:ib.bandwidth=100GB/s,racks=16`` sets further values, of this fabric alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, argument_text, quote
+from colltool.fabric.model import Fabric, Tier
+
+_NODES = ("nodes", "racks")
+PER_RACK = "per-rack"
+# a comma between settings, and none inside the brackets of a list
+_COMMA = re.compile(r",(?![^\[]*\])")
+
+
+class FabricExpression(NamedTuple):
+    """What was typed: the file or name, values of its own, how many nodes there are and how many
+    ranks of each take part; None: as the fabric has it."""
+
+    name: str
+    overrides: tuple[str, ...] = ()
+    nodes: int | None = None
+    per_rack: int | None = None
+
+
+def parse_expression(text: str) -> FabricExpression:
+    """Read ``NAME:key=value,...``; a file of that very name wins over what it would say.
+
+    Raises:
+        ColltoolError: a setting without a value, or a number of nodes that is none.
+
+    >>> parse_expression("nvl72:racks=16,ib.eta.beta=0.7")
+    FabricExpression(name='nvl72', overrides=('ib.eta.beta=0.7',), nodes=16, per_rack=None)
+    """
+    name, colon, settings = text.partition(":")
+    if not colon or os.path.exists(text):
+        return FabricExpression(text)
+    overrides = []
+    nodes = per_rack = None
+    for setting in _COMMA.split(settings):
+        key, equals, value = setting.partition("=")
+        if not (name and equals and key and value):
+            raise ColltoolError(
+                f"{quote(text)}: expected KEY=VALUE after the colon, got {quote(setting)}",
+                argument="fabric",
+                fix=f"write {argument_text('fabric', (name or 'nvl72') + ':nodes=16')}",
+            )
+        if key.strip() in _NODES:
+            nodes = _count_of(value, text, "nodes=144")
+        elif key.strip() == PER_RACK:
+            per_rack = _count_of(value, text, "per-rack=64")
+        else:
+            overrides.append(setting)
+    return FabricExpression(name, tuple(overrides), nodes, per_rack)
+
+
+def with_setting(text: str, setting: str) -> str:
+    """A fabric as typed, with one more setting of its own."""
+    separator = ":" if os.path.exists(text) or ":" not in text else ","
+    return f"{text}{separator}{setting}"
+
+
+def _count_of(value: str, text: str, example: str) -> int:
+    if not (value.isascii() and value.isdecimal() and 0 < len(value) < 8 and int(value)):
+        what = f"{quote(text)}: expected a whole number above 0, got {quote(value)}"
+        raise ColltoolError(what, argument="fabric", fix=f"such as {example}")
+    return int(value)
+
+
+def split_fabrics(text: str) -> list[str]:
+    """The fabrics of ``A,B:key=value,key=value``: what has a value belongs to the one before it.
+
+    >>> split_fabrics("nvl72,dgx-b200:nodes=144,ib.eta.beta=0.8")
+    ['nvl72', 'dgx-b200:nodes=144,ib.eta.beta=0.8']
+    """
+    found: list[str] = []
+    for part in _COMMA.split(text):
+        if found and "=" in part and ":" not in part.partition("=")[0]:
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return found
+
+
+def resized(fabric: Fabric, nodes: int) -> list[str]:
+    """The overrides that give a fabric another number of nodes (racks, pods ...), the endpoints of
+    its outermost tier; the last level of its switches follows.
+
+    Raises:
+        ColltoolError: a fabric of one tier, or an outermost tier that no number describes.
+    """
+    tier = fabric.tiers[-1]
+    size = getattr(tier, "size", None)
+    if len(fabric.tiers) == 1:
+        what = f"{fabric.name} is one tier of {tier.endpoints} endpoints, which no nodes make up"
+        fix = f"name a fabric of nodes and a network, or set {tier.name}.size"
+        raise ColltoolError(what, argument="fabric", fix=fix)
+    if size is None or fabric.domains:
+        shape = "domains of different sizes" if fabric.domains else f"a {tier.topology}"
+        what = f"the outermost tier of {fabric.name}, {tier.name}, is {shape}: no number sizes it"
+        fix = f"write a file of your own: colltool fabric init --like {fabric.name}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
+    return [f"{tier.name}.size={nodes}", *_last_level(fabric, tier, nodes)]
+
+
+def _last_level(fabric: Fabric, tier: Tier, nodes: int) -> list[str]:
+    """The last level's group where it would join fewer endpoints than there are."""
+    levels: Sequence[object] = getattr(tier, "levels", None) or ()
+    groups = [getattr(level, "group", 0) for level in levels]
+    if not groups or nodes <= groups[-1]:
+        return []
+    last = getattr(levels[-1], "name", "")
+    if len(groups) == 1:
+        what = f"the switches of {tier.name} on {fabric.name} join {groups[0]} nodes, not {nodes}"
+        fix = f"add a level above '{last}' in a file of your own: like: {fabric.name}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
+    group = ceil(nodes / groups[-2]) * groups[-2]
+    return [f"{tier.name}.levels.{last}.group={group}"]
+
+
+def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
+    """The overrides under which only so many ranks of each node or rack take part, the endpoints
+    that the outermost tier joins.
+
+    Raises:
+        ColltoolError: a fabric of one tier or of uneven racks, or more ranks than a rack has.
+    """
+    here = fabric.ranks // fabric.tiers[-1].endpoints
+    if len(fabric.tiers) == 1 or fabric.domains:
+        what = f"{fabric.name} has no racks of one size to take a part of"
+        raise ColltoolError(what, argument="per_rack", fix="leave it out")
+    tier = fabric.tiers[-2]
+    inside = here // tier.endpoints
+    if per_rack > here or per_rack % inside:
+        what = f"{fabric.name} has {here} ranks behind an endpoint of {fabric.tiers[-1].name}"
+        fix = f"take {inside} to {here}"
+        if inside > 1:
+            fix += f", a multiple of {inside}"
+        raise ColltoolError(f"{what}, not {per_rack}", argument="per_rack", fix=fix)
+    if getattr(tier, "size", None) is None:
+        what = f"a rack of {fabric.name} is a {tier.topology}, which runs whole or as a slice"
+        raise ColltoolError(what, argument="per_rack", fix=f"set {tier.name}.shape instead")
+    return [f"{tier.name}.size={per_rack // inside}"]
+
+
+def per_rack_for(fabric: Fabric, ranks: int) -> int | None:
+    """The most ranks of each rack with which so many ranks fill whole racks; None where none
+    does."""
+    racks = fabric.tiers[-1].endpoints
+    here = fabric.ranks // racks
+    for per_rack in range(here - 1, 1, -1):
+        if ranks % per_rack == 0 and ranks // per_rack <= racks:
+            try:
+                with_per_rack(fabric, per_rack)
+            except ColltoolError:
+                continue
+            return per_rack
+    return None
+
+
+def nodes_for(fabric: Fabric, ranks: int) -> int | None:
+    """How many nodes hold so many ranks; None where the fabric cannot be resized."""
+    try:
+        resized(fabric, 2)
+    except ColltoolError:
+        return None
+    return ceil(ranks / (fabric.ranks // fabric.tiers[-1].endpoints))
