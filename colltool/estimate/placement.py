@@ -233,7 +233,7 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
     part = per_rack_for(fabric, ranks) if stride == 1 else None
     if part is not None:
         typed = f"{fabric.name}:{PER_RACK}={part}"
-        how = either(shell=f"--per-rack {part}", python=argument_text("fabric", typed))
+        how = either(shell=f"--per-rack {part}", python=f'fabric="{typed}"')
         fix += f"; {how} takes {part} of each"
     return ColltoolError(
         f"{spoken(ranks, stride)}{comma} leave a domain half full on {fabric.name}"

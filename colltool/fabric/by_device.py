@@ -32,6 +32,26 @@ def known(device: str) -> DeviceMatch | None:
     return next((row for row in _table() if re.search(row.pattern, device)), None)
 
 
+# a device by name alone, as people and MLPerf write it: h100, GB200, NVIDIA H100-SXM-80GB
+_DEVICE = re.compile(
+    r"(?:(?:NVIDIA|AMD|INSTINCT)[ -])*([A-Z]{1,3}[0-9]{1,3}[A-Z]?)"
+    r"(?:[ -](?:SXM[0-9]?|HBM[0-9A-Z]*|NVL[0-9]+|[0-9]+GB|[0-9]+W|OAM|AIR|LIQUID))*"
+)
+
+
+def fabric_of_device(text: str) -> str:
+    """The bundled fabric of the usual machine around a device that is named and nothing else;
+    empty where the text is no device, or its machine differs from all that are bundled.
+
+    >>> fabric_of_device("h100"), fabric_of_device("MI300X-192GB-750W"), fabric_of_device("my-h100")
+    ('dgx-h100', 'mi300x', '')
+    """
+    if not _DEVICE.fullmatch(text.upper()):
+        return ""
+    match = known(text.upper())
+    return match.fabric if match is not None and not match.differs else ""
+
+
 @cache
 def _table() -> tuple[DeviceMatch, ...]:
     text = (Path(__file__).parent / "data" / "bundled_for.csv").read_text(encoding="utf-8")

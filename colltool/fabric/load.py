@@ -24,6 +24,7 @@ from colltool.definitions.reader import (
     texts_of,
 )
 from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, scan
+from colltool.fabric.by_device import fabric_of_device, known
 from colltool.fabric.expression import (
     FabricExpression,
     parse_expression,
@@ -48,7 +49,9 @@ FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     """The path that ``--fabric`` means and its name for errors."""
     listing = "list the shipped ones: colltool fabric list"
-    return find_file(path_or_name, "fabric", shipped_folder(), listing)
+    typed = os.fsdecode(path_or_name)
+    machine = "" if exists(typed) else fabric_of_device(typed)
+    return find_file(machine or path_or_name, "fabric", shipped_folder(), listing)
 
 
 def find_file(
@@ -79,6 +82,9 @@ def find_file(
         )
         raise ColltoolError(f"no {noun} is called {quote(typed)} any more", fix=fix)
     hint = nearest(os.path.basename(stem) if listing else stem, list(shipped))
+    device = known(stem.upper()) if noun == "fabric" else None
+    if device is not None:
+        hint = f"the shipped machine with such a device is {device.fabric};"
     fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
     raise ColltoolError(f"no file and no shipped {noun} is called {quote(typed)}", fix=fix)
 
