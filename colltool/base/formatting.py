@@ -12,7 +12,7 @@ import numbers
 import operator
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, SupportsFloat, SupportsIndex
@@ -25,7 +25,10 @@ Shape = tuple[int, ...]
 _DECIMAL = {"": 1e0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
 _PREFIXES = {**_DECIMAL, **_BINARY}
+# a bare 16M is 16 MiB to nccl-tests, and so is 16Mi
+_AS_NCCL_TESTS = {**_BINARY, **{prefix[0]: factor for prefix, factor in _BINARY.items()}}
 _BYTES = {f"{prefix}B": factor for prefix, factor in reversed(_DECIMAL.items()) if prefix != "k"}
+_BINARY_BYTES = {f"{prefix}B": factor for prefix, factor in reversed(_BINARY.items())}
 _NEAR = {unit: _BYTES[unit] for unit in ("GB", "MB", "KB", "B")}
 _NEAR |= {"GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
 _LONGEST_TITLE = 8
@@ -59,11 +62,18 @@ def _path_ends(paths: Sequence[str]) -> list[str]:
 
 
 def format_size(size: float) -> str:
-    """``16MB``: the shortest decimal text that :func:`parse_size` reads back exactly."""
-    for unit, factor in _BYTES.items():
+    """``16MB`` or ``16MiB``: the shortest text that :func:`parse_size` reads back exactly."""
+    decimal = _exact_in(_BYTES, size) or f"{size!r}B"
+    binary = _exact_in(_BINARY_BYTES, size)
+    return binary if binary and len(binary) < len(decimal) else decimal
+
+
+def _exact_in(units: Mapping[str, float], size: float) -> str:
+    """The size in the largest unit that has it exactly; empty if none has."""
+    for unit, factor in units.items():
         if size >= factor and float(f"{size / factor:.12g}") * factor == size:
             return f"{size / factor:.12g}{unit}"
-    return f"{size!r}B"
+    return ""
 
 
 def format_bytes(size: float, digits: int = 4) -> str:
@@ -264,8 +274,8 @@ _ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}
 
 _SIZE = _Unit(
     "size",
-    {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()},
-    "16MB (10^6 bytes) or 16MiB (2^20)",
+    {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()} | _AS_NCCL_TESTS,
+    "16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)",
 )
 _RATE = _Unit("rate", _RATES, "900GB/s (bytes) or 400Gbps (bits)")
 _TIME = _Unit("time", _TIMES, "0.5us, 500ns or 2ms", ("us", "ns"), divides=True)
@@ -443,11 +453,6 @@ def _said(value: object) -> str:
 
 def _unit_hint(unit: str, of: _Unit, number: str) -> str:
     """The unit probably meant: another case, a bit for a byte, nccl-tests' bare M."""
-    if of is _SIZE and unit in _DECIMAL:
-        text = number + unit
-        return f"write {text}B (10^n bytes), or {text}iB (2^n: what nccl-tests means by {text})"
-    if of is _SIZE and unit in _BINARY:
-        return f"write {number}{unit}B"
     if of is _SIZE and f"{unit[:-1]}B" in of.factors and unit.endswith("b"):
         return f"a size is in bytes, not bits: write {number}{unit[:-1]}B if that is what you mean"
     if of is _RATE and f"{unit}/s" in of.factors:

@@ -180,11 +180,23 @@ ARGUMENTS = {
         "shape",
     ),
     "size": Argument(
-        "--size -M", "SIZE", "Bytes per rank, as in nccl-tests: 16MB, 16MiB.", kind="single"
+        "--size -M",
+        "SIZE",
+        "Bytes per rank, as in nccl-tests: 16MB (10^6), 16M or 16MiB (2^20).",
+        kind="single",
     ),
     "sizes": Argument(
-        "--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]", kind="texts"
+        "--size -M",
+        "SIZE,...",
+        "Bytes per rank: 1MB,16MB, or 1K-1G (doubled), or 1K:1G:4. [default: six, 1KB to 1GB]",
+        kind="texts",
     ),
+    "begin": Argument("--begin -b", "SIZE", "First of a range of sizes, as nccl-tests' -b."),
+    "end": Argument("--end -e", "SIZE", "Last of it, as nccl-tests' -e."),
+    "factor": Argument(
+        "--factor", "X", "From one size of it to the next. [default: 2]", kind="number"
+    ),
+    "step": Argument("--step", "SIZE", "In place of a factor: bytes from one to the next."),
     "algorithm": Argument("-a --algorithm", "NAME", "One, as price names it.", offers="algorithm"),
     "algorithms": Argument(
         "-a --algorithm",

@@ -102,7 +102,9 @@ class Command(NamedTuple):
         for part in self.parts:
             if isinstance(part, OptionGroup):
                 given_to = {option.name: values[option.name] for option in part.options}
-                found[part.name] = part.make(**given_to)
+                made = part.make(**given_to)
+                if made is not None or part.name in own:
+                    found[part.name] = made
             elif not part.prints:
                 # --schema has printed and stopped, and no function takes it
                 value = read_items(values[part.name], part.name, part.row)

@@ -10,7 +10,15 @@ from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import COUNTS, Options, with_options
 from colltool.commands.command import command
-from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
+from colltool.commands.options import (
+    DRAWN_RESULT,
+    FABRIC,
+    READINGS,
+    SIZES,
+    FabricChoice,
+    Out,
+    option,
+)
 
 if TYPE_CHECKING:
     from colltool.analysis.compare import Comparison
@@ -69,11 +77,11 @@ def compare(
 
 def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     """Return sizes in bytes; the standard ones where none is named."""
-    from colltool.commands.reading import each_of, size_of
+    from colltool.commands.reading import each_size
     from colltool.estimate.price import STANDARD_SIZES
 
     with called("python", size="sizes"):
-        return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
+        return each_size(sizes) or list(STANDARD_SIZES)
 
 
 @command(
@@ -87,7 +95,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         FABRIC,
         option("vary", "A column for each value of the fabric; repeatable."),
         option("rank_counts", f"{COUNTS} [default: all of the smallest fabric]"),
-        "sizes",
+        SIZES,
         "algorithms",
         "stride",
         "alone",

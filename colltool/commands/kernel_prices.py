@@ -73,7 +73,7 @@ class KernelRequest(NamedTuple):
 
     def prices(self, sizes: Sequence[Any]) -> KernelPriceList:
         """A call by kernels at each size; of experts one, made of its tokens."""
-        from colltool.commands.reading import size_of
+        from colltool.commands.reading import each_size
         from colltool.engines.price import price_experts, price_kernels
         from colltool.engines.results import KernelPriceList
         from colltool.engines.tables import price_by_table
@@ -96,7 +96,7 @@ class KernelRequest(NamedTuple):
         # a library that runs another one's schedules has a table of which at which size
         run = price_by_table if self.library.library.runs else price_kernels
         prices = []
-        for size in [size_of(size) for size in sizes]:
+        for size in each_size(sizes):
             prices.append(run(self.library, self.fabric, self.operation, size, self.group))
         return KernelPriceList(tuple(prices))
 

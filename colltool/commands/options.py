@@ -9,7 +9,7 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands import option_text
 from colltool.commands.arguments import ARGUMENTS, FORMATS, Argument
 from colltool.commands.output import chosen_format, screen_of, write, write_bytes
@@ -166,6 +166,42 @@ GROUP = ("ranks", "stride", "alone", "shape")
 EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "groups", "skew")
 """A call of dispatch or combine."""
 JOB_FILE = option("job", flags="", metavar="")
+
+
+def _sizes(
+    sizes: str | None, begin: str | None, end: str | None, factor: float | None, step: str | None
+) -> list[Any] | None:
+    from colltool.commands.reading import size_of, sizes_between
+
+    row = ARGUMENTS["sizes"]
+    listed: list[Any] | None = option_text.read_items(sizes, "sizes", row)
+    if begin is None and end is None:
+        for name, value in (("factor", factor), ("step", step)):
+            if value is not None:
+                fix = f"add {argument_text('begin', '1M')} {argument_text('end', '1G')}"
+                raise ColltoolError("needs a range of sizes", argument=name, fix=fix)
+        return listed
+    if listed is not None:
+        what = f"is given beside {argument_text('sizes')}"
+        raise ColltoolError(what, argument="begin" if begin else "end", fix="one of the two")
+    if begin is None or end is None:
+        missing = "begin" if begin is None else "end"
+        fix = f"add {argument_text(missing, '1M' if begin is None else '1G')}"
+        raise ColltoolError(
+            "a range has two ends", argument="end" if begin is None else "begin", fix=fix
+        )
+    by = 0.0 if step is None else size_of(step)
+    return sizes_between(size_of(begin), size_of(end), factor or 2.0, by)
+
+
+def sizes_options(help: str | None = None) -> OptionGroup:
+    """``--size``, or a range of sizes as nccl-tests takes it."""
+    options = [option("sizes", help, default=None)]
+    options += [option(name, default=None) for name in ("begin", "end", "factor", "step")]
+    return OptionGroup("sizes", tuple(options), _sizes)
+
+
+SIZES = sizes_options()
 
 
 class Out(NamedTuple):

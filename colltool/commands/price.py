@@ -18,7 +18,7 @@ from colltool.commands.options import (
     RESULT,
     FabricChoice,
     Out,
-    option,
+    sizes_options,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def price_list(
     :func:`price`."""
     from colltool.commands.custom_algorithms import no_files
     from colltool.commands.kernel_prices import parted
-    from colltool.commands.reading import size_of, wrong
+    from colltool.commands.reading import each_size, wrong
     from colltool.estimate.price import price_list as run
 
     kernels, model = parted(
@@ -153,7 +153,7 @@ def price_list(
             sizes, "sizes", "a list of sizes", f"write {argument_text('sizes', ['1MB', '16MB'])}"
         )
     with called("python", size="sizes"):
-        each = [size_of(size) for size in sizes]
+        each = each_size(sizes)
     asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
     request = asked.request
     listed = run(
@@ -295,7 +295,7 @@ def with_slow_rank_cost(
         "primitive",
         FABRIC,
         *GROUP,
-        option("sizes", "Bytes per rank; comma-separated. [default: winners, 1KB to 1GB]"),
+        sizes_options("Bytes per rank; 16MB,64MB or 1K-1G. [default: winners, 1KB to 1GB]"),
         "algorithms",
         "algorithm_files",
         "top",

@@ -8,12 +8,20 @@ it travels.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence, Sized
-from math import inf, isfinite
+from math import inf, isfinite, log
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text, naming
-from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size
+from colltool.base.formatting import (
+    MAX_SIZE,
+    Shape,
+    format_size,
+    parse_count,
+    parse_shape,
+    parse_size,
+)
 from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.commands.arguments import ARGUMENTS, Argument
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
@@ -36,7 +44,7 @@ AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
 
 _MOST_DIGITS = 15  # of a whole number that an error repeats
 _UNBOUNDED = Argument(least=-inf, most=inf)
-_SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16MiB (2^20)"
+_SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)"
 
 
 def readings(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptions:
@@ -144,6 +152,57 @@ def size_of(size: str | float) -> float:
         if not (isinstance(size, str) or _is_real(size)):
             raise wrong(size, "size", "a size", _SIZE_FIX)
         return parse_size(size)
+
+
+_RANGE = re.compile(r"\s*([^:\-]+?)\s*(?:-\s*([^:\-]+?)|:\s*([^:]+?)\s*(?::\s*([^:]+?))?)\s*")
+MOST_SIZES = 10_000  # of one range: more is a slip of its factor or step
+
+
+def each_size(sizes: Any) -> list[float]:
+    """Bytes of each of several sizes, and of the ranges among them: ``1K-1G`` doubles, ``1K:1G:4``
+    goes up by a factor of 4."""
+    found: list[float] = []
+    for size in each_of(sizes):
+        typed = _RANGE.fullmatch(size) if isinstance(size, str) else None
+        if typed is None:
+            found.append(size_of(size))
+            continue
+        with naming("size"):
+            factor = number_text(typed[4], "2")
+            found += sizes_between(size_of(typed[1]), size_of(typed[2] or typed[3]), factor)
+    return found
+
+
+def number_text(text: str | None, default: str) -> float:
+    """A plain number of a text, or of the default."""
+    try:
+        return float(text or default)
+    except ValueError:
+        what = f"'{text}' is not a factor"
+        raise ColltoolError(
+            what, argument="size", fix="write 1K:1G:4, or 1K-1G to double"
+        ) from None
+
+
+def sizes_between(low: float, high: float, factor: float = 2.0, step: float = 0.0) -> list[float]:
+    """Sizes from ``low`` to ``high`` bytes, each ``factor`` times the one before or ``step`` bytes
+    more, as nccl-tests' ``-b``, ``-e``, ``-f`` and ``-i``."""
+    if low > high:
+        what = f"the range ends at {format_size(high)}, below its start of {format_size(low)}"
+        raise ColltoolError(what, fix=f"write {format_size(high)}-{format_size(low)}")
+    if not step and not 1 < factor < inf:
+        what = f"a range goes up by a factor above 1, got {factor:g}"
+        raise ColltoolError(what, fix="write 2 to double")
+    count = (high - low) / step if step else log(high / low) / log(factor)
+    if count > MOST_SIZES:
+        raise ColltoolError(f"a range of {count:.0f} sizes", fix=f"at most {MOST_SIZES}")
+    found = [low]
+    while True:
+        size = found[-1] + step if step else found[-1] * factor
+        # 1.1 to the 10th is a digit off
+        if size > high * (1 + 1e-12):
+            return found
+        found.append(min(size, high))
 
 
 def sizes_of(size: Sizes) -> Number:

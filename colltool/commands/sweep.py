@@ -14,6 +14,7 @@ from colltool.commands.options import (
     FABRIC,
     PLOT,
     READINGS,
+    SIZES,
     FabricChoice,
     Out,
     option,
@@ -90,7 +91,7 @@ def sweep(
         "primitive",
         FABRIC,
         "rank_counts",
-        "sizes",
+        SIZES,
         option(
             "vary",
             "A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
