@@ -63,36 +63,59 @@ from colltool.base.errors import (
     problems_of,
 )
 
-COMMANDS = {
-    "price": "Every algorithm that can run, fastest first.",
-    "crossover": "Every size at which the winner changes.",
-    "breakdown": "Where the time of one schedule goes.",
-    "compare": "Fabrics, or values of one, side by side.",
-    "sweep": "The winner over lists of fabrics, ranks, sizes and values.",
-    "sensitivity": "Whether the winner holds where numbers are off.",
-    "ladder": "A list of prices to compare, and to hold CI to.",
-    "serve": "The network's part of a token: by engine, group and kernel.",
-    "reshard": "Weights from one mesh to another, or from a store.",
-    "plan": "A training job's step on a fabric, and what to change.",
-    "contention": "What a layout costs: link loads of groups that run together.",
-    "verify": "Every formula against its executed schedule.",
-    "calibrate": "A fabric fitted to measured logs.",
-    "validate": "Measured logs against a fabric's prices.",
-    "trace": "Collectives of profiler traces against a fabric's prices.",
-    "doctor": "What ails a machine, from its logs alone.",
-    "report": "A page to hand over: drawn, priced, compared, measured.",
-    "diff": "What moved between two JSON outputs.",
-    "explain": "An algorithm in words, with your numbers put in.",
-    "export": "Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.",
-    "fabric": "Shipped fabrics; start, show, draw, check, size your own.",
-    "job": "Shipped jobs; show, check and describe job files.",
-    "library": "Libraries of kernels; list, show, check, start your own.",
-    "schema": "The JSON Schema of an output, or of a kind of files.",
-    "mcp": "A server that answers the tools of an assistant (MCP).",
-    "guide": "The manual: the model, your own fabric, logs, exports, CI.",
+GROUPS = {
+    "Prices": {
+        "price": "Every algorithm that can run, fastest first.",
+        "crossover": "The sizes at which the fastest algorithm changes.",
+        "breakdown": "Where the time of one algorithm goes, phase by phase.",
+        "compare": "Fabrics, or values of one fabric, side by side.",
+        "ladder": "A fixed list of prices, for CI to check.",
+        "diff": "What moved between two results.",
+        "explain": "An algorithm in words, with your numbers put in.",
+    },
+    "Jobs": {
+        "plan": "A training step on a fabric, and what would make it faster.",
+        "serve": "What a token costs: engine, layout, network and memory.",
+    },
+    "Machines": {
+        "fabric": "Shipped fabrics; show, draw, check, import and size your own.",
+        "doctor": "Why a machine is slow, from its logs.",
+        "calibrate": "Put measurements of your machine on top of a fabric.",
+    },
+    "Hand over": {
+        "report": "One HTML page for a decision: compared, priced, explained.",
+    },
+    "More prices": {
+        "sweep": "The fastest algorithm over grids of fabrics, ranks, sizes and values.",
+        "sensitivity": "Whether the fastest stays the fastest if numbers are off.",
+        "contention": "What a layout costs where groups share links.",
+        "verify": "Formulas checked against their executed schedules.",
+    },
+    "More jobs": {
+        "reshard": "New weights: from one layout to another, or from storage.",
+        "job": "Shipped jobs; show, check and write job files.",
+    },
+    "More on machines": {
+        "validate": "Measured logs against a fabric's prices.",
+        "trace": "Collectives of profiler traces against a fabric's prices.",
+        "library": "Libraries of kernels; list, show, check and write your own.",
+    },
+    "For other programs": {
+        "export": "Tables for NCCL's tuner, MSCCL, ASTRA-sim, LogGOPSim, Chakra.",
+        "schema": "The JSON Schema of an output, or of a kind of files.",
+        "mcp": "MCP server: these commands as tools for AI assistants.",
+    },
+    "Manual": {
+        "guide": "The manual: the model, fabrics, logs, exports, CI.",
+    },
 }
-"""Each stands in the module of its name; here is its line of help."""
+"""Commands by what they are for, each with its line of help; each stands in the module of its
+name."""
+FIRST_GROUPS = ("Prices", "Jobs", "Machines", "Hand over")
+"""Those of the first help screen; ``colltool help all`` shows the rest."""
+COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
+HELP_MODEL = "--help-model"  # -h with the options of the model one by one
 # what help meets there; files say their own
 _OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -123,9 +146,17 @@ def run(args: Sequence[str] | None = None) -> int:
         if words == ["--version"]:  # asked by scripts, over and over: without typer
             print(f"colltool {__version__}", flush=True)
             return EXIT_DONE
-        from colltool.commands.root import app
+        from colltool.commands.root import app, help_text, show_model
 
-        done = app(_with_example(words), prog_name="colltool", standalone_mode=False)
+        if words == ["help", "all"]:
+            from colltool.commands.output import put
+
+            put(help_text(everything=True))
+            return EXIT_DONE
+        if HELP_MODEL in words:
+            show_model.set(True)
+            words = ["-h" if word == HELP_MODEL else word for word in words]
+        done = app(_as_typer_takes(words), prog_name="colltool", standalone_mode=False)
         return done if isinstance(done, int) else EXIT_DONE
     except SystemExit as left:
         if isinstance(left.code, int) and left.code > 128:  # a signal
@@ -162,6 +193,13 @@ def _failed(error: Exception) -> int:
 
         return _refused(unwritable(error))
     return _bug(error)
+
+
+def _as_typer_takes(words: list[str]) -> list[str]:
+    """The words with ``help COMMAND`` as ``COMMAND -h``."""
+    if words[:1] == ["help"]:
+        return [*words[1:], "-h"]
+    return _with_example(words)
 
 
 def _with_example(words: list[str]) -> list[str]:

@@ -24,7 +24,15 @@ from colltool.base.errors import (
 from colltool.base.result import watched
 from colltool.commands.option_text import read_items
 from colltool.commands.options import BY_FUNCTION, REQUIRED, Option, OptionGroup, option
-from colltool.commands.output import Counting, Outputs, is_read, kept, refuse, say
+from colltool.commands.output import (
+    STANDARD_INPUT,
+    Counting,
+    Outputs,
+    is_read,
+    kept,
+    refuse,
+    say,
+)
 
 Checked = TypeVar("Checked")
 # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
@@ -78,6 +86,7 @@ class Command(NamedTuple):
     def run(self, values: dict[str, Any]) -> None:
         """Run it with a value for each option, and write what it printed once it is done."""
         with called("shell", **self.names), speaking("shell"), kept() as outputs:
+            values = _with_standard_input(self.options, values)
             # before the work: a price of an hour must not end in a refused file
             _keep_apart(self.options, values, outputs)
             arguments = self._arguments(values)
@@ -170,6 +179,24 @@ def _with_default(
             # no item of several is no option
             return option._replace(default=None if parameter.default == () else parameter.default)
     return option._replace(default=REQUIRED)
+
+
+def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[str, Any]:
+    """The values with the path of standard input for each ``-`` that stands for a file to read."""
+    found = dict(values)
+    times = 0
+    for known in options:
+        value = values[known.name]
+        if known.row.file != "read" or value is None:
+            continue
+        several = list(value) if isinstance(value, list | tuple) else [value]
+        times += sum(str(item) == "-" for item in several)
+        if times > 1:
+            what = "standard input, -, is named more than once, and can be read once"
+            raise ColltoolError(what, argument=known.name, fix="write one of them to a file")
+        read = [type(item)(STANDARD_INPUT) if str(item) == "-" else item for item in several]
+        found[known.name] = read if isinstance(value, list | tuple) else read[0]
+    return found
 
 
 def _keep_apart(options: list[Option], values: dict[str, Any], outputs: Outputs) -> None:

@@ -21,6 +21,8 @@ from typing import Any
 from colltool.base.errors import ColltoolError
 from colltool.base.files import Inputs, remembering
 
+STANDARD_INPUT = "/dev/stdin"
+"""The file that ``-`` stands for."""
 SOON_S = 1.0
 """How long work takes before it says how much is done, and after that how often."""
 OFTEN_S = 0.2
@@ -159,7 +161,8 @@ def say(*lines: str) -> None:
     if sys.stderr is not None:
         from colltool.base.errors import printable
 
-        print("\n".join(printable(line) for line in lines), file=sys.stderr)
+        text = "\n".join(printable(line) for line in lines)
+        print(text.replace(STANDARD_INPUT, "standard input"), file=sys.stderr)
 
 
 @dataclass(frozen=True)

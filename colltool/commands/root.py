@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from textwrap import wrap
 from types import GenericAlias
 from typing import Annotated, Any
 
@@ -16,31 +18,22 @@ from typer.core import TyperCommand, TyperGroup
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, clipped, nearest
-from colltool.commands.app import COMMANDS
+from colltool.commands.app import COMMANDS, FIRST_GROUPS, GROUPS
 
-EXAMPLES = """
-\b
-Start here:
-  colltool fabric list                    which fabrics there are
-  colltool price ar -f nvl72 -M 16MB      every algorithm on one of them
-  colltool fabric show nvl72              what it is made of, and its numbers
-  colltool guide                          the manual
-\b
-Then:
-  colltool crossover ar -f nvl72          where the winner changes
-  colltool breakdown ar -f nvl72 -M 16MB  where the time goes
-  colltool explain ring                   a formula in words
-  colltool price ar -f nvl72 -M 16MB --set ib.bandwidth=100GB/s
-                                          what if a value were another
-\b
-COMMAND -h shows its options, in the order: what is asked, how it is
-written, how the model is read.
-"""
+PURPOSE = (
+    "What a collective costs on a network: which algorithm wins, where the winner"
+    " changes, where the time goes."
+)
 PLAIN: dict[str, Any] = {
     "add_completion": False,
     # plain help: the same in a pipe, and a third of the start-up
     "rich_markup_mode": None,
 }
+QUESTION, OUTPUT, MODEL = SECTIONS = ("Question", "Output", "Model")
+"""The groups of options in a command's help."""
+_GROUP_SECTIONS = {"out": OUTPUT, "readings": MODEL}
+show_model: ContextVar[bool] = ContextVar("show_model", default=False)
+"""Whether help lists the options of the model one by one."""
 HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -79,15 +72,62 @@ class _ReadsPlainly:
 
 
 class _PlainCommand(_ReadsPlainly, TyperCommand):
-    pass
+    """A command whose help lists its options by what they are for."""
+
+    sections: Mapping[str, str] = {}
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The options of the question, of the output and, where asked for, of the model."""
+        found: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        found |= {section: [] for section in SECTIONS}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                named = "Arguments" if _is_argument(parameter) else QUESTION
+                found[self.sections.get(parameter.name, named)].append(record)
+        with_model = show_model.get()
+        for section, records in found.items():
+            if section == MODEL and records and not with_model:
+                with formatter.section(section):
+                    names = [record[0].split()[0].split(",")[0] for record in records]
+                    formatter.write_text(f"{', '.join(names)}: see --help-model")
+            elif records:
+                with formatter.section(section):
+                    formatter.write_dl(records)
+
+
+def _is_argument(parameter: Any) -> bool:
+    return type(parameter).__name__.endswith("Argument")
 
 
 class _PlainGroup(_ReadsPlainly, TyperGroup):
     pass
 
 
+def help_text(*, everything: bool) -> str:
+    """The help of colltool itself: the commands that most questions need, or all of them."""
+    lines = ["Usage: colltool COMMAND ...", "", *wrap(PURPOSE, 78), ""]
+    for group, commands in GROUPS.items():
+        if everything or group in FIRST_GROUPS:
+            lines.append(f"{group}:")
+            lines += [f"  {name:<11} {line}" for name, line in commands.items()]
+    if everything:
+        lines += ["", "Options: --version, --install-completion, --show-completion, -h"]
+        lines += ["COMMAND -h lists a command's options."]
+    else:
+        lines.append("Try: colltool price ar -f dgx-h100 -n 64 -M 16MB   (COMMAND -h: its options)")
+        lines.append(
+            f"More: colltool help all lists all {len(COMMANDS)}; colltool guide is the manual."
+        )
+    return "\n".join(lines) + "\n"
+
+
 class _Lazy(_PlainGroup):
     """A group that imports a command's module when the command is called."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """The first screen: a command a line, in groups."""
+        formatter.write(help_text(everything=False))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Names in the order of the help text."""
@@ -144,6 +184,16 @@ def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
     return readers
 
 
+def _sections(command: Any) -> dict[str, str]:
+    """Where help lists each option that is not of the question."""
+    found = {"help": OUTPUT}
+    for part in command.parts:
+        section = _GROUP_SECTIONS.get(part.name)
+        if section is not None:
+            found |= {option.name: section for option in getattr(part, "options", ())}
+    return found
+
+
 def _add(parent: typer.Typer, command: Any, short_help: str) -> None:
     """Declare a command to typer, which reads its options from a function's signature."""
     parameters = [_parameter(option) for option in command.options]
@@ -156,7 +206,8 @@ def _add(parent: typer.Typer, command: Any, short_help: str) -> None:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # typer makes the command itself, so that its readers go with the class
-    kind = type("_Command", (_PlainCommand,), {"readers": _readers(command)})
+    own = {"readers": _readers(command), "sections": _sections(command)}
+    kind = type("_Command", (_PlainCommand,), own)
     declare = parent.command(command.name, cls=kind, epilog=command.examples, short_help=short_help)
     declare(run)
 
@@ -220,11 +271,7 @@ def _print_version() -> None:
 app = typer.Typer(
     name="colltool",
     cls=_Lazy,
-    help=(
-        "What a collective costs on a fabric: which algorithm wins, where the winner changes, where"
-        " the time goes."
-    ),
-    epilog=EXAMPLES,
+    help=PURPOSE,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings=HELP_FLAGS,
@@ -287,7 +334,7 @@ def _name(parameter: Any) -> str:
     """``--ranks`` of an option, ``PRIM`` of an argument."""
     if parameter is None:
         return ""
-    if type(parameter).__name__.endswith("Argument"):
+    if _is_argument(parameter):
         return str(parameter.metavar or parameter.name.upper())
     return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
 

@@ -114,11 +114,11 @@ def rendered(
             from colltool.render.markup import to_html
 
             return to_html(choose(_for_people(result), names, form))
-    from colltool.render.text import PIPE, PLAIN_WIDTH, to_text
+    from colltool.render.text import PIPE, PLAIN_WIDTH, stated_width, to_text
 
     screen = screen or PIPE
     if screen.width is None and not (everything or names):
-        screen = screen._replace(width=PLAIN_WIDTH)
+        screen = screen._replace(width=stated_width() or PLAIN_WIDTH, folds=False)
     return to_text(choose(_for_people(result), names, form), screen, everything=everything)
 
 

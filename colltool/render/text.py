@@ -3,6 +3,7 @@ commands and output as they are."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
 
+_LEAST_WIDTH = 20  # less is no width that anybody reads
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file
 _TRUNK = " |+-│├└─"  # characters that lines of a tree begin with
 _BRANCH = re.compile(r"[^ |│]")
@@ -27,11 +29,13 @@ _OUTPUT = "36"
 
 
 class Screen(NamedTuple):
-    """The output; a ``width`` of None is a pipe or file."""
+    """The output; a ``width`` of None is a pipe or file, where each row of a table is a line
+    (``folds`` False), so that grep and awk find it whole."""
 
     width: int | None = None
     colour: bool = False
     unicode: bool = False
+    folds: bool = True
 
     def paint(self, text: str, style: str) -> str:
         if not (self.colour and text and style):
@@ -40,6 +44,14 @@ class Screen(NamedTuple):
 
 
 PIPE = Screen()
+
+
+def stated_width() -> int | None:
+    """The width that COLUMNS states, for output that no terminal measures; None for none."""
+    stated = os.environ.get("COLUMNS", "")
+    if not (stated.isascii() and stated.isdecimal()) or int(stated[:6]) < _LEAST_WIDTH:
+        return None
+    return int(stated[:6])
 
 
 def to_text(parts: Sequence[Block], screen: Screen = PIPE, *, everything: bool = True) -> str:
@@ -106,7 +118,7 @@ def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
     """A table; the titles of columns that do not fit go to ``dropped``, or, where that is None,
     the columns to further tables."""
     every = drawn_columns(table)
-    kept = kept_columns(every, screen.width)
+    kept = kept_columns(every, screen.width, folds=screen.folds)
     there = {drawn_column.column for drawn_column in kept}
     rest = [drawn_column for drawn_column in every if drawn_column.column not in there]
     grids = [kept]
@@ -223,14 +235,16 @@ def total_width(columns: Sequence[Drawn]) -> int:
     return sum(column.width + _GAP for column in columns) + 1
 
 
-def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
+def kept_columns(columns: Sequence[Drawn], width: int | None, *, folds: bool = True) -> list[Drawn]:
     """The columns that fit: first titles are folded, then columns dropped in their order, then the
-    widest texts folded."""
+    widest texts folded; where nothing ``folds``, those that would fit, as wide as they are."""
     if width is None or total_width(columns) <= width:
         return list(columns)
     folded = [column.with_folded_title() for column in columns]
     needed = _needed(list(map(_narrowest, folded)), width)
     there = {column.column for column in needed}
+    if not folds:
+        return [column for column in columns if column.column in there]
     kept = [column for column in folded if column.column in there]
     _fold_widest(kept, width, whole_words=True)
     _fold_widest(kept, width, whole_words=False)
