@@ -33,6 +33,7 @@ from colltool.commands.output import (
     refuse,
     say,
 )
+from colltool.commands.project import with_project
 
 Checked = TypeVar("Checked")
 # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
@@ -86,6 +87,7 @@ class Command(NamedTuple):
     def run(self, values: dict[str, Any]) -> None:
         """Run it with a value for each option, and write what it printed once it is done."""
         with called("shell", **self.names), speaking("shell"), kept() as outputs:
+            values = with_project(self.options, values)
             values = _with_standard_input(self.options, values)
             # before the work: a price of an hour must not end in a refused file
             _keep_apart(self.options, values, outputs)

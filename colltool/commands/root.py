@@ -226,12 +226,15 @@ TYPES: dict[str, Any] = {
 def _parameter(option: Any) -> inspect.Parameter:
     from colltool.commands.completion import completion_of
     from colltool.commands.option_text import reader
+    from colltool.commands.project import may_be_stated
 
     row = option.row
     kind: Any = TYPES.get(row.kind, str)
     if row.many:
         kind = GenericAlias(list, kind)
-    if option.default is None:
+    # what a project may state is asked for once that is read
+    default = None if may_be_stated(option) else option.default
+    if default is None:
         kind = kind | None
     details: dict[str, Any] = {
         "metavar": row.metavar or "|".join(row.words) or None,
@@ -243,9 +246,9 @@ def _parameter(option: Any) -> inspect.Parameter:
         details |= {"is_eager": True, "callback": _printing(option.prints)}
     # what has no flag stands by its place
     if row.flags:
-        declared = typer.Option(option.default, *row.flags.split(), **details)
+        declared = typer.Option(default, *row.flags.split(), **details)
     else:
-        declared = typer.Argument(option.default, **details)
+        declared = typer.Argument(default, **details)
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind
     )
@@ -304,16 +307,9 @@ def reworded(error: Any) -> ColltoolError:
     parameter: Any = getattr(error, "param", None)
     name = _name(parameter) or str(getattr(error, "option_name", ""))
     if kind == "MissingParameter" and parameter.name == "fabric":
-        from colltool.fabric.load import shipped_fabrics
+        from colltool.commands.project import which_fabric
 
-        which = (
-            f"a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list says"
-            " what they are"
-        )
-        if not name.startswith("--"):
-            return ColltoolError(f"{name} is missing", fix=f"name {which}")
-        what = f"{name} is missing: a price needs a fabric"
-        return ColltoolError(what, fix=f"add -f with {which}")
+        return ColltoolError(f"{name} is missing", fix=f"name {which_fabric()}")
     if kind == "MissingParameter":
         means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
         return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")

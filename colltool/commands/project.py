@@ -1,0 +1,144 @@
+"""What a project asks every time: ``colltool.toml`` in the current folder or one above it, and the
+variable COLLTOOL_FABRIC. What is typed wins over both.
+
+The file has three keys, each as its option takes it::
+
+    fabric = "cluster.yaml"
+    ranks = 64
+    size = "1GB"
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from colltool.base.errors import ColltoolError, nearest
+from colltool.commands.option_text import reader
+from colltool.commands.options import REQUIRED, Option
+
+FILE = "colltool.toml"
+VARIABLE = "COLLTOOL_FABRIC"
+KEYS = ("fabric", "ranks", "size")
+# the options that a project states, by its keys
+_STATED = {"fabric": "fabric", "ranks": "ranks", "size": "size", "sizes": "size"}
+
+
+def project_file() -> Path | None:
+    """The nearest ``colltool.toml``, from the current folder upwards; None without one."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        file = folder / FILE
+        if file.is_file():
+            return file
+    return None
+
+
+def project_defaults() -> dict[str, str]:
+    """The texts of the options that the project states, by the argument that they give.
+
+    Raises:
+        ColltoolError: a file that is no TOML, an unknown key, or a value that is no text or whole
+            number.
+    """
+    found: dict[str, str] = {}
+    file = project_file()
+    if file is not None:
+        found = _read(file)
+    stated = os.environ.get(VARIABLE)
+    if stated:
+        found["fabric"] = stated
+        # those of another fabric
+        found.pop("ranks", None)
+    return found
+
+
+def _read(file: Path) -> dict[str, str]:
+    import tomllib
+
+    from colltool.base.files import read_text
+
+    try:
+        stated = tomllib.loads(read_text(file, "definition", FILE))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        fix = 'such as fabric = "nvl72"'
+        raise ColltoolError(f"not TOML: {error}", where=FILE, fix=fix) from error
+    found = {}
+    for key, value in stated.items():
+        if key not in KEYS:
+            fix = f"{nearest(key, list(KEYS))} known: {', '.join(KEYS)}".strip()
+            raise ColltoolError(f"unknown key '{key}'", where=FILE, fix=fix)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            what = f"{key}: expected a text or a whole number"
+            raise ColltoolError(what, where=FILE, fix='such as size = "1GB"')
+        found[key] = str(value)
+    if "fabric" in found:
+        found["fabric"] = _beside(file, found["fabric"])
+    return found
+
+
+def _beside(file: Path, fabric: str) -> str:
+    """The fabric's path, which the file states from its own folder; a shipped name stays."""
+    path = file.parent / fabric
+    if not path.is_file():
+        return fabric
+    return os.path.relpath(path)
+
+
+def may_be_stated(option: Option) -> bool:
+    """Whether a project may state what a command does not do without."""
+    return bool(option.default is not None and option.row.flags and option.name in _STATED)
+
+
+def with_project(options: Sequence[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a command's options, with the project's where nothing was typed. Only a command
+    that does not do without a fabric takes them.
+
+    Raises:
+        ColltoolError: what the command needs was neither typed nor stated.
+    """
+    found = dict(values)
+    known = {option.name: option for option in options}
+    if "fabric" not in known or not may_be_stated(known["fabric"]):
+        return found
+    stated = project_defaults()
+    # a number of ranks is that of the project's own fabric
+    if values["fabric"]:
+        stated.pop("ranks", None)
+    for name, key in _STATED.items():
+        option = known.get(name)
+        if option is None or found[name]:
+            continue
+        if key in stated:
+            found[name] = _as_typed(option, stated[key])
+        elif option.default is REQUIRED:
+            raise _missing(option)
+        else:
+            found[name] = option.default
+    return found
+
+
+def _as_typed(option: Option, text: str) -> Any:
+    read = reader(option.name, option.row)
+    value = text if read is None else read(text)
+    return [value] if option.row.many else value
+
+
+def _missing(option: Option) -> ColltoolError:
+    flags = option.row.flags.split()
+    name = next(flag for flag in flags if flag.startswith("--"))
+    if option.name == "fabric":
+        what = f"{name} is missing: a price needs a fabric"
+        return ColltoolError(what, fix=f"add -f with {which_fabric()}")
+    fix = f"add {flags[-1]} 16MB, or state it in {FILE}"
+    return ColltoolError(f"{name} is missing", fix=fix)
+
+
+def which_fabric() -> str:
+    """What a fabric may be, for an error."""
+    from colltool.fabric.load import shipped_fabrics
+
+    names = ", ".join(shipped_fabrics())
+    return f"a fabric file, or one of {names}; colltool fabric list says what they are"
