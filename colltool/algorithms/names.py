@@ -96,3 +96,16 @@ def _called_on_a_tier(name: str) -> str:
         return plain
     single = [spec for spec in _SPECS.get(plain, ()) if ":" not in spec]
     return single[0] if single else name
+
+
+def names_for(spec: str) -> tuple[str, ...]:
+    """The other names of an algorithm, as documents and libraries have them.
+
+    >>> names_for("double-binary-tree")
+    ('dbt', 'double-tree', 'double-binary')
+    """
+    found: list[str] = []
+    for names, specs in _CALLED.items():
+        if specs[0] == spec:
+            found += [name for name in names if name != spec]
+    return tuple(found)

@@ -23,7 +23,7 @@ from colltool.commands.price import share_left
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.estimate.assumptions import ModelOptions
-    from colltool.estimate.explain import Explanation
+    from colltool.estimate.explain import AlgorithmList, Explanation
     from colltool.fabric.model import Fabric
 
 
@@ -101,9 +101,23 @@ def _with_numbers(
     return replace(found, entries=tuple(entries))
 
 
+def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:
+    """Every algorithm of a primitive, or of any, with the names that others have for it."""
+    from colltool.commands.reading import primitive_if
+    from colltool.estimate.explain import list_algorithms as run
+
+    return run(primitive_if(primitive))
+
+
 @command(
     [
-        option("algorithm", "As price names it.", flags="", metavar="ALGORITHM"),
+        option(
+            "algorithm",
+            "As price names it. [default: a list of them]",
+            flags="",
+            metavar="ALGORITHM",
+            default=None,
+        ),
         option("primitive", "One primitive. [default: all]"),
         MAYBE_FABRIC,
         *GROUP,
@@ -115,16 +129,22 @@ def _with_numbers(
     ],
     of=explain,
 )
-def explain_command(algorithm: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+def explain_command(
+    fabric: FabricChoice, out: Out, algorithm: str | None = None, **arguments: Any
+) -> None:
     """An algorithm's formula, where it comes from, what it assumes and which libraries implement
-    it, with your numbers put in.
+    it, with your numbers put in; without one, a list of all.
 
     Examples:
+      colltool explain
       colltool explain double-binary-tree
       colltool explain ring ar -f nvl72 -n 72 -M 16MB
       colltool explain hierarchical:ring/ring ar -f nvl72 -n 144 -M 16MB
       colltool explain multi-rail-ring ar -f dgx-h100 -n 64 -M 16MB --library nccl
     """
+    if algorithm is None:
+        out.emit(list_algorithms(arguments.get("primitive")))
+        return
     if fabric.names:
         out.emit(explain(algorithm, fabric=fabric.load(), **arguments))
         return

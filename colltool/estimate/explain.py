@@ -8,7 +8,7 @@ from inspect import cleandoc
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.names import any_spec_called
+from colltool.algorithms.names import any_spec_called, names_for
 from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import (
     Algorithm,
@@ -253,3 +253,49 @@ class Explanation(Result):
     def ranks(self) -> int:
         """N; 0 without a fabric."""
         return self.group.ranks if self.group else 0
+
+
+class ListedAlgorithm(NamedTuple):
+    """An algorithm by its name here, with the names that others have for it."""
+
+    name: str
+    title: str
+    primitives: tuple[Primitive, ...]
+    called: tuple[str, ...]
+    status: Status
+    shipped_by: tuple[str, ...]
+
+
+@result
+class AlgorithmList(Result):
+    """Every algorithm and composition, those that libraries ship first."""
+
+    subject: ClassVar[str] = "explain"
+    rows: tuple[ListedAlgorithm, ...]
+
+
+def list_algorithms(primitive: Primitive | None = None) -> AlgorithmList:
+    """Every algorithm of a primitive, or of any."""
+    everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
+    by_name: dict[str, list[AlgorithmExplanation]] = {}
+    for row in everything:
+        if primitive in (None, row.primitive):
+            by_name.setdefault(row.name, []).append(_words(row))
+    rows = []
+    for name, entries in by_name.items():
+        first = entries[0]
+        shipped_by: dict[str, None] = {}
+        for entry in entries:
+            shipped_by |= dict.fromkeys(entry.shipped_by)
+        rows.append(
+            ListedAlgorithm(
+                name,
+                first.title,
+                tuple(entry.primitive for entry in entries),
+                names_for(name),
+                first.status,
+                tuple(shipped_by),
+            )
+        )
+    rows.sort(key=lambda row: (not row.shipped_by, row.status != "shipped"))
+    return AlgorithmList(tuple(rows))

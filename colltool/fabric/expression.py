@@ -10,10 +10,13 @@ import os
 import re
 from collections.abc import Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, argument_text, quote
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
+from colltool.fabric.tier_parts import Level
+from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
 
 _NODES = ("nodes", "racks")
 PER_RACK = "per-rack"
@@ -98,26 +101,49 @@ def resized(fabric: Fabric, nodes: int) -> list[str]:
         ColltoolError: a fabric of one tier, or an outermost tier that no number describes.
     """
     tier = fabric.tiers[-1]
-    size = getattr(tier, "size", None)
     if len(fabric.tiers) == 1:
         what = f"{fabric.name} is one tier of {tier.endpoints} endpoints, which no nodes make up"
         fix = f"name a fabric of nodes and a network, or set {tier.name}.size"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    if size is None or fabric.domains:
+    if not _has_size(tier) or fabric.domains:
         shape = "domains of different sizes" if fabric.domains else f"a {tier.topology}"
         what = f"the outermost tier of {fabric.name}, {tier.name}, is {shape}: no number sizes it"
-        fix = f"write a file of your own: colltool fabric init --like {fabric.name}"
+        fix = f"write a file of your own, like: {fabric.name}"
         raise ColltoolError(what, argument="fabric", fix=fix)
     return [f"{tier.name}.size={nodes}", *_last_level(fabric, tier, nodes)]
 
 
+def _has_size(tier: Tier) -> bool:
+    """Whether one number says how many endpoints a tier joins."""
+    match tier:
+        case StarTier() | FullMeshTier() | ClosTier():
+            return True
+        case LatticeTier() | GraphTier() | HyperXTier() | DragonflyTier() | DragonflyPlusTier():
+            return False
+        case _:
+            assert_never(tier)
+
+
+def _levels_of(tier: Tier) -> Sequence[Level]:
+    """The levels of a tier's switches, where it has any."""
+    match tier:
+        case ClosTier():
+            return tier.levels or ()
+        case StarTier() | FullMeshTier() | LatticeTier() | GraphTier() | HyperXTier():
+            return ()
+        case DragonflyTier() | DragonflyPlusTier():
+            return ()
+        case _:
+            assert_never(tier)
+
+
 def _last_level(fabric: Fabric, tier: Tier, nodes: int) -> list[str]:
     """The last level's group where it would join fewer endpoints than there are."""
-    levels: Sequence[object] = getattr(tier, "levels", None) or ()
-    groups = [getattr(level, "group", 0) for level in levels]
+    levels = _levels_of(tier)
+    groups = [level.group for level in levels]
     if not groups or nodes <= groups[-1]:
         return []
-    last = getattr(levels[-1], "name", "")
+    last = levels[-1].name
     if len(groups) == 1:
         what = f"the switches of {tier.name} on {fabric.name} join {groups[0]} nodes, not {nodes}"
         fix = f"add a level above '{last}' in a file of your own: like: {fabric.name}"
@@ -145,7 +171,7 @@ def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
         if inside > 1:
             fix += f", a multiple of {inside}"
         raise ColltoolError(f"{what}, not {per_rack}", argument="per_rack", fix=fix)
-    if getattr(tier, "size", None) is None:
+    if not _has_size(tier):
         what = f"a rack of {fabric.name} is a {tier.topology}, which runs whole or as a slice"
         raise ColltoolError(what, argument="per_rack", fix=f"set {tier.name}.shape instead")
     return [f"{tier.name}.size={per_rack // inside}"]

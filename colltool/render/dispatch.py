@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, argument_text, nearest, printable
@@ -118,7 +118,9 @@ def rendered(
 
     screen = screen or PIPE
     if screen.width is None and not (everything or names):
-        screen = screen._replace(width=stated_width() or PLAIN_WIDTH, folds=False)
+        stated = stated_width()
+        fit: Literal["drop", "wide"] = "drop" if stated else "wide"
+        screen = screen._replace(width=stated or PLAIN_WIDTH, fit=fit)
     return to_text(choose(_for_people(result), names, form), screen, everything=everything)
 
 

@@ -46,6 +46,7 @@ DOCUMENTS = {
     "diff": ("ladder:DiffDocument",),
     "doctor": ("doctor:DoctorDocument",),
     "explain": ("explain:ExplainDocument",),
+    "explain-list": ("explain:AlgorithmsDocument",),
     "fabric-check": ("job:CheckDocument",),
     "fabric-draw": ("fabric:FabricDrawDocument",),
     "fabric-list": ("fabric:FabricListDocument",),

@@ -11,7 +11,7 @@ from io import StringIO
 from itertools import chain, zip_longest
 from math import ceil
 from textwrap import fill, wrap
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
@@ -29,13 +29,18 @@ _OUTPUT = "36"
 
 
 class Screen(NamedTuple):
-    """The output; a ``width`` of None is a pipe or file, where each row of a table is a line
-    (``folds`` False), so that grep and awk find it whole."""
+    """The output; a ``width`` of None is a pipe or file.
+
+    ``fit``: what becomes of a table that is too wide. On a terminal it folds texts and drops
+    columns. In a pipe each row is a line, so that grep and awk find it whole: it has the columns
+    that a terminal of this width would show, ``wide`` as they are, or, where COLUMNS states a width,
+    it drops columns until it fits.
+    """
 
     width: int | None = None
     colour: bool = False
     unicode: bool = False
-    folds: bool = True
+    fit: Literal["fold", "drop", "wide"] = "fold"
 
     def paint(self, text: str, style: str) -> str:
         if not (self.colour and text and style):
@@ -118,7 +123,7 @@ def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
     """A table; the titles of columns that do not fit go to ``dropped``, or, where that is None,
     the columns to further tables."""
     every = drawn_columns(table)
-    kept = kept_columns(every, screen.width, folds=screen.folds)
+    kept = kept_columns(every, screen.width, screen.fit)
     there = {drawn_column.column for drawn_column in kept}
     rest = [drawn_column for drawn_column in every if drawn_column.column not in there]
     grids = [kept]
@@ -235,15 +240,19 @@ def total_width(columns: Sequence[Drawn]) -> int:
     return sum(column.width + _GAP for column in columns) + 1
 
 
-def kept_columns(columns: Sequence[Drawn], width: int | None, *, folds: bool = True) -> list[Drawn]:
+def kept_columns(columns: Sequence[Drawn], width: int | None, fit: str = "fold") -> list[Drawn]:
     """The columns that fit: first titles are folded, then columns dropped in their order, then the
-    widest texts folded; where nothing ``folds``, those that would fit, as wide as they are."""
+    widest texts folded; in a pipe as :class:`Screen` says."""
     if width is None or total_width(columns) <= width:
         return list(columns)
+    if fit == "drop":
+        columns = _needed(columns, width)
+        if total_width(columns) <= width:
+            return list(columns)
     folded = [column.with_folded_title() for column in columns]
     needed = _needed(list(map(_narrowest, folded)), width)
     there = {column.column for column in needed}
-    if not folds:
+    if fit == "wide":
         return [column for column in columns if column.column in there]
     kept = [column for column in folded if column.column in there]
     _fold_widest(kept, width, whole_words=True)

@@ -18,6 +18,7 @@ from tracing import call, kernel, write
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.result import Result
+from colltool.commands.explain import list_algorithms
 from colltool.engines.results import LibraryChecks
 from colltool.estimate.results import Price, PriceList
 from colltool.fabric.lint import check_fabric
@@ -57,6 +58,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "price of an array": colltool.price(WHERE, "ar", size=[1e3, 1e6, 1e9]),
         "price list": colltool.price_list(WHERE, "ar", sizes=["1MB", "1GB"]),
         "winners": colltool.price_list(WHERE, "ar"),
+        "algorithms": list_algorithms(),
         "breakdown": colltool.breakdown(WHERE, "ar", size="1MB"),
         "crossover": colltool.crossover(WHERE, "ar"),
         "ladder": colltool.ladder(),
@@ -120,6 +122,7 @@ NAMES = (
     "price of an array",
     "price list",
     "winners",
+    "algorithms",
     "breakdown",
     "crossover",
     "ladder",

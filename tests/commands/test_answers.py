@@ -92,13 +92,23 @@ def test_every_command_answers_somewhere() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_opens_with_a_sentence_and_fits_80_columns(name: str, run: Any) -> None:
+def test_opens_with_a_sentence_and_fits_80_columns(
+    name: str, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = run(*COMMANDS[name])
     assert done.code == 0
     opening = done.out.partition("\n\n")[0]
     assert opening.endswith(".")
     assert not opening.startswith(("+", "|", " "))
     assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_a_row_of_a_piped_table_is_a_line(run: Any) -> None:
+    """As wide as it is, unless COLUMNS states a width."""
+    lines = run(*NVL).out.splitlines()
+    [tree] = [line for line in lines if line.startswith("| Tree ")]
+    assert "ring / double-binary-tree" in tree
 
 
 def test_a_price_fits_one_screen(run: Any) -> None:

@@ -82,7 +82,7 @@ def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:
             "astra-sim -f nvl72 -o out",
             "error: --fabric: the group spans levels of 'ib' with different alpha",
         ),
-        ("astra-sim -f dgx-h100 -M 16M -o out", "error: --size: 'M' is not a unit of size"),
+        ("astra-sim -f dgx-h100 -M 16m -o out", "error: --size: 'm' is not a unit of size"),
         ("astra-sim -f dgx-h100 -o taken", "error: taken: cannot make a folder"),
         ("astra-sim -f dgx-h100 -o new/astra", "error: new/astra: cannot make a folder"),
         ("astra-sim -f dgx-h100 -o full", "error: full/system.json: cannot write: is a directory"),

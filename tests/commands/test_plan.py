@@ -224,8 +224,9 @@ def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typ
     ],
 )
 def test_the_first_screen_is_one_of_80_columns_and_24_lines(
-    run: Any, folder: Path, more: tuple[str, ...]
+    run: Any, folder: Path, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = run(*PLAN, "-n", "16", *more)
     assert done.code == 0
     lines = done.out.splitlines()

@@ -379,7 +379,7 @@ def test_rates(rate: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "exact", "rounded"),
-    [(16e6, "16MB", "16 MB"), (2.0**20, "1.048576MB", "1.049 MB"), (1.0, "1B", "1 B")],
+    [(16e6, "16MB", "16 MB"), (2.0**20, "1MiB", "1.049 MB"), (1.0, "1B", "1 B")],
 )
 def test_sizes(size: float, exact: str, rounded: str) -> None:
     assert format_size(size) == exact

@@ -17,12 +17,14 @@ from colltool.base.formatting import (
     sentence,
     whole_bytes,
 )
-from colltool.base.primitives import least_n_beta
+from colltool.base.primitives import SHORT, least_n_beta
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.explain import (
     AlgorithmExplanation,
+    AlgorithmList,
     CableDelay,
     Explanation,
+    ListedAlgorithm,
     NcclEstimateParts,
 )
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
@@ -320,6 +322,52 @@ class ExplainDocument(Document):
     model: r.ModelDocument = _on_fabric(model_echo)
     cables: list[CableDelay] = optional("cables")
     primitives: list[EntryDocument] = derived("entries")
+
+
+# --- every algorithm
+
+_LISTED: Columns[ListedAlgorithm] = (
+    label("name", "algorithm"),
+    label("called", "also called", drop=3, fold=24, get=lambda row: ", ".join(row.called)),
+    label("primitives", get=lambda row: ", ".join(SHORT[each] for each in row.primitives)),
+    label("title", "what it is", drop=1, fold=30),
+    label("status", drop=4),
+    label("shipped_by", "shipped by", drop=2, get=lambda row: ", ".join(row.shipped_by)),
+)
+
+
+def _list_table(result: AlgorithmList) -> Table:
+    return Table(_LISTED, result.rows)
+
+
+def _list_summary(result: AlgorithmList) -> str:
+    shipped = sum(bool(row.shipped_by) for row in result.rows)
+    return f"{len(result.rows)} algorithms, of which libraries ship {shipped}"
+
+
+def _list_blocks(result: AlgorithmList) -> list[Block]:
+    how = "colltool explain NAME: the formula, its source, and your numbers put in"
+    return [
+        Headline(f"{_list_summary(result)}. {how}."),
+        _list_table(result).without("status", "shipped_by"),
+    ]
+
+
+class ListedDocument(Document, of=ListedAlgorithm):
+    """An algorithm, and what others call it."""
+
+    name: str
+    title: str
+    primitives: list[str]
+    called: list[str]
+    status: str
+    shipped_by: list[str]
+
+
+class AlgorithmsDocument(Document):
+    """Every algorithm that can be priced."""
+
+    algorithms: list[ListedDocument] = derived("rows")
 
 
 # --- crossover
@@ -639,6 +687,9 @@ class CrossoverDocument(OnFabricDocument):
 
 VIEWS = {
     Explanation: View("explain", _blocks, ExplainDocument.of, _table, _summary),
+    AlgorithmList: View(
+        "explain-list", _list_blocks, AlgorithmsDocument.of, _list_table, _list_summary
+    ),
     Crossover: View(
         "crossover", _crossover_blocks, CrossoverDocument.of, _crossings, _crossover_summary
     ),
