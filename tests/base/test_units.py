@@ -172,7 +172,7 @@ def test_rates(text: str, rate: float) -> None:
             10**400,
             (
                 "a number of more than 60 digits is too large for a size\n  write 16MB (10^6 bytes)"
-                " or 16MiB (2^20)"
+                " or 16M (2^20, as in nccl-tests)"
             ),
         ),
         (
