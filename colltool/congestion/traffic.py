@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from colltool.algorithms.composed import (
     name_in_phase,
 )
 from colltool.algorithms.executor import joined
+from colltool.algorithms.partners import pairs_of_round
 from colltool.algorithms.program import Program, effort, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
@@ -214,17 +215,10 @@ def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
     if to_each_peer:
         src, dst = np.nonzero(~np.eye(n, dtype=bool))
         return Traffic(src, dst, np.full(len(src), to_each_peer))
-    here = np.arange(n)
     parts = []
     for (stride, way), size in sorted(rounds.items()):
-        match way:
-            case "xor":
-                dst = here ^ stride
-            case "shift" | "fanout":  # of a fan-out all ranks, though one of each block sends
-                dst = (here + stride) % n
-            case _:
-                assert_never(way)
-        parts.append(Traffic(here, dst, np.full(n, size)))
+        src, dst = pairs_of_round(way, stride, n)
+        parts.append(Traffic(src, dst, np.full(len(src), size)))
     return _together(parts)
 
 
