@@ -176,6 +176,7 @@ def test_what_joins_a_tier_is_what_its_links_are(kind: TierCapabilities[Tier]) -
     if joined == "switches":
         assert kind.axes == ()
         assert kind.diameter_links % 2 == 0, "up to a switch and down again"
+        assert kind.switches(1) != 0, "a bill would leave them out; None: the radix decides"
     elif joined == "pair_links":
         assert (kind.axes, kind.diameter_links) == ((), 1)
         assert kind.neighbours == kind.tier.endpoints - 1
@@ -197,12 +198,16 @@ def test_the_words_of_the_registry_are_those_of_the_file() -> None:
     assert {joined_by(topology) for topology in SEVERAL_TIERS} == {"tiers"}
 
 
-def test_every_topology_answers_where_tables_go_by_its_name() -> None:
-    """Whether it takes domains of different sizes, and whether a line can describe it."""
-    topologies = set(get_args(Topology)) - SEVERAL_TIERS
-    assert topologies == uneven.INSIDE.keys() == uneven.OUTSIDE.keys()
-    assert topologies == templates.ETAS.keys() | templates.NOT_ON_A_LINE
-    assert not templates.ETAS.keys() & templates.NOT_ON_A_LINE
+def test_tables_by_topology_have_words_that_exist() -> None:
+    """Which take domains of different sizes, and which a line can describe; of any other the error
+    names these."""
+    for table in (uneven.INSIDE, uneven.OUTSIDE, templates.ETAS):
+        assert set(table) <= set(TOPOLOGIES)
+
+
+def test_the_comment_beside_a_topology_names_them_all() -> None:
+    *others, last = TOPOLOGIES
+    assert templates.COMMENTS["tiers.topology"] == f"{', '.join(others)} or {last}"
 
 
 def test_other_in_network_hardware_goes_only_where_there_is_some() -> None:
