@@ -9,6 +9,7 @@ load different links in turn takes longer than the busiest sum says.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -200,7 +201,8 @@ def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
     """Traffic with all peers, or with one after the other; rounds with the same partner are one
     message."""
     to_each_peer = 0.0
-    rounds: dict[tuple[int, routes.Partner], float] = {}  # by stride and kind of partner
+    # by stride and kind of partner
+    rounds: defaultdict[tuple[int, routes.Partner], float] = defaultdict(float)
     for terms in schedule:
         match terms.route:
             case routes.AllPeers(per_peer):
@@ -209,7 +211,7 @@ def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
                 to_each_peer += 1 / n
             case routes.Rounds(partner, steps):
                 for stride, load in steps:
-                    rounds[stride, partner] = rounds.get((stride, partner), 0.0) + load
+                    rounds[stride, partner] += load
             case _:
                 raise TypeError(f"no traffic of {terms.route!r}")
     if to_each_peer:
