@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 from small import TOPOLOGIES
 
+from colltool.definitions.field_types import Alpha
 from colltool.fabric import templates, uneven
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
@@ -168,6 +169,19 @@ def test_every_kind_agrees_with_itself(kind: TierCapabilities[Tier]) -> None:
     ]
     assert added[1] == pytest.approx(added[0])
     assert set(kind.at_alpha(1e-6)) <= set(type(kind.tier).model_fields)
+
+
+@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
+def test_a_latency_of_its_own_is_in_what_it_states(kind: TierCapabilities[Tier]) -> None:
+    """Other keys of a tier that are times as its alpha is: protocols and fits set the whole of it."""
+    like = TOPOLOGIES["star"].model_fields["alpha"].metadata
+    for name, field in type(kind.tier).model_fields.items():
+        times = field.metadata == like or Alpha in get_args(field.annotation)
+        if times and name != "alpha":
+            longer = capabilities_of(kind.tier.model_copy(update={name: 3e-6}))
+            assert longer.nearest_alpha_s == pytest.approx(longer.classes[0].alpha_s), name
+            later = capabilities_of(longer.tier.model_copy(update=dict(longer.at_alpha(5e-6))))
+            assert later.classes[0].alpha_s == pytest.approx(5e-6), name
 
 
 @pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
