@@ -7,8 +7,8 @@ from itertools import pairwise, takewhile
 from math import log
 from typing import NamedTuple
 
-from colltool.base.formatting import format_time, size_text
-from colltool.diagnosis.sentences import sentence
+from colltool.base.statements import NOTHING, Statement
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import CLOSE, WITHIN
 from colltool.logs.series import Point
 
@@ -18,29 +18,29 @@ TOO_STEEP = 1.3  # factor beyond the ratio of sizes that no price explains
 MANY = 4
 
 
-def cliff_in(points: Sequence[Point]) -> str | None:
-    """What breaks the curve of a series, in words; None where nothing does."""
+def cliff_in(points: Sequence[Point]) -> Statement:
+    """What breaks the curve of a series; nothing where it is smooth."""
     steps = breaks(points)
     if not steps:
-        return None
+        return NOTHING
     over = _over_neighbours(points)
     above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]  # a price is not above
     if len(above) >= max(MANY, len(points) / 5):
-        return sentence("scatter", share=max(above))
+        return statement("scatter", share=max(above))
     lone = _lone_points(points, steps, over)
     found = []
     if len(lone) > 1:
-        listed = ", ".join(_at(points[index]) for index in lone)
-        found.append(sentence("several-out-of-line", count=len(lone), listed=listed))
+        listed = tuple(_at(points[index]) for index in lone)
+        found.append(statement("several-out-of-line", count=len(lone), listed=listed))
     elif lone:
         (index,) = lone
         neighbours = [*points[max(index - 1, 0) : index], *points[index + 1 : index + 2]]
-        beside = " and ".join(map(_at, neighbours))
-        found.append(sentence("out-of-line", point=_at(points[index]), beside=beside))
+        near = tuple(map(_at, neighbours))
+        found.append(statement("out-of-line", point=_at(points[index]), neighbours=near))
     lasting = {index: steps[index] for index in steps if not {index - 1, index} & set(lone)}
     if lasting:
         found.append(_lasting_step(points, max(lasting, key=lasting.__getitem__)))
-    return "; ".join(found)
+    return statement("cliffs", found=tuple(found))
 
 
 def breaks(points: Sequence[Point]) -> dict[int, float]:
@@ -90,11 +90,11 @@ def _lone_points(
     )
 
 
-def _at(point: Point) -> str:
-    return f"{format_time(point.seconds, 3)} at {size_text(point.bytes)}"
+def _at(point: Point) -> Statement:
+    return statement("time-at-size", seconds=point.seconds, size=point.bytes)
 
 
-def _lasting_step(points: Sequence[Point], index: int) -> str:
+def _lasting_step(points: Sequence[Point], index: int) -> Statement:
     """A lasting step, with the sizes that are too slow for what is on its other side."""
     before, after = points[index - 1], points[index]
     if after.seconds > before.seconds:
@@ -114,9 +114,15 @@ def _lasting_step(points: Sequence[Point], index: int) -> str:
     if len(slow) <= 1:
         code = "step-between"
         first, last = before, after
-    said = sentence(code, first=first.bytes, last=last.bytes, before=_at(before), after=_at(after))
     changed = sum(factor >= SHAPE for factor in slow) > 1
-    return f"{said}, {sentence('changed-algorithm')}" if changed else said
+    return statement(
+        code,
+        first=first.bytes,
+        last=last.bytes,
+        before=_at(before),
+        after=_at(after),
+        likely=statement("changed-algorithm") if changed else NOTHING,
+    )
 
 
 class Collapse(NamedTuple):

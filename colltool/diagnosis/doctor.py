@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
-from colltool.base.formatting import whole_percent
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import check_fits
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
@@ -38,7 +38,7 @@ from colltool.diagnosis.results import (
     ValidatedSeries,
 )
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import SizeClass, size_classes
 from colltool.diagnosis.thresholds import (
     FASTER,
@@ -75,9 +75,9 @@ def diagnose(
         check_even(fabric)
     options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
     whole = _together([_diagnosed(part, options) for part in _by_shape(seen)])
-    unread = [sentence("empty-file", file=file) for file in seen.empty]
+    unread = [statement("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
-        unread.append(sentence("failed-file", file=failed.file, reason=failed.reason))
+        unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
     return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
 
 
@@ -118,7 +118,7 @@ def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
             ranks = part.series[0].judged.series.ranks_per_host
             values = " ".join(f"{key}={value}" for key, value in part.assumed.overrides)
             fabric = part.assumed.fabric
-            said.append(sentence("other-shape", ranks=ranks, fabric=fabric, values=values))
+            said.append(statement("other-shape", ranks=ranks, fabric=fabric, values=values))
         series += part.series
         findings += part.findings
         notes |= dict.fromkeys(part.notes)
@@ -155,7 +155,7 @@ def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     scoring = Scoring(judged, units, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
     findings = _declared_alone(seen)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Statement, ...] = ()
     if judged:
         causes = _causes(scoring, placed, seen, library)
         findings = _findings(scoring, placed, causes)
@@ -201,12 +201,12 @@ def _health(
 
 def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
     """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
-    on = ""
+    on = NOTHING
     if seen.named.hosts:
-        on = f" on {' and '.join(seen.named.hosts)}"
+        on = statement("on-hosts", hosts=seen.named.hosts)
     causes = []
     for cause, quoted in declared_causes(seen.debug):
-        causes.append(_unpriced(cause, sentence("log-says", quoted=quoted, on=on)))
+        causes.append(_unpriced(cause, statement("log-says", quoted=quoted, on=on)))
     if not causes:
         return ()
     finding = DiagnosisFinding(
@@ -222,7 +222,7 @@ def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
     return (finding,)
 
 
-def _unpriced(cause: CauseName, said: str) -> Cause:
+def _unpriced(cause: CauseName, said: Statement) -> Cause:
     """A cause that no price is needed to see."""
     return Cause(cause, said, check_of(cause), None, None)
 
@@ -275,12 +275,13 @@ def _finding(
         cause = fitted.cause
         said = cause.said(fitted.value)
         causes.append(Cause(cause.name, said, cause.look, fitted.error, fitted.error_all))
-    hints: list[str] = []
+    hints: list[Statement] = []
     if not supported:
         if all(across_hosts(judged.series) for judged in series):
             causes.append(_congested(units, scoring.base.fabric.tiers[-1].name))
         for judged in series:
-            hints += [f"{judged.series.title}: {said}" for said in judged.findings]
+            title = judged.series.title
+            hints += [statement("hint", series=title, finding=found) for found in judged.findings]
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
         size=" and ".join(sorted({unit.size for unit in units})),
@@ -296,8 +297,7 @@ def _finding(
 def _congested(units: Sequence[SizeClass], network: str) -> Cause:
     """The cause between hosts where no single rate, number of NICs or setting fits all sizes."""
     shares = sorted({units[0].share, units[-1].share})
-    reach = " to ".join(dict.fromkeys(map(whole_percent, shares)))
-    return _unpriced("network", sentence("congested", network=network, reach=reach))
+    return _unpriced("network", statement("congested", network=network, shares=tuple(shares)))
 
 
 def _with_collapses(
@@ -332,7 +332,7 @@ def _with_collapses(
 
 def _collapse(fall: Collapse) -> Cause:
     before, after = fall.before.bytes, fall.after.bytes
-    said = sentence("collapse", after=after, factor=fall.factor, before=before)
+    said = statement("collapse", after=after, factor=fall.factor, before=before)
     return _unpriced("collapse", said)
 
 
@@ -343,31 +343,32 @@ DIP, NEAR = 0.6, 0.9
 SHORT, EXACT = 0.9, 0.06
 
 
-def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
+def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Statement]:
     """What is no finding, but worth a look."""
     for ranks in sorted({judged.series.ranks for judged in scoring.series}):
-        if of_few(ranks):
-            yield of_few(ranks)
+        note = of_few(ranks)
+        if note:
+            yield note
     # a setting is there or not, and needs no number that would fit anything
     settings = [cause for cause in causes if cause.fits == "setting"]
     for unit in scoring.units:
         judged = scoring.series[unit.at]
         title = judged.series.title
         if unit.share > FASTER:
-            yield sentence("too-fast", title=title, size=unit.size, share=unit.share)
+            yield statement("too-fast", title=title, size=unit.size, share=unit.share)
         if unit.low or unit.size == "small":
             continue
         cause = _setting_of(scoring, unit, settings)
         if cause:
             said = cause.said(0.0)
-            yield sentence(
+            yield statement(
                 "passes-short", title=title, share=unit.share, cause=said, look=cause.look
             )
         dip = _dip(judged.points, unit)
         if dip:
             first, last = dip
             after = next(point for point in judged.points if point.bytes > last.bytes)
-            yield sentence(
+            yield statement(
                 "dip", title=title, share=first.of_expected, size=first.bytes, after=after.bytes
             )
 

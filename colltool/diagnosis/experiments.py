@@ -18,11 +18,12 @@ from colltool.analysis.benchmark_command import (
     command_line,
 )
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
+from colltool.base.statements import NOTHING, Statement
 from colltool.diagnosis.causes import SupportedCause
 from colltool.diagnosis.hypotheses import Unaffected
 from colltool.diagnosis.results import Experiment, Prediction
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import of_few
 from colltool.estimate.groups import place
 from colltool.fabric.topology import capabilities_of
@@ -59,7 +60,7 @@ class _Trial(NamedTuple):
     ringed: bool = False
     apart: bool = False
     spared: frozenset[Unaffected] = frozenset()
-    note: str = ""
+    note: Statement = NOTHING
 
     def seconds(self, scenario: Scenario, library: str) -> float | None:
         if self.apart:
@@ -157,7 +158,7 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
         inside_host = frozenset({"host"})
         if per_host > 1:
             yield _Trial(AR, per_host, 1, loud, spared=inside_host)
-            each_nic = sentence("each-nic")
+            each_nic = statement("each-nic")
             nic: frozenset[Unaffected] = frozenset({"nic"})
             yield _Trial(P2P, 2, 2, loud, apart=True, spared=nic, note=each_nic)
     if per_host >= 4 and per_host % 2 == 0 and ran.launches_kernels:
@@ -165,9 +166,7 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
         half = {visible: ",".join(map(str, range(per_host // 2)))}
         if multicast:
             half["NCCL_NVLS_ENABLE"] = "0"
-        note = sentence("other-half")
-        if hosts > 1:
-            note = f"on every host; {note}"
+        note = statement("other-half" if hosts == 1 else "other-half-of-hosts")
         spared: frozenset[Unaffected] = inside_host | frozenset({"half"})
         yield _Trial(AR, per_host // 2, 1, half | loud, ringed=True, spared=spared, note=note)
     yield _Trial(P2P, 2, 1, loud)

@@ -11,10 +11,10 @@ from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
-from colltool.base.formatting import counted
+from colltool.base.statements import Statement
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Fleet, FleetHost, FleetPair, HostState, SeriesHealth
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 
 FEWEST_HOSTS = 3  # that make a fleet; two are a pair
 SLOW = 0.85  # of the median of runs like it, below which a run is slow
@@ -181,28 +181,28 @@ def _relative_rates(runs: Runs) -> list[float]:
     return [run.relative for run in runs if run.relative is not None]
 
 
-def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[str]:
+def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[Statement]:
     for host in hosts:
         if host.state == "slow" and host.of_fleet is not None:
-            yield sentence(
+            yield statement(
                 "slow-host",
                 host=host.host,
                 slow=host.slow,
-                runs=counted(host.runs, "run"),
+                runs=host.runs,
                 share=host.of_fleet,
             )
 
 
-def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
+def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[Statement]:
     # a file may hold several series, and fails as a whole
     failed = {run.file for run in filter(_is_failed, runs)}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
-        hosts = " or ".join(sorted(failing, key=_natural))
-        yield sentence(code, runs=len(failed), hosts=hosts)
+        hosts = tuple(sorted(failing, key=_natural))
+        yield statement(code, runs=len(failed), hosts=hosts)
 
 
-def _odd_runs(runs: Runs, known: set[str]) -> Iterator[str]:
+def _odd_runs(runs: Runs, known: set[str]) -> Iterator[Statement]:
     """Slow runs that no host explains, since each is fast at another time or with others."""
     fast: set[str] = set()
     fast_together: set[tuple[str, ...]] = set()
@@ -214,16 +214,15 @@ def _odd_runs(runs: Runs, known: set[str]) -> Iterator[str]:
     odd = [run for run in runs if run.slow and fast.issuperset(run.hosts)]
     for run in odd[:MOST_ODD]:
         code = "odd-run-again" if run.hosts in fast_together else "odd-run-path"
-        hosts = " and ".join(run.hosts)
-        yield sentence(code, hosts=hosts, share=run.relative, file=run.file)
+        yield statement(code, hosts=run.hosts, share=run.relative, file=run.file)
     if len(odd) > MOST_ODD:
-        yield sentence("more-odd-runs", count=len(odd) - MOST_ODD)
+        yield statement("more-odd-runs", count=len(odd) - MOST_ODD)
 
 
 _RACK = re.compile(r"\d+\D*\Z")
 
 
-def _groups(runs: Runs) -> Iterator[str]:
+def _groups(runs: Runs) -> Iterator[Statement]:
     """Where pairs within a group of hosts of one name are fast and those between groups are not."""
     inside: list[float] = []
     between: list[float] = []
@@ -241,12 +240,12 @@ def _groups(runs: Runs) -> Iterator[str]:
         return
     share = median(between) / median(inside)
     if share < SLOW:
-        yield sentence("slow-between", groups=", ".join(sorted(names)), share=share)
+        yield statement("slow-between", groups=tuple(sorted(names)), share=share)
 
 
-def _all_alike(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[str]:
+def _all_alike(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[Statement]:
     """All slow alike: no host, but what they share."""
     shares = [run.share for run in runs if run.share is not None]
     bar = min((health.bar for health in series), default=0.0)
     if shares and median(shares) < bar and not any(map(_is_slow, runs)):
-        yield sentence("all-slow", least=min(shares), most=max(shares))
+        yield statement("all-slow", least=min(shares), most=max(shares))

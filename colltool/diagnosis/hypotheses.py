@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
+from colltool.base.statements import Statement, word_table
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.sentences import sentence, table
+from colltool.diagnosis.sentences import statement
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, without_in_network
@@ -73,7 +74,7 @@ _AMD = re.compile(r"\bAMD\b|Instinct|\bMI\d{3}")
 
 @cache
 def _checks() -> Mapping[str, Mapping[str, str]]:
-    return table("checks.toml")
+    return word_table("colltool.diagnosis", "checks.toml")
 
 
 def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:
@@ -110,10 +111,10 @@ class Hypothesis(NamedTuple):
     exact: bool = False  # a setting that must fit closely to lead
     quoted: str = ""
 
-    def said(self, value: float) -> str:
-        """The cause in words, at a value of its number."""
-        said = sentence(f"cause-{self.name}", **self.fields(value))
-        return f"{said}; the log: {self.quoted}" if self.quoted else said
+    def said(self, value: float) -> Statement:
+        """The cause at a value of its number, with what the log says of it."""
+        cause = statement(f"cause-{self.name}", **self.fields(value))
+        return statement("logged", cause=cause, quoted=self.quoted) if self.quoted else cause
 
 
 class HostFacts(NamedTuple):

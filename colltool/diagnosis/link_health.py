@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import groupby, islice, pairwise
 from math import ceil, floor, log2
 from statistics import median
 
 from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
 from colltool.base.errors import argument_text, localize
-from colltool.base.formatting import ordinal
 from colltool.base.primitives import A2A, P2P, Primitive
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import FASTER, FEW, HEALTHY_SHARE, SLACK, threshold_of
 from colltool.diagnosis.trace_results import CallTotal, LinkHealth, LinkVerdict, TracedCall
 from colltool.fabric.model import Fabric
@@ -23,7 +22,6 @@ from colltool.logs.traced_calls import RankTrace, missing
 HEALTHY_SMALL_A2A = 0.40
 """Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to
 160%."""
-MOST_RUNS = 3  # runs of ranks that a sentence names
 Calls = Sequence[TracedCall]
 
 
@@ -165,48 +163,33 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
     return found
 
 
-def _note(fabric: Fabric, calls: Calls) -> str:
-    """A reason to doubt the verdict."""
+def _note(fabric: Fabric, calls: Calls) -> Statement:
+    """A reason to doubt the verdict, if there is one."""
     reach = _reach(calls)
     ranks = max(len(call.ranks) for call in calls)
     if _bar(fabric, calls) <= reach < HEALTHY_SHARE and ranks < FEW:
-        return sentence("few-ranks-of-trace", ranks=ranks)
+        return statement("few-ranks-of-trace", ranks=ranks)
     if reach > FASTER and not any(map(_small, calls)):
-        names = {"tier": calls[0].tiers[-1], "fabric": fabric.name}
-        return localize(sentence("tier-too-fast", argument=argument_text("placed"), **names))
-    return ""
+        return statement(
+            "tier-too-fast",
+            tier=calls[0].tiers[-1],
+            fabric=fabric.name,
+            argument=localize(argument_text("placed")),
+        )
+    return NOTHING
 
 
-def _why(waiting: Calls, unseen: Sequence[int]) -> str:
-    """Why calls are upper bounds."""
+def _why(waiting: Calls, unseen: Sequence[int]) -> Statement:
+    """Why calls are upper bounds; nothing where none is."""
     if not waiting:
-        return ""
+        return NOTHING
     if unseen:
-        return sentence("waits-for-untraced", ranks=ranks_text(unseen))
+        return statement("waits-for-untraced", ranks=tuple(unseen))
     if all(call.primitive is P2P for call in waiting):
-        return sentence("message-ends")
+        return statement("message-ends")
     if all(call.seen == call.group_size for call in waiting):
-        return sentence("uneven-parts")
-    return sentence("calls-do-not-pair")
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``,
-    ``ranks 1 to 3, 8, 10 and 3 more``."""
-    strides = {after - before for before, after in pairwise(ranks)}
-    if len(ranks) > MOST_RUNS and len(strides) == 1 and strides != {1}:
-        return f"every {ordinal(strides.pop())} rank from {ranks[0]} to {ranks[-1]}"
-    named: list[str] = []
-    left = len(ranks)
-    # ranks that follow each other keep their distance from their place in the list
-    runs = groupby(enumerate(ranks), key=lambda entry: entry[1] - entry[0])
-    for _, entries in islice(runs, MOST_RUNS):
-        run = [rank for _, rank in entries]
-        named.append(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}")
-        left -= len(run)
-    if left:
-        named[-1] += f" and {left} more"
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(named)}"
+        return statement("uneven-parts")
+    return statement("calls-do-not-pair")
 
 
 _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}

@@ -9,11 +9,12 @@ from statistics import median
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import whole_percent
 from colltool.base.primitives import AR
+from colltool.base.statements import Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST, check_fits
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario, with_share
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import LARGE, PLATEAU
 from colltool.diagnosis.thresholds import HEALTHY_SHARE
 from colltool.fabric.model import Fabric
@@ -40,15 +41,15 @@ class NetworkMatch(NamedTuple):
     fabric: Fabric
 
     @property
-    def said(self) -> str:
+    def said(self) -> Statement:
         """Every usual way to have that rate: ``4 x 200G or 8 x 100G a host at 93%``."""
         total = self.nics * self.gbit
         ways = []
         for count in reversed(COUNTS):
             if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT:
-                ways.append(f"{count} x {total // count}G")
+                ways.append(statement("nics", count=count, gbit=total // count))
         # of many the two with the most NICs, which are the likeliest
-        return f"{' or '.join(ways[-2:])} a host at {whole_percent(self.share)}"
+        return statement("nics-at", ways=tuple(ways[-2:]), share=self.share)
 
 
 def per_host(fabric: Fabric) -> int:
@@ -56,9 +57,10 @@ def per_host(fabric: Fabric) -> int:
     return fabric.tiers[0].endpoints
 
 
-def nics_of(fabric: Fabric) -> str:
+def nics_of(fabric: Fabric) -> Statement:
     """The NICs of a host by the fabric's own numbers: one a device."""
-    return f"{per_host(fabric)} x {fabric.tiers[-1].bandwidth * 8 / 1e9:.0f}G"
+    gbit = fabric.tiers[-1].bandwidth * 8 / 1e9
+    return statement("nics", count=per_host(fabric), gbit=gbit)
 
 
 def is_stream(series: Series) -> bool:

@@ -21,8 +21,9 @@ from colltool.base.errors import ColltoolError, argument_text, either, localize,
 from colltool.base.files import read_text
 from colltool.base.formatting import counted
 from colltool.base.primitives import P2P
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.load import exists
 from colltool.fabric.model import Fabric
@@ -259,7 +260,7 @@ class ExpectedTime(NamedTuple):
     latency_s: float | None = None
     algorithm: str = ""
     tiers: tuple[str, ...] = ()
-    reason: str = ""
+    reason: Statement = NOTHING
 
 
 def axes_of(ranks: Sequence[int]) -> Axes:
@@ -291,14 +292,16 @@ class CallPrices:
     def of(self, call: CallMetadata) -> ExpectedTime:
         """The price of a call, or why it has none."""
         if not call.ranks:
-            return ExpectedTime(reason=sentence("no-ends" if call.primitive is P2P else "no-ranks"))
+            return ExpectedTime(
+                reason=statement("no-ends" if call.primitive is P2P else "no-ranks")
+            )
         placed = self._placed(call.ranks)
         if placed.reason:
             return placed
         try:
             cost = self._costs.of(call.primitive, RankGroup(placed.axes), float(call.bytes))
         except ColltoolError as error:
-            return placed._replace(reason=localize(error.what))
+            return placed._replace(reason=statement("refused", error=localize(error.what)))
         return placed._replace(
             seconds=cost.each_s,
             latency_s=cost.latency_s,
@@ -306,7 +309,7 @@ class CallPrices:
             tiers=cost.tiers,
         )
 
-    def seconds(self, call: CallMetadata) -> tuple[float | None, str]:
+    def seconds(self, call: CallMetadata) -> tuple[float | None, Statement]:
         """The time of a call, or None and why there is none."""
         expected = self.of(call)
         return expected.seconds, expected.reason
@@ -324,10 +327,10 @@ class CallPrices:
             )
         axes = axes_of(places)
         if not axes:
-            return ExpectedTime(places, reason=sentence("unevenly-spaced"))
+            return ExpectedTime(places, reason=statement("unevenly-spaced"))
         # prices are of groups that begin at rank 0
         if _shares(fabric, places) != _shares(fabric, RankGroup(axes).members):
-            return ExpectedTime(places, axes, reason=sentence("off-domain"))
+            return ExpectedTime(places, axes, reason=statement("off-domain"))
         return ExpectedTime(places, axes)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from colltool.base.statements import NOTHING, Statement
 from colltool.logs.call_metadata import CallMetadata, call_metadata, count, kernel_name
 from colltool.logs.chakra import ChakraTrace, Timed
 
@@ -19,7 +20,7 @@ class Replayed(NamedTuple):
     recorded_s: float
     priced_s: float
     priced: int  # collectives and messages
-    kept: tuple[tuple[str, int], ...]  # those that keep their duration, by reason
+    kept: tuple[tuple[Statement, int], ...]  # those that keep their duration, by reason
 
     @property
     def unpriced(self) -> int:
@@ -32,10 +33,10 @@ class PricedNode(NamedTuple):
 
     call: CallMetadata | None
     seconds: float | None
-    reason: str = ""
+    reason: Statement = NOTHING
 
 
-Price = Callable[[CallMetadata], tuple[float | None, str]]
+Price = Callable[[CallMetadata], tuple[float | None, Statement]]
 """Seconds of a call, or None and why there are none."""
 
 
@@ -47,7 +48,7 @@ def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
             continue
         primitives = kernel_name(timed.node.name).primitives
         call = call_metadata(timed.labels, graph.header, primitives)
-        if isinstance(call, str):
+        if isinstance(call, Statement):
             found[timed.node.id] = PricedNode(None, None, call)
         else:
             found[timed.node.id] = PricedNode(call, *price(call))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from colltool.base.primitives import P2P, Primitive
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.logs.series import Series
 
 # on whole hosts: healthy nodes of eight reach 85 to 107% of the prices of their bundled fabric
@@ -37,9 +38,9 @@ def threshold_of(primitive: Primitive, ranks: int, whole: int, *, across: bool) 
     return HEALTHY_SHARE if across or ranks >= min(whole, MOST_IN_A_HOST) else HEALTHY_PART
 
 
-def of_few(ranks: int) -> str:
-    """What to say of so few ranks that a low share means little; empty for more."""
-    return sentence("few-ranks", ranks=ranks) if ranks < FEW else ""
+def of_few(ranks: int) -> Statement:
+    """A note that a low share means little on so few ranks; nothing for FEW or more."""
+    return statement("few-ranks", ranks=ranks) if ranks < FEW else NOTHING
 
 
 def across_hosts(series: Series) -> bool:

@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import Result, result
+from colltool.base.statements import Statement
 from colltool.diagnosis.rank_map import RankMap
 from colltool.diagnosis.replay import Replayed
 from colltool.logs.activity import RankActivity
@@ -49,7 +50,7 @@ class TracedCall(NamedTuple):
     latency_s: float | None
     runs: str
     tiers: tuple[str, ...]
-    reason: str
+    reason: Statement
 
 
 class CallTotal(NamedTuple):
@@ -77,7 +78,7 @@ class CallTotal(NamedTuple):
     expected_s: float | None
     runs: str
     tiers: tuple[str, ...]
-    reason: str
+    reason: Statement
     share: float
     a_step: float
 
@@ -125,9 +126,9 @@ class LinkHealth(NamedTuple):
     verdict: LinkVerdict
     beside: tuple[str, ...]
     missing: tuple[int, ...]
-    why: str
+    why: Statement
     measure: str
-    note: str
+    note: Statement
 
 
 class RankWait(NamedTuple):
@@ -184,7 +185,7 @@ class TraceFinding(NamedTuple):
     """Findings of ``validate`` on the calls of one primitive and rank count."""
 
     series: str
-    findings: tuple[str, ...]
+    findings: tuple[Statement, ...]
 
 
 @result

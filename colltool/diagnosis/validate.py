@@ -13,20 +13,14 @@ from typing import NamedTuple
 
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, either
-from colltool.base.formatting import (
-    counted,
-    format_time,
-    of_rates,
-    percent,
-    range_text,
-    size_text,
-)
+from colltool.base.formatting import counted
 from colltool.base.primitives import A2A, P2P
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import IN_SWITCH, Priced, Quote, check_fits, price_series
 from colltool.diagnosis.cliffs import SHAPE, breaks, cliff_in
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.diagnosis.scenario import prices_of, with_change, with_share
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import LARGE, SMALL, wide
 from colltool.diagnosis.thresholds import CLOSE, WITHIN
 from colltool.estimate.assumptions import ModelOptions
@@ -140,9 +134,9 @@ STRAY = 0.25  # error of single sizes that are named although the rest can be tr
 
 
 class Trust(NamedTuple):
-    """The sizes whose prices can be trusted, in words and in bytes."""
+    """The sizes whose prices can be trusted: from ``least`` bytes on, ``below`` others."""
 
-    said: str
+    statement: Statement
     least: float = 0.0
     below: float = inf
 
@@ -150,29 +144,30 @@ class Trust(NamedTuple):
         return [point for point in points if self.least <= point.bytes < self.below]
 
 
-def verdict(judged: Sequence[ValidatedSeries]) -> str:
+def verdict(judged: Sequence[ValidatedSeries]) -> Statement:
     """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``, and
     exceptions."""
     # the mean is over all sizes of all series, and the exceptions are single series or sizes
     points = _pooled(judged)
-    off = sentence("mean-error", error=_percent(points), sizes=counted(len(points), "size"))
+    facts: dict[str, object] = {"error": mape(points), "sizes": len(points)}
     if len({point.bytes for point in points}) < FEWEST:
-        return f"{off}; {sentence('too-few-sizes')}"
+        return statement("too-few-sizes", **facts)
     trust = _trust(points)
     good = [series for series in judged if _good(series.points)]
     if trust is None and 2 * len(good) >= len(judged) > 1:
         # most series are good: those that are not become exceptions
         trust = _trust(_pooled(good))
     if trust is None:
-        trust = Trust(sentence("trust-nowhere", share=TRUSTED), least=inf)
+        trust = Trust(statement("trust-nowhere", share=TRUSTED), least=inf)
     exceptions = []
     for series in judged if len(judged) > 1 else ():
         mine = trust.among(series.points)
         if mine and not _good(mine):
-            exceptions.append(f"{_named(series.series, judged)} ({_percent(mine)})")
+            name = _named(series.series, judged)
+            exceptions.append(statement("exception", what=name, error=mape(mine)))
     exceptions = exceptions or _strays(trust.among(points))
-    said = f"{off}; {trust.said}"
-    return f"{said}, but for {', '.join(exceptions)}" if exceptions else said
+    facts |= {"trust": trust.statement, "exceptions": tuple(exceptions)}
+    return statement("verdict-but-for" if exceptions else "verdict", **facts)
 
 
 def _pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:
@@ -189,38 +184,45 @@ def _trust(points: list[ValidatedPoint]) -> Trust | None:
     below, above = _parted(points)
     if below and _good(below) != _good(above):
         change = above[0].bytes
-        sides = {"size": change, "below": _percent(below), "above": _percent(above)}
+        sides = {"size": change, "below": mape(below), "above": mape(above)}
         if _good(above) and _mostly_off(below):
-            return Trust(sentence("trust-above", **sides), least=change)
+            return Trust(statement("trust-above", **sides), least=change)
         if _good(below) and _mostly_off(above):
-            return Trust(sentence("trust-below", **sides), below=change)
+            return Trust(statement("trust-below", **sides), below=change)
     others = [point for point in points if _error(point) <= STRAY]
     few_strays = not _mostly_off(points) and _good(others) and bool(_strays(points))
-    return Trust(sentence("trust")) if _good(points) or few_strays else None
+    return Trust(statement("trust")) if _good(points) or few_strays else None
 
 
-def _strays(points: Sequence[ValidatedPoint]) -> list[str]:
+def _strays(points: Sequence[ValidatedPoint]) -> list[Statement]:
     """Ranges of sizes that are far off; none where they are too many to be named."""
     named = []
     for far, run in groupby(points, key=lambda point: _error(point) > STRAY):
         if far:
             sizes = list(run)
-            named.append(f"{range_text(sizes[0].bytes, sizes[-1].bytes)} ({_percent(sizes)})")
+            ends = (sizes[0].bytes, sizes[-1].bytes)
+            named.append(statement("exception-of-sizes", sizes=ends, error=mape(sizes)))
     return named if len(named) < FEWEST else []
 
 
-def _named(series: Series, among: Sequence[ValidatedSeries]) -> str:
+def _named(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
     """A series as the verdict names it, apart from others of its primitive and ranks."""
     # the type and the nodes are named only where they tell series apart
     kind = (series.primitive, series.ranks)
     alike = sum((other.series.primitive, other.series.ranks) == kind for other in among)
-    name = series.primitive.spoken
+    dtype = NOTHING
+    nodes = NOTHING
     if series.dtype and alike > 1:
-        name += f" of {series.dtype}"
-    name += f" on {series.ranks} ranks"
+        dtype = statement("series-type", dtype=series.dtype)
     if series.nodes and alike > 1:
-        name += f" on {counted(series.nodes, 'node')}"
-    return name
+        nodes = statement("series-nodes", nodes=series.nodes)
+    return statement(
+        "series",
+        collective=series.primitive.spoken,
+        dtype=dtype,
+        ranks=series.ranks,
+        nodes=nodes,
+    )
 
 
 def _parted(points: list[ValidatedPoint]) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
@@ -258,11 +260,6 @@ def _mostly_off(points: Sequence[ValidatedPoint]) -> bool:
 
 def _good(points: Sequence[ValidatedPoint]) -> bool:
     return mape(points) <= TRUSTED
-
-
-def _percent(points: Sequence[ValidatedPoint]) -> str:
-    mean = mape(points)
-    return percent(mean, 1 if mean < 0.0995 else 0)
 
 
 # share of the price below which a large message is faster than the fabric allows
@@ -310,8 +307,11 @@ class SeriesContext(NamedTuple):
         return bool(self.large) and self.last.measured_s < FASTER * self.last.predicted_s
 
     @property
-    def who(self) -> str:
-        return " or ".join(self.algorithms) or "this fabric"
+    def who(self) -> Statement:
+        """What the busbw is predicted for: the algorithms that the user named, or the fabric."""
+        if self.algorithms:
+            return statement("algorithms", names=self.algorithms)
+        return statement("this-fabric")
 
     def slower(self, index: int) -> bool:
         return self.checked[index].measured_s > (1 + WITHIN) * self.checked[index].predicted_s
@@ -332,7 +332,7 @@ class SeriesContext(NamedTuple):
         return self.prices_on(with_share(self.fabric, share, tiers))
 
 
-def findings(case: SeriesContext) -> tuple[str, ...]:
+def findings(case: SeriesContext) -> tuple[Statement, ...]:
     """All that hold, most important first. A tie between causes (``rails``) is reported instead of
     any single one."""
     found = [faster(case) if case.too_fast else reach(case)]
@@ -342,59 +342,62 @@ def findings(case: SeriesContext) -> tuple[str, ...]:
     return tuple(filter(None, found))
 
 
-def reach(case: SeriesContext) -> str | None:
+def reach(case: SeriesContext) -> Statement:
     """The share of expected busbw that the largest message reaches; if all of it, from which size
     on."""
     if not case.large:
-        return None
+        return NOTHING
     got = case.last.busbw_measured_Bps
     due = case.last.busbw_expected_Bps
-    facts = {"who": case.who, "size": case.last.bytes, "rates": of_rates(got, due)}
-    if abs(got / due - 1) > CLOSE:
-        return sentence("reaches-share", share=_share(got, due), **facts)
-    said = sentence("reaches", **facts)
+    share = got / due
+    facts = {"who": case.who, "size": case.last.bytes, "rates": (got, due)}
+    if abs(share - 1) > CLOSE:
+        return statement("reaches-share", share=share, **facts)
+    late = NOTHING
     short = [case.checked[i] for i in case.wide if case.checked[i].relative_error < -CLOSE]
-    if not short:
-        return said
-    worst = min(short, key=attrgetter("relative_error"))
-    first = next(point for point in case.checked if point.bytes > short[-1].bytes)
-    share = _share(worst.busbw_measured_Bps, worst.busbw_expected_Bps)
-    return said + sentence("reaches-late", first=first.bytes, share=share, worst=worst.bytes)
+    if short:
+        worst = min(short, key=attrgetter("relative_error"))
+        first = next(point for point in case.checked if point.bytes > short[-1].bytes)
+        lowest = worst.busbw_measured_Bps / worst.busbw_expected_Bps
+        late = statement("reaches-late", first=first.bytes, share=lowest, worst=worst.bytes)
+    return statement("reaches", late=late, **facts)
 
 
-def _share(got: float, due: float) -> str:
-    return percent(got / due, 0 if got >= 0.1 * due else 2)
-
-
-def faster(case: SeriesContext) -> str:
+def faster(case: SeriesContext) -> Statement:
     """The rate of a largest message that is faster than its price, and what may be wrong."""
     spans = case.placed.spans
     tier = spans[-1].tier
     got = case.last.busbw_measured_Bps
     port_Bps = tier.bandwidth * tier.ports
-    said = sentence(
-        "faster", who=case.who, got=got, size=case.last.bytes, due=case.last.busbw_expected_Bps
-    )
+    port = NOTHING
     single = len(spans) == 1 and capabilities_of(tier).joined_by == "switches"
     if single and got > port_Bps:
-        said += sentence("faster-port", rate=port_Bps)
+        port = statement("faster-port", rate=port_Bps)
+    reason = "faster-fabric"
     if case.algorithms:
-        return f"{said}; {sentence('faster-algorithm')}"
-    said = f"{said}; {sentence('faster-fabric')}"
+        reason = "faster-algorithm"
     # no switch reduces what is only passed on
-    if case.series.primitive not in (A2A, P2P) and not _in_switch(case.last.spec):
-        said += sentence("faster-switch")
-    return said
+    elif case.series.primitive not in (A2A, P2P) and not _in_switch(case.last.spec):
+        reason = "faster-fabric-or-switch"
+    return statement(
+        "faster",
+        who=case.who,
+        got=got,
+        size=case.last.bytes,
+        due=case.last.busbw_expected_Bps,
+        port=port,
+        reason=statement(reason),
+    )
 
 
-def rails(case: SeriesContext) -> str | None:
+def rails(case: SeriesContext) -> Statement:
     """Large messages match fewer of a host's NICs, and what else explains them as well; only even
     shares of the NICs are tried."""
     spans = case.placed.spans
     if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)):
-        return None
+        return NOTHING
     if _on_cliff(case):
-        return None
+        return NOTHING
     nics = spans[1].ranks_inside
     outer = frozenset(span.tier.name for span in spans[1:])
     off: dict[int, float] = {}
@@ -408,19 +411,19 @@ def rails(case: SeriesContext) -> str | None:
         if error <= (WITHIN if used == 1 else CLOSE):
             off[used] = error
     if not off:
-        return None
+        return NOTHING
     used = min(off, key=off.__getitem__)
     # what else explains the same times: slower inner links, or another algorithm
-    causes = [sentence("few-rails" if used > 1 else "one-rail", used=used, nics=nics)]
+    causes: list[Statement | str] = [
+        statement("few-rails" if used > 1 else "one-rail", used=used, nics=nics)
+    ]
     causes += _inner(case)
     for title, quotes in case.priced.by_title.items():
         if case.worst_large(quotes) <= CLOSE:
             causes.append(title)
-    share = _share(case.last.predicted_s / case.last.measured_s, 1)
-    said = sentence("share-of-bandwidth", share=share, causes=", or ".join(causes))
-    if len(causes) > 1:
-        said += f": {sentence('not-told-apart')}"
-    return said
+    share = case.last.predicted_s / case.last.measured_s
+    code = "share-of-bandwidth" if len(causes) == 1 else "share-of-bandwidth-by-any"
+    return statement(code, share=share, causes=tuple(causes))
 
 
 def _on_cliff(case: SeriesContext) -> bool:
@@ -433,7 +436,7 @@ def _on_cliff(case: SeriesContext) -> bool:
     return last in case.large or points[last].seconds > points[last - 1].seconds
 
 
-def _inner(case: SeriesContext) -> list[str]:
+def _inner(case: SeriesContext) -> list[Statement]:
     """The share of the innermost tier's bandwidth that explains large messages."""
     tier = case.placed.spans[0].tier.name
     share = case.last.predicted_s / case.last.measured_s
@@ -450,20 +453,20 @@ def _inner(case: SeriesContext) -> list[str]:
         share *= over
     if off > CLOSE:
         return []
-    return [sentence("inner-share", tier=tier, share=_share(share, 1))]
+    return [statement("inner-share", tier=tier, share=share)]
 
 
-def in_network(case: SeriesContext) -> str | None:
+def in_network(case: SeriesContext) -> Statement:
     """Large messages match a price without in-switch reduction."""
     if not case.large or not _in_switch(case.last.spec) or not case.slower(case.large[-1]):
-        return None
+        return NOTHING
     named = tuple(name for name in case.algorithms if not _in_switch(name))
     if case.algorithms and not named:
-        return None
+        return NOTHING
     without = case.prices_on(with_change(case.fabric, without_in_network), named)
     if without is None or case.worst_large(without.best) > WITHIN:
-        return None
-    return sentence("without-switch", algorithm=without.best[-1].algorithm)
+        return NOTHING
+    return statement("without-switch", algorithm=without.best[-1].algorithm)
 
 
 def _in_switch(spec: str) -> bool:
@@ -471,16 +474,16 @@ def _in_switch(spec: str) -> bool:
     return IN_SWITCH in (choice.base, *choice.tiers)
 
 
-def algorithm(case: SeriesContext) -> str | None:
+def algorithm(case: SeriesContext) -> Statement:
     """Neighbouring sizes match one algorithm where another should win."""
     runs = {title: _run_of(case, quotes) for title, quotes in case.priced.by_title.items()}
     title, run = max(runs.items(), key=lambda found: len(found[1]))
     times = [point.measured_s for point in run]
     if len(run) < CURVE or max(times) < SHAPE * min(times):  # any price can match a flat stretch
-        return None
-    winners = " or ".join(dict.fromkeys(point.algorithm for point in run))
+        return NOTHING
+    winners = tuple(dict.fromkeys(point.algorithm for point in run))
     first, last = run[0].bytes, run[-1].bytes
-    return sentence("other-algorithm", first=first, last=last, title=title, winners=winners)
+    return statement("other-algorithm", first=first, last=last, title=title, winners=winners)
 
 
 def _run_of(case: SeriesContext, quotes: Sequence[Quote]) -> list[ValidatedPoint]:
@@ -497,35 +500,36 @@ def _run_of(case: SeriesContext, quotes: Sequence[Quote]) -> list[ValidatedPoint
     return longest
 
 
-def floor(case: SeriesContext) -> str | None:
+def floor(case: SeriesContext) -> Statement:
     """What bounds small messages, and how far the measured floor is from the price's."""
     if not case.small:
-        return None
+        return NOTHING
     bounds = Counter(map(attrgetter("bound"), case.small))
     bound, _ = bounds.most_common(1)[0]
-    where = "at every size"
+    where = statement("at-every-size")
     if len(case.small) < len(case.checked):
-        where = f"below {size_text(case.checked[len(case.small)].bytes)}"
+        where = statement("below-size", size=case.checked[len(case.small)].bytes)
     smallest = case.small[:SMALL]
     took = median(map(attrgetter("measured_s"), smallest))
     due = median(map(attrgetter("predicted_s"), smallest))
-    said = sentence(f"floor-{bound}", where=where, took=took, due=due)
-    if max(took, due) <= FLOOR_APART * min(took, due):
-        return said
-    # launches, hops or another algorithm: small messages alone cannot tell
-    code = "floor-more" if took > due else "floor-less"
-    return said + sentence(code, apart=format_time(abs(took - due), 3))
+    likely = NOTHING
+    if max(took, due) > FLOOR_APART * min(took, due):
+        # launches, hops or another algorithm: small messages alone cannot tell
+        code = "floor-more" if took > due else "floor-less"
+        likely = statement(code, apart=abs(took - due))
+    return statement(f"floor-{bound}", where=where, took=took, due=due, likely=likely)
 
 
-def spread(case: SeriesContext) -> str | None:
+def spread(case: SeriesContext) -> Statement:
     """How far repeats of a size differ."""
     points = case.series.points
     apart = [(point.high_s - point.low_s) / point.seconds for point in points]
     widest = max(apart)
     if widest <= SPREAD:
-        return None
-    said = sentence("repeats-differ", share=widest, size=points[apart.index(widest)].bytes)
+        return NOTHING
+    more = NOTHING
     many = sum(share > SPREAD for share in apart)
     if many > 1:
-        said += sentence("repeats-differ-more", share=SPREAD, count=many)
-    return said
+        more = statement("repeats-differ-more", share=SPREAD, count=many)
+    size = points[apart.index(widest)].bytes
+    return statement("repeats-differ", share=widest, size=size, more=more)

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from colltool.base.statements import NOTHING, Statement
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, Window
+from colltool.logs.sentences import statement
 
 BELIEVED = 0.8  # of the kernels' time that step annotations must hold to be steps
 
@@ -69,7 +71,7 @@ class RankActivity(NamedTuple):
     window_s: float
     comm_in_steps_s: float
     exposed_in_steps_s: float
-    doubt: str = ""
+    doubt: Statement = NOTHING
 
     @property
     def overlap(self) -> float | None:
@@ -82,7 +84,7 @@ class Steps(NamedTuple):
 
     windows: list[Window]
     steps: int
-    doubt: str = ""
+    doubt: Statement = NOTHING
 
     @property
     def window_us(self) -> float:
@@ -100,9 +102,7 @@ def believed_steps(found: TraceEvents) -> Steps:
         if held >= BELIEVED or not kernels:
             return Steps(windows, len(windows))
         most = max(most, held)
-    doubt = ""
-    if annotated:
-        doubt = f"step annotations hold {most:.0%} of the kernels' time: the whole trace is taken"
+    doubt = statement("steps-not-believed", share=most) if annotated else NOTHING
     whole = [(found.first_us, found.last_us)] if found.kernels else []
     return Steps(whole, 0, doubt)
 

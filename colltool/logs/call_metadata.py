@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from colltool.base.errors import quote
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.statements import Statement
 from colltool.logs.dtypes import element_bytes
+from colltool.logs.sentences import statement
 
 Labels = dict[str, Any]  # metadata of a call, by the profiler's names
 SPLITS = ("In split size", "Out split size")
@@ -57,8 +59,7 @@ _PRIMITIVES: dict[str, Primitive] = {
 }
 _COALESCED = "_coalesced"
 _UNNAMED = ("", "undefined")
-NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
-MIXED = "coalesced: the trace has the type of the first tensor alone"
+NO_METADATA = statement("no-metadata")
 MOST_MEMBERS = 2**18
 
 
@@ -85,28 +86,26 @@ class CallMetadata(NamedTuple):
 
 def call_metadata(
     labels: Labels, header: Labels, primitives: Sequence[Primitive]
-) -> CallMetadata | str:
-    """A call from its labels, or a text that says why it is unknown."""
+) -> CallMetadata | Statement:
+    """A call from its labels, or why it is unknown."""
     called = labels.get("Collective name")
     if not isinstance(called, str) or not called:
         return _by_dims(labels, header, primitives)
     primitive = _PRIMITIVES.get(called.lower())
     if primitive is None:
         if called.endswith(_COALESCED):
-            return MIXED
-        return f"{quote(called)} is not a primitive that colltool models"
+            return statement("mixed-types")
+        return statement("not-modelled-call", name=quote(called))
     if primitives and primitive not in primitives:
-        return (
-            f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
-        )
+        return statement("another-kernel", collective=primitive.spoken)
     size = count(labels.get("Group size"))
     dtype = text(labels.get("dtype"))
     width = element_bytes(dtype)
     elements = _elements(labels, primitive)
     if not size or not width or elements is None:
-        return "metadata without a group size, a known dtype or a number of elements"
+        return statement("incomplete-metadata")
     if size < 2 or elements == 0 or elements * width > MAX_SIZE:
-        return "groups of one rank, or nothing to send"
+        return statement("nothing-to-send")
     name = text(labels.get("Process Group Name"))
     group = text(labels.get("Process Group Description"))
     members = _members(labels, header, name, size)
@@ -144,7 +143,9 @@ def _are_uneven(labels: Labels) -> bool:
     return False
 
 
-def _by_dims(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> CallMetadata | str:
+def _by_dims(
+    labels: Labels, header: Labels, primitives: Sequence[Primitive]
+) -> CallMetadata | Statement:
     """A call of a PyTorch before 2.1, whose ``record_param_comms`` has the tensors' dims and types:
     of all ranks."""
     dims = labels.get("Input Dims")

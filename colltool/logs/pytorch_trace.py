@@ -26,8 +26,10 @@ from typing import IO, Any, NamedTuple, cast
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.base.reach import within_reach
+from colltool.base.statements import Statement
 from colltool.logs.call_metadata import COMMS, LABELS, Labels, is_collective, text
 from colltool.logs.chakra import ChakraTrace, is_chakra, read_chakra
+from colltool.logs.sentences import statement
 
 EVENTS = "traceEvents"
 CHUNK = 2**20  # bytes read at once
@@ -175,7 +177,7 @@ def _unpacked(head: bytes, most: int) -> bytes:
 ID = "External id"
 STEP = "ProfilerStep#"
 Window = tuple[float, float]
-_TIMELESS = "kernels without a time or a duration"
+_TIMELESS = statement("timeless")
 _LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
 _PACKED = 4096  # bytes of what was packed: more than its tables take
 # the device's own steps before those of the host
@@ -211,7 +213,7 @@ class TraceEvents:
         default_factory=lambda: defaultdict(lambda: (array("d"), array("d")))
     )
     annotated: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[Statement] = field(default_factory=Counter)
     kernels: int = 0
     first_us: float = float("inf")
     last_us: float = float("-inf")

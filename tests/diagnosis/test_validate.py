@@ -237,9 +237,8 @@ def test_a_domain_larger_than_any_host_spans_hosts() -> None:
 
 
 def verdict(factors: dict[float, float]) -> str:
-    return validate(
-        STAR, Measurements((series(lambda size: factors[size] * best(size), factors),), ())
-    ).verdict
+    measured = Measurements((series(lambda size: factors[size] * best(size), factors),), ())
+    return str(validate(STAR, measured).verdict)
 
 
 def test_verdicts() -> None:
@@ -295,7 +294,7 @@ def of_several(*factors: tuple[Primitive, float]) -> str:
         series(lambda size, times=times, by=by: by * times[size], times, primitive=primitive)  # type: ignore[misc]
         for (primitive, by), times in zip(factors, prices, strict=True)
     ]
-    return validate(STAR, Measurements(tuple(made), ())).verdict
+    return str(validate(STAR, Measurements(tuple(made), ())).verdict)
 
 
 def test_series_that_are_off_are_named() -> None:
@@ -320,7 +319,7 @@ def test_series_of_one_name_are_told_apart() -> None:
         series(lambda size, by=by: by * best(size), sizes, nodes=1)._replace(dtype=name)  # type: ignore[misc]
         for name, by in (("half", 1.0), ("double", 2.0))
     )
-    assert validate(STAR, Measurements((half, double), ())).verdict.endswith(
+    assert str(validate(STAR, Measurements((half, double), ())).verdict).endswith(
         "trust it, but for all-reduce of double on 8 ranks on 1 node (50%)"
     )
 

@@ -8,6 +8,7 @@ import pytest
 from tracing import labels
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.statements import Statement
 from colltool.logs.call_metadata import (
     NO_METADATA,
     CallMetadata,
@@ -171,7 +172,7 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"Collective name": None}, NO_METADATA),
+        ({"Collective name": None}, str(NO_METADATA)),
         (
             {"Collective name": "reduce_scatter_tensor_coalesced"},
             "the type of the first tensor alone",
@@ -189,5 +190,5 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
 )
 def test_what_cannot_be_told_says_why(change: dict[str, Any], reason: str) -> None:
     one = call_metadata(labels(EIGHT) | change, {}, (AR,))
-    assert isinstance(one, str)
-    assert reason in one
+    assert isinstance(one, Statement)
+    assert reason in str(one)
