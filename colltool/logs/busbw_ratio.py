@@ -11,6 +11,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import Primitive, busbw_factor
+from colltool.logs.sentences import statement
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST_RANKS = 10**7
@@ -197,8 +198,10 @@ _HALVES = tuple(0.5 * 10.0**-digits for digits in range(_PLAIN + 1))
 
 
 class UnusableRow(Exception):
-    """A row that says nothing about speed; the text is the reason, the same for rows with the same
-    trouble."""
+    """A row that says nothing about speed; rows with the same trouble have the same ``reason``."""
+
+    def __init__(self, code: str, **fields: object) -> None:
+        self.reason = statement(code, **fields)
 
 
 class RoundingInterval(NamedTuple):
@@ -238,9 +241,9 @@ def positive_time(text: str) -> RoundingInterval:
     """A printed time; UnusableRow unless it is a number above 0."""
     time = rounding_interval(text)
     if time is None:
-        raise UnusableRow("the time is not a finite number")
+        raise UnusableRow("no-finite-time")
     if time.value <= 0:
-        raise UnusableRow("the time is zero or negative")
+        raise UnusableRow("no-positive-time")
     return time
 
 
@@ -248,9 +251,9 @@ def message_size(text: str) -> float:
     """A printed size in bytes; UnusableRow unless it is a whole number above 0."""
     size = rounding_interval(text)
     if size is None or size.value < 0 or size.value > MAX_SIZE or not size.value.is_integer():
-        raise UnusableRow("the size is not a number of bytes")
+        raise UnusableRow("no-size")
     if size.value == 0:
-        raise UnusableRow("size 0: nothing is sent")
+        raise UnusableRow("size-zero")
     return size.value
 
 

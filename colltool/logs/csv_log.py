@@ -24,6 +24,7 @@ from colltool.logs.records import (
     agree,
     agreed_primitive,
 )
+from colltool.logs.sentences import statement
 
 _MOST_ERRORS, _MOST_KINDS = 20, 1000
 _MOST_ABOVE = 1000  # lines among which the header is looked for
@@ -258,12 +259,12 @@ class _CsvTable:
             raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
         seconds = self._seconds(cells)
         if _ZERO.fullmatch(self._cell(cells, "size")):
-            self.notes.append(Note("size 0: nothing is sent", self.file, number))
+            self.notes.append(Note(statement("size-zero"), self.file, number))
             return None
         size = parse_size(self._cell(cells, "size"))
         dtype = self._cell(cells, "dtype")
         if not _WORD.fullmatch(dtype):
-            what = "used without its dtype, which is a sentence, not a type"
+            what = statement("no-type")
             self.notes.append(Note(what, self.file, number, used=True))
             dtype = ""
         return Record(

@@ -20,6 +20,7 @@ from colltool.logs.call_records import (
 from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_ranks
+from colltool.logs.sentences import statement
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
@@ -42,7 +43,7 @@ def _call(
     shapes = entry.get("input_sizes") or []
     dtypes = entry.get("input_dtypes") or []
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
-        what = "no modelled collective, or not timed (TORCH_NCCL_ENABLE_TIMING=1)"
+        what = statement("not-timed")
         return Note(what, file, 1, item)
     listed = re.findall(r"\d+", str(_group(entry, groups).get("ranks", "")))
     ranks = agreed_ranks(len(listed) or None, stated, f"{file}:1: {item}")
@@ -50,7 +51,7 @@ def _call(
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size += prod(map(positive, shape)) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not size:
-        what = f"no size, or no group of ranks; {argument_text('ranks')} says how many"
+        what = statement("no-group", argument=argument_text("ranks"))
         return Note(what, file, 1, item)
     if primitive is AG:
         size *= ranks

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, parse_primitive
+from colltool.base.statements import Statement
 from colltool.logs.busbw_ratio import (
     Ratio,
     RoundingInterval,
@@ -30,6 +31,7 @@ from colltool.logs.records import (
     agreed_ranks,
     place,
 )
+from colltool.logs.sentences import statement
 from colltool.logs.which_collective import SeenRow, collective_of
 
 
@@ -175,7 +177,7 @@ class TestRun:
     def place(self, row: TableRow) -> str:
         return place(self.file, row.number, row.item)
 
-    def note(self, reason: str, row: TableRow, *, used: bool = False) -> Note:
+    def note(self, reason: Statement, row: TableRow, *, used: bool = False) -> Note:
         return Note(reason, self.file, row.number, row.item, used)
 
 
@@ -203,7 +205,7 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
     for used in rows:
         row = used.row
         if garbled and run.place(row) in garbled:
-            notes.append(run.note("busbw and algbw do not fit the rank count: garbled", row))
+            notes.append(run.note(statement("garbled-busbw"), row))
             continue
         record = Record(
             primitive,
@@ -220,7 +222,7 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
         )
         records.append(record)
         if groups > 1:
-            what = f"used as measured: {groups} groups ran this at the same time (NCCL_TESTS_SPLIT)"
+            what = statement("groups-at-once", groups=groups)
             notes.append(run.note(what, row, used=True))
     return records, notes
 
@@ -357,15 +359,15 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
         halves = {IN: cells.halves[EITHER]} if only_half else cells.halves
         label = wanted if wanted in halves else other
         if label not in halves:
-            notes.append(run.note("truncated: fewer values than columns", row))
+            notes.append(run.note(statement("truncated"), row))
             continue
         try:
             used.append(_used_half(run, row, cells, halves[label]))
         except UnusableRow as error:
-            notes.append(run.note(str(error), row))
+            notes.append(run.note(error.reason, row))
             continue
         if label != wanted:
-            what = f"{label} half used: the log has no {wanted} time"
+            what = statement("other-half", used=label, wanted=wanted)
             notes.append(run.note(what, row, used=True))
     used = _timed(run, used, notes)
     if not used:
@@ -387,7 +389,7 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
     for name, limit in limits.items():
         count = rounding_interval(half.get(name, "0").replace("N/A", "0"))
         if count is None or count.value > limit:
-            raise UnusableRow(f"the result is wrong, or not readable: #{name} is not 0")
+            raise UnusableRow("wrong-result", column=name)
     algbw = _cell(half, "algbw")
     consistent = by_rate = None
     if algbw and algbw.value > 0:
@@ -398,7 +400,7 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
         if algbw.half <= 0.01 * algbw.value:
             by_rate = size / algbw.value / 1e3 / 1e6
     if row.joined and "time" in half and consistent is False:
-        raise UnusableRow("garbled: time and algbw do not fit the size")
+        raise UnusableRow("garbled-time")
     shown = ratio(algbw, _cell(half, "busbw"), run.place(row))
     return UsedRow(row, cells.dtype, size, time.value / 1e6, by_rate, consistent, ratio=shown)
 
@@ -410,16 +412,16 @@ def _timed(run: TestRun, rows: list[UsedRow], notes: list[Note]) -> list[UsedRow
     if run.time == "time" or (True in verdicts and False not in verdicts):
         for used in rows:
             if used.consistent is False:
-                what = "time used although size/algbw says otherwise"
+                what = statement("time-not-as-rate")
                 notes.append(run.note(what, used.row, used=True))
         return rows
     timed = []
     for used in rows:
         if used.algbw_seconds is None:
-            what = "cputime is the launch alone, and algbw has too few digits to give the time"
+            what = statement("cputime-alone")
             notes.append(run.note(what, used.row))
             continue
         timed.append(used._replace(seconds=used.algbw_seconds))
-        what = "time taken from size/algbw: cputime is the launch alone"
+        what = statement("time-from-rate")
         notes.append(run.note(what, used.row, used=True))
     return timed

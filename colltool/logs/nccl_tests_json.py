@@ -12,6 +12,7 @@ from colltool.logs.log_file import Log
 from colltool.logs.nccl_runs import IN, OUT, Cells, Device, Half, TestRun, records_of
 from colltool.logs.nccl_tests_text import version_text
 from colltool.logs.records import Format, Note, ParsedLog, UserHints
+from colltool.logs.sentences import statement
 
 _HALVES = {"out_of_place": OUT, "in_place": IN}
 _CELLS = {
@@ -44,7 +45,7 @@ def read_report(log: Log, stated: UserHints) -> ParsedLog:
         if halves:
             run.rows.append(JsonRow(lines[index], result, item))
         else:
-            run.bad.append(Note("no time", log.file, lines[index], item))
+            run.bad.append(Note(statement("no-time"), log.file, lines[index], item))
         if any("cputime" in half for half in halves.values()):
             run.time = "cputime"
     records, notes = records_of(run, stated)

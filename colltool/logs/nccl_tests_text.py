@@ -21,6 +21,7 @@ from colltool.logs.nccl_runs import (
     records_of,
 )
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.sentences import statement
 
 _PROCESS = re.compile(r"nThread (\d{1,6}) nGpus (\d{1,6}) ")
 _LIBRARY = re.compile(r"\b(NCCL|RCCL) version *:? *(\d[\w.+:-]*)")
@@ -64,13 +65,13 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
     for run in runs.all:
         if not run.rows and not run.bad:
             if run.table:
-                notes.append(Note("a table without rows", log.file, run.table))
+                notes.append(Note(statement("empty-table"), log.file, run.table))
             continue
         try:
             found, doubts = records_of(run, stated)
         except NotModelled as error:
             other.append(error)
-            notes += [run.note(error.what, row) for row in run.rows]
+            notes += [run.note(statement("refused", error=error.what), row) for row in run.rows]
         else:
             records += found
             notes += doubts
@@ -170,7 +171,7 @@ class _Runs:
     def _start_row(self, head: str, number: int) -> None:
         self.finish_row()
         if self.columns is None:
-            self.stray.append(Note("a row without a header line above it", self.file, number))
+            self.stray.append(Note(statement("no-header"), self.file, number))
             return
         self.pieces = Pieces(self.columns, number, head)
         if self.pieces.missing <= 0:
@@ -183,7 +184,7 @@ class _Runs:
             return True
         if self.columns is not None and looks_like_a_row(text):
             self.finish_row()
-            self.run.bad.append(Note("garbled: no row of this table", self.file, number))
+            self.run.bad.append(Note(statement("garbled-row"), self.file, number))
             return True
         return False
 
@@ -193,7 +194,7 @@ class _Runs:
         try:
             self.run.rows.append(self.pieces.row())
         except UnusableRow as error:
-            self.run.bad.append(Note(str(error), self.file, self.pieces.number))
+            self.run.bad.append(Note(error.reason, self.file, self.pieces.number))
         self.pieces = None
 
 
@@ -372,11 +373,11 @@ class Pieces:
 
     def row(self) -> TextRow:
         if self.missing < 0:
-            raise UnusableRow("more values than columns")
+            raise UnusableRow("too-many-values")
         # a whole half may be missing: one of the two was not measured
         one_half = len(self.columns.starts) == 2 and self.missing == self.columns.width
         if self.missing and not one_half:
-            raise UnusableRow("truncated: fewer values than columns")
+            raise UnusableRow("truncated")
         return TextRow(self.number, self.text, self.columns, self.joined)
 
 

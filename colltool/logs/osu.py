@@ -13,6 +13,7 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row
 from colltool.logs.log_file import Log, clean
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.sentences import statement
 from colltool.logs.tables import (
     STREAM,
     LogTable,
@@ -78,7 +79,7 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
             if test.rows:
                 _add_test(test, primitive, log, stated, records, notes)
             else:
-                notes.append(Note("a table without rows", log.file, test.line))
+                notes.append(Note(statement("empty-table"), log.file, test.line))
             continue
         if primitive is None:
             what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
@@ -86,8 +87,9 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
         else:
             what = "an OSU test without its column names"
             fix = "keep the line '# Size  Avg Latency(us)'"
+        reason = statement("refused", error=what)
         unusable.append(ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix))
-        notes += [Note(what, log.file, number) for number, _ in test.rows]
+        notes += [Note(reason, log.file, number) for number, _ in test.rows]
     if records:
         return ParsedLog(records, notes)
     if unusable:
@@ -126,7 +128,7 @@ def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> 
     if words and words[0][0].isdigit() and len(words) < _MOST_VALUES:
         test.rows.append((number, text))
     elif looks_like_a_row(text):
-        notes.append(Note("garbled: no row of this table", file, number))
+        notes.append(Note(statement("garbled-row"), file, number))
 
 
 def _add_test(
@@ -148,7 +150,7 @@ def _add_test(
         try:
             table.rows.append(_row(test.names, number, text.split()))
         except UnusableRow as error:
-            bad.append(Note(str(error), log.file, number))
+            bad.append(Note(error.reason, log.file, number))
     before = len(records)
     add_records(table, log.file, stated, records, bad)
     if len(records) == before:
@@ -163,12 +165,12 @@ def _add_test(
 
 def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
     if len(words) < len(names):
-        raise UnusableRow("truncated: fewer values than columns")
+        raise UnusableRow("truncated")
     if len(words) > len(names) and "iterations" not in names[-1]:
-        raise UnusableRow("more values than columns")
+        raise UnusableRow("too-many-values")
     cells = dict(zip(names, words, strict=False))
     if "fail" in cells.get("validation", "").lower():
-        raise UnusableRow("the result is wrong: validation failed")
+        raise UnusableRow("validation-failed")
     time = next((cells[name] for name in _AVERAGES if name in cells), "")
     return MeasuredRow(line, words[0], time)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from colltool.base.primitives import P2P
+from colltool.base.statements import NOTHING
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, has, numbers, reader_of
@@ -26,7 +27,7 @@ def _tables(log: Log) -> Iterator[LogTable]:
             table.note = STREAM
             column = _AVERAGE_RATE
             if "usec" in text:
-                table.note = ""
+                table.note = NOTHING
                 column = _AVERAGE_TIME
             unit_Bps = next((rate for name, rate in _RATES.items() if name in text), unit_Bps)
             continue

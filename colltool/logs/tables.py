@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
+from colltool.base.statements import NOTHING, Statement
 from colltool.logs.busbw_ratio import (
     SAY_RANKS,
     UnusableRow,
@@ -30,8 +31,9 @@ from colltool.logs.records import (
     agreed_primitive,
     agreed_ranks,
 )
+from colltool.logs.sentences import statement
 
-STREAM = "used as one transfer of the whole stream: a rate, no latency"
+STREAM = statement("stream")
 FILLS = 2.0**16  # bytes of a message that fills a link
 _MOST_WORDS = 20  # of a row
 
@@ -60,7 +62,7 @@ class LogTable:
     line: int
     nodes: int | None = None
     per_peer: bool = False
-    note: str = ""
+    note: Statement = NOTHING
     dtype: str = ""
     called: str = ""
     rows: list[MeasuredRow] = field(default_factory=list)
@@ -115,7 +117,7 @@ def add_records(
             if isinstance(seconds, str):
                 seconds = positive_time(seconds).value / 1e6
         except UnusableRow as error:
-            notes.append(Note(str(error), file, row.line))
+            notes.append(Note(error.reason, file, row.line))
             continue
         if table.note:
             notes.append(Note(table.note, file, row.line, used=True))

@@ -13,6 +13,7 @@ from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
+from colltool.logs.sentences import statement
 from colltool.logs.series import Measurements, Skipped
 from colltool.render.dispatch import blocks
 from colltool.render.text import to_text
@@ -20,8 +21,8 @@ from colltool.render.text import to_text
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 TWO = fabric(star(8, 1.0, 400.0, in_network=switch()), clos(4, alpha=5.0, bw=50.0))
 SKIPPED = (
-    Skipped("no dtype", 1, "made.log:2", used=True),
-    Skipped("wrong result", 2, "made.log:9"),
+    Skipped(statement("refused", error="no dtype"), 1, "made.log:2", used=True),
+    Skipped(statement("refused", error="wrong result"), 2, "made.log:9"),
 )
 
 
@@ -79,7 +80,11 @@ def test_the_mean_over_all_is_over_points_not_series() -> None:
         series(lambda size: 2 * best(size), [1e6], primitive=AR, library="RCCL"),
     )
     result = validate(
-        STAR, Measurements((exact, off), (Skipped("wrong result", 2, "made.log:9"),)), max_mape=0.4
+        STAR,
+        Measurements(
+            (exact, off), (Skipped(statement("refused", error="wrong result"), 2, "made.log:9"),)
+        ),
+        max_mape=0.4,
     )
     assert result.mape == pytest.approx(0.5 / 4)
     assert not result.holds
