@@ -10,25 +10,28 @@ from typing import Literal, NamedTuple
 from colltool.diagnosis.hypotheses import Fitted, Hypothesis
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.size_classes import SizeClass, off
+from colltool.diagnosis.size_classes import SizeClass, mean_log_error
 
-BETTER = 0.6  # a cause must bring the fabric's own error down to this share
+MUCH_BETTER = 0.6  # a cause must bring the fabric's own error down to this share
 ACCURACY = 0.13
 """How far an uncalibrated fabric's prices are from published times: causes closer than this are not
 told apart. Also the handicap of a cause whose number is fitted to the times, against a setting,
 which has none."""
 
 # error up to which a setting between hosts leads: it has no number to fit, so it is there or not
-EXACT = 0.045
+CLOSE_FIT = 0.045
 
 # message sizes that determine a cause's number, tried in this order
-FOLLOWS: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
+FITTED_TO: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
     "setting": (),
     "share": ("large",),
     "factor": ("large", "small"),
     "extra": ("small", "large"),
 }
-STEPS, SETTLED = 6, 0.003  # iterations of a fitted number, and the relative change that ends them
+FIT_STEPS, FIT_TOLERANCE = (
+    6,
+    0.003,
+)  # iterations of a fitted number, and the relative change that ends them
 Centre = Callable[[Sequence[float]], float]
 
 
@@ -49,8 +52,8 @@ class SupportedCause(NamedTuple):
 
     @property
     def score(self) -> float:
-        loose = self.cause.exact and self.error > EXACT
-        fitted = ACCURACY if self.cause.free or loose else 0.0
+        loose_fit = self.cause.must_fit_closely and self.error > CLOSE_FIT
+        fitted = ACCURACY if self.cause.any_value or loose_fit else 0.0
         return self.fit + self.cause.handicap + fitted
 
     @property
@@ -71,46 +74,50 @@ class Scoring(NamedTuple):
     ) -> float | None:
         """Error of a scenario's prices on a size class, or on all trusted sizes of its series; None
         where nothing runs."""
-        judged = self.series[unit.at]
+        judged = self.series[unit.series_index]
         priced = scenario.times(judged.series)
         if priced is None:
             return None
         measured = [point.measured_s for point in judged.points]
-        return off(measured, priced, unit.trusted if everywhere else unit.focus)
+        return mean_log_error(measured, priced, unit.trusted if everywhere else unit.focus)
 
     def plain_error(self, unit: SizeClass) -> float:
         """Error of the fabric as it is."""
         return self.error(unit, self.base) or 0.0
 
-    def supported(self, cause: Hypothesis, left: Sequence[int]) -> SupportedCause | None:
-        """The value of a cause that explains most of the ``left`` size classes; None where none
+    def supported(self, cause: Hypothesis, unexplained: Sequence[int]) -> SupportedCause | None:
+        """The value of a cause that explains most of the ``unexplained`` size classes; None where none
         explains any."""
         found: list[SupportedCause] = []
-        for values in self._candidate_values(cause, left):
+        for values in self._candidate_values(cause, unexplained):
             for value in values:
-                supported = self._tried(cause, value, left)
+                supported = self._at_value(cause, value, unexplained)
                 if supported:
                     found.append(supported)
-            if any(len(supported.units) == len(left) for supported in found):
+            if any(len(supported.units) == len(unexplained) for supported in found):
                 break  # other numbers explain no more
         return min(found, key=attrgetter("rank"), default=None)
 
-    def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> SupportedCause | None:
+    def _at_value(
+        self, cause: Hypothesis, value: float, unexplained: Sequence[int]
+    ) -> SupportedCause | None:
         scenario = cause.scenario(value)
-        units = frozenset(index for index in left if self._explains(scenario, self.units[index]))
+        units = frozenset(
+            index for index in unexplained if self._explains(scenario, self.units[index])
+        )
         if not units:
             return None
         # what ails one host leaves the others as they are
         runs = {self._run(self.units[index]) for index in units}
         for unit in self.units:
-            if not unit.low and self._run(unit) in runs and self._spoils(scenario, unit):
+            if not unit.low and self._run(unit) in runs and self._worsens(scenario, unit):
                 return None
-        return self.over(cause, value, units)
+        return self.with_errors(cause, value, units)
 
     def _run(self, unit: SizeClass) -> str:
-        return self.series[unit.at].series.run
+        return self.series[unit.series_index].series.run
 
-    def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
+    def with_errors(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
         """A cause with its errors on these size classes."""
         scenario = cause.scenario(value)
         # where the cause shows most, and on all sizes of these series
@@ -126,26 +133,26 @@ class Scoring(NamedTuple):
         """Whether a scenario is near enough, and much nearer than the fabric as it is."""
         error = self.error(unit, scenario)
         plain = self.plain_error(unit)
-        return error is not None and error <= min(times * unit.within, BETTER * plain)
+        return error is not None and error <= min(times * unit.within, MUCH_BETTER * plain)
 
-    def in_part(self, index: int, scenario: Scenario) -> bool:
+    def explains_most(self, index: int, scenario: Scenario) -> bool:
         """Whether a scenario explains most of a unit's error; the rest is smaller than another
         cause's would be."""
         return self._explains(scenario, self.units[index], times=2)
 
-    def _spoils(self, scenario: Scenario, unit: SizeClass) -> bool:
+    def _worsens(self, scenario: Scenario, unit: SizeClass) -> bool:
         """Whether a scenario misses what the fabric as it is meets."""
         error = self.error(unit, scenario)
         return error is None or error > max(unit.within, 1.2 * self.plain_error(unit))
 
     def _candidate_values(
-        self, cause: Hypothesis, left: Sequence[int]
+        self, cause: Hypothesis, unexplained: Sequence[int]
     ) -> Iterator[tuple[float, ...]]:
         """Numbers of a cause to try, the likeliest first."""
         if cause.fits == "setting":
             yield (0.0,)
-        for size in FOLLOWS[cause.fits]:
-            units = [self.units[index] for index in left if self.units[index].size == size]
+        for size in FITTED_TO[cause.fits]:
+            units = [self.units[index] for index in unexplained if self.units[index].size == size]
             centres: tuple[Centre, ...] = (median, _midrange) if len(units) > 1 else (median,)
             for centre in centres:
                 value = self._fitted(cause, units, centre)
@@ -165,7 +172,7 @@ class Scoring(NamedTuple):
         extra = cause.fits == "extra"
         value, least = (0.0, 0.0) if extra else (1.0, cause.least)
         # prices follow a share of bandwidth nearly in proportion, so few steps are enough
-        for _ in range(STEPS):
+        for _ in range(FIT_STEPS):
             corrections = list(self._corrections(cause, value, units))
             if not corrections:
                 return None
@@ -175,7 +182,7 @@ class Scoring(NamedTuple):
             else:
                 value *= centre(corrections)
             value = min(max(value, least), cause.most)
-            if abs(value - last) <= SETTLED * last:
+            if abs(value - last) <= FIT_TOLERANCE * last:
                 break
         return value
 
@@ -185,18 +192,18 @@ class Scoring(NamedTuple):
         """What each size class asks of a cause's number: seconds more, or a factor."""
         scenario = cause.scenario(value * (cause.of or 1))
         for unit in units:
-            judged = self.series[unit.at]
+            judged = self.series[unit.series_index]
             times = scenario.times(judged.series)
             if not times:
                 continue
-            asked = []
+            needed = []
             for index in unit.focus:
                 measured_s = judged.points[index].measured_s
                 if cause.fits == "extra":
-                    asked.append(measured_s - times[index])
+                    needed.append(measured_s - times[index])
                 else:
-                    asked.append(times[index] / measured_s)
-            yield median(asked)
+                    needed.append(times[index] / measured_s)
+            yield median(needed)
 
 
 def _midrange(values: Sequence[float]) -> float:
@@ -212,30 +219,30 @@ class ExplainedUnits(NamedTuple):
 
 def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedUnits]:
     """What is off, split into as few parts as causes can explain; no causes for the rest."""
-    left = [index for index, unit in enumerate(scoring.units) if unit.low]
+    unexplained = [index for index, unit in enumerate(scoring.units) if unit.low]
     found: list[ExplainedUnits] = []
-    while left:
-        tried = [scoring.supported(cause, left) for cause in causes]
-        supported = sorted(filter(None, tried), key=attrgetter("rank"))
+    while unexplained:
+        best_of_each = [scoring.supported(cause, unexplained) for cause in causes]
+        supported = sorted(filter(None, best_of_each), key=attrgetter("rank"))
         if not supported:
-            found.append(ExplainedUnits(frozenset(left), []))
+            found.append(ExplainedUnits(frozenset(unexplained), []))
             break
         best = supported[0]
-        partly = {index for index in left if scoring.in_part(index, best.scenario)}
+        partly = {index for index in unexplained if scoring.explains_most(index, best.scenario)}
         # what it explains in part has no cause of its own
         units = best.units | partly
-        found.append(ExplainedUnits(units, _as_good(scoring, supported)))
-        left = [index for index in left if index not in units]
+        found.append(ExplainedUnits(units, _equally_good(scoring, supported)))
+        unexplained = [index for index in unexplained if index not in units]
     return found
 
 
-def _as_good(scoring: Scoring, supported: Sequence[SupportedCause]) -> list[SupportedCause]:
+def _equally_good(scoring: Scoring, supported: Sequence[SupportedCause]) -> list[SupportedCause]:
     """The best cause and those that explain the same size classes about as well."""
     units = supported[0].units
     same = []
     for cause in supported:
-        if all(scoring.in_part(index, cause.scenario) for index in units):
-            same.append(scoring.over(cause.cause, cause.value, units))
+        if all(scoring.explains_most(index, cause.scenario) for index in units):
+            same.append(scoring.with_errors(cause.cause, cause.value, units))
     same.sort(key=attrgetter("rank"))
     most = min(cause.fit for cause in same) + 2 * ACCURACY
     return [cause for cause in same if cause.score <= most]

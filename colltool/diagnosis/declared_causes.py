@@ -118,4 +118,4 @@ def _declared(cause: Hypothesis, quoted: str) -> Hypothesis:
     weight = 0.0 if cause.name == "rails" else DECLARED  # naming NICs is usual, too few is not
     most = 1.0 if cause.name == "sockets" else cause.most
     handicap = cause.handicap + weight
-    return cause._replace(quoted=quoted, handicap=handicap, most=most, exact=False)
+    return cause._replace(quoted=quoted, handicap=handicap, most=most, must_fit_closely=False)

@@ -44,7 +44,7 @@ from colltool.diagnosis.thresholds import (
     FASTER,
     HEALTHY_SHARE,
     across_hosts,
-    of_few,
+    few_ranks_note,
     threshold_of,
 )
 from colltool.diagnosis.validate import validate
@@ -74,7 +74,7 @@ def diagnose(
     if fabric is not None:
         check_even(fabric)
     options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
-    whole = _together([_diagnosed(part, options) for part in _by_shape(seen)])
+    whole = _joined([_diagnose_shape(part, options) for part in _by_shape(seen)])
     unread = [statement("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
         unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
@@ -103,7 +103,7 @@ def _by_shape(seen: Evidence) -> list[Evidence]:
     return parts
 
 
-def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
+def _joined(parts: Sequence[Diagnosis]) -> Diagnosis:
     """Join the diagnoses of several shapes; the fabric is that of the largest."""
     # findings on the largest shape come first
     first, *others = parts
@@ -131,7 +131,7 @@ def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
     )
 
 
-def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
+def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     if options.fabric:
         fabric, assumed = given_fabric(options.fabric, seen)
     else:
@@ -154,7 +154,7 @@ def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     units = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
     scoring = Scoring(judged, units, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
-    findings = _declared_alone(seen)
+    findings = _declared_findings(seen)
     notes: tuple[Statement, ...] = ()
     if judged:
         causes = _causes(scoring, placed, seen, library)
@@ -163,7 +163,7 @@ def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     return Diagnosis(
         assumed=assumed,
         expect=HEALTHY_SHARE if options.expect is None else options.expect,
-        series=tuple(_health(scoring, wires, bars)),
+        series=tuple(_series_health(scoring, wires, bars)),
         findings=findings,
         notes=notes,
         skipped=measured.skipped,
@@ -186,12 +186,12 @@ def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float
     return bar * trees_share(fabric, judged)
 
 
-def _health(
+def _series_health(
     scoring: Scoring, wires: Sequence[str], bars: Sequence[float]
 ) -> Iterator[SeriesHealth]:
     for index, judged in enumerate(scoring.series):
         # its large messages, its small ones, or both
-        mine = [unit for unit in scoring.units if unit.at == index]
+        mine = [unit for unit in scoring.units if unit.series_index == index]
         shares = {unit.size: unit.share for unit in mine}
         low = any(unit.low for unit in mine) or collapse_in(judged.series.points) is not None
         yield SeriesHealth(
@@ -199,7 +199,7 @@ def _health(
         )
 
 
-def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
+def _declared_findings(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
     """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
     on = NOTHING
     if seen.named.hosts:
@@ -268,7 +268,7 @@ def _finding(
     machine: ExperimentMachine,
 ) -> DiagnosisFinding:
     units = [scoring.units[index] for index in found]
-    series = [scoring.series[index] for index in sorted({unit.at for unit in units})]
+    series = [scoring.series[index] for index in sorted({unit.series_index for unit in units})]
     shares = [unit.share for unit in units]
     causes = []
     for fitted in supported:
@@ -304,55 +304,57 @@ def _with_collapses(
     scoring: Scoring, findings: Sequence[DiagnosisFinding]
 ) -> Iterator[DiagnosisFinding]:
     """Put a rate that falls at a size and stays low first among the causes of its series."""
-    fell: dict[str, tuple[ValidatedSeries, Collapse]] = {}
+    collapses: dict[str, tuple[ValidatedSeries, Collapse]] = {}
     for judged in scoring.series:
-        fall = collapse_in(judged.series.points)
-        if fall:
-            fell[judged.series.title] = (judged, fall)
+        collapse = collapse_in(judged.series.points)
+        if collapse:
+            collapses[judged.series.title] = (judged, collapse)
     for finding in findings:
-        mine = [title for title in finding.series if title in fell]
+        mine = [title for title in finding.series if title in collapses]
         if mine and "large" in finding.size:
-            _, fall = fell.pop(mine[0])
-            finding = finding._replace(causes=(_collapse(fall), *finding.causes))
+            _, collapse = collapses.pop(mine[0])
+            finding = finding._replace(causes=(_collapse_cause(collapse), *finding.causes))
         yield finding
-    for title, (judged, fall) in fell.items():
+    for title, (judged, collapse) in collapses.items():
         # all sizes from the fall on
-        shares = [point.of_expected for point in judged.points if point.bytes >= fall.after.bytes]
+        shares = [
+            point.of_expected for point in judged.points if point.bytes >= collapse.after.bytes
+        ]
         yield DiagnosisFinding(
             series=(title,),
             size="large",
             low=min(shares),
             high=max(shares),
             error=fmean(abs(log(share)) for share in shares),
-            causes=(_collapse(fall),),
+            causes=(_collapse_cause(collapse),),
             experiments=(),
             hints=(),
         )
 
 
-def _collapse(fall: Collapse) -> Cause:
-    before, after = fall.before.bytes, fall.after.bytes
-    said = statement("collapse", after=after, factor=fall.factor, before=before)
+def _collapse_cause(collapse: Collapse) -> Cause:
+    before, after = collapse.before.bytes, collapse.after.bytes
+    said = statement("collapse", after=after, factor=collapse.factor, before=before)
     return _unpriced("collapse", said)
 
 
 # a size below this share of what larger ones reach is reported, up to sizes that come near them
-DIP, NEAR = 0.6, 0.9
+DIP, DIP_END = 0.6, 0.9
 # large messages above the bar but below this share are reported where a setting explains them,
 # within this error
-SHORT, EXACT = 0.9, 0.06
+BELOW_PRICE, SETTING_ERROR = 0.9, 0.06
 
 
 def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Statement]:
     """What is no finding, but worth a look."""
     for ranks in sorted({judged.series.ranks for judged in scoring.series}):
-        note = of_few(ranks)
+        note = few_ranks_note(ranks)
         if note:
             yield note
     # a setting is there or not, and needs no number that would fit anything
     settings = [cause for cause in causes if cause.fits == "setting"]
     for unit in scoring.units:
-        judged = scoring.series[unit.at]
+        judged = scoring.series[unit.series_index]
         title = judged.series.title
         if unit.share > FASTER:
             yield statement("too-fast", title=title, size=unit.size, share=unit.share)
@@ -377,9 +379,9 @@ def _setting_of(
     scoring: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]
 ) -> Hypothesis | None:
     """A setting that explains large messages that pass but fall short."""
-    if unit.share >= SHORT:
+    if unit.share >= BELOW_PRICE:
         return None
-    most = min(EXACT, scoring.plain_error(unit) / 2)
+    most = min(SETTING_ERROR, scoring.plain_error(unit) / 2)
     for cause in settings:
         error = scoring.error(unit, cause.scenario(0.0))
         if error is not None and error <= most:
@@ -394,7 +396,7 @@ def _dip(
     short = []
     deep = False
     for point in points[: min(unit.focus)]:
-        if point.bound == "bandwidth" and point.of_expected < NEAR * unit.share:
+        if point.bound == "bandwidth" and point.of_expected < DIP_END * unit.share:
             short.append(point)
             deep = deep or point.of_expected < DIP * unit.share
     return (short[0], short[-1]) if deep else None

@@ -18,7 +18,10 @@ from colltool.diagnosis.sentences import statement
 
 FEWEST_HOSTS = 3  # that make a fleet; two are a pair
 SLOW = 0.85  # of the median of runs like it, below which a run is slow
-MOSTLY, SELDOM = 0.6, 0.3  # share of the slow runs with a host, and without it, that name it
+MOSTLY_SLOW, SELDOM_SLOW = (
+    0.6,
+    0.3,
+)  # share of the slow runs with a host, and without it, that name it
 FEWEST_RUNS = 2  # of a host that say something
 MOST_ODD = 5  # slow runs that no host explains, of which a sentence each is made
 
@@ -52,7 +55,7 @@ _is_failed = attrgetter("failed")
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
     """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts."""
     runs = list(_runs(seen, series))
-    names = sorted(_hosts_of(runs), key=_natural)
+    names = sorted(_hosts_of(runs), key=_natural_key)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
         return None
     # failed runs say nothing of speed
@@ -71,7 +74,7 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
         *_failures(runs, failing),
         *_odd_runs(runs, {*slow, *failing}),
         *_groups(runs),
-        *_all_alike(runs, series),
+        *_all_equally_slow(runs, series),
     ]
     files = {run.file for run in runs}
     return Fleet(tuple(hosts), tuple(_pairs(runs)), tuple(said), len(files))
@@ -99,7 +102,7 @@ def _distinct(hosts: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(hosts)))
 
 
-def _natural(name: str) -> tuple[object, ...]:
+def _natural_key(name: str) -> tuple[object, ...]:
     """Sort key that puts node9 before node10."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
 
@@ -122,12 +125,12 @@ def _slow_hosts(runs: Runs) -> list[str]:
             break
         totals = _hosts_of(left)
         worst = max(slow, key=lambda host: (slow[host] / totals[host], slow[host]))
-        if totals[worst] < FEWEST_RUNS or slow[worst] / totals[worst] < MOSTLY:
+        if totals[worst] < FEWEST_RUNS or slow[worst] / totals[worst] < MOSTLY_SLOW:
             break
         left = [run for run in left if worst not in run.hosts]
         # where nearly all runs are slow, no few hosts are the cause
         slow_without = sum(map(_is_slow, left))
-        if slow_without > SELDOM * len(left) and len(found) >= len(totals) / 3:
+        if slow_without > SELDOM_SLOW * len(left) and len(found) >= len(totals) / 3:
             break
         found.append(worst)
     return found
@@ -168,7 +171,7 @@ def _pairs(runs: Runs) -> Iterator[FleetPair]:
     for run in runs:
         if len(run.hosts) == 2:
             by_pair[run.hosts].append(run)
-    for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural, pair))):
+    for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural_key, pair))):
         first, second = pair
         both = by_pair[pair]
         shares = _relative_rates(both)
@@ -198,7 +201,7 @@ def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[Statement]:
     failed = {run.file for run in filter(_is_failed, runs)}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
-        hosts = tuple(sorted(failing, key=_natural))
+        hosts = tuple(sorted(failing, key=_natural_key))
         yield statement(code, runs=len(failed), hosts=hosts)
 
 
@@ -243,7 +246,7 @@ def _groups(runs: Runs) -> Iterator[Statement]:
         yield statement("slow-between", groups=tuple(sorted(names)), share=share)
 
 
-def _all_alike(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[Statement]:
+def _all_equally_slow(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[Statement]:
     """All slow alike: no host, but what they share."""
     shares = [run.share for run in runs if run.share is not None]
     bar = min((health.bar for health in series), default=0.0)

@@ -92,7 +92,7 @@ class Hypothesis(NamedTuple):
 
     ``fields``: of its sentence, at a value of the fitted number. ``of``: a share is counted in so
     many parts (18 links), 0 for any share. ``least``, ``most``: range of the fitted number.
-    ``free``: it may take any value, so such a cause fits any times of its kind. ``unaffected``:
+    ``any_value``: it may take any value, so such a cause fits any times of its kind. ``unaffected``:
     experiments that run as the fabric says despite it, in at least one of their runs. ``look``:
     what reveals it on the machine. ``quoted``: what the log says of it itself.
     """
@@ -104,11 +104,11 @@ class Hypothesis(NamedTuple):
     of: int = 0
     least: float = 0.02
     most: float = 1.0
-    free: bool = False
+    any_value: bool = False
     unaffected: frozenset[Unaffected] = frozenset()
     look: str = ""
     handicap: float = 0.0  # of what is rarer than others that fit as well
-    exact: bool = False  # a setting that must fit closely to lead
+    must_fit_closely: bool = False  # a setting that must fit closely to lead
     quoted: str = ""
 
     def said(self, value: float) -> Statement:
@@ -158,8 +158,8 @@ def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:
     if cause.fits == "share":
-        return cause._replace(handicap=INSIDE, free=True)
-    return cause._replace(exact=True)
+        return cause._replace(handicap=INSIDE, any_value=True)
+    return cause._replace(must_fit_closely=True)
 
 
 def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
@@ -204,7 +204,7 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
                 lambda count: inner_at(count / links),
                 lambda count: {"value": count, "links": links, "tier": inner.name},
                 fits="share",
-                free=True,
+                any_value=True,
                 of=links,
             )
         yield from _over_pcie(base, kind)
@@ -213,7 +213,7 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
         inner_at,
         lambda share: {"value": share, "tier": inner.name},
         fits="share",
-        free=True,
+        any_value=True,
         unaffected=frozenset({"half"}),
     )
 
@@ -264,18 +264,18 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
             lambda used: outer_at(used / host.ranks_inside),
             lambda used: {"value": used, "nics": host.ranks_inside},
             fits="share",
-            free=True,
+            any_value=True,
             of=host.ranks_inside,
             unaffected=frozenset({"nic"}),
         )
     yield network("sockets", most=SOCKETS)
-    yield network("gpudirect", free=True, most=NO_GPUDIRECT, handicap=RARER)
-    yield network("network", free=True)
+    yield network("gpudirect", any_value=True, most=NO_GPUDIRECT, handicap=RARER)
+    yield network("network", any_value=True)
     yield Hypothesis(
         "latency",
         lambda extra: base._replace(extra_s=extra),
         fits="extra",
-        free=True,
+        any_value=True,
         most=LATEST,
         unaffected=inside_host,
     )
@@ -287,7 +287,7 @@ def _of_the_host(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         lambda share: base._replace(factor=1 / share),
         lambda share: {"factor": 1 / share},
         fits="factor",
-        free=True,
+        any_value=True,
         least=0.3,  # no cap and no clock leaves less
         handicap=INSIDE if host.several and not host.small_seen else 0.0,
     )
@@ -295,7 +295,7 @@ def _of_the_host(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         "launch",
         lambda extra: base._replace(extra_s=extra),
         fits="extra",
-        free=True,
+        any_value=True,
         most=LATEST,
         handicap=LATENCY_FIRST if host.several else 0.0,
     )

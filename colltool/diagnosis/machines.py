@@ -15,14 +15,14 @@ from colltool.definitions.reader import Overrides
 from colltool.diagnosis.declared_causes import declared_causes
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import (
-    SENT,
+    SHOWS_RATE,
     TWO_HOSTS,
-    USUAL,
+    USUAL_SHARE,
     is_stream,
     matching_network,
     nics_of,
     per_host,
-    reached,
+    share_reached,
 )
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import statement
@@ -142,17 +142,17 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
 def _shows_machine(series: Series) -> bool:
     """Whether large messages of a series were measured on devices, or on a NIC alone."""
     on_machine = log_library(series.library).may_be_nccl or is_stream(series)
-    return on_machine and series.points[-1].bytes >= SENT
+    return on_machine and series.points[-1].bytes >= SHOWS_RATE
 
 
 def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
     """How far a machine's prices are from the times; None where they cannot be its."""
     fabric, _ = _assumed(machine, seen, overrides, [])
-    found = [reached(fabric, series) for series in seen.on(fabric).series]
+    found = [share_reached(fabric, series) for series in seen.on(fabric).series]
     shares = [share for share in found if share is not None]
     if not shares or min(shares) < HEALTHY_SHARE or max(shares) > TWO_HOSTS:
         return None
-    return sum(abs(log(min(share, 1.25) / USUAL)) for share in shares)
+    return sum(abs(log(min(share, 1.25) / USUAL_SHARE)) for share in shares)
 
 
 def _assumed(

@@ -22,14 +22,16 @@ from colltool.logs.series import Series
 
 RINGS = ("multi-rail-ring", "ring")
 COUNTS, SPEEDS_GBIT = (8, 4, 2, 1), (800, 400, 200, 100)
-LEAST = 1 / 4  # of the bundled fabric's network: below it a fault is likelier than other NICs
+LEAST_NETWORK = (
+    1 / 4
+)  # of the bundled fabric's network: below it a fault is likelier than other NICs
 # of the line rate, at most; trees of two hosts send each byte once and reach up to TWO_HOSTS of a
 # ring's busbw
-LINE = 1.02
+MOST_OF_LINE = 1.02
 TWO_HOSTS = 1.7
-SURE = 1.3  # advantage of trees up to which they are not told from rings by the NICs
-USUAL = 0.93  # of its line rate, what a healthy network carries
-SENT = 2**24  # bytes from which messages show a rate
+TREE_GAIN = 1.3  # advantage of trees up to which they are not told from rings by the NICs
+USUAL_SHARE = 0.93  # of its line rate, what a healthy network carries
+SHOWS_RATE = 2**24  # bytes from which messages show a rate
 
 
 class NetworkMatch(NamedTuple):
@@ -74,10 +76,10 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
     if len(fabric.tiers) < 2 or inside > MOST_IN_A_HOST:
         return []
     across = [run for run in series if run.ranks > inside or (run.nodes or 1) > 1]
-    return [run for run in across if run.points[-1].bytes >= SENT]
+    return [run for run in across if run.points[-1].bytes >= SHOWS_RATE]
 
 
-def reached(fabric: Fabric, series: Series) -> float | None:
+def share_reached(fabric: Fabric, series: Series) -> float | None:
     """The share of a ring's rate, or of the fastest price, that large messages reach."""
     try:
         check_fits(fabric, series)
@@ -101,7 +103,7 @@ def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch |
         return None
     return min(
         _candidates(fabric, across),
-        key=lambda match: abs(log(min(match.share, 1.0) / USUAL)),
+        key=lambda match: abs(log(min(match.share, 1.0) / USUAL_SHARE)),
         default=None,
     )
 
@@ -114,7 +116,7 @@ def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMat
     for count in COUNTS:
         for gbit in SPEEDS_GBIT:
             total = count * gbit / 8 * 1e9 / hosts / outer
-            if count > hosts or not LEAST <= total < 1 or total in tried:
+            if count > hosts or not LEAST_NETWORK <= total < 1 or total in tried:
                 continue
             tried.add(total)
             other = with_share(fabric, total, network)
@@ -127,8 +129,8 @@ def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
     """The lowest share of all series, if every one is at a healthy share."""
     shares: list[float] = []
     for series in across:
-        share = reached(fabric, series)
-        most = TWO_HOSTS if _may_run_trees(fabric, series) else LINE
+        share = share_reached(fabric, series)
+        most = TWO_HOSTS if _may_run_trees(fabric, series) else MOST_OF_LINE
         if share is None or not HEALTHY_SHARE <= share <= most:
             return None
         shares.append(share)
@@ -152,7 +154,7 @@ def trees_share(fabric: Fabric, judged: ValidatedSeries) -> float:
         return 1.0
     rings = Scenario(fabric, only=RINGS).times(series)
     share = judged.points[-1].predicted_s / rings[-1] if rings else 1.0
-    return share if share < 1 / SURE else 1.0
+    return share if share < 1 / TREE_GAIN else 1.0
 
 
 def _own_nics(fabric: Fabric) -> bool:

@@ -38,7 +38,7 @@ def threshold_of(primitive: Primitive, ranks: int, whole: int, *, across: bool) 
     return HEALTHY_SHARE if across or ranks >= min(whole, MOST_IN_A_HOST) else HEALTHY_PART
 
 
-def of_few(ranks: int) -> Statement:
+def few_ranks_note(ranks: int) -> Statement:
     """A note that a low share means little on so few ranks; nothing for FEW or more."""
     return statement("few-ranks", ranks=ranks) if ranks < FEW else NOTHING
 

@@ -23,7 +23,8 @@ from colltool.calibration import serialise as entries
 from colltool.calibration.envelope import Certainty, Envelope
 from colltool.calibration.series_prices import IN_SWITCH, check_fits, price_series
 from colltool.diagnosis.cliffs import cliff_in
-from colltool.diagnosis.validate import SeriesContext, validate
+from colltool.diagnosis.findings import SeriesContext
+from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.logs.series import Measurements, Point, Series
 
@@ -54,7 +55,7 @@ def case(one: Series) -> SeriesContext:
         readings=readings,
         algorithms=("ring",),
         priced=price_series(STAR, one, readings, ["ring"]),
-        checked=judged(STAR, one, "ring").points,
+        points=judged(STAR, one, "ring").points,
     )
 
 
