@@ -1,4 +1,9 @@
-"""Which causes the times support, each hypothesis priced, best first."""
+"""Which causes the times support.
+
+Each hypothesis (:mod:`colltool.diagnosis.hypotheses`) is priced at the value of its number that
+comes nearest to the times, and scored by the size classes that it explains and by how well.
+:func:`explained` splits what is slow into as few parts as causes can explain, best causes first.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,13 @@ from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.size_classes import SizeClass, mean_log_error
 
-MUCH_BETTER = 0.6  # a cause must bring the fabric's own error down to this share
+# a cause must bring the error down to this share of that of the fabric as it is: a smaller gain is
+# no more than any number that is fitted brings
+MUCH_BETTER = 0.6
 ACCURACY = 0.13
-"""How far an uncalibrated fabric's prices are from published times: causes closer than this are not
-told apart. Also the handicap of a cause whose number is fitted to the times, against a setting,
-which has none."""
+"""Relative error of an uncalibrated fabric's prices against published times. Causes whose errors are
+closer than this count as equally good. It is also the handicap of a cause whose number is fitted to
+the times, against a setting, which has none."""
 
 # error up to which a setting between hosts leads: it has no number to fit, so it is there or not
 CLOSE_FIT = 0.045
@@ -28,16 +35,16 @@ FITTED_TO: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
     "factor": ("large", "small"),
     "extra": ("small", "large"),
 }
-FIT_STEPS, FIT_TOLERANCE = (
-    6,
-    0.003,
-)  # iterations of a fitted number, and the relative change that ends them
+FIT_STEPS = 6  # iterations of a fitted number
+FIT_TOLERANCE = 0.003  # relative change of the number that ends them
 Centre = Callable[[Sequence[float]], float]
+"""What becomes of the corrections of several size classes: their median, or the middle of their
+range."""
 
 
 class SupportedCause(NamedTuple):
     """A hypothesis at the value that explains most: ``units`` are the size classes it explains,
-    ``error`` its mean error there, ``error_all`` over all sizes."""
+    by index, ``error`` its mean error there, ``error_all`` over all sizes of their series."""
 
     cause: Hypothesis
     value: float
@@ -48,22 +55,24 @@ class SupportedCause(NamedTuple):
 
     @property
     def fit(self) -> float:
+        """Mean of the two errors: a cause must also leave the other sizes as they are."""
         return (self.error + self.error_all) / 2
 
     @property
     def score(self) -> float:
+        """Its error with handicaps, smaller is better."""
         loose_fit = self.cause.must_fit_closely and self.error > CLOSE_FIT
         fitted = ACCURACY if self.cause.any_value or loose_fit else 0.0
         return self.fit + self.cause.handicap + fitted
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Order by what it explains, then by how well."""
+        """Sort key: most explained size classes first, then the best score."""
         return -len(self.units), self.score
 
 
 class Scoring(NamedTuple):
-    """The series, their size classes, and the fabric as it is."""
+    """Measured series, their size classes, and the fabric as it is, on which causes are scored."""
 
     series: tuple[ValidatedSeries, ...]
     units: tuple[SizeClass, ...]
@@ -101,13 +110,15 @@ class Scoring(NamedTuple):
     def _at_value(
         self, cause: Hypothesis, value: float, unexplained: Sequence[int]
     ) -> SupportedCause | None:
+        """The cause at a value of its number; None where it explains nothing, or makes the other
+        size classes of the same runs worse."""
         scenario = cause.scenario(value)
         units = frozenset(
             index for index in unexplained if self._explains(scenario, self.units[index])
         )
         if not units:
             return None
-        # what ails one host leaves the others as they are
+        # a cause on one host leaves the others as they are
         runs = {self._run(self.units[index]) for index in units}
         for unit in self.units:
             if not unit.low and self._run(unit) in runs and self._worsens(scenario, unit):
@@ -136,12 +147,11 @@ class Scoring(NamedTuple):
         return error is not None and error <= min(times * unit.within, MUCH_BETTER * plain)
 
     def explains_most(self, index: int, scenario: Scenario) -> bool:
-        """Whether a scenario explains most of a unit's error; the rest is smaller than another
-        cause's would be."""
+        """Whether a scenario explains most of a size class's error, so that no other cause is due."""
         return self._explains(scenario, self.units[index], times=2)
 
     def _worsens(self, scenario: Scenario, unit: SizeClass) -> bool:
-        """Whether a scenario misses what the fabric as it is meets."""
+        """Whether a scenario's prices miss a size class that the fabric as it is meets."""
         error = self.error(unit, scenario)
         return error is None or error > max(unit.within, 1.2 * self.plain_error(unit))
 
@@ -189,7 +199,7 @@ class Scoring(NamedTuple):
     def _corrections(
         self, cause: Hypothesis, value: float, units: Sequence[SizeClass]
     ) -> Iterator[float]:
-        """What each size class asks of a cause's number: seconds more, or a factor."""
+        """The change of a cause's number that each size class needs: seconds to add, or a factor."""
         scenario = cause.scenario(value * (cause.of or 1))
         for unit in units:
             judged = self.series[unit.series_index]

@@ -15,7 +15,7 @@ from colltool.calibration.series_prices import check_fits
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
 from colltool.diagnosis.cliffs import Collapse, collapse_in
-from colltool.diagnosis.declared_causes import declared_causes, weighed
+from colltool.diagnosis.declared_causes import declared_causes, weighted_by_log
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
 from colltool.diagnosis.fleet import fleet_of
@@ -238,7 +238,7 @@ def _causes(
     maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
     small = any(unit.size == "small" for unit in scoring.units)
     host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
-    return tuple(weighed(tuple(hypotheses(scoring.base, host)), seen.debug))
+    return tuple(weighted_by_log(tuple(hypotheses(scoring.base, host)), seen.debug))
 
 
 def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:

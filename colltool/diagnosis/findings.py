@@ -191,7 +191,7 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         return NOTHING
     nics = spans[1].ranks_inside
     outer = frozenset(span.tier.name for span in spans[1:])
-    off: dict[int, float] = {}
+    errors: dict[int, float] = {}  # by the number of NICs in use
     for used in range(1, nics):
         priced = context.scaled(used / nics, outer) if nics % used == 0 else None
         if priced is None:
@@ -200,10 +200,10 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         usual = priced.by_title.get(context.last.algorithm, priced.best)
         error = min(context.worst_large(priced.best), context.worst_large(usual))
         if error <= (WITHIN if used == 1 else CLOSE):
-            off[used] = error
-    if not off:
+            errors[used] = error
+    if not errors:
         return NOTHING
-    used = min(off, key=off.__getitem__)
+    used = min(errors, key=errors.__getitem__)
     # what else explains the same times: slower inner links, or another algorithm
     causes: list[Statement | str] = [
         statement("few-rails" if used > 1 else "one-rail", used=used, nics=nics)
@@ -228,21 +228,22 @@ def _ends_on_cliff(context: SeriesContext) -> bool:
 
 
 def _inner_share(context: SeriesContext) -> list[Statement]:
-    """The share of the innermost tier's bandwidth that explains large messages."""
+    """The share of the innermost tier's bandwidth that explains large messages; empty where none
+    does."""
     tier = context.placed.spans[0].tier.name
     share = context.last.predicted_s / context.last.measured_s
-    off = inf
+    error = inf
     # as other tiers take their part of the time, it is not just the share that arrives
     for _ in range(SHARE_STEPS):
         priced = context.scaled(share, frozenset({tier}))
         if priced is None:
             return []
-        off = context.worst_large(priced.best)
-        over = priced.best[-1].seconds / context.last.measured_s
-        if abs(over - 1) < SHARE_TOLERANCE:
+        error = context.worst_large(priced.best)
+        correction = priced.best[-1].seconds / context.last.measured_s
+        if abs(correction - 1) < SHARE_TOLERANCE:
             break
-        share *= over
-    if off > CLOSE:
+        share *= correction
+    if error > CLOSE:
         return []
     return [statement("inner-share", tier=tier, share=share)]
 
@@ -284,7 +285,8 @@ def _other_algorithm(context: SeriesContext) -> Statement:
 
 
 def _longest_match(context: SeriesContext, quotes: Sequence[Quote]) -> list[ValidatedPoint]:
-    """The longest stretch of slow sizes that an algorithm explains although it should lose."""
+    """The longest stretch of slow sizes that an algorithm's prices match, although it should
+    lose."""
     longest: list[ValidatedPoint] = []
     run: list[ValidatedPoint] = []
     for index, point in enumerate(context.points):
@@ -320,13 +322,13 @@ def _small_message_floor(context: SeriesContext) -> Statement:
 def _spread_of_repeats(context: SeriesContext) -> Statement:
     """How far the repeats of a size differ, and on how many sizes; nothing for usual scatter."""
     points = context.series.points
-    apart = [(point.high_s - point.low_s) / point.seconds for point in points]
-    widest = max(apart)
+    ranges = [(point.high_s - point.low_s) / point.seconds for point in points]
+    widest = max(ranges)
     if widest <= SPREAD:
         return NOTHING
     more = NOTHING
-    many = sum(share > SPREAD for share in apart)
+    many = sum(share > SPREAD for share in ranges)
     if many > 1:
         more = statement("repeats-differ-more", share=SPREAD, count=many)
-    size = points[apart.index(widest)].bytes
+    size = points[ranges.index(widest)].bytes
     return statement("repeats-differ", share=widest, size=size, more=more)

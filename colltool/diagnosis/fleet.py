@@ -1,5 +1,9 @@
-"""Many runs of many hosts as one question: which host, pair or group is slow or fails, and which
-runs were slow only once."""
+"""Many runs of many hosts compared: which host, pair or group is slow or fails, and which runs were
+slow only once.
+
+:func:`fleet_of` is the entry. A run is compared with the median of runs of its kind; a host is
+named where most of its runs are slow and few of the others are.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,10 @@ from colltool.diagnosis.sentences import statement
 
 FEWEST_HOSTS = 3  # that make a fleet; two are a pair
 SLOW = 0.85  # of the median of runs like it, below which a run is slow
-MOSTLY_SLOW, SELDOM_SLOW = (
-    0.6,
-    0.3,
-)  # share of the slow runs with a host, and without it, that name it
-FEWEST_RUNS = 2  # of a host that say something
-MOST_ODD = 5  # slow runs that no host explains, of which a sentence each is made
+MOSTLY_SLOW = 0.6  # share of the runs with a host that must be slow to name it
+SELDOM_SLOW = 0.3  # share of the runs without it that may be slow then
+FEWEST_RUNS = 2  # of a host, or of a kind, that allow a comparison
+MOST_ODD = 5  # slow runs without a slow host that get a statement each
 
 
 class _FleetRun(NamedTuple):
@@ -81,6 +83,7 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
 
 
 def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]:
+    """The runs of single files with known hosts, and failed runs."""
     by_kind: dict[object, list[float]] = defaultdict(list)
     measured = []
     for health in series:
@@ -185,6 +188,7 @@ def _relative_rates(runs: Runs) -> list[float]:
 
 
 def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[Statement]:
+    """A statement for each slow host."""
     for host in hosts:
         if host.state == "slow" and host.of_fleet is not None:
             yield statement(
@@ -197,6 +201,7 @@ def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[Statement]:
 
 
 def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[Statement]:
+    """How many runs failed, and the hosts that may be the cause."""
     # a file may hold several series, and fails as a whole
     failed = {run.file for run in filter(_is_failed, runs)}
     if failed:
@@ -222,6 +227,7 @@ def _odd_runs(runs: Runs, known: set[str]) -> Iterator[Statement]:
         yield statement("more-odd-runs", count=len(odd) - MOST_ODD)
 
 
+# the number at the end of a host's name; what is left names its group, such as a rack
 _RACK = re.compile(r"\d+\D*\Z")
 
 
@@ -247,7 +253,7 @@ def _groups(runs: Runs) -> Iterator[Statement]:
 
 
 def _all_equally_slow(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[Statement]:
-    """All slow alike: no host, but what they share."""
+    """Whether all runs are equally slow: then what the hosts share is slow, and no single host."""
     shares = [run.share for run in runs if run.share is not None]
     bar = min((health.bar for health in series), default=0.0)
     if shares and median(shares) < bar and not any(map(_is_slow, runs)):

@@ -2,7 +2,8 @@
 reveals it on the machine.
 
 A cause is a setting (one scenario) or has one number that is fitted to the times, such as a share
-or a count of links.
+or a count of links. :func:`hypotheses` yields those that a fabric and a library may have;
+:mod:`colltool.diagnosis.causes` decides which of them the times support.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen
 """Bytes/s one way: lanes x GT/s x 128/130 / 8; PCI Express Base Specification."""
 
 SOCKETS = 0.12
-"""Of the rate of RDMA NICs, at most, that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in Azure's
-published log."""
+"""Largest share of the rate of RDMA NICs that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in
+Azure's published log."""
 NO_GPUDIRECT = 0.75
-"""Of a network's rate, at most, through host memory: 49 and 30 of 93 GB/s on A100 with 4 x 200G
+"""Largest share of a network's rate through host memory: 49 and 30 of 93 GB/s on A100 with 4 x 200G
 (nccl-tests 152)."""
-RARER = 0.03  # handicap of what is seen less often than a slow network
-LEAST_SHARE = 0.002  # of a network that carries anything
-INSIDE = 0.15  # handicap of causes inside hosts, where what is slow spans them
-LATENCY_FIRST = 0.02  # handicap of the host, where NICs and plugins delay as well
+# handicaps are added to a cause's error: small ones only decide between causes that fit alike
+RARER = 0.03  # of what is seen less often than a slow network
+LEAST_SHARE = 0.002  # of its rate, below which a network is broken rather than slow
+INSIDE = 0.15  # of causes inside hosts, where what is slow spans hosts: more than ACCURACY
+LATENCY_FIRST = 0.02  # of late launches, where NICs and plugins delay as well
 LATEST = 1e-3  # seconds: no host launches later than this; what takes longer is on the link
 LEAST_OVER_PCIE = 2e9  # bytes/s, with copies through host memory and GPUs that share a root port
 LL_SHARE = 0.5
@@ -133,7 +135,8 @@ class HostFacts(NamedTuple):
 
 
 def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
-    """The maker by device names, else by the library, else by the links between devices."""
+    """The maker of the devices by their names, else by the library, else by the name of the
+    innermost tier; empty where none says it."""
     named = " ".join(devices)
     if named:
         return "AMD" if _AMD.search(named) else "NVIDIA"
@@ -157,12 +160,14 @@ def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:
+    """A cause inside hosts, where a network may be slow as well."""
     if cause.fits == "share":
         return cause._replace(handicap=INSIDE, any_value=True)
     return cause._replace(must_fit_closely=True)
 
 
 def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
+    """Environment variables that restrict algorithms and protocols."""
     facts = base.fabric.library_facts
     ran = log_library(host.library)
     nccl = ran.may_be_nccl and facts is not None and facts.name == "nccl"
@@ -184,6 +189,7 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _links(base: Scenario) -> Iterator[Hypothesis]:
+    """Links inside a host: fewer of them, PCIe in their place, or a slow rank."""
     inner = base.fabric.tiers[0]
     kind = capabilities_of(inner)
 
@@ -219,6 +225,7 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
 
 
 def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothesis]:
+    """Traffic over PCIe in place of the links, which must be faster than it."""
     inner = base.fabric.tiers[0]
     rate = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports  # what collectives get
     most = max(PCIE.values()) / rate
@@ -243,6 +250,7 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
 
 
 def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
+    """The network: fewer NICs, TCP, copies through host memory, a low rate, or latency."""
     outer = base.fabric.tiers[-1]
     inside_host: frozenset[Unaffected] = frozenset({"host"})
 
@@ -282,6 +290,7 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _of_the_host(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
+    """Clocks that slow everything down, and late launches."""
     yield Hypothesis(
         "clocks",
         lambda share: base._replace(factor=1 / share),

@@ -1,5 +1,9 @@
 """The network of a machine whose logs name no NICs: the usual NICs of a host that fit what was
-measured between hosts."""
+measured between hosts.
+
+:func:`matching_network` tries every usual number and speed of NICs; :func:`trees_share` lowers the
+bar where NCCL may run trees or rings.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +34,8 @@ LEAST_NETWORK = (
 MOST_OF_LINE = 1.02
 TWO_HOSTS = 1.7
 TREE_GAIN = 1.3  # advantage of trees up to which they are not told from rings by the NICs
-USUAL_SHARE = 0.93  # of its line rate, what a healthy network carries
-SHOWS_RATE = 2**24  # bytes from which messages show a rate
+USUAL_SHARE = 0.93  # share of its line rate that a healthy network carries
+SHOWS_RATE = 2**24  # bytes from which on messages show a rate
 
 
 class NetworkMatch(NamedTuple):
@@ -80,7 +84,8 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
 
 
 def share_reached(fabric: Fabric, series: Series) -> float | None:
-    """The share of a ring's rate, or of the fastest price, that large messages reach."""
+    """The share of a ring's rate, or of the fastest price, that large messages reach; None where
+    nothing runs."""
     try:
         check_fits(fabric, series)
     except ColltoolError:
@@ -109,6 +114,7 @@ def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch |
 
 
 def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMatch]:
+    """Every slower network of usual NICs that fits all series between hosts."""
     hosts = per_host(fabric)
     outer = fabric.tiers[-1].bandwidth
     network = frozenset(tier.name for tier in fabric.tiers[1:])
@@ -138,6 +144,7 @@ def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
 
 
 def _may_run_trees(fabric: Fabric, series: Series) -> bool:
+    """Whether it is an all-reduce of exactly two hosts."""
     return series.primitive is AR and series.ranks == 2 * per_host(fabric)
 
 
@@ -158,6 +165,6 @@ def trees_share(fabric: Fabric, judged: ValidatedSeries) -> float:
 
 
 def _own_nics(fabric: Fabric) -> bool:
-    """Whether the network is not the bundled fabric's, which is known to run trees or rings."""
+    """Whether the network was changed: of bundled ones it is known whether trees or rings run."""
     outer = f"{fabric.tiers[-1].name}."
     return any(key.startswith(outer) and key.endswith("bandwidth") for key, _ in fabric.overrides)

@@ -1,4 +1,4 @@
-"""Large and small messages of measured series: which sizes stand for each, and whether they reach
+"""Large and small messages of measured series: which sizes represent each, and whether they reach
 the bar."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from colltool.logs.series import log_library
 LARGE = 3  # largest sizes that represent the bandwidth-bound ones
 PLATEAU = 16  # sizes down to 1/16 of the largest represent the rate
 SMALL = 5  # smallest sizes that represent the time of a call
-FEWEST_SMALL = 3  # fewer say nothing
+FEWEST_SMALL = 3  # sizes that latency bounds; of fewer, one disturbed time would decide
 
 
 class SizeClass(NamedTuple):
-    """Large or small messages of series ``series_index``: the indices ``focus`` represent them, ``trusted``
+    """Large or small messages of a series: the indices ``focus`` represent them, ``trusted``
     are all whose prices a healthy machine meets. ``share``: median of the expected rate;
     ``within``: error up to which prices explain them; ``low``: below the bar."""
 
@@ -78,7 +78,7 @@ def size_classes(
 
 
 def bandwidth_bound_sizes(points: Sequence[ValidatedPoint]) -> range:
-    """The sizes from which on bandwidth takes most of every price."""
+    """Indices of the sizes from which on bandwidth takes most of every price."""
     first = len(points)
     while first and points[first - 1].bound == "bandwidth":
         first -= 1
@@ -86,7 +86,7 @@ def bandwidth_bound_sizes(points: Sequence[ValidatedPoint]) -> range:
 
 
 def plateau(points: Sequence[ValidatedPoint]) -> tuple[int, ...]:
-    """The largest of the bandwidth-bound sizes, as far as they are of one kind."""
+    """Indices of the largest bandwidth-bound sizes: at most LARGE, within PLATEAU of the largest."""
     alike = [
         i for i in bandwidth_bound_sizes(points) if points[i].bytes * PLATEAU >= points[-1].bytes
     ]

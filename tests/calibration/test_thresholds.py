@@ -109,9 +109,9 @@ def test_a_time_that_falls_by_more_than_a_seventh_is_none_of_a_price(
 def test_the_three_largest_sizes_speak_for_what_bandwidth_bounds() -> None:
     one = case(series(ring, SIZES))
     assert one.large == range(len(SIZES) - 3, len(SIZES))
-    assert len(one.wide) > 3
+    assert len(one.bandwidth_bound) > 3
     short = case(series(ring, [1e3, 2e3, 256e6, 512e6]))
-    assert short.large == short.wide == range(2, 4)
+    assert short.large == short.bandwidth_bound == range(2, 4)
 
 
 @pytest.mark.parametrize(("factor", "slower"), [(1.14, False), (1.16, True)])
