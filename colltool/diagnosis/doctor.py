@@ -1,5 +1,10 @@
 """``doctor``: from logs and traces to the machine that they name, what is off, why, and what to run
-next."""
+next.
+
+:func:`diagnose` splits the evidence by ranks per host. For each part it finds the fabric
+(machines), prices the series (validate), groups their sizes (size_classes), scores hypotheses
+(causes) and chooses what to run next (experiments); fleet compares the hosts of many runs.
+"""
 
 from __future__ import annotations
 
@@ -29,22 +34,20 @@ from colltool.diagnosis.hypotheses import (
 )
 from colltool.diagnosis.machines import given_fabric, nearest_fabric
 from colltool.diagnosis.networks import is_stream, trees_share
+from colltool.diagnosis.notes import notes_on
 from colltool.diagnosis.results import (
     Cause,
     Diagnosis,
     DiagnosisFinding,
     SeriesHealth,
-    ValidatedPoint,
     ValidatedSeries,
 )
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import SizeClass, size_classes
 from colltool.diagnosis.thresholds import (
-    FASTER,
     HEALTHY_SHARE,
     across_hosts,
-    few_ranks_note,
     threshold_of,
 )
 from colltool.diagnosis.validate import validate
@@ -82,6 +85,8 @@ def diagnose(
 
 
 class _DiagnosisOptions(NamedTuple):
+    """What the user gave; ``expect``: the share of the expected rate that is healthy."""
+
     fabric: Fabric | None
     overrides: Overrides
     expect: float | None
@@ -132,6 +137,7 @@ def _joined(parts: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
+    """Diagnose runs that all have the same number of ranks per host."""
     if options.fabric:
         fabric, assumed = given_fabric(options.fabric, seen)
     else:
@@ -159,7 +165,7 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     if judged:
         causes = _causes(scoring, placed, seen, library)
         findings = _findings(scoring, placed, causes)
-        notes = tuple(_notes(scoring, causes))
+        notes = tuple(notes_on(scoring, causes))
     return Diagnosis(
         assumed=assumed,
         expect=HEALTHY_SHARE if options.expect is None else options.expect,
@@ -189,18 +195,20 @@ def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float
 def _series_health(
     scoring: Scoring, wires: Sequence[str], bars: Sequence[float]
 ) -> Iterator[SeriesHealth]:
+    """How each series compares with the fabric, given its outermost tier and its bar."""
     for index, judged in enumerate(scoring.series):
         # its large messages, its small ones, or both
-        mine = [unit for unit in scoring.units if unit.series_index == index]
-        shares = {unit.size: unit.share for unit in mine}
-        low = any(unit.low for unit in mine) or collapse_in(judged.series.points) is not None
+        units = [unit for unit in scoring.units if unit.series_index == index]
+        shares = {unit.size: unit.share for unit in units}
+        low = any(unit.low for unit in units) or collapse_in(judged.series.points) is not None
         yield SeriesHealth(
             judged, wires[index], shares.get("large"), shares.get("small"), low, bars[index]
         )
 
 
 def _declared_findings(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
-    """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
+    """The causes that lines of NCCL_DEBUG=INFO state, as one finding; for logs without
+    measurements."""
     on = NOTHING
     if seen.named.hosts:
         on = statement("on-hosts", hosts=seen.named.hosts)
@@ -223,7 +231,7 @@ def _declared_findings(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
 
 
 def _unpriced(cause: CauseName, said: Statement) -> Cause:
-    """A cause that no price is needed to see."""
+    """A cause that is seen without a price, and so has no error."""
     return Cause(cause, said, check_of(cause), None, None)
 
 
@@ -250,6 +258,7 @@ def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:
 def _findings(
     scoring: Scoring, placed: Sequence[PlacedGroup], causes: Sequence[Hypothesis]
 ) -> tuple[DiagnosisFinding, ...]:
+    """What is off, with its causes and the experiments that separate them."""
     largest = max((judged.series for judged in scoring.series), key=lambda series: series.ranks)
     inside = _ranks_inside(placed)
     # logs that list no hosts: those of the fabric that the group spans
@@ -310,13 +319,13 @@ def _with_collapses(
         if collapse:
             collapses[judged.series.title] = (judged, collapse)
     for finding in findings:
-        mine = [title for title in finding.series if title in collapses]
-        if mine and "large" in finding.size:
-            _, collapse = collapses.pop(mine[0])
+        titles = [title for title in finding.series if title in collapses]
+        if titles and "large" in finding.size:
+            _, collapse = collapses.pop(titles[0])
             finding = finding._replace(causes=(_collapse_cause(collapse), *finding.causes))
         yield finding
     for title, (judged, collapse) in collapses.items():
-        # all sizes from the fall on
+        # all sizes from the collapse on
         shares = [
             point.of_expected for point in judged.points if point.bytes >= collapse.after.bytes
         ]
@@ -336,67 +345,3 @@ def _collapse_cause(collapse: Collapse) -> Cause:
     before, after = collapse.before.bytes, collapse.after.bytes
     said = statement("collapse", after=after, factor=collapse.factor, before=before)
     return _unpriced("collapse", said)
-
-
-# a size below this share of what larger ones reach is reported, up to sizes that come near them
-DIP, DIP_END = 0.6, 0.9
-# large messages above the bar but below this share are reported where a setting explains them,
-# within this error
-BELOW_PRICE, SETTING_ERROR = 0.9, 0.06
-
-
-def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Statement]:
-    """What is no finding, but worth a look."""
-    for ranks in sorted({judged.series.ranks for judged in scoring.series}):
-        note = few_ranks_note(ranks)
-        if note:
-            yield note
-    # a setting is there or not, and needs no number that would fit anything
-    settings = [cause for cause in causes if cause.fits == "setting"]
-    for unit in scoring.units:
-        judged = scoring.series[unit.series_index]
-        title = judged.series.title
-        if unit.share > FASTER:
-            yield statement("too-fast", title=title, size=unit.size, share=unit.share)
-        if unit.low or unit.size == "small":
-            continue
-        cause = _setting_of(scoring, unit, settings)
-        if cause:
-            said = cause.said(0.0)
-            yield statement(
-                "passes-short", title=title, share=unit.share, cause=said, look=cause.look
-            )
-        dip = _dip(judged.points, unit)
-        if dip:
-            first, last = dip
-            after = next(point for point in judged.points if point.bytes > last.bytes)
-            yield statement(
-                "dip", title=title, share=first.of_expected, size=first.bytes, after=after.bytes
-            )
-
-
-def _setting_of(
-    scoring: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]
-) -> Hypothesis | None:
-    """A setting that explains large messages that pass but fall short."""
-    if unit.share >= BELOW_PRICE:
-        return None
-    most = min(SETTING_ERROR, scoring.plain_error(unit) / 2)
-    for cause in settings:
-        error = scoring.error(unit, cause.scenario(0.0))
-        if error is not None and error <= most:
-            return cause
-    return None
-
-
-def _dip(
-    points: Sequence[ValidatedPoint], unit: SizeClass
-) -> tuple[ValidatedPoint, ValidatedPoint] | None:
-    """First and last of the smaller sizes that fall short of what the largest reach."""
-    short = []
-    deep = False
-    for point in points[: min(unit.focus)]:
-        if point.bound == "bandwidth" and point.of_expected < DIP_END * unit.share:
-            short.append(point)
-            deep = deep or point.of_expected < DIP * unit.share
-    return (short[0], short[-1]) if deep else None

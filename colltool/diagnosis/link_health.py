@@ -1,4 +1,9 @@
-"""Which tier's links are slow, by the calls of traces that cross it."""
+"""Which tier's links are slow, by the calls of traces that cross it.
+
+:func:`links_of` judges each tier by the calls whose outermost tier it is: their expected over their
+measured time against the bar of healthy machines. Times of calls that may have waited for an
+untraced rank are upper bounds: they clear a tier where they are fast, and never blame it.
+"""
 
 from __future__ import annotations
 
@@ -135,8 +140,8 @@ def _small(call: TracedCall) -> bool:
 
 
 def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str, ...]:
-    """Inner tiers that slow calls cross and no others clear; none if calls over the outermost tier
-    alone are slow too."""
+    """Inner tiers that may be slow in place of the outermost: slow calls cross them, and no other
+    calls clear them. None if calls that cross the outermost tier alone are slow too."""
     cleared = {calls[0].tiers[-1], *fine}
     crossed: dict[tuple[int, ...], set[str]] = {}
     for call in calls:

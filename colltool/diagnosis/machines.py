@@ -1,5 +1,9 @@
 """Which machine logs come from, by the devices that they name: the nearest bundled fabric, resized
-to what ran."""
+to what ran.
+
+:func:`given_fabric` takes the user's fabric as it is; :func:`nearest_fabric` looks for one by the
+named devices, else by the measured times. Both say what was read and what was assumed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ from colltool.logs.series import Series, log_library
 
 
 class MachineFabric(NamedTuple):
-    """The fabric that logs are held against, and how it was found."""
+    """The fabric that logs are compared with, and how it was found."""
 
     fabric: Fabric
     assumed: AssumedFabric
@@ -108,6 +112,7 @@ def _name_machine() -> str:
     return f"name the machine: {argument_text('fabric', 'dgx-h100')}, or a file of your own"
 
 
+# the machines that logs without a device are compared with
 USUAL_MACHINES = (
     DeviceMatch("", "dgx-h100"),
     DeviceMatch("", "dgx-a100"),
@@ -146,7 +151,8 @@ def _shows_machine(series: Series) -> bool:
 
 
 def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
-    """How far a machine's prices are from the times; None where they cannot be its."""
+    """How far a machine's prices are from the times, by log ratio; None where the times cannot be
+    this machine's."""
     fabric, _ = _assumed(machine, seen, overrides, [])
     found = [share_reached(fabric, series) for series in seen.on(fabric).series]
     shares = [share for share in found if share is not None]
@@ -183,8 +189,8 @@ def _assumed(
 def _with_network(
     fabric: Fabric, machine: DeviceMatch, seen: Evidence
 ) -> tuple[Fabric, Statement, Statement]:
-    """The fabric with the network that its user, NCCL or the times name; the usual NICs where the
-    times do; and how it is known."""
+    """The fabric with the network that the user, NCCL or the times name, the usual NICs if the
+    times name them, and a statement of how the network is known."""
     outer = fabric.tiers[-1]
     for key, _ in fabric.overrides:
         if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
@@ -203,6 +209,7 @@ def _with_network(
 
 
 def _with_rate(fabric: Fabric, rate_Bps: float) -> Fabric:
+    """The fabric with another bandwidth of its outermost tier."""
     outer = fabric.tiers[-1]
     rates = bandwidth_values(outer, rate_Bps / outer.bandwidth)
     return load_fabric(fabric.name, {**dict(fabric.overrides), **rates})
@@ -232,8 +239,8 @@ def _devices_read(seen: Evidence) -> list[Statement]:
 
 
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Overrides for the innermost and outermost tier where the logs ran on other sizes; traced
-    ranks fill host after host."""
+    """Overrides such as ``nvlink.size=4`` for the innermost and outermost tier, where the logs ran
+    on other sizes; traced ranks fill host after host."""
     inner, outer = fabric.tiers[0], fabric.tiers[-1]
     if len(fabric.tiers) == 1:
         return []

@@ -25,15 +25,14 @@ from colltool.fabric.model import Fabric
 from colltool.logs.series import Series
 
 RINGS = ("multi-rail-ring", "ring")
-COUNTS, SPEEDS_GBIT = (8, 4, 2, 1), (800, 400, 200, 100)
-LEAST_NETWORK = (
-    1 / 4
-)  # of the bundled fabric's network: below it a fault is likelier than other NICs
-# of the line rate, at most; trees of two hosts send each byte once and reach up to TWO_HOSTS of a
-# ring's busbw
-MOST_OF_LINE = 1.02
+COUNTS = (8, 4, 2, 1)  # NICs of a host
+SPEEDS_GBIT = (800, 400, 200, 100)
+# share of the bundled fabric's network below which a fault is likelier than other NICs
+LEAST_NETWORK = 1 / 4
+MOST_OF_LINE = 1.02  # largest share of the line rate that measurements show
+# largest share of a ring's busbw that trees of two hosts reach, which send each byte once
 TWO_HOSTS = 1.7
-TREE_GAIN = 1.3  # advantage of trees up to which they are not told from rings by the NICs
+TREE_GAIN = 1.3  # price of rings over that of trees up to which either may have run
 USUAL_SHARE = 0.93  # share of its line rate that a healthy network carries
 SHOWS_RATE = 2**24  # bytes from which on messages show a rate
 

@@ -11,7 +11,8 @@ from colltool.base.errors import ColltoolError, argument_text, printable
 from colltool.base.files import AnyPath
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
-from colltool.diagnosis.rank_map import CallPrices, ExpectedTime, load_map
+from colltool.diagnosis.call_prices import CallPrices, ExpectedTime
+from colltool.diagnosis.rank_map import load_map
 from colltool.diagnosis.replay import PricedNode, Replayed, priced_nodes, replay, span_s
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from colltool.base.statements import NOTHING, Statement
-from colltool.logs.call_metadata import CallMetadata, call_metadata, count, kernel_name
+from colltool.logs.call_metadata import CallMetadata, call_metadata, count
 from colltool.logs.chakra import ChakraTrace, Timed
+from colltool.logs.kernel_names import kernel_name
 
 
 class Replayed(NamedTuple):
@@ -56,7 +57,8 @@ def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
 
 
 def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[Timed]]:
-    """A graph with the durations of its ``nodes``, and its nodes with their times then."""
+    """A graph walked with the prices of its ``nodes``: the result, and its nodes with the times that
+    they then have."""
 
     def lasts_us(timed: Timed) -> float:
         priced = nodes.get(timed.node.id)

@@ -1,4 +1,8 @@
-"""What ``validate`` and ``doctor`` return: frozen records in SI units."""
+"""What ``validate`` and ``doctor`` return: frozen records in SI units.
+
+:class:`Validation` and :class:`Diagnosis` are the results, the other records their parts. What they
+say is held as statements, which views put into words.
+"""
 
 from typing import ClassVar, Literal, NamedTuple
 

@@ -11,8 +11,9 @@ from statistics import median
 from colltool.base.errors import ColltoolError
 from colltool.base.files import AnyPath
 from colltool.base.primitives import P2P
+from colltool.diagnosis.call_prices import CallPrices
 from colltool.diagnosis.link_health import links_of
-from colltool.diagnosis.rank_map import AnyMap, CallPrices, load_map
+from colltool.diagnosis.rank_map import AnyMap, load_map
 from colltool.diagnosis.replay import Replayed, priced_nodes, replay
 from colltool.diagnosis.trace_results import (
     CallTotal,

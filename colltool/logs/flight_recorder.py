@@ -23,20 +23,20 @@ from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, ag
 from colltool.logs.sentences import statement
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """The completed calls of one rank."""
-    return parsed(log, _calls(log, stated), "a Flight Recorder dump")
+    return parsed(log, _calls(log, hints), "a Flight Recorder dump")
 
 
-def _calls(log: Log, stated: UserHints) -> Iterator[Record | Note]:
+def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     for dump in json_values(log):
         groups = dump.get("pg_config") or {}
         for index, entry in enumerate(dump.get("entries") or []):
-            yield _call(entry, groups, stated, log.file, f"entry {index}")
+            yield _call(entry, groups, hints, log.file, f"entry {index}")
 
 
 def _call(
-    entry: dict[str, Any], groups: Mapping[str, Any], stated: UserHints, file: str, item: str
+    entry: dict[str, Any], groups: Mapping[str, Any], hints: UserHints, file: str, item: str
 ) -> Record | Note:
     primitive = primitive_of(entry.get("profiling_name"))
     seconds = positive(entry.get("duration_ms")) / 1e3
@@ -46,7 +46,7 @@ def _call(
         what = statement("not-timed")
         return Note(what, file, 1, item)
     listed = re.findall(r"\d+", str(_group(entry, groups).get("ranks", "")))
-    ranks = agreed_ranks(len(listed) or None, stated, f"{file}:1: {item}")
+    ranks = agreed_ranks(len(listed) or None, hints, f"{file}:1: {item}")
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size += prod(map(positive, shape)) * element_bytes(dtype)
@@ -58,7 +58,7 @@ def _call(
     return call_record(
         primitive,
         ranks,
-        stated.nodes,
+        hints.nodes,
         size,
         seconds,
         version="Flight Recorder",

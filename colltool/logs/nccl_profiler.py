@@ -23,15 +23,15 @@ from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 _BEGIN, _END = "b", "e"
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """The collectives of a trace, whose rank count the caller states."""
-    if stated.ranks is None:
+    if hints.ranks is None:
         raise ColltoolError(
             "NCCL's profiler does not say how many ranks there are",
             where=f"{log.file}:1",
             fix=SAY_RANKS,
         )
-    return parsed(log, _calls(log, stated.ranks, stated.nodes), "NCCL's profiler trace")
+    return parsed(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace")
 
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:

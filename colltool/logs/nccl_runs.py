@@ -1,5 +1,10 @@
 """A run of nccl-tests: its table, by the header line, and its timings, checked against its own
-numbers and the caller's."""
+numbers and the caller's.
+
+Readers of text and JSON fill a :class:`TestRun`; :func:`records_of` makes records of it: it finds
+the program and the collective, picks the half of each row to use (:func:`used_rows`), and checks
+rank count and times.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +76,7 @@ class TableRow(Protocol):
     def cells(self) -> Cells: ...
 
 
-# spaces where a half was left blank; columns that are printed are at most 8 apart
+# spaces from which on a half was left blank: printed columns are at most 8 spaces apart
 _WIDE_GAP = 20
 _GAP = re.compile(rf"(?<!\s)\s{{{_WIDE_GAP},}}+[\d.]")
 
@@ -99,6 +104,7 @@ class Columns(NamedTuple):
         return words
 
     def cut(self, text: str) -> Cells:
+        """The cells of a row's text; a row with one half has it by its blanks."""
         words = self.words(text)
         first = self.starts[0]
         halves: dict[str, Half] = {}
@@ -181,11 +187,11 @@ class TestRun:
         return Note(reason, self.file, row.number, row.item, used)
 
 
-def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note]]:
+def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]]:
     """The usable rows of a run, with everything checked that can be, and notes on the others."""
-    name = _program(run, stated)
-    primitive = _primitive(name, run, stated)
-    rows, notes = used_rows(run, stated.in_place)
+    name = _program(run, hints)
+    primitive = _primitive(name, run, hints)
+    rows, notes = used_rows(run, hints.in_place)
     ratios = [row.ratio for row in rows if row.ratio]
     listed = _listed_ranks(run)
     nodes = None
@@ -196,10 +202,10 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
         where = run.where_devices
         group = run.devices[0].group
         nodes = len({device.host for device in run.devices if device.group == group})
-    agreed = agreed_ranks(listed, stated, where)
+    agreed = agreed_ranks(listed, hints, where)
     ranks, garbled = ranks_of(primitive, ratios, agreed, source, run.where, named=bool(name))
     _check_ranks(run, ranks, where)
-    nodes = agreed_nodes(nodes, stated, where)
+    nodes = agreed_nodes(nodes, hints, where)
     groups = len(run.groups)
     records = []
     for used in rows:
@@ -227,7 +233,7 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
     return records, notes
 
 
-def _program(run: TestRun, stated: UserHints) -> str:
+def _program(run: TestRun, hints: UserHints) -> str:
     """The collective's name as the program announced itself, else as the only command line above
     names it, else by the columns; empty where nothing says it or the caller does."""
     if run.started:
@@ -235,12 +241,13 @@ def _program(run: TestRun, stated: UserHints) -> str:
     if len(run.mentions) == 1:
         (mentioned,) = run.mentions
         return mentioned
-    if stated.primitive is not None:
+    if hints.primitive is not None:
         return ""
     return str(collective_of(_seen(run)) or "")
 
 
 def _seen(run: TestRun) -> Iterator[SeenRow]:
+    """The columns of each row that show which collective ran."""
     for row in run.rows:
         cells = row.cells()
         before = cells.before
@@ -263,7 +270,7 @@ def _cell(cells: Mapping[str, str], name: str) -> RoundingInterval | None:
     return rounding_interval(cells.get(name, ""))
 
 
-def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
+def _primitive(name: str, run: TestRun, hints: UserHints) -> Primitive:
     found = None
     if name:
         try:
@@ -271,7 +278,7 @@ def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
         except ColltoolError as error:
             what = f"'{name}' is not one of the seven modelled primitives"
             raise NotModelled(what, where=run.where, fix=error.fix) from error
-    agreed = agreed_primitive(found, stated, run.where)
+    agreed = agreed_primitive(found, hints, run.where)
     if agreed is None:
         what = "the log does not say which collective this table measures"
         raise ColltoolError(
@@ -326,7 +333,7 @@ def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
 # limits).
 _ROUNDING = {"double": 1e-12, "float64": 1e-12, "float": 1e-5, "float32": 1e-5}
 _ROUGH_ROUNDING = 1e-2
-_AGREES = 0.05  # of the time that size/algbw gives
+_AGREES = 0.05  # share by which size/algbw and the time may differ beyond rounding
 
 
 class UsedRow(NamedTuple):

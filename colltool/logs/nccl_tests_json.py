@@ -33,7 +33,7 @@ def is_report(log: Log) -> bool:
     return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
-def read_report(log: Log, stated: UserHints) -> ParsedLog:
+def read_report(log: Log, hints: UserHints) -> ParsedLog:
     """The one run of a report."""
     text = log.json_text()
     results, report = _results_of(text, log.file)
@@ -48,7 +48,7 @@ def read_report(log: Log, stated: UserHints) -> ParsedLog:
             run.bad.append(Note(statement("no-time"), log.file, lines[index], item))
         if any("cputime" in half for half in halves.values()):
             run.time = "cputime"
-    records, notes = records_of(run, stated)
+    records, notes = records_of(run, hints)
     return ParsedLog(records, notes)
 
 

@@ -53,7 +53,7 @@ def recognises(log: Log) -> bool:
     return any(sign.search(log.content) for sign in _SIGNS)
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """All runs of a log; runs of other collectives are notes where any run is usable."""
     runs = _Runs(log.file)
     for number, line in enumerate(log.lines(), 1):
@@ -68,7 +68,7 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
                 notes.append(Note(statement("empty-table"), log.file, run.table))
             continue
         try:
-            found, doubts = records_of(run, stated)
+            found, doubts = records_of(run, hints)
         except NotModelled as error:
             other.append(error)
             notes += [run.note(statement("refused", error=error.what), row) for row in run.rows]

@@ -68,7 +68,7 @@ class _Test:
         return _TITLES.get(re.sub(r"[\s_-]", "", title).lower())
 
 
-def read_latency(log: Log, stated: UserHints) -> ParsedLog:
+def read_latency(log: Log, hints: UserHints) -> ParsedLog:
     """All latency tests of a log; other tests are notes where any test is usable."""
     records: list[Record] = []
     notes: list[Note] = []
@@ -77,7 +77,7 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
         primitive = test.primitive
         if primitive is not None and test.names:
             if test.rows:
-                _add_test(test, primitive, log, stated, records, notes)
+                _add_test(test, primitive, log, hints, records, notes)
             else:
                 notes.append(Note(statement("empty-table"), log.file, test.line))
             continue
@@ -135,7 +135,7 @@ def _add_test(
     test: _Test,
     primitive: Primitive,
     log: Log,
-    stated: UserHints,
+    hints: UserHints,
     records: list[Record],
     notes: list[Note],
 ) -> None:
@@ -152,7 +152,7 @@ def _add_test(
         except UnusableRow as error:
             bad.append(Note(error.reason, log.file, number))
     before = len(records)
-    add_records(table, log.file, stated, records, bad)
+    add_records(table, log.file, hints, records, bad)
     if len(records) == before:
         first = min(bad, key=attrgetter("line"))
         raise ColltoolError(

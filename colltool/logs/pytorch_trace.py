@@ -1,5 +1,8 @@
-"""Stream a trace: its events one by one, a few MB in memory, of which kernels, intervals, steps and
-metadata are kept.
+"""Stream a PyTorch profiler trace: its events one by one, a few MB in memory, of which kernels,
+intervals, steps and metadata are kept.
+
+:func:`collect` is the entry, :func:`is_trace` tells traces from logs; :class:`Reader` cuts the JSON
+into members and :class:`TraceEvents` keeps what matters.
 
 Traces are gigabytes of small objects. Each is decoded by the standard library's C scanner out of a
 buffer that is refilled in the middle of a value; a token-based streaming parser is several times
@@ -27,8 +30,9 @@ from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.base.reach import within_reach
 from colltool.base.statements import Statement
-from colltool.logs.call_metadata import COMMS, LABELS, Labels, is_collective, text
+from colltool.logs.call_metadata import COMMS, LABELS, Labels, text
 from colltool.logs.chakra import ChakraTrace, is_chakra, read_chakra
+from colltool.logs.kernel_names import is_collective
 from colltool.logs.sentences import statement
 
 EVENTS = "traceEvents"
@@ -64,6 +68,7 @@ class Reader:
         self.broken = False
 
     def members(self) -> Iterator[tuple[str, Any]]:
+        """Keys and values of the outer object; each event by itself under :data:`EVENTS`."""
         first = self._mark()
         if first not in ("{", "["):
             raise NotJson
@@ -100,6 +105,7 @@ class Reader:
         self._at += 1
 
     def _mark(self) -> str:
+        """The next character that is not blank, without passing it; empty at the end."""
         while True:
             match = _BLANK.match(self._text, self._at)
             self._at = match.end() if match else self._at
@@ -178,8 +184,8 @@ ID = "External id"
 STEP = "ProfilerStep#"
 Window = tuple[float, float]
 _TIMELESS = statement("timeless")
-_LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
-_PACKED = 4096  # bytes of what was packed: more than its tables take
+_LOOKED_AT = 64  # bytes of a file that tell its kind: UTF-16 has a zero among them
+_PACKED = 4096  # bytes of a packed file that yield as many: more than its tables take
 # the device's own steps before those of the host
 _STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")
 _HEADER = ("distributedInfo", "deviceProperties")
@@ -240,6 +246,7 @@ class TraceEvents:
         return [sorted(self.annotated[kind]) for kind in _STEP_KINDS if self.annotated.get(kind)]
 
     def take(self, event: Any) -> None:
+        """Keep an event if it is a kernel, the metadata of a call or a step."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
         kind = event.get("cat")

@@ -1,6 +1,9 @@
 """The calls of a job: each communication kernel of a trace with its metadata, and how much of it
 compute hides.
 
+:func:`read_traces` reads the files of a job, a rank each, by :func:`observe`; :func:`merged_calls`
+puts the kernels of one call together; :func:`measured_calls` gives what a benchmark would measure.
+
 What several ranks saw is one call: the last to arrive waits for nobody, so its kernel is the
 shortest.
 """
@@ -21,24 +24,18 @@ from colltool.base.formatting import counted, format_time
 from colltool.base.primitives import P2P, Primitive
 from colltool.base.statements import NOTHING, Statement
 from colltool.logs.activity import BusyIntervals, RankActivity, Steps, activity_of, believed_steps
-from colltool.logs.call_metadata import (
-    CallMetadata,
-    KernelName,
-    call_metadata,
-    count,
-    kernel_name,
-    short_name,
-    text,
-)
+from colltool.logs.call_metadata import CallMetadata, call_metadata, count, text
 from colltool.logs.chakra import ChakraTrace
+from colltool.logs.kernel_names import KernelName, kernel_name, short_name
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect
 from colltool.logs.sentences import statement
 from colltool.logs.series import Measurements, Series, point_of
 
-LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
-# the steps' time: several streams at once, and kernels that outlast the step that launched them
+LONGEST_S = 86_400.0  # of a call, a day: NCCL's watchdog ends one after minutes
+# calls in steps may take this many times the steps' time: several streams at once, and kernels that
+# outlast the step that launched them
 MOST_TIMES = 1000
-MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes may name a million
+MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes of labels may name a million
 Path = str | PathLike[str]
 
 
@@ -227,7 +224,7 @@ class MergedCall(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether the time is an upper bound: an untraced rank may have been waited for, or parts
+        """Whether the time is an upper bound: the kernels may wait for an untraced rank, or the parts
         are uneven."""
         return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
 
@@ -312,7 +309,7 @@ def _without_calls(traces: Sequence[RankTrace]) -> ColltoolError:
 
 
 def world_of(traces: Sequence[RankTrace]) -> int | None:
-    """Ranks of the job."""
+    """Number of ranks of the job; None where no trace says it."""
     return next((trace.world for trace in traces if trace.world), None)
 
 

@@ -16,7 +16,7 @@ from tracing import RING_LL, START, call, kernel, labels, step, text, write
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.diagnosis.rank_map import axes_of
+from colltool.diagnosis.call_prices import axes_of
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.fabric.model import Fabric
 from colltool.training.parallel_config import RankGroup

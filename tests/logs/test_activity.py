@@ -13,7 +13,7 @@ from tracing import call, kernel, step, write
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.diagnosis.compared import compared_totals
-from colltool.logs.call_metadata import is_collective, short_name
+from colltool.logs.kernel_names import is_collective, short_name
 
 WHERE = "dgx-h100"
 EIGHT = list(range(8))

@@ -9,13 +9,8 @@ from tracing import labels
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.base.statements import Statement
-from colltool.logs.call_metadata import (
-    NO_METADATA,
-    CallMetadata,
-    call_metadata,
-    is_collective,
-    kernel_name,
-)
+from colltool.logs.call_metadata import NO_METADATA, CallMetadata, call_metadata
+from colltool.logs.kernel_names import is_collective, kernel_name
 
 EIGHT = list(range(8))
 
