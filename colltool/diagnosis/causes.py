@@ -21,8 +21,8 @@ from colltool.diagnosis.size_classes import SizeClass, mean_log_error
 # no more than any number that is fitted brings
 MUCH_BETTER = 0.6
 ACCURACY = 0.13
-"""Relative error of an uncalibrated fabric's prices against published times. Causes whose errors are
-closer than this count as equally good. It is also the handicap of a cause whose number is fitted to
+"""Relative error of an uncalibrated fabric's prices against published times. Causes whose errors
+differ by less count as equally good. It is also the handicap of a cause whose number is fitted to
 the times, against a setting, which has none."""
 
 # error up to which a setting between hosts leads: it has no number to fit, so it is there or not
@@ -95,8 +95,8 @@ class Scoring(NamedTuple):
         return self.error(unit, self.base) or 0.0
 
     def supported(self, cause: Hypothesis, unexplained: Sequence[int]) -> SupportedCause | None:
-        """The value of a cause that explains most of the ``unexplained`` size classes; None where none
-        explains any."""
+        """A cause at the value that explains most of the ``unexplained`` size classes; None where
+        no value explains any."""
         found: list[SupportedCause] = []
         for values in self._candidate_values(cause, unexplained):
             for value in values:
@@ -147,7 +147,7 @@ class Scoring(NamedTuple):
         return error is not None and error <= min(times * unit.within, MUCH_BETTER * plain)
 
     def explains_most(self, index: int, scenario: Scenario) -> bool:
-        """Whether a scenario explains most of a size class's error, so that no other cause is due."""
+        """Whether a scenario explains so much of an error that no other cause is needed."""
         return self._explains(scenario, self.units[index], times=2)
 
     def _worsens(self, scenario: Scenario, unit: SizeClass) -> bool:
@@ -199,7 +199,7 @@ class Scoring(NamedTuple):
     def _corrections(
         self, cause: Hypothesis, value: float, units: Sequence[SizeClass]
     ) -> Iterator[float]:
-        """The change of a cause's number that each size class needs: seconds to add, or a factor."""
+        """The change of a cause's number that each size class needs: seconds, or a factor."""
         scenario = cause.scenario(value * (cause.of or 1))
         for unit in units:
             judged = self.series[unit.series_index]

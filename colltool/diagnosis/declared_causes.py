@@ -108,7 +108,7 @@ def denied(debug: DebugLines) -> Iterator[CauseName]:
 
 
 def weighted_by_log(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
-    """The causes with handicaps by what the logs state of each, without those that they rule out."""
+    """The causes, weighted by what the logs state, without those that the logs rule out."""
     declared: dict[CauseName, str] = {}
     for cause, quoted in declared_causes(debug):
         declared.setdefault(cause, quoted)

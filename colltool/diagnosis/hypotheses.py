@@ -92,11 +92,12 @@ def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:
 class Hypothesis(NamedTuple):
     """A cause.
 
-    ``fields``: of its sentence, at a value of the fitted number. ``of``: a share is counted in so
-    many parts (18 links), 0 for any share. ``least``, ``most``: range of the fitted number.
-    ``any_value``: it may take any value, so such a cause fits any times of its kind. ``unaffected``:
-    experiments that run as the fabric says despite it, in at least one of their runs. ``look``:
-    what reveals it on the machine. ``quoted``: what the log says of it itself.
+    ``scenario``, ``fields``: the fabric with it and the fields of its sentence, at a value of its
+    number. ``fits``: what that number is. ``of``: a share is counted in so many parts (18 links), 0
+    for any share. ``least``, ``most``: range of the number. ``any_value``: nothing else bounds it,
+    so the cause fits any times of its kind. ``unaffected``: experiments that run as the fabric says
+    despite it, in at least one of their runs. ``look``: what reveals it on the machine.
+    ``quoted``: what the log says of it itself.
     """
 
     name: CauseName

@@ -86,7 +86,7 @@ def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
 
 
 class _MapEntry(NamedTuple):
-    """A line of a map, or an entry of a list: a fabric rank, or a host and a slot on it (-1: the next)."""
+    """A line of a map or an entry of a list: a fabric rank, or a host and a slot (-1: the next)."""
 
     line: int
     rank: int | None

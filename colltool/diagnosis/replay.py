@@ -57,8 +57,8 @@ def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
 
 
 def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[Timed]]:
-    """A graph walked with the prices of its ``nodes``: the result, and its nodes with the times that
-    they then have."""
+    """A graph walked with the prices of its ``nodes``: the result, and all nodes with the times
+    that they then have."""
 
     def lasts_us(timed: Timed) -> float:
         priced = nodes.get(timed.node.id)

@@ -52,7 +52,8 @@ class Regime(NamedTuple):
 
 
 class ValidatedSeries(NamedTuple):
-    """A series judged; ``worst`` is the largest error, signed; ``findings``: most important first."""
+    """A series against its prices; ``worst``: the largest error, signed; ``findings``: most
+    important first."""
 
     series: Series
     points: tuple[ValidatedPoint, ...]
@@ -188,7 +189,8 @@ class FleetPair(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """Runs of several sets of hosts compared; ``said``: what they show; ``files``: how many runs."""
+    """Runs of several sets of hosts compared; ``said``: what they show; ``files``: number of
+    runs."""
 
     hosts: tuple[FleetHost, ...]
     pairs: tuple[FleetPair, ...]

@@ -86,7 +86,7 @@ def bandwidth_bound_sizes(points: Sequence[ValidatedPoint]) -> range:
 
 
 def plateau(points: Sequence[ValidatedPoint]) -> tuple[int, ...]:
-    """Indices of the largest bandwidth-bound sizes: at most LARGE, within PLATEAU of the largest."""
+    """Indices of the LARGE largest sizes that bandwidth bounds, within PLATEAU of the largest."""
     alike = [
         i for i in bandwidth_bound_sizes(points) if points[i].bytes * PLATEAU >= points[-1].bytes
     ]

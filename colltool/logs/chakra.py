@@ -66,7 +66,7 @@ Stream = Literal["cpu", "compute", "communication", "receiving"]
 
 
 class Timed(NamedTuple):
-    """A node with its times, and the labels of its call; empty for nodes that do not communicate."""
+    """A node with its times, and the labels of its call, empty if it does not communicate."""
 
     node: ChakraNode
     stream: Stream

@@ -266,8 +266,7 @@ class _CsvTable:
         size = parse_size(self._cell(cells, "size"))
         dtype = self._cell(cells, "dtype")
         if not _WORD.fullmatch(dtype):
-            what = statement("no-type")
-            self.notes.append(Note(what, self.file, number, used=True))
+            self.notes.append(Note(statement("no-type"), self.file, number, used=True))
             dtype = ""
         return Record(
             primitive,

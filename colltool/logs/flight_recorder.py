@@ -43,16 +43,14 @@ def _call(
     shapes = entry.get("input_sizes") or []
     dtypes = entry.get("input_dtypes") or []
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
-        what = statement("not-timed")
-        return Note(what, file, 1, item)
+        return Note(statement("not-timed"), file, 1, item)
     listed = re.findall(r"\d+", str(_group(entry, groups).get("ranks", "")))
     ranks = agreed_ranks(len(listed) or None, hints, f"{file}:1: {item}")
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size += prod(map(positive, shape)) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not size:
-        what = statement("no-group", argument=argument_text("ranks"))
-        return Note(what, file, 1, item)
+        return Note(statement("no-group", argument=argument_text("ranks")), file, 1, item)
     if primitive is AG:
         size *= ranks
     return call_record(

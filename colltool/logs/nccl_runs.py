@@ -228,8 +228,7 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
         )
         records.append(record)
         if groups > 1:
-            what = statement("groups-at-once", groups=groups)
-            notes.append(run.note(what, row, used=True))
+            notes.append(run.note(statement("groups-at-once", groups=groups), row, used=True))
     return records, notes
 
 
@@ -374,8 +373,9 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
             notes.append(run.note(error.reason, row))
             continue
         if label != wanted:
-            what = statement("other-half", used=label, wanted=wanted)
-            notes.append(run.note(what, row, used=True))
+            notes.append(
+                run.note(statement("other-half", used=label, wanted=wanted), row, used=True)
+            )
     used = _timed(run, used, notes)
     if not used:
         first = min(notes, key=lambda note: note.line)
@@ -419,16 +419,13 @@ def _timed(run: TestRun, rows: list[UsedRow], notes: list[Note]) -> list[UsedRow
     if run.time == "time" or (True in verdicts and False not in verdicts):
         for used in rows:
             if used.consistent is False:
-                what = statement("time-not-as-rate")
-                notes.append(run.note(what, used.row, used=True))
+                notes.append(run.note(statement("time-not-as-rate"), used.row, used=True))
         return rows
     timed = []
     for used in rows:
         if used.algbw_seconds is None:
-            what = statement("cputime-alone")
-            notes.append(run.note(what, used.row))
+            notes.append(run.note(statement("cputime-alone"), used.row))
             continue
         timed.append(used._replace(seconds=used.algbw_seconds))
-        what = statement("time-from-rate")
-        notes.append(run.note(what, used.row, used=True))
+        notes.append(run.note(statement("time-from-rate"), used.row, used=True))
     return timed
