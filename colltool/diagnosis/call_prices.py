@@ -1,4 +1,4 @@
-"""What the calls of traces should take on a fabric, by where their ranks sit.
+"""What the calls of traces should take on a fabric, by the fabric ranks of their group.
 
 Prices are those of a plan's groups, which lie by strides and begin at rank 0: a group that lies
 otherwise has no price, and :class:`ExpectedTime` says why.
@@ -85,11 +85,6 @@ class CallPrices:
             algorithm=cost.algorithm,
             tiers=cost.tiers,
         )
-
-    def seconds(self, call: CallMetadata) -> tuple[float | None, Statement]:
-        """The time of a call, or None and why there is none."""
-        expected = self.of(call)
-        return expected.seconds, expected.reason
 
     def _place(self, ranks: tuple[int, ...]) -> ExpectedTime:
         """Where a group lies, without a price."""

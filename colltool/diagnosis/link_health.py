@@ -70,12 +70,12 @@ def _link(
             clear.append(call)
     # upper bounds clear a link where they are fast, and do not blame it where they are slow
     judged = clear or calls
-    reach = _reach(judged)
+    share = _share_reached(judged)
     bar = _bar(fabric, judged)
     verdict: LinkVerdict = "fine"
-    if reach < bar:
+    if share < bar:
         verdict = "slow" if clear else "unknown"
-    unseen = _unseen(waiting, traces)
+    untraced = _untraced_ranks(waiting, traces)
     return LinkHealth(
         tier=calls[0].tiers[-1],
         innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
@@ -84,31 +84,31 @@ def _link(
         measured_s=sum(call.measured_s for call in calls),
         exposed_s=sum(call.exposed_s for call in calls),
         expected_s=_expected_s(calls),
-        of_expected=reach,
+        of_expected=share,
         share=sum(row.share for row in rows),
         exposed=sum(row.share * row.exposed for row in rows),
         bar=bar,
         verdict=verdict,
         beside=() if verdict == "fine" else _suspects(fabric, judged, fine),
-        missing=unseen,
-        why=_why(waiting, unseen),
+        missing=untraced,
+        why=_why_upper_bounds(waiting, untraced),
         measure=_measure(fabric, calls),
         note=_note(fabric, judged),
     )
 
 
-def _unseen(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
+def _untraced_ranks(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
     """Ranks without a trace; of several groups the fewest that complete one."""
     groups = {call.ranks for call in waiting if call.primitive is not P2P}
-    lacking = {missing(group, traces) for group in groups} - {()}
-    return min(lacking, key=lambda ranks: (len(ranks), ranks), default=())
+    missing_ranks = {missing(group, traces) for group in groups} - {()}
+    return min(missing_ranks, key=lambda ranks: (len(ranks), ranks), default=())
 
 
 def _expected_s(calls: Iterable[TracedCall]) -> float:
     return sum(call.expected_s or 0.0 for call in calls)
 
 
-def _reach(calls: Calls) -> float:
+def _share_reached(calls: Calls) -> float:
     """Expected over measured time, by the median of like calls: the first sets up connections."""
     alike: dict[object, list[float]] = defaultdict(list)
     for call in calls:
@@ -149,7 +149,7 @@ def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str,
             crossed[call.places] = _crossed(fabric, call.places) - cleared
     # calls that cross no other suspect
     alone = [call for call in calls if not crossed[call.places]]
-    if alone and _reach(alone) < _bar(fabric, alone):
+    if alone and _share_reached(alone) < _bar(fabric, alone):
         return ()
     suspected = set().union(*crossed.values())
     return tuple(tier.name for tier in fabric.tiers if tier.name in suspected)
@@ -170,11 +170,11 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
 
 def _note(fabric: Fabric, calls: Calls) -> Statement:
     """A reason to doubt the verdict, if there is one."""
-    reach = _reach(calls)
+    share = _share_reached(calls)
     ranks = max(len(call.ranks) for call in calls)
-    if _bar(fabric, calls) <= reach < HEALTHY_SHARE and ranks < FEW:
+    if _bar(fabric, calls) <= share < HEALTHY_SHARE and ranks < FEW:
         return statement("few-ranks-of-trace", ranks=ranks)
-    if reach > FASTER and not any(map(_small, calls)):
+    if share > FASTER and not any(map(_small, calls)):
         return statement(
             "tier-too-fast",
             tier=calls[0].tiers[-1],
@@ -184,12 +184,12 @@ def _note(fabric: Fabric, calls: Calls) -> Statement:
     return NOTHING
 
 
-def _why(waiting: Calls, unseen: Sequence[int]) -> Statement:
+def _why_upper_bounds(waiting: Calls, untraced: Sequence[int]) -> Statement:
     """Why calls are upper bounds; nothing where none is."""
     if not waiting:
         return NOTHING
-    if unseen:
-        return statement("waits-for-untraced", ranks=tuple(unseen))
+    if untraced:
+        return statement("waits-for-untraced", ranks=tuple(untraced))
     if all(call.primitive is P2P for call in waiting):
         return statement("message-ends")
     if all(call.seen == call.group_size for call in waiting):
@@ -203,10 +203,10 @@ _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}
 def _measure(fabric: Fabric, calls: Calls) -> str:
     """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes
     of the run: inside a host the call's ranks, between hosts one rank on each."""
-    taken: dict[Primitive, float] = defaultdict(float)
+    seconds_of: dict[Primitive, float] = defaultdict(float)
     for call in calls:
-        taken[call.primitive] += call.measured_s
-    primitive = max(taken, key=taken.__getitem__)
+        seconds_of[call.primitive] += call.measured_s
+    primitive = max(seconds_of, key=seconds_of.__getitem__)
     alike = [call for call in calls if call.primitive is primitive]
     largest = max(alike, key=lambda call: (len(call.places), call.bytes))
     inner = fabric.tiers[0]

@@ -121,7 +121,7 @@ def plan_traces(
     slowest: _Walk | None = None  # of the others nothing but a row is kept
     for trace in traces:
         graph = _graph(trace)
-        nodes = priced_nodes(graph, prices.seconds)
+        nodes = priced_nodes(graph, prices)
         replayed, walked = replay(graph, nodes)
         ranks.append(replayed)
         if slowest is None or replayed.priced_s > slowest.replayed.priced_s:

@@ -35,7 +35,7 @@ _LINE_EACH = "give a line for each rank of the job"
 
 
 class RankMap(NamedTuple):
-    """Where a job's ranks sit. ``given``: a word, a file name, ``a list``, or empty for the
+    """Which fabric rank each rank of a job is. ``given``: a word, a file name, ``a list``, or empty for the
     fabric's order. ``places``: the fabric rank of each; empty where they are the same, or the job's
     size is not known yet."""
 
@@ -132,12 +132,12 @@ def _map_text(name: str) -> str:
 
 def _entries(text: str, name: str) -> Iterator[_MapEntry]:
     for number, line in enumerate(text.splitlines(), 1):
-        bare = line.partition("#")[0].strip()
-        if not bare:
+        content = line.partition("#")[0].strip()
+        if not content:
             continue
-        match = _LINE.fullmatch(bare)
+        match = _LINE.fullmatch(content)
         if match is None or (match["slot"] and match["host"].isdigit()):
-            raise _refused(name, number, f"{quote(bare)} is neither a rank nor a host", _WRITE)
+            raise _refused(name, number, f"{quote(content)} is neither a rank nor a host", _WRITE)
         slot = -1 if match["slot"] is None else int(match["slot"])
         # a number alone is a rank of the fabric, a word a host
         yield _MapEntry(
@@ -196,14 +196,14 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
     inner = fabric.tiers[0]
     inside = inner.endpoints
     hosts: dict[str, int] = {}
-    taken: Counter[str] = Counter()
+    slots_used: Counter[str] = Counter()
     for entry in entries:
         if entry.number is not None:
             yield entry.number
             continue
         _ranks_a_host(fabric)
-        slot = entry.slot if entry.slot >= 0 else taken[entry.host]
-        taken[entry.host] += 1
+        slot = entry.slot if entry.slot >= 0 else slots_used[entry.host]
+        slots_used[entry.host] += 1
         if slot >= inside:
             joins = f"{inner.name} of {fabric.name} joins {inside}"
             what = f"{entry.host} has one rank too many: {joins}"

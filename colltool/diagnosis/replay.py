@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from colltool.base.statements import NOTHING, Statement
+from colltool.diagnosis.call_prices import CallPrices
 from colltool.logs.call_metadata import CallMetadata, call_metadata, count
 from colltool.logs.chakra import ChakraTrace, Timed
 from colltool.logs.kernel_names import kernel_name
@@ -37,11 +38,7 @@ class PricedNode(NamedTuple):
     reason: Statement = NOTHING
 
 
-Price = Callable[[CallMetadata], tuple[float | None, Statement]]
-"""Seconds of a call, or None and why there are none."""
-
-
-def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
+def priced_nodes(graph: ChakraTrace, prices: CallPrices) -> dict[int, PricedNode]:
     """The collectives and messages of a graph by number."""
     found = {}
     for timed in graph.timed:
@@ -52,7 +49,8 @@ def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
         if isinstance(call, Statement):
             found[timed.node.id] = PricedNode(None, None, call)
         else:
-            found[timed.node.id] = PricedNode(call, *price(call))
+            expected = prices.of(call)
+            found[timed.node.id] = PricedNode(call, expected.seconds, expected.reason)
     return found
 
 

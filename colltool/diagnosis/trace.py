@@ -90,7 +90,7 @@ def _file(trace: RankTrace) -> TraceFile:
 def _replayed(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Replayed]:
     for trace in traces:
         if trace.graph:
-            replayed, _ = replay(trace.graph, priced_nodes(trace.graph, prices.seconds))
+            replayed, _ = replay(trace.graph, priced_nodes(trace.graph, prices))
             yield replayed
 
 

@@ -103,7 +103,7 @@ LinkVerdict = Literal["slow", "fine", "unknown"]
 class LinkHealth(NamedTuple):
     """Priced calls whose outermost tier is this one, and whether it is slow.
 
-    ``clear``: calls that waited for nobody. ``of_expected``: expected over measured time of the
+    ``clear``: calls whose kernels waited for no other rank. ``of_expected``: expected over measured time of the
     clear ones; of all where none is, a lower bound. ``share``: of the steps' time on a rank,
     ``exposed`` the exposed part. ``bar``: share of expected below which it is slow; ``unknown``:
     below it, but by upper bounds only. ``beside``: inner tiers that may be slow instead, since the

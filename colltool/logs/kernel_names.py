@@ -58,23 +58,23 @@ _LONGEST = 60  # characters of a name in a table
 
 def short_name(name: str) -> str:
     """A kernel's name without template arguments and parameters."""
-    bare = name.removeprefix("void ")
-    return (re.split(r"[<(]", bare, maxsplit=1)[0] or bare)[:_LONGEST]
+    full = name.removeprefix("void ")
+    return (re.split(r"[<(]", full, maxsplit=1)[0] or full)[:_LONGEST]
 
 
 @lru_cache(maxsize=4096)
 def kernel_name(name: str) -> KernelName:
     """Algorithm, protocol and primitives by a kernel's name."""
-    bare = name.partition("(")[0]
-    kind = _PRIMITIVE.search(bare)
+    function = name.partition("(")[0]
+    kind = _PRIMITIVE.search(function)
     primitives = _RUN_BY[kind[1]] if kind else ()
-    found = _ALGORITHM.search(bare)
+    found = _ALGORITHM.search(function)
     if found is None or primitives == (A2A, P2P):
         return KernelName("", "", "", primitives)
     algorithm = found[1].lower()
     protocol = (found[2] or "").lower()
     says = "_".join(filter(None, found.groups()))
     # such a kernel carries the calls of every algorithm
-    if "DevKernel" in bare and algorithm == "ring" and protocol == "ll":
+    if "DevKernel" in function and algorithm == "ring" and protocol == "ll":
         algorithm = ""
     return KernelName(says, algorithm, "" if protocol == "ll" else protocol, primitives)

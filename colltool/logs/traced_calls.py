@@ -4,7 +4,7 @@ compute hides.
 :func:`read_traces` reads the files of a job, a rank each, by :func:`observe`; :func:`merged_calls`
 puts the kernels of one call together; :func:`measured_calls` gives what a benchmark would measure.
 
-What several ranks saw is one call: the last to arrive waits for nobody, so its kernel is the
+What several ranks saw is one call: the last rank to arrive does not wait, so its kernel is the
 shortest.
 """
 
