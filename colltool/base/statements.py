@@ -45,6 +45,7 @@ def _reached(share: float) -> str:
 
 
 UNITS: dict[str, Callable[[Any], str]] = {
+    # numbers, in SI units
     "percent": whole_percent,
     "percents": lambda shares: " to ".join(dict.fromkeys(map(whole_percent, shares))),
     "error": partial(percent, digits=0),
@@ -55,13 +56,15 @@ UNITS: dict[str, Callable[[Any], str]] = {
     "size": size_text,
     "sizes": lambda pair: range_text(*pair),  # the first and the last
     "time": partial(format_time, digits=3),
+    # counts with their noun
     "ranks": _counted_as("rank"),
-    "rank-list": ranks_text,
     "nodes": _counted_as("node"),
     "hosts": _counted_as("host"),
     "runs": _counted_as("run"),
     "points": _counted_as("size"),
     "calls": _counted_as("call"),
+    "rank-list": ranks_text,  # the ranks themselves, shortened
+    # several texts or statements
     "and": _joined_by(" and "),
     "or": _joined_by(" or "),
     "or-comma": _joined_by(", or "),

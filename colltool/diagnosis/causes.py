@@ -43,13 +43,13 @@ range."""
 
 
 class SupportedCause(NamedTuple):
-    """A hypothesis at the value that explains most: ``units`` are the size classes it explains,
+    """A hypothesis at the value that explains most: ``classes`` are the size classes it explains,
     by index, ``error`` its mean error there, ``error_all`` over all sizes of their series."""
 
     cause: Hypothesis
     value: float
     scenario: Scenario
-    units: frozenset[int]
+    classes: frozenset[int]
     error: float
     error_all: float
 
@@ -68,31 +68,33 @@ class SupportedCause(NamedTuple):
     @property
     def rank(self) -> tuple[int, float]:
         """Sort key: most explained size classes first, then the best score."""
-        return -len(self.units), self.score
+        return -len(self.classes), self.score
 
 
 class Scoring(NamedTuple):
     """Measured series, their size classes, and the fabric as it is, on which causes are scored."""
 
     series: tuple[ValidatedSeries, ...]
-    units: tuple[SizeClass, ...]
+    classes: tuple[SizeClass, ...]
     base: Scenario
 
     def error(
-        self, unit: SizeClass, scenario: Scenario, *, everywhere: bool = False
+        self, size_class: SizeClass, scenario: Scenario, *, everywhere: bool = False
     ) -> float | None:
         """Error of a scenario's prices on a size class, or on all trusted sizes of its series; None
         where nothing runs."""
-        judged = self.series[unit.series_index]
+        judged = self.series[size_class.series_index]
         priced = scenario.times(judged.series)
         if priced is None:
             return None
         measured = [point.measured_s for point in judged.points]
-        return mean_log_error(measured, priced, unit.trusted if everywhere else unit.focus)
+        return mean_log_error(
+            measured, priced, size_class.trusted if everywhere else size_class.focus
+        )
 
-    def plain_error(self, unit: SizeClass) -> float:
+    def plain_error(self, size_class: SizeClass) -> float:
         """Error of the fabric as it is."""
-        return self.error(unit, self.base) or 0.0
+        return self.error(size_class, self.base) or 0.0
 
     def supported(self, cause: Hypothesis, unexplained: Sequence[int]) -> SupportedCause | None:
         """A cause at the value that explains most of the ``unexplained`` size classes; None where
@@ -103,7 +105,7 @@ class Scoring(NamedTuple):
                 supported = self._at_value(cause, value, unexplained)
                 if supported:
                     found.append(supported)
-            if any(len(supported.units) == len(unexplained) for supported in found):
+            if any(len(supported.classes) == len(unexplained) for supported in found):
                 break  # other numbers explain no more
         return min(found, key=attrgetter("rank"), default=None)
 
@@ -113,47 +115,53 @@ class Scoring(NamedTuple):
         """The cause at a value of its number; None where it explains nothing, or makes the other
         size classes of the same runs worse."""
         scenario = cause.scenario(value)
-        units = frozenset(
-            index for index in unexplained if self._explains(scenario, self.units[index])
+        classes = frozenset(
+            index for index in unexplained if self._explains(scenario, self.classes[index])
         )
-        if not units:
+        if not classes:
             return None
         # a cause on one host leaves the others as they are
-        runs = {self._run(self.units[index]) for index in units}
-        for unit in self.units:
-            if not unit.low and self._run(unit) in runs and self._worsens(scenario, unit):
+        runs = {self._run(self.classes[index]) for index in classes}
+        for size_class in self.classes:
+            if (
+                not size_class.low
+                and self._run(size_class) in runs
+                and self._worsens(scenario, size_class)
+            ):
                 return None
-        return self.with_errors(cause, value, units)
+        return self.with_errors(cause, value, classes)
 
-    def _run(self, unit: SizeClass) -> str:
-        return self.series[unit.series_index].series.run
+    def _run(self, size_class: SizeClass) -> str:
+        return self.series[size_class.series_index].series.run
 
-    def with_errors(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
+    def with_errors(
+        self, cause: Hypothesis, value: float, classes: frozenset[int]
+    ) -> SupportedCause:
         """A cause with its errors on these size classes."""
         scenario = cause.scenario(value)
         # where the cause shows most, and on all sizes of these series
         errors = []
         everywhere = []
-        for index in units:
-            unit = self.units[index]
-            errors.append(self.error(unit, scenario) or 0.0)
-            everywhere.append(self.error(unit, scenario, everywhere=True) or 0.0)
-        return SupportedCause(cause, value, scenario, units, fmean(errors), fmean(everywhere))
+        for index in classes:
+            size_class = self.classes[index]
+            errors.append(self.error(size_class, scenario) or 0.0)
+            everywhere.append(self.error(size_class, scenario, everywhere=True) or 0.0)
+        return SupportedCause(cause, value, scenario, classes, fmean(errors), fmean(everywhere))
 
-    def _explains(self, scenario: Scenario, unit: SizeClass, times: float = 1.0) -> bool:
+    def _explains(self, scenario: Scenario, size_class: SizeClass, times: float = 1.0) -> bool:
         """Whether a scenario is near enough, and much nearer than the fabric as it is."""
-        error = self.error(unit, scenario)
-        plain = self.plain_error(unit)
-        return error is not None and error <= min(times * unit.within, MUCH_BETTER * plain)
+        error = self.error(size_class, scenario)
+        plain = self.plain_error(size_class)
+        return error is not None and error <= min(times * size_class.within, MUCH_BETTER * plain)
 
     def explains_most(self, index: int, scenario: Scenario) -> bool:
         """Whether a scenario explains so much of an error that no other cause is needed."""
-        return self._explains(scenario, self.units[index], times=2)
+        return self._explains(scenario, self.classes[index], times=2)
 
-    def _worsens(self, scenario: Scenario, unit: SizeClass) -> bool:
+    def _worsens(self, scenario: Scenario, size_class: SizeClass) -> bool:
         """Whether a scenario's prices miss a size class that the fabric as it is meets."""
-        error = self.error(unit, scenario)
-        return error is None or error > max(unit.within, 1.2 * self.plain_error(unit))
+        error = self.error(size_class, scenario)
+        return error is None or error > max(size_class.within, 1.2 * self.plain_error(size_class))
 
     def _candidate_values(
         self, cause: Hypothesis, unexplained: Sequence[int]
@@ -162,10 +170,12 @@ class Scoring(NamedTuple):
         if cause.fits == "setting":
             yield (0.0,)
         for size in FITTED_TO[cause.fits]:
-            units = [self.units[index] for index in unexplained if self.units[index].size == size]
-            centres: tuple[Centre, ...] = (median, _midrange) if len(units) > 1 else (median,)
+            classes = [
+                self.classes[index] for index in unexplained if self.classes[index].size == size
+            ]
+            centres: tuple[Centre, ...] = (median, _midrange) if len(classes) > 1 else (median,)
             for centre in centres:
-                value = self._fitted(cause, units, centre)
+                value = self._fitted(cause, classes, centre)
                 if value is None:
                     continue
                 if cause.of:
@@ -176,14 +186,14 @@ class Scoring(NamedTuple):
                     yield (value,)
 
     def _fitted(
-        self, cause: Hypothesis, units: Sequence[SizeClass], centre: Centre
+        self, cause: Hypothesis, classes: Sequence[SizeClass], centre: Centre
     ) -> float | None:
         """The number at which a cause's prices are the times, by repeated correction."""
         extra = cause.fits == "extra"
         value, least = (0.0, 0.0) if extra else (1.0, cause.least)
         # prices follow a share of bandwidth nearly in proportion, so few steps are enough
         for _ in range(FIT_STEPS):
-            corrections = list(self._corrections(cause, value, units))
+            corrections = list(self._corrections(cause, value, classes))
             if not corrections:
                 return None
             last = value
@@ -197,17 +207,17 @@ class Scoring(NamedTuple):
         return value
 
     def _corrections(
-        self, cause: Hypothesis, value: float, units: Sequence[SizeClass]
+        self, cause: Hypothesis, value: float, classes: Sequence[SizeClass]
     ) -> Iterator[float]:
         """The change of a cause's number that each size class needs: seconds, or a factor."""
         scenario = cause.scenario(value * (cause.of or 1))
-        for unit in units:
-            judged = self.series[unit.series_index]
+        for size_class in classes:
+            judged = self.series[size_class.series_index]
             times = scenario.times(judged.series)
             if not times:
                 continue
             needed = []
-            for index in unit.focus:
+            for index in size_class.focus:
                 measured_s = judged.points[index].measured_s
                 if cause.fits == "extra":
                     needed.append(measured_s - times[index])
@@ -220,39 +230,39 @@ def _midrange(values: Sequence[float]) -> float:
     return (min(values) + max(values)) / 2
 
 
-class ExplainedUnits(NamedTuple):
+class ExplainedClasses(NamedTuple):
     """Size classes that are off, with all causes that explain them about equally."""
 
-    units: frozenset[int]
+    classes: frozenset[int]
     causes: list[SupportedCause]
 
 
-def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedUnits]:
+def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedClasses]:
     """What is off, split into as few parts as causes can explain; no causes for the rest."""
-    unexplained = [index for index, unit in enumerate(scoring.units) if unit.low]
-    found: list[ExplainedUnits] = []
+    unexplained = [index for index, size_class in enumerate(scoring.classes) if size_class.low]
+    found: list[ExplainedClasses] = []
     while unexplained:
         best_of_each = [scoring.supported(cause, unexplained) for cause in causes]
         supported = sorted(filter(None, best_of_each), key=attrgetter("rank"))
         if not supported:
-            found.append(ExplainedUnits(frozenset(unexplained), []))
+            found.append(ExplainedClasses(frozenset(unexplained), []))
             break
         best = supported[0]
         partly = {index for index in unexplained if scoring.explains_most(index, best.scenario)}
         # what it explains in part has no cause of its own
-        units = best.units | partly
-        found.append(ExplainedUnits(units, _equally_good(scoring, supported)))
-        unexplained = [index for index in unexplained if index not in units]
+        classes = best.classes | partly
+        found.append(ExplainedClasses(classes, _equally_good(scoring, supported)))
+        unexplained = [index for index in unexplained if index not in classes]
     return found
 
 
 def _equally_good(scoring: Scoring, supported: Sequence[SupportedCause]) -> list[SupportedCause]:
     """The best cause and those that explain the same size classes about as well."""
-    units = supported[0].units
+    classes = supported[0].classes
     same = []
     for cause in supported:
-        if all(scoring.explains_most(index, cause.scenario) for index in units):
-            same.append(scoring.with_errors(cause.cause, cause.value, units))
+        if all(scoring.explains_most(index, cause.scenario) for index in classes):
+            same.append(scoring.with_errors(cause.cause, cause.value, classes))
     same.sort(key=attrgetter("rank"))
     most = min(cause.fit for cause in same) + 2 * ACCURACY
     return [cause for cause in same if cause.score <= most]

@@ -157,8 +157,8 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
         placed.append(group)
         wires.append(group.spans[-1].tier.name)
         bars.append(_bar(fabric, health, options.expect))
-    units = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
-    scoring = Scoring(judged, units, base)
+    classes = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
+    scoring = Scoring(judged, classes, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
     findings = _declared_findings(seen)
     notes: tuple[Statement, ...] = ()
@@ -198,9 +198,12 @@ def _series_health(
     """How each series compares with the fabric, given its outermost tier and its bar."""
     for index, judged in enumerate(scoring.series):
         # its large messages, its small ones, or both
-        units = [unit for unit in scoring.units if unit.series_index == index]
-        shares = {unit.size: unit.share for unit in units}
-        low = any(unit.low for unit in units) or collapse_in(judged.series.points) is not None
+        classes = [size_class for size_class in scoring.classes if size_class.series_index == index]
+        shares = {size_class.size: size_class.share for size_class in classes}
+        low = (
+            any(size_class.low for size_class in classes)
+            or collapse_in(judged.series.points) is not None
+        )
         yield SeriesHealth(
             judged, wires[index], shares.get("large"), shares.get("small"), low, bars[index]
         )
@@ -244,7 +247,7 @@ def _causes(
         # a series across hosts crosses a network, whatever the fabric calls it
         spans = max(spans, len(group.spans), 2 if across_hosts(judged.series) else 1)
     maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
-    small = any(unit.size == "small" for unit in scoring.units)
+    small = any(size_class.size == "small" for size_class in scoring.classes)
     host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
     return tuple(weighted_by_log(tuple(hypotheses(scoring.base, host)), seen.debug))
 
@@ -265,8 +268,8 @@ def _findings(
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
     found = []
-    for units, supported in explained(scoring, causes):
-        found.append(_finding(scoring, sorted(units), supported, machine))
+    for classes, supported in explained(scoring, causes):
+        found.append(_finding(scoring, sorted(classes), supported, machine))
     return tuple(_with_collapses(scoring, found))
 
 
@@ -276,9 +279,13 @@ def _finding(
     supported: Sequence[SupportedCause],
     machine: ExperimentMachine,
 ) -> DiagnosisFinding:
-    units = [scoring.units[index] for index in found]
-    series = [scoring.series[index] for index in sorted({unit.series_index for unit in units})]
-    shares = [unit.share for unit in units]
+    """What is off in these size classes, with the causes that explain it; hints where none does."""
+    classes = [scoring.classes[index] for index in found]
+    series = [
+        scoring.series[index]
+        for index in sorted({size_class.series_index for size_class in classes})
+    ]
+    shares = [size_class.share for size_class in classes]
     causes = []
     for fitted in supported:
         cause = fitted.cause
@@ -287,25 +294,25 @@ def _finding(
     hints: list[Statement] = []
     if not supported:
         if all(across_hosts(judged.series) for judged in series):
-            causes.append(_congested(units, scoring.base.fabric.tiers[-1].name))
+            causes.append(_congested(classes, scoring.base.fabric.tiers[-1].name))
         for judged in series:
             title = judged.series.title
             hints += [statement("hint", series=title, finding=found) for found in judged.findings]
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
-        size=" and ".join(sorted({unit.size for unit in units})),
+        size=" and ".join(sorted({size_class.size for size_class in classes})),
         low=min(shares),
         high=max(shares),
-        error=sum(map(scoring.plain_error, units)) / len(units),
+        error=sum(map(scoring.plain_error, classes)) / len(classes),
         causes=tuple(causes),
         experiments=next_experiments(supported, scoring.base, machine) if supported else (),
         hints=tuple(hints),
     )
 
 
-def _congested(units: Sequence[SizeClass], network: str) -> Cause:
+def _congested(classes: Sequence[SizeClass], network: str) -> Cause:
     """The cause between hosts where no single rate, number of NICs or setting fits all sizes."""
-    shares = sorted({units[0].share, units[-1].share})
+    shares = sorted({classes[0].share, classes[-1].share})
     return _unpriced("network", statement("congested", network=network, shares=tuple(shares)))
 
 

@@ -1,6 +1,7 @@
 """The experiments that separate causes.
 
-The next experiment is the one for which the remaining causes predict the most different times.
+The next experiment is the one for which the remaining causes predict the most different times:
+:func:`next_experiments`. Where nothing could be judged, :func:`upper_bounds` proposes benchmarks.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from colltool.logs.series import LogLibrary, log_library
 from colltool.logs.traced_calls import UpperBound
 
 GIB = 2.0**30  # bytes of large trials, which bandwidth bounds on any fabric
-AS_IS = "as the fabric says"
+AS_IS = "as the fabric says"  # in place of a cause: the machine is healthy
 # log ratio of predicted times from which on a measurement separates causes: healthy machines vary
 # by less
 SEPARATES = 0.10
@@ -65,6 +66,7 @@ class _Trial(NamedTuple):
     note: Statement = NOTHING
 
     def seconds(self, scenario: Scenario, library: str) -> float | None:
+        """What the experiment takes under a scenario; None where it cannot run."""
         if self.rank_per_host:
             outer = scenario.fabric.tiers[1:]
             scenario = scenario._replace(fabric=scenario.fabric.model_copy(update={"tiers": outer}))
@@ -75,6 +77,7 @@ class _Trial(NamedTuple):
         return scenario.time(self.primitive, self.bytes, self.ranks, library)
 
     def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:
+        """The command to run, with what it measures under each cause, from seconds by cause."""
         mpi = log_library(library) is LogLibrary.MPI
         command = command_line(
             self.primitive, self.sizes, self.ranks, self.hosts, mpi=mpi, settings=self.settings

@@ -158,6 +158,7 @@ def _in_all_failures(runs: Runs) -> list[str]:
 
 
 def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
+    """A host with counts of its runs and their median rate."""
     shares = _relative_rates(runs)
     return FleetHost(
         host=name,
@@ -170,6 +171,7 @@ def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
 
 
 def _pairs(runs: Runs) -> Iterator[FleetPair]:
+    """The runs of each two hosts that ran together, by name."""
     by_pair: dict[tuple[str, ...], list[_FleetRun]] = defaultdict(list)
     for run in runs:
         if len(run.hosts) == 2:

@@ -61,6 +61,8 @@ def _link(
     traces: Sequence[RankTrace],
     fine: Collection[str],
 ) -> LinkHealth:
+    """The health of the tier that is the outermost of these calls; ``fine``: tiers inside that are
+    not slow."""
     clear = []
     waiting = []
     for call in calls:
@@ -126,6 +128,7 @@ def _bar(fabric: Fabric, calls: Calls) -> float:
 
 
 def _bar_of(fabric: Fabric, call: TracedCall) -> float:
+    """The share of its expected rate that a call of a healthy machine reaches."""
     inner = fabric.tiers[0]
     across = call.tiers[-1] != inner.name
     bar = threshold_of(call.primitive, len(call.ranks), inner.endpoints, across=across)

@@ -30,20 +30,20 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
             yield note
     # a setting is there or not, and needs no number that would fit anything
     settings = [cause for cause in causes if cause.fits == "setting"]
-    for unit in scoring.units:
-        judged = scoring.series[unit.series_index]
+    for size_class in scoring.classes:
+        judged = scoring.series[size_class.series_index]
         title = judged.series.title
-        if unit.share > FASTER:
-            yield statement("too-fast", title=title, size=unit.size, share=unit.share)
-        if unit.low or unit.size == "small":
+        if size_class.share > FASTER:
+            yield statement("too-fast", title=title, size=size_class.size, share=size_class.share)
+        if size_class.low or size_class.size == "small":
             continue
-        cause = _setting_of(scoring, unit, settings)
+        cause = _setting_of(scoring, size_class, settings)
         if cause:
             said = cause.said(0.0)
             yield statement(
-                "passes-short", title=title, share=unit.share, cause=said, look=cause.look
+                "passes-short", title=title, share=size_class.share, cause=said, look=cause.look
             )
-        dip = _dip(judged.points, unit)
+        dip = _dip(judged.points, size_class)
         if dip:
             first, last = dip
             after = next(point for point in judged.points if point.bytes > last.bytes)
@@ -53,28 +53,28 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
 
 
 def _setting_of(
-    scoring: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]
+    scoring: Scoring, size_class: SizeClass, settings: Sequence[Hypothesis]
 ) -> Hypothesis | None:
     """A setting that explains large messages that pass but are below the price; None for none."""
-    if unit.share >= BELOW_PRICE:
+    if size_class.share >= BELOW_PRICE:
         return None
-    most = min(SETTING_ERROR, scoring.plain_error(unit) / 2)
+    most = min(SETTING_ERROR, scoring.plain_error(size_class) / 2)
     for cause in settings:
-        error = scoring.error(unit, cause.scenario(0.0))
+        error = scoring.error(size_class, cause.scenario(0.0))
         if error is not None and error <= most:
             return cause
     return None
 
 
 def _dip(
-    points: Sequence[ValidatedPoint], unit: SizeClass
+    points: Sequence[ValidatedPoint], size_class: SizeClass
 ) -> tuple[ValidatedPoint, ValidatedPoint] | None:
     """First and last of the smaller sizes that fall short of what the largest reach; None without a
     deep dip."""
     short = []
     deep = False
-    for point in points[: min(unit.focus)]:
-        if point.bound == "bandwidth" and point.of_expected < DIP_END * unit.share:
+    for point in points[: min(size_class.focus)]:
+        if point.bound == "bandwidth" and point.of_expected < DIP_END * size_class.share:
             short.append(point)
-            deep = deep or point.of_expected < DIP * unit.share
+            deep = deep or point.of_expected < DIP * size_class.share
     return (short[0], short[-1]) if deep else None

@@ -149,6 +149,7 @@ def _compute_us(graph: ChakraTrace) -> float:
 
 
 def _graph(trace: RankTrace) -> ChakraTrace:
+    """The graph of a Chakra trace; ColltoolError for any other trace."""
     if trace.graph is not None:
         return trace.graph
     calls = argument_text("calls", "calls.yaml")

@@ -67,6 +67,7 @@ class RankMap(NamedTuple):
 
 
 def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
+    """The fabric rank of each rank, dealt out host by host; ColltoolError if it is unclear."""
     inside = _ranks_a_host(fabric)
     file = either(shell="a file", python="a file or a list")
     fix = f"give {file} of ranks or hosts, one for each rank of the job"
@@ -117,6 +118,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
 
 
 def _map_text(name: str) -> str:
+    """The text of a file with a map; ColltoolError where the name is neither a file nor a word."""
     try:
         return read_text(name, "definition")
     except ColltoolError as error:
@@ -131,6 +133,7 @@ def _map_text(name: str) -> str:
 
 
 def _entries(text: str, name: str) -> Iterator[_MapEntry]:
+    """The entries of a file, a line each; comments and blank lines are skipped."""
     for number, line in enumerate(text.splitlines(), 1):
         content = line.partition("#")[0].strip()
         if not content:

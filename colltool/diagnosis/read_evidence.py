@@ -56,6 +56,7 @@ def _name(path: Path) -> str:
 
 
 def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
+    """Add what traces measured; ColltoolError where nothing at all was."""
     traced = measured_calls(traces)
     devices = dict.fromkeys((*found.named.devices, *traced.devices))
     found = found._replace(

@@ -109,6 +109,7 @@ def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
 
 
 def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
+    """A call of the job with its price, by the kernel that waited least."""
     call = merged.call
     least = merged.shortest
     expected = prices.of(call)
@@ -152,6 +153,7 @@ _KIND = attrgetter(
 def _totals(
     calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
 ) -> tuple[CallTotal, ...]:
+    """Calls of one kind as one row, those that take most of a step first."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         alike[_KIND(call)].append(call)
@@ -161,6 +163,7 @@ def _totals(
 
 
 def _total(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> CallTotal:
+    """The row of calls that are alike."""
     first = calls[0]
     made: Counter[int] = Counter()  # calls in steps, by trace
     in_steps_s = 0.0

@@ -41,6 +41,7 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
 
 
 def _call_line(total: CallTotal) -> str:
+    """The line of a call in the job file."""
     count = max(1, round(total.a_step))
     ((size, stride),) = total.axes
     line = (
@@ -51,6 +52,7 @@ def _call_line(total: CallTotal) -> str:
 
 
 def _left_out(total: CallTotal, reason: Statement) -> str:
+    """The comment that says why calls are not in the job file."""
     return str(
         statement(
             "left-out-of-job",

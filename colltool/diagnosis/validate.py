@@ -62,6 +62,7 @@ def validate(
 
 
 def _nothing_measured(measurements: Measurements) -> ColltoolError:
+    """The error for logs without a series, with the reason why rows were left out."""
     what = "nothing to validate: the logs hold no usable series"
     fix = "measure again, and give the whole output of the benchmark"
     for rows in measurements.skipped:
@@ -79,6 +80,7 @@ def mape(points: Sequence[ValidatedPoint]) -> float:
 def _judged(
     fabric: Fabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> ValidatedSeries:
+    """A series priced and compared point by point, with its regimes and findings."""
     placed = check_fits(fabric, series)
     priced = prices_of(fabric, series, readings, algorithms)
     if priced is None:
@@ -104,6 +106,7 @@ def _judged(
 
 
 def _judged_points(series: Series, priced: Priced) -> Iterator[ValidatedPoint]:
+    """Each measured size beside the fastest price and the nearest one."""
     for index, point in enumerate(series.points):
         best = priced.best[index]
         near = priced.nearest(index, point.seconds)

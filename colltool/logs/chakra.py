@@ -195,6 +195,7 @@ def _from_json(content: bytes, where: str) -> tuple[Mapping[str, Value], list[Ch
 
 
 def _objects(content: str) -> Iterator[dict[str, Any]]:
+    """JSON objects that follow each other."""
     decoder = JSONDecoder(strict=False)
     start = 0
     while start < len(content):
@@ -208,6 +209,7 @@ def _objects(content: str) -> Iterator[dict[str, Any]]:
 
 
 def _json_attributes(value: dict[str, Any]) -> dict[str, Value]:
+    """The attributes of an object by name; whole numbers may be written as text."""
     found: dict[str, Value] = {}
     listed = value.get("attr")
     if not isinstance(listed, list):
@@ -227,6 +229,7 @@ def _is_object(value: object) -> bool:
 
 
 def _json_node(value: dict[str, Any]) -> ChakraNode:
+    """A node of JSON; ValueError for what is none."""
     kind = value.get("type", NODE_TYPES[0])
     control = value.get("ctrlDeps", [])
     data = value.get("dataDeps", [])

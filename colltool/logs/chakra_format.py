@@ -191,6 +191,7 @@ def decoded(stream: BinaryIO, where: str) -> Decoded:
 
 
 def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
+    """The nodes of a file, one at a time."""
     number = 0
     while (message := _message(stream, where, f"node {number + 1}")) is not None:
         number += 1

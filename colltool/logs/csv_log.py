@@ -147,6 +147,7 @@ def _separator(header: str) -> str:
 
 
 def _names(header: str) -> list[str]:
+    """The column names of a header line, in lower case; empty for what is no CSV."""
     header = header[:MAX_LINE].lstrip("\ufeff").rstrip("\r")
     try:
         cells = next(csv.reader([header], delimiter=_separator(header), skipinitialspace=True), [])
@@ -329,6 +330,7 @@ class _CsvTable:
         return library.upper()
 
     def _primitive(self, cells: list[str]) -> Primitive:
+        """The collective of a row, as the cell or the caller names it."""
         word = self._cell(cells, "collective")
         if word not in self.primitives:
             found = parse_primitive(word) if "collective" in self.columns else None
@@ -346,6 +348,7 @@ class _CsvTable:
         return ranks
 
     def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
+        """A whole number of at least ``least``; the caller's where the cell is empty."""
         text = self._cell(cells, column)
         if not text:
             return stated

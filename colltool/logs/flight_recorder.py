@@ -38,6 +38,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
 def _call(
     entry: dict[str, Any], groups: Mapping[str, Any], hints: UserHints, file: str, item: str
 ) -> Record | Note:
+    """A call that completed and was timed, or a note on why it cannot be used."""
     primitive = primitive_of(entry.get("profiling_name"))
     seconds = positive(entry.get("duration_ms")) / 1e3
     shapes = entry.get("input_sizes") or []

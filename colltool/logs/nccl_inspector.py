@@ -22,6 +22,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
+    """A record per call and rank, or a note on why it cannot be used."""
     for index, value in enumerate(json_values(log)):
         item = f"record {index}"
         header = value.get("header") or {}

@@ -35,6 +35,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
+    """A record per collective whose begin and end are there, or a note."""
     begun: dict[tuple[object, object, object], dict[str, Any]] = {}
     for value in json_values(log):
         for index, event in enumerate(value if isinstance(value, list) else [value]):
@@ -55,6 +56,7 @@ def _call(
     file: str,
     item: str,
 ) -> Record | Note:
+    """A collective from its begin to its end, or a note on why it cannot be used."""
     args = begin.get("args") or {}
     primitive = primitive_of(begin.get("name"))
     width = element_bytes(args.get("Datatype"))

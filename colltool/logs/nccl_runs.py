@@ -270,6 +270,7 @@ def _cell(cells: Mapping[str, str], name: str) -> RoundingInterval | None:
 
 
 def _primitive(name: str, run: TestRun, hints: UserHints) -> Primitive:
+    """The collective of a run by its program's name or the caller; ColltoolError without either."""
     found = None
     if name:
         try:
@@ -315,6 +316,7 @@ def _listed_ranks(run: TestRun) -> int | None:
 
 
 def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
+    """Refuse runs on one rank, and rank counts that contradict the Rank lines."""
     if ranks < 2:
         fix = "run nccl-tests on two ranks or more, built with MPI=1 across processes"
         raise ColltoolError(f"{ranks} rank: nothing was communicated", where=where, fix=fix)
@@ -388,6 +390,7 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
 
 
 def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow:
+    """One half of a row, with size, time, result and rate checked; UnusableRow for wrong ones."""
     size = message_size(cells.size)
     time = positive_time(half.get("time") or half.get("cputime") or "")
     # `#wrong` counts wrong elements; `error`, before 2.12, is the largest deviation, where rounding

@@ -92,6 +92,7 @@ def listed_devices(report: Json) -> list[Json]:
 
 
 def _run_of(report: Json, file: str) -> TestRun:
+    """What a report says of its run: program, library and devices."""
     run = TestRun(file, table=1, library="NCCL")
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
@@ -149,6 +150,7 @@ def _count(value: object) -> int:
 
 
 def _halves(result: object) -> dict[str, Half]:
+    """The printed cells of a result by half, under the names of the text output."""
     found: dict[str, Half] = {}
     for key, label in _HALVES.items():
         half = _mapping(result).get(key)

@@ -83,6 +83,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _without_rows(runs: _Runs) -> ColltoolError:
+    """The error for a log in which no run has a row."""
     if runs.stray:
         return ColltoolError(
             "rows without a header line that names the columns",
@@ -128,6 +129,8 @@ class _Runs:
         self.above = text
 
     def _take_text(self, text: str, number: int) -> None:
+        """Read a line as the start of a row, the header of a table, the rest of a row, or a header
+        of a run."""
         head = row_head(text)
         if head:
             self._start_row(head, number)
@@ -158,6 +161,7 @@ class _Runs:
         self.columns = None
 
     def _start_table(self, columns: Columns) -> None:
+        """Begin a table below its header line; a closed run is followed by a new one."""
         self.finish_row()
         if self.run.closed:
             self.begin_run()
@@ -169,6 +173,7 @@ class _Runs:
         self.mentions = set()
 
     def _start_row(self, head: str, number: int) -> None:
+        """Begin a row; one that has all of its columns is finished at once."""
         self.finish_row()
         if self.columns is None:
             self.stray.append(Note(statement("no-header"), self.file, number))
@@ -178,6 +183,7 @@ class _Runs:
             self.finish_row()
 
     def _is_rest_of_row(self, text: str, number: int) -> bool:
+        """Whether a line continues the row that is being read, or is a garbled row."""
         if self.pieces is not None and self.pieces.add(text):
             if self.pieces.missing <= 0:
                 self.finish_row()
@@ -189,6 +195,7 @@ class _Runs:
         return False
 
     def finish_row(self) -> None:
+        """Keep the row that is being read, or note why it cannot be used."""
         if self.pieces is None:
             return
         try:

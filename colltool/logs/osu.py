@@ -51,6 +51,8 @@ _AVERAGES = ("avglatency(us)", "latency(us)")
 
 @dataclass
 class _Test:
+    """A test of a log: its title, columns and rows."""
+
     title: str
     library: str
     version: str
@@ -102,6 +104,7 @@ def read_latency(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _tests(log: Log, notes: list[Note]) -> list[_Test]:
+    """The tests of a log in order; garbled rows become notes."""
     tests: list[_Test] = []
     for number, line in enumerate(log.lines(), 1):
         text = clean(line)
@@ -115,6 +118,7 @@ def _tests(log: Log, notes: list[Note]) -> list[_Test]:
 
 
 def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> None:
+    """Add a line to the test above it."""
     if "#" in text:
         dtype = _DTYPE.search(text)
         names = _NAMES.search(text)
@@ -139,6 +143,7 @@ def _add_test(
     records: list[Record],
     notes: list[Note],
 ) -> None:
+    """Add the records of a latency test; ColltoolError where none of its rows is usable."""
     # Ping-pong is between two, whatever was launched.
     ranks = 2 if primitive is P2P else None
     table = LogTable(primitive, ranks, test.library, test.version, test.line)
@@ -164,6 +169,7 @@ def _add_test(
 
 
 def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
+    """The size and the average time of a row; UnusableRow where cells are missing."""
     if len(words) < len(names):
         raise UnusableRow("truncated")
     if len(words) > len(names) and "iterations" not in names[-1]:
@@ -181,6 +187,7 @@ _WINDOW = 64  # messages in flight of OSU's bandwidth tests
 
 
 def _rates(log: Log) -> Iterator[LogTable]:
+    """A table per bandwidth test."""
     table = None
     pairs = 1
     ways = 1

@@ -17,6 +17,7 @@ _AVERAGE_RATE, _AVERAGE_TIME = 3, 5  # columns
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
+    """The one table of a log, of rates or of latencies."""
     # perftest is of verbs, but what it measures is the wire, which MPI uses as it is
     table = LogTable(P2P, 2, "MPI", "perftest", 1, nodes=2, note=STREAM)
     unit_Bps = _RATES["Gb/sec"]

@@ -82,6 +82,7 @@ class Reader:
             self.broken = True
 
     def _object(self) -> Iterator[tuple[str, Any]]:
+        """The members of the outer object; those of its list of events one by one."""
         while (mark := self._mark()) != "}":
             if mark == ",":
                 self._at += 1
@@ -97,6 +98,7 @@ class Reader:
                 yield key, self._value()
 
     def _events(self) -> Iterator[tuple[str, Any]]:
+        """The events of a list."""
         while (mark := self._mark()) != "]":
             if mark == ",":
                 self._at += 1
@@ -265,6 +267,7 @@ class TraceEvents:
                 self.annotated[kind].append(times)
 
     def _take_kernel(self, name: str, event: Labels) -> None:
+        """Keep a kernel as communication or compute; without a time it is left out."""
         times = _times(event)
         if times is None:
             self.kernels += 1

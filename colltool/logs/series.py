@@ -161,6 +161,7 @@ def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
 
 
 def _series(records: Sequence[Record]) -> Series:
+    """The series of records that are alike in all but size."""
     by_size: dict[float, list[Record]] = defaultdict(list)
     for record in records:
         by_size[record.bytes].append(record)

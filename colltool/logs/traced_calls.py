@@ -203,6 +203,7 @@ def _described(
 
 
 def _check_listed(found: TraceEvents, ranks: int) -> None:
+    """Refuse traces whose groups list too many ranks."""
     if ranks > MOST_LISTED:
         raise ColltoolError(
             f"names groups of more than {MOST_LISTED} ranks in all",
@@ -293,6 +294,7 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
 
 
 def _without_calls(traces: Sequence[RankTrace]) -> ColltoolError:
+    """The error for traces without any call, with the commonest reason."""
     what = "no collective call can be told"
     where = traces[0].file
     reasons = left_out(traces)
