@@ -17,8 +17,7 @@ from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.size_classes import SizeClass, mean_log_error
 
-# a cause must bring the error down to this share of that of the fabric as it is: a smaller gain is
-# no more than any number that is fitted brings
+# a cause must bring the error down to this share of that of the fabric as it is
 MUCH_BETTER = 0.6
 ACCURACY = 0.13
 """Relative error of an uncalibrated fabric's prices against published times. Causes whose errors

@@ -34,8 +34,7 @@ from colltool.logs.traced_calls import UpperBound
 
 GIB = 2.0**30  # bytes of large trials, which bandwidth bounds on any fabric
 AS_IS = "as the fabric says"  # in place of a cause: the machine is healthy
-# log ratio of predicted times from which on a measurement separates causes: healthy machines vary
-# by less
+# log ratio of predicted times from which on a measurement separates causes
 SEPARATES = 0.10
 _DEBUG = {"NCCL_DEBUG": "INFO"}  # NCCL then prints what it uses: NVLS, P2P or SHM, NICs, channels
 _SMALL_BYTES = 8192.0  # latency takes nearly all of such a message on any fabric

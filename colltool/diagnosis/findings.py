@@ -32,8 +32,8 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import without_in_network
 from colltool.logs.series import Series
 
-# share of the price below which a large message is faster than the fabric allows: prices are up to
-# about 13% off (ACCURACY in causes.py), so less than that says nothing
+# share of the price below which a large message is faster than the fabric allows: further off than
+# prices of an uncalibrated fabric are (ACCURACY in causes.py)
 TOO_FAST = 0.8
 # time of small messages over its price, or the reverse, from which on the difference is reported
 FLOOR_RATIO = 1.25

@@ -35,7 +35,7 @@ NO_GPUDIRECT = 0.75
 (nccl-tests 152)."""
 # handicaps are added to a cause's error: small ones only decide between causes that fit alike
 RARER = 0.03  # of what is seen less often than a slow network
-LEAST_SHARE = 0.002  # of its rate, below which a network is broken rather than slow
+LEAST_SHARE = 0.002  # least share of its rate at which a network carries anything
 INSIDE = 0.15  # of causes inside hosts, where what is slow spans hosts: more than ACCURACY
 LATENCY_FIRST = 0.02  # of late launches, where NICs and plugins delay as well
 LATEST = 1e-3  # seconds: no host launches later than this; what takes longer is on the link

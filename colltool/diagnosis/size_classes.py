@@ -16,7 +16,7 @@ from colltool.logs.series import log_library
 LARGE = 3  # largest sizes that represent the bandwidth-bound ones
 PLATEAU = 16  # sizes down to 1/16 of the largest represent the rate
 SMALL = 5  # smallest sizes that represent the time of a call
-FEWEST_SMALL = 3  # sizes that latency bounds; of fewer, one disturbed time would decide
+FEWEST_SMALL = 3  # sizes below those that bandwidth bounds; fewer show nothing
 
 
 class SizeClass(NamedTuple):

@@ -18,8 +18,7 @@ from colltool.base.statements import NOTHING, Statement
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, Window
 from colltool.logs.sentences import statement
 
-# share of the kernels' time that step annotations must cover: some mark the launches on the host,
-# which end before the kernels run
+# share of the kernels' time that step annotations must cover to be the steps of the devices
 BELIEVED = 0.8
 
 

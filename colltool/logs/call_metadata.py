@@ -64,7 +64,7 @@ _PRIMITIVES: dict[str, Primitive] = {
 _COALESCED = "_coalesced"
 _UNNAMED = ("", "undefined")
 NO_METADATA = statement("no-metadata")
-MOST_MEMBERS = 2**18  # ranks of a group that are listed: beyond, no job is that large
+MOST_MEMBERS = 2**18  # ranks of a group up to which they are written out
 
 
 class CallMetadata(NamedTuple):

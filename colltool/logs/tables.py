@@ -36,7 +36,7 @@ from colltool.logs.sentences import statement
 
 STREAM = statement("stream")
 FILLS = 2.0**16  # bytes of a message that fills a link
-_MOST_WORDS = 20  # of a row: no benchmark prints more columns
+_MOST_WORDS = 20  # words of a line that is a row
 
 
 class MeasuredRow(NamedTuple):
