@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from importlib.resources import files
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import Any
 
 from colltool.base.formatting import (
     counted,
@@ -73,27 +73,27 @@ UNITS: dict[str, Callable[[Any], str]] = {
 }
 
 
-class Statement(NamedTuple):
-    """A code of a package's table, and the fields of its sentence by name.
+class Statement(str):
+    """A code of a package's table, and the fields of its sentence by name; as a text it is that
+    sentence.
 
-    A field may be a statement itself. A statement without a code says nothing: it is false, and
-    its text is empty.
+    A field may be a statement itself. A statement without a code says nothing: it is empty.
     """
 
-    package: str = ""
-    code: str = ""
-    fields: tuple[tuple[str, object], ...] = ()
+    package: str
+    code: str
+    fields: tuple[tuple[str, object], ...]
 
-    def __bool__(self) -> bool:
-        return bool(self.code)
+    def __new__(
+        cls, package: str = "", code: str = "", fields: tuple[tuple[str, object], ...] = ()
+    ) -> Statement:
+        text = _WORDS.vformat(sentences(package)[code], (), dict(fields)) if code else ""
+        made = super().__new__(cls, text)
+        made.package, made.code, made.fields = package, code, fields
+        return made
 
-    def __str__(self) -> str:
-        if not self.code:
-            return ""
-        return _WORDS.vformat(sentences(self.package)[self.code], (), dict(self.fields))
-
-
-NOTHING = Statement()
+    def __reduce__(self) -> tuple[type[Statement], tuple[object, ...]]:
+        return Statement, (self.package, self.code, self.fields)
 
 
 class _Words(Formatter):
@@ -119,3 +119,6 @@ def sentences(package: str) -> Mapping[str, str]:
         assert not found.keys() & section.keys()
         found |= section
     return found
+
+
+NOTHING = Statement()
