@@ -26,6 +26,7 @@ from colltool.training.adapted import fit_to_fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.job import Job
 from colltool.training.plan import PLAIN, Asked, Plan, PlannedCall, plan
+from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 
 SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an array
@@ -67,9 +68,8 @@ def plan_on_fabric(
     a price is."""
     fits = fit_to_fabric(job, fabric, ranks, readings)
     found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
-    return with_accuracy(
-        replace(found, grounds=(*fits.said, *found.grounds)), fits.fabric, readings
-    )
+    found = replace(found, grounds=(*map(sentence, fits.changes), *found.grounds))
+    return with_accuracy(found, fits.fabric, readings)
 
 
 def with_accuracy(found: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:

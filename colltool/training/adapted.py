@@ -21,7 +21,7 @@ from colltool.training.layout_search import FastestLayout, fastest_layout
 from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.search_space import NAMES
-from colltool.training.sentences import Remark, sentence
+from colltool.training.sentences import Remark, remark
 
 # in the order they are tried for a device that a job's stack does not know
 STACKS = ("megatron", "jax", "fsdp")
@@ -33,7 +33,7 @@ class FittedJob(NamedTuple):
     fabric: Fabric
     job: Job
     ranks: int | None
-    said: tuple[str, ...]  # what differs from the file
+    changes: tuple[Remark, ...]  # what differs from the file
 
 
 def fit_to_fabric(
@@ -47,9 +47,9 @@ def fit_to_fabric(
     check_even(fabric)
     if not job.yields or job.draft.model is None or job.draft.compute is not None:
         return FittedJob(fabric, job, ranks, ())
-    job, changed = _on_known_stack(job, fabric)
-    fabric, cut = _whole_domains(fabric)
-    return _fit_layout(job, fabric, ranks, readings, [*changed, *cut])
+    job, of_job = _on_known_stack(job, fabric)
+    fabric, of_fabric = _whole_domains(fabric)
+    return _fit_layout(job, fabric, ranks, readings, (*of_job, *of_fabric))
 
 
 def _fit_layout(
@@ -57,30 +57,29 @@ def _fit_layout(
     fabric: Fabric,
     ranks: int | None,
     readings: ModelOptions | None,
-    remarks: list[Remark],
+    changes: tuple[Remark, ...],
 ) -> FittedJob:
     """The job in its own layout where that fits, on fewer ranks, or in another layout."""
-    told = tuple(map(sentence, remarks))
     if job.drafted:
         job_now, count, found = _searched(job, fabric, ranks, readings)
-        remark = Remark("fastest_layout", {"job": job.name, "layout": found.choice.spoken})
-        return FittedJob(fabric, job_now, count, (*told, sentence(remark)))
+        fastest = remark("fastest_layout", job=job.name, layout=found.choice.text)
+        return FittedJob(fabric, job_now, count, (*changes, fastest))
     own_layout = any(key.split(".")[0] in ITS_OWN for key, _ in job.overrides)
     if own_layout or _fits(job, fabric, ranks or fabric.ranks):
-        return FittedJob(fabric, job, ranks, told)
+        return FittedJob(fabric, job, ranks, changes)
     used = _fewer_ranks(job, fabric) if ranks is None else None
     if used is not None:
-        remark = Remark("fewer_ranks", {"used": used, "ranks": fabric.ranks})
-        return FittedJob(fabric, job, used, (*told, sentence(remark)))
+        fewer = remark("fewer_ranks", used=used, ranks=fabric.ranks)
+        return FittedJob(fabric, job, used, (*changes, fewer))
     try:
         job_now, count, found = _searched(job, fabric, ranks, readings)
     except ColltoolError:
         if ranks is None or not _sits(job, fabric, ranks):
             raise
         # too large for its devices in any layout: the plan says so
-        return FittedJob(fabric, job, ranks, told)
-    fields = {"ranks": ranks or fabric.ranks, "layout": found.choice.spoken}
-    return FittedJob(fabric, job_now, count, (*told, sentence(Remark("nearest_layout", fields))))
+        return FittedJob(fabric, job, ranks, changes)
+    nearest = remark("nearest_layout", ranks=ranks or fabric.ranks, layout=found.choice.text)
+    return FittedJob(fabric, job_now, count, (*changes, nearest))
 
 
 def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
@@ -100,8 +99,8 @@ def _whole_domains(fabric: Fabric) -> tuple[Fabric, list[Remark]]:
     if used in (tier.endpoints, 1, 2, 4) or kind.axes or kind.levels or len(fabric.tiers) == 1:
         return fabric, []
     part = tier.model_copy(update={"size": used})
-    remark = Remark("whole_domains", {"used": used, "ranks": tier.endpoints, "tier": tier.name})
-    return fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])}), [remark]
+    change = remark("whole_domains", used=used, ranks=tier.endpoints, tier=tier.name)
+    return fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])}), [change]
 
 
 def _power_below(count: int) -> int:
@@ -157,15 +156,15 @@ def _on_known_stack(job: Job, fabric: Fabric) -> tuple[Job, list[Remark]]:
         if other is None:
             continue
         values = {}
-        words = []
+        texts = []
         if other != stack.name:
             values["stack"] = other
-            words.append(f"stack {other}")
+            texts.append(f"stack {other}")
         if kind != precision:
             values |= {"precision.compute": kind, "precision.dispatch": "bf16"}
-            words.append(f"precision {kind}")
-        remark = Remark("device_runs", {"values": ", ".join(words), "device": device.name})
-        return job.with_values(values), [remark]
+            texts.append(f"precision {kind}")
+        change = remark("device_runs", values=", ".join(texts), device=device.name)
+        return job.with_values(values), [change]
     return job, []
 
 

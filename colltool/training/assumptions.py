@@ -13,7 +13,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
-from colltool.training.sentences import Remark
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
 LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
@@ -49,7 +49,7 @@ def changed_readings(priced: PricedJob) -> Remarks:
     """Readings other than the default ones."""
     readings = priced.costs.readings
     if readings != ModelOptions():
-        yield Remark("readings", {"readings": readings.spoken()})
+        yield remark("readings", readings=readings.spoken())
 
 
 def slice_of_lattice(priced: PricedJob) -> Remarks:
@@ -61,7 +61,7 @@ def slice_of_lattice(priced: PricedJob) -> Remarks:
     # as the file has it: the shape of a slice is innermost first
     turned = ",".join(map(str, reversed(shape)))
     other = argument_text("overrides", [f"{tier.name}.shape=[{turned}]"])
-    yield Remark("slice", {"shape": shape_text(shape), "tier": tier.name, "other": other})
+    yield remark("slice", shape=shape_text(shape), tier=tier.name, other=other)
 
 
 def device(priced: PricedJob) -> Remarks:
@@ -69,11 +69,10 @@ def device(priced: PricedJob) -> Remarks:
     used, fabric = priced.job.draft.device, priced.asked
     if used is None:
         return
-    fields = {"device": used.name, "fabric": fabric.name}
     if priced.job.device_from == "fabric":
-        yield Remark("device_of_fabric", fields)
+        yield remark("device_of_fabric", device=used.name, fabric=fabric.name)
     elif priced.job.device_from == "default" and fabric.device is None:
-        yield Remark("device_of_job", fields)
+        yield remark("device_of_job", device=used.name, fabric=fabric.name)
 
 
 def drafted(priced: PricedJob) -> Remarks:
@@ -81,8 +80,7 @@ def drafted(priced: PricedJob) -> Remarks:
     if priced.job.drafted:
         config = priced.step.config
         other = argument_text("job_overrides", ["batch.global=1024"])
-        fields = {"sequence": config.sequence, "batch": config.global_batch, "other": other}
-        yield Remark("drafted", fields)
+        yield remark("drafted", sequence=config.sequence, batch=config.global_batch, other=other)
 
 
 def assumed_imbalance(priced: PricedJob) -> Remarks:
@@ -90,7 +88,7 @@ def assumed_imbalance(priced: PricedJob) -> Remarks:
     moe = priced.step.config.moe
     if moe is not None and not moe.imbalance_said:
         even = argument_text("job_overrides", ["model.moe.imbalance=1"])
-        yield Remark("assumed_imbalance", {"imbalance": moe.imbalance, "even": even})
+        yield remark("assumed_imbalance", imbalance=moe.imbalance, even=even)
 
 
 def recompute_of_stack(priced: PricedJob) -> Remarks:
@@ -100,15 +98,14 @@ def recompute_of_stack(priced: PricedJob) -> Remarks:
         return
     if recompute == stack.recompute:
         other = argument_text("job_overrides", ["recompute=none"])
-        fields = {"recompute": recompute, "stack": stack.name, "other": other}
-        yield Remark("recompute_of_stack", fields)
+        yield remark("recompute_of_stack", recompute=recompute, stack=stack.name, other=other)
 
 
 def not_counted(priced: PricedJob) -> Remarks:
     """Parts of the model without work and memory."""
     model = priced.job.draft.model
     for part in model.left_out if model is not None else ():
-        yield Remark("not_counted", {"part": part})
+        yield remark("not_counted", part=part)
 
 
 def assumed_efficiency(priced: PricedJob) -> Remarks:
@@ -118,15 +115,14 @@ def assumed_efficiency(priced: PricedJob) -> Remarks:
         return
     generation = config.device.generation
     if generation in config.stack.assumed:
-        fields = {"stack": config.stack.name, "generation": generation}
-        yield Remark("assumed_efficiency", fields)
+        yield remark("assumed_efficiency", stack=config.stack.name, generation=generation)
 
 
 def whole_step_times(priced: PricedJob) -> Remarks:
     """Given times of a whole step, under whose layers nothing hides."""
     config = priced.step.config
     if config.compute is not None and not config.compute.per_layer and config.model is not None:
-        yield Remark("whole_step_times", {})
+        yield remark("whole_step_times")
 
 
 def algorithm_choice(priced: PricedJob) -> Remarks:
@@ -134,13 +130,13 @@ def algorithm_choice(priced: PricedJob) -> Remarks:
     libraries = sorted({call.cost.pick for call in priced.on_wires} - {""})
     facts = priced.fabric.library_facts
     if libraries:
-        yield Remark("library_choice", {"libraries": ", ".join(libraries)})
+        yield remark("library_choice", libraries=", ".join(libraries))
     elif not priced.on_wires:
         return
     elif facts is None or facts.name == "all":
-        yield Remark("fastest_of_any", {})
+        yield remark("fastest_of_any")
     else:
-        yield Remark("fastest_of_library", {"library": facts.name})
+        yield remark("fastest_of_library", library=facts.name)
 
 
 def no_launch_overhead(priced: PricedJob) -> Remarks:
@@ -154,13 +150,13 @@ def no_launch_overhead(priced: PricedJob) -> Remarks:
     exposed = [call for call in priced.step.critical_calls if call.exposed_s and call.cost.busy]
     calls = sum(call.call.calls for call in exposed)
     if calls:
-        fields = {
-            "fabric": fabric.name,
-            "calls": calls,
-            "launch": format_time(LAUNCH_S),
-            "extra": format_time(calls * LAUNCH_S, 2),
-        }
-        yield Remark("no_launch_overhead", fields)
+        yield remark(
+            "no_launch_overhead",
+            fabric=fabric.name,
+            calls=calls,
+            launch=format_time(LAUNCH_S),
+            extra=format_time(calls * LAUNCH_S, 2),
+        )
 
 
 def padded_strides(priced: PricedJob) -> Remarks:
@@ -174,8 +170,7 @@ def padded_strides(priced: PricedJob) -> Remarks:
         padded = priced.costs.padded_fabric(stride)
         if padded is not None:
             sizes = ", ".join(padded_sizes(priced.fabric, padded))
-            fields = {"dimensions": ", ".join(names), "stride": stride, "sizes": sizes}
-            yield Remark("padded_strides", fields)
+            yield remark("padded_strides", dimensions=", ".join(names), stride=stride, sizes=sizes)
 
 
 def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
@@ -186,7 +181,7 @@ def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
         sizes.append((level.name, level.group, its.group))
     for name, before, after in sizes:
         if before != after:
-            yield f"{name} of {before}, priced on {after}"
+            yield sentence(remark("padded_size", name=name, before=before, after=after))
 
 
 def missing_energy(priced: PricedJob) -> Remarks:
@@ -196,7 +191,7 @@ def missing_energy(priced: PricedJob) -> Remarks:
     crossed = {tier for call in priced.sent for tier in call.cost.tiers}
     for tier in priced.fabric.tiers:
         if tier.name in crossed and tier.energy is None:
-            yield Remark("missing_energy", {"tier": tier.name})
+            yield remark("missing_energy", tier=tier.name)
 
 
 # in the order that a plan lists them

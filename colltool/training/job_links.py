@@ -20,7 +20,7 @@ from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.collective_cost import PricedSchedule, in_strides
 from colltool.training.parallel_config import RankGroup, strides
-from colltool.training.sentences import Remark, sentence
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
 if TYPE_CHECKING:
@@ -76,8 +76,11 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
             missed[str(error)].append(load.dimension)
             continue
         if len(traffic.src) * len(load.groups) > MOST_MESSAGES:
-            many = {"algorithm": load.ran.choice.spec, "ranks": load.ran.ranks}
-            missed[sentence(Remark("too_many_messages", many))].append(load.dimension)
+            algorithm = load.ran.choice.spec
+            reason = sentence(
+                remark("too_many_messages", algorithm=algorithm, ranks=load.ran.ranks)
+            )
+            missed[reason].append(load.dimension)
             continue
         flows.append(Flow(traffic, list(load.groups), list(load.groups.values()), number))
     dimensions = list(numbers)
@@ -102,15 +105,15 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
 def _notes(step: TrainingStep, missed: dict[str, list[str]]) -> Iterator[Remark]:
     """What the loads of links leave out."""
     for reason, dimensions in missed.items():
-        yield Remark("links_not_counted", {"dimensions": _listed(dimensions), "reason": reason})
+        yield remark("links_not_counted", dimensions=_listed(dimensions), reason=reason)
     sent = [call for stage in step.stages for call in stage.sent]
     timed = [call.call.dimension for call in sent if not call.cost.ran]
     if timed:
-        yield Remark("links_of_given_times", {"dimensions": _listed(timed)})
+        yield remark("links_of_given_times", dimensions=_listed(timed))
     exchanges = [call.call for call in sent if call.call.primitive is A2A]
     skewed = [call.dimension for call in exchanges if call.skew != 1]
     if skewed:
-        yield Remark("links_counted_evenly", {"dimensions": _listed(skewed)})
+        yield remark("links_counted_evenly", dimensions=_listed(skewed))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.sentences import WARNING_REASONS, Remark, remark, sentence
 
 MAPPING = "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: ...} in the job"
 # tensor cores work on tiles of 64 and 128: a side that is no multiple costs 30 to 50% of published
@@ -56,9 +57,19 @@ class JobShown(Result):
 
 
 class JobWarning(NamedTuple):
+    """Something of a job file that is allowed and doubtful, with its place in the file."""
+
     where: str
-    what: str
-    why: str
+    remark: Remark
+
+    @property
+    def what(self) -> str:
+        return sentence(self.remark)
+
+    @property
+    def why(self) -> str:
+        """What it costs."""
+        return WARNING_REASONS[self.remark.code]
 
 
 class CheckedJob(NamedTuple):
@@ -117,17 +128,13 @@ def job_warnings(job: Job) -> Iterator[JobWarning]:
     config, layout = job.draft, job.draft.layout
     model = job.where(("model",))
     for part in config.model.left_out if config.model else ():
-        why = "its work and memory are missing from every figure"
-        yield JobWarning(model, f"not counted: {part}", why)
+        yield JobWarning(model, remark("not_counted", part=part))
     for name, size in _sides(config).items():
         if size % TILE:
-            what = f"{name} is {size}, no multiple of {TILE}"
-            why = "partly filled matrix tiles cost published runs 30 to 50%"
-            yield JobWarning(model, what, why)
+            yield JobWarning(model, remark("partial_tiles", side=name, size=size, tile=TILE))
     if layout.dp and layout.pp > 1 and config.micro_batches < layout.pp:
-        what = f"{config.micro_batches} micro-batches for {layout.pp} pipeline stages"
-        why = "most of the step is pipeline bubble"
-        yield JobWarning(job.where(("batch",)), what, why)
+        few = remark("few_micro_batches", micro_batches=config.micro_batches, stages=layout.pp)
+        yield JobWarning(job.where(("batch",)), few)
 
 
 def _sides(config: ParallelConfig) -> dict[str, int]:

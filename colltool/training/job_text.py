@@ -10,8 +10,7 @@ from colltool.fabric.templates import fabric_text, start_lines
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.files.presets import mapping_of
 from colltool.training.job import Job, drafted_job
-
-SEARCHED = "The layout is the fastest of colltool search on"
+from colltool.training.sentences import remark, sentence
 
 
 def job_text(job: Job, comments: Sequence[str] = ()) -> str:
@@ -41,4 +40,5 @@ def job_start(
         return job_text(drafted, start_lines("job"))
     found = fit_to_fabric(drafted, fabric, ranks)
     job = found.job.with_values({"device": fabric.device} if fabric.device is not None else {})
-    return job_text(job, (*start_lines("job"), f"{SEARCHED} {fabric.name}, {found.ranks} ranks"))
+    searched = sentence(remark("searched_layout", fabric=fabric.name, ranks=found.ranks))
+    return job_text(job, (*start_lines("job"), searched))

@@ -62,7 +62,7 @@ class LayoutChoice(NamedTuple):
     schedule: Schedule
 
     @property
-    def spoken(self) -> str:
+    def text(self) -> str:
         """``tp 8, pp 2, zero1, recompute none``: sizes of 1 are left out."""
         words = []
         for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro"):
@@ -473,7 +473,7 @@ def _nothing(found: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
         least = found.smallest
         fix = (
             f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes"
-            f" {format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep"
+            f" {format_bytes(least.memory_bytes, 3)} ({least.choice.text}); more ranks, or keep"
             " less"
         )
     else:

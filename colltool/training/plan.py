@@ -42,11 +42,6 @@ from colltool.training.step_time import (
 )
 from colltool.training.targets import Target, Targeted, targeted
 
-MFU_CONVENTION = (
-    "model FLOPs with the causal half of attention, over the device's dense peak in the precision"
-    " of its GEMMs"
-)
-
 
 class PlannedCall(NamedTuple):
     """A collective of the step, with the figures of the stage that sets the pace."""
@@ -85,7 +80,7 @@ class Plan(Result):
     wires: tuple[TierUse, ...]  # by tier
     changes: tuple[Proposal, ...]  # that gain, the best first
     tokens_per_s: float | None
-    mfu: float | None  # by MFU_CONVENTION; None without a device or a shape
+    mfu: float | None  # see MFU_CONVENTION; None without a device or a shape
     anchor: StepCalibration | None  # what made the step the measured one
     compression: GradientCompression | None
     grounds: tuple[str, ...]  # what the figures rest on, a line each

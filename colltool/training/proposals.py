@@ -1,5 +1,10 @@
-"""What to change of the fabric and of the job: each idea is a function, its step is priced again
-with the values that make it, and the best gain comes first."""
+"""Proposals of a plan: what to change of the fabric or of the job, the best gain first.
+
+Each idea is a function under ``@idea`` that yields changes of the job where the step waits long
+enough for the parts that it names; :func:`candidates` runs them all. Changes of the fabric and
+neighbouring layouts come beside them. :func:`proposals` prices the step with each change and keeps
+those that gain.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +27,29 @@ from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
 from colltool.training.search_space import possible_overlap, values_of
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
-FASTER = 2  # the next generation of a NIC: 200, 400, 800 Gb/s
-LEAST_GAIN = 1e-3  # of the step: below it a change is none
-WIDER = 4  # times a bucket
-BLOCK = 128  # elements with a scale of their own
+# times the bandwidth of a tier: the next generation of a NIC (200, 400, 800 Gb/s)
+FASTER = 2
+# share of the step: smaller gains are not listed, and shorter exposed parts not worked on
+LEAST_GAIN = 1e-3
+WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
+BLOCK = 128  # elements of a compressed gradient that share a scale
+# of ranks, innermost first: the dimensions with the most traffic have the shortest strides
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
+# dimensions of calls whose groups lie along another dimension of the layout
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
 _GRADIENTS = ("dp", "expert dp")
 
 
 class Proposal(NamedTuple):
+    """A change of the fabric or of the job, and the step with it."""
+
     change: str
     where: str  # fabric or job
-    set: tuple[tuple[str, str], ...]
+    set: tuple[tuple[str, str], ...]  # keys with their values, as ``--set`` or ``--job-set``
     step_s: float
     gain: float  # share of the step
     fits: bool | None  # the memory of its device; None without one
@@ -46,7 +58,7 @@ class Proposal(NamedTuple):
 class Idea(NamedTuple):
     """A change before it is priced, with the values that make it."""
 
-    what: str
+    label: Remark
     values: dict[str, Any]
     setup: ParallelConfig | None = None  # where it does not follow from the values alone
 
@@ -85,7 +97,7 @@ def less_recomputation(at: Situation) -> Ideas:
     now = at.config.again
     for name, row in RECOMPUTATIONS.items():
         if row.whole and row.core + row.layers < now.core + now.layers:
-            yield Idea(f"recompute {name}", {"recompute": name})
+            yield Idea(remark("recompute", recompute=name), {"recompute": name})
 
 
 @idea()
@@ -94,46 +106,46 @@ def sequence_parallelism(at: Situation) -> Ideas:
     layout = at.config.layout
     if layout.tp > 1 and not layout.sp:
         values = {"layout.sp": True} | expert_width(at.config, layout.etp)
-        yield Idea("sequence parallelism", values)
+        yield Idea(remark("sequence_parallelism"), values)
 
 
-def _hidden(at: Situation, what: str, key: str, value: object = True) -> Idea:
-    """A dimension that hides, as a job that asks for it has it."""
+def _hidden(at: Situation, key: str, value: object = True) -> Idea:
+    """Return the idea of hiding a dimension, with the setup of a job that asks for it."""
     overlap = at.config.overlap
     asked = (*overlap.asked, key)
     setup = with_values(at.config, {f"overlap.{key}": value, "overlap.asked": asked})
-    return Idea(what, {f"overlap.{key}": True}, setup)
+    return Idea(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
 
 
 @idea("tp")
 def split_gemms(at: Situation) -> Ideas:
     layout = at.config.layout
     if layout.tp > 1 and layout.sp and at.config.overlap.tp != "split":
-        yield _hidden(at, "TP behind split GEMMs", "tp", "split")
+        yield _hidden(at, "tp", "split")
 
 
 @idea(*_GRADIENTS)
 def hidden_gradients(at: Situation) -> Ideas:
     if not at.config.overlap.dp:
-        yield _hidden(at, "gradients behind the backward pass", "dp")
+        yield _hidden(at, "dp")
 
 
 @idea("pp")
 def hidden_borders(at: Situation) -> Ideas:
     if not at.config.overlap.pp:
-        yield _hidden(at, "pipeline borders behind compute", "pp")
+        yield _hidden(at, "pp")
 
 
 @idea("cp")
 def hidden_ring(at: Situation) -> Ideas:
     if not at.config.overlap.cp and at.config.layout.cp_mode == "ring":
-        yield _hidden(at, "the ring behind attention", "cp")
+        yield _hidden(at, "cp")
 
 
 @idea("ep")
 def hidden_tokens(at: Situation) -> Ideas:
     if not at.config.overlap.ep and at.config.micro_batches > 1:
-        yield _hidden(at, "tokens behind another batch", "ep", "batch")
+        yield _hidden(at, "ep", "batch")
 
 
 @idea(*_GRADIENTS)
@@ -147,14 +159,15 @@ def other_buckets(at: Situation) -> Ideas:
         if bucket:
             size = float(f"{bucket / 1e6:.6g}")  # as it is printed
             setup = with_values(at.config, {"shard.bucket": size * 1e6})
-            yield Idea(f"{word} buckets", {"shard.bucket": f"{size:g}MB"}, setup)
+            yield Idea(remark(f"{word}_buckets"), {"shard.bucket": f"{size:g}MB"}, setup)
 
 
 @idea(*_GRADIENTS)
 def gradients_in_16_bits(at: Situation) -> Ideas:
     """Half the bytes of gradients."""
     if at.config.shard.grad_bytes == 4:
-        yield Idea("gradients in 16 bits", {"shard.grad_bytes": 2, "precision.grads": "bf16"})
+        values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
+        yield Idea(remark("gradients_in_16_bits"), values)
 
 
 @idea(*_GRADIENTS)
@@ -170,7 +183,7 @@ def compressed_gradients(at: Situation) -> Ideas:
     }
     small = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
     setup = at.config._replace(compression=small)
-    yield Idea(f"gradients in int8, up to {extra:.0%} more steps", values, setup)
+    yield Idea(remark("gradients_in_int8", extra_steps=extra), values, setup)
 
 
 @idea(*_GRADIENTS)
@@ -180,16 +193,15 @@ def sharded_states(at: Situation) -> Ideas:
     if at.config.layout.dp == 1 or shard.mode == "zero1":
         return
     setup = with_values(at.config, {"shard.mode": "zero1", "shard.group": 0})
-    what = "optimizer states sharded"
+    label = remark("sharded_states")
     if shard.row.optimizer:  # and more: a rank then needs more memory
-        whole = "whole weights and gradients" if shard.layers else "whole gradients"
-        size = format_bytes(memory(setup).bytes, 3)
-        what = f"{whole} on each rank, {what} (ZeRO-1), {size} a rank"
+        code = "whole_weights" if shard.layers else "whole_gradients"
+        label = remark(code, memory=format_bytes(memory(setup).bytes, 3))
     values = {"shard.mode": "zero1"}
     # a group of hsdp would be one of zero1 as well
     if shard.group:
         values["shard.group"] = "null"
-    yield Idea(what, values, setup)
+    yield Idea(label, values, setup)
 
 
 @idea(*_GRADIENTS)
@@ -199,7 +211,7 @@ def sharded_weights(at: Situation) -> Ideas:
     # with several micro-batches each of them gathers again
     if config.layout.dp > 1 and not config.shard.layers and config.micro_batches == 1:
         setup = config._replace(shard=fully_sharded(config))
-        yield Idea("weights sharded (FSDP)", {"shard.mode": "fsdp"}, setup)
+        yield Idea(remark("sharded_weights"), {"shard.mode": "fsdp"}, setup)
 
 
 @idea(*_GRADIENTS)
@@ -214,7 +226,7 @@ def shards_inside_a_tier(at: Situation) -> Ideas:
         rows = inside // group.stride
         if 1 < rows < group.ranks and rows != shard.group:
             values = {"shard.mode": "hsdp", "shard.group": rows}
-            yield Idea(f"shards inside {tier.name}, replicas across", values)
+            yield Idea(remark("shards_inside_tier", tier=tier.name), values)
 
 
 @idea()
@@ -226,7 +238,8 @@ def tensor_groups_inside_a_domain(at: Situation) -> Ideas:
         etp = min(layout.etp, domain.endpoints)
         values = {"layout.tp": domain.endpoints, "layout.dp": layout.dp * factor}
         setup = with_values(at.config, values | {"layout.etp": etp})
-        yield Idea(f"TP inside {domain.name}", values | expert_width(at.config, etp), setup)
+        label = remark("tp_inside_tier", tier=domain.name)
+        yield Idea(label, values | expert_width(at.config, etp), setup)
 
 
 @idea()
@@ -249,7 +262,7 @@ def worst_dimension_further_in(at: Situation) -> Ideas:
         other = layout._replace(order=order)
         now, then = (cut.group(worst, experts=worst == "ep") for cut in (layout, other))
         if then.stride < now.stride:
-            yield Idea(f"{worst} further in", {"layout.order": order})
+            yield Idea(remark("further_in", dimension=worst), {"layout.order": order})
 
 
 @idea("ep")
@@ -260,7 +273,7 @@ def experts_inside_a_domain(at: Situation) -> Ideas:
         return
     fewer = domain.endpoints // layout.group("ep", experts=True).stride
     if 1 < fewer < layout.ep and moe.experts % fewer == 0:
-        yield Idea(f"experts inside {domain.name}", {"layout.ep": fewer})
+        yield Idea(remark("experts_inside_tier", tier=domain.name), {"layout.ep": fewer})
 
 
 @idea("ep")
@@ -268,7 +281,7 @@ def deduplicated_tokens(at: Situation) -> Ideas:
     """A token once to a rank with several of its experts."""
     layout, moe = at.config.layout, at.config.moe
     if moe is not None and layout.ep > 1 and moe.top_k > 1 and not layout.deduplicate:
-        yield Idea("a token once to each rank", {"layout.deduplicate": True})
+        yield Idea(remark("deduplicate"), {"layout.deduplicate": True})
 
 
 @idea("cp")
@@ -276,7 +289,7 @@ def other_context_parallelism(at: Situation) -> Ideas:
     layout = at.config.layout
     for mode in get_args(ContextMode):
         if layout.cp > 1 and mode != layout.cp_mode:
-            yield Idea(f"context parallel by {mode}", {"layout.cp_mode": mode})
+            yield Idea(remark("context_mode", mode=mode), {"layout.cp_mode": mode})
 
 
 @idea("bubble")
@@ -292,7 +305,7 @@ def more_chunks(at: Situation) -> Ideas:
     for chunks in range(layout.virtual + 1, max(held) + 1):
         if any(layers and layers % chunks == 0 for layers in held):
             values = {"layout.virtual": chunks, "schedule": "interleaved"}
-            yield Idea(f"{chunks} chunks a stage", values)
+            yield Idea(remark("more_chunks", chunks=chunks), values)
             return
 
 
@@ -300,14 +313,14 @@ def more_chunks(at: Situation) -> Ideas:
 def weight_gradients_in_the_bubble(at: Situation) -> Ideas:
     layout, split = at.config.layout, at.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
-        yield Idea("weight gradients in the bubble", {"schedule": split})
+        yield Idea(remark("split_weight_gradients"), {"schedule": split})
 
 
 @idea("bubble")
 def smaller_micro_batches(at: Situation) -> Ideas:
     half, odd = divmod(at.config.micro_batch, 2)
     if at.config.layout.pp > 1 and half and not odd:
-        yield Idea("smaller micro-batches", {"batch.micro": half})
+        yield Idea(remark("smaller_micro_batches"), {"batch.micro": half})
 
 
 @idea("dp", "tp", "ep")
@@ -315,24 +328,39 @@ def larger_micro_batches(at: Situation) -> Ideas:
     """Larger micro-batches gather and wait less often; in a pipeline they make its bubble
     longer."""
     if at.config.layout.pp == 1 and at.config.micro_batches % 2 == 0:
-        yield Idea("larger micro-batches", {"batch.micro": 2 * at.config.micro_batch})
+        yield Idea(remark("larger_micro_batches"), {"batch.micro": 2 * at.config.micro_batch})
 
 
-Candidates = Iterator[tuple[str, dict[str, str], ParallelConfig]]
+class Candidate(NamedTuple):
+    """A change of the job, with the values as ``--job-set`` takes them."""
+
+    label: Remark
+    values: dict[str, str]
+    setup: ParallelConfig
 
 
-def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Candidates:
-    """Yield what changes, the values as ``--job-set`` takes them, and the setup; only where enough
-    time is exposed to gain."""
+class FabricChange(NamedTuple):
+    """A change of one tier, with the values as ``--set`` takes them."""
+
+    label: Remark
+    values: dict[str, str]
+    fabric: Fabric
+    tier: str
+
+
+def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Iterator[Candidate]:
+    """Yield changes of a job from the registered ideas, where enough time is exposed to gain."""
     if config.model is None:
         return
     at = Situation(config, fabric, now, {part.name: part.exposed_s for part in now.parts})
     for parts, ideas in _IDEAS:
         if parts and not at.waits_for(*parts):
             continue
-        for what, values, setup in ideas(at):
+        for label, values, setup in ideas(at):
             texts = {key: _written(value) for key, value in values.items()}
-            yield what, texts, with_values(config, values) if setup is None else setup
+            if setup is None:
+                setup = with_values(config, values)
+            yield Candidate(label, texts, setup)
 
 
 def _written(value: Any) -> str:
@@ -346,37 +374,37 @@ def proposals(
     plain: tuple[PlainCall, ...],
     now: TrainingStep,
 ) -> tuple[Proposal, ...]:
-    """Changes that gain, the best first; before them the smallest that a job needs to fit its
-    device, whatever it costs.
+    """Return the changes that gain, the best first; before them the smallest that a job needs to
+    fit its device, whatever it costs.
 
-    One that the job, its memory or the fabric cannot have is left out.
+    Changes that the job, its memory or the fabric cannot have are left out.
     """
 
-    def stepped(other: ParallelConfig, prices: CollectiveCostCache = costs) -> float | None:
+    def step_seconds(other: ParallelConfig, prices: CollectiveCostCache = costs) -> float | None:
         try:
             return step_time(other, prices, plain).step_s
-        except ColltoolError:  # a group does not sit on the fabric
+        except ColltoolError:  # a group cannot be placed on the fabric
             return None
 
     found: list[Proposal] = []
-    for what, values, fabric, tier in _of_fabric(costs.fabric, now):
-        step_s = stepped(config, costs.changed(fabric, tier))
-        if step_s is not None and _gains(config, values, step_s, now):
-            found.append(_proposal(what, "fabric", values, config, step_s, now))
+    for change in _fabric_changes(costs.fabric, now):
+        step_s = step_seconds(config, costs.changed(change.fabric, change.tier))
+        if step_s is not None and _gains(config, change.values, step_s, now):
+            found.append(_proposal(change.label, "fabric", change.values, config, step_s, now))
     speed = _speed(job, config)
-    for what, values, other in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
+    for label, values, setup in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
         # what cannot be is left out before it is priced
-        if constraint_violations(other) or invalid_overlaps(other) or _too_large(other, config):
+        if constraint_violations(setup) or invalid_overlaps(setup) or _too_large(setup, config):
             continue
-        step_s = stepped(other)
-        if step_s is not None and _gains(other, values, step_s, now) and job.takes(values | speed):
-            found.append(_proposal(what, "job", values | speed, other, step_s, now))
+        step_s = step_seconds(setup)
+        if step_s is not None and _gains(setup, values, step_s, now) and job.takes(values | speed):
+            found.append(_proposal(label, "job", values | speed, setup, step_s, now))
     found.sort(key=lambda proposal: -proposal.gain)
     # a job that does not fit runs only with a cure, so it comes first whatever it gains
     for values, setup in _cures(job, config):
-        step_s = stepped(setup)
+        step_s = step_seconds(setup)
         if step_s is not None:
-            return _proposal("to fit the memory", "job", values, setup, step_s, now), *found
+            return _proposal(remark("fit_memory"), "job", values, setup, step_s, now), *found
     return tuple(found)
 
 
@@ -406,12 +434,12 @@ def _too_large(other: ParallelConfig, config: ParallelConfig) -> bool:
     return then.fits is False and then.bytes > memory(config).bytes
 
 
-def _gains(other: ParallelConfig, values: dict[str, str], step_s: float, now: TrainingStep) -> bool:
+def _gains(setup: ParallelConfig, values: dict[str, str], step_s: float, now: TrainingStep) -> bool:
     """Whether a change is worth it; extra steps to the same accuracy count against it."""
-    longer = 1.0
-    if other.compression is not None and "compression.scheme" in values:
-        longer += other.compression.extra_steps
-    return _gain(step_s, now) > LEAST_GAIN and longer * step_s < now.step_s
+    steps_ratio = 1.0
+    if setup.compression is not None and "compression.scheme" in values:
+        steps_ratio += setup.compression.extra_steps
+    return _gain(step_s, now) > LEAST_GAIN and steps_ratio * step_s < now.step_s
 
 
 def _gain(step_s: float, now: TrainingStep) -> float:
@@ -419,73 +447,72 @@ def _gain(step_s: float, now: TrainingStep) -> float:
 
 
 def _proposal(
-    what: str,
+    label: Remark,
     where: str,
     values: dict[str, str],
-    other: ParallelConfig,
+    setup: ParallelConfig,
     step_s: float,
     now: TrainingStep,
 ) -> Proposal:
-    fits = memory(other).fits if other.model is not None else None
-    return Proposal(what, where, tuple(values.items()), step_s, _gain(step_s, now), fits)
+    fits = memory(setup).fits if setup.model is not None else None
+    change = sentence(label)
+    return Proposal(change, where, tuple(values.items()), step_s, _gain(step_s, now), fits)
 
 
-def _of_fabric(
-    fabric: Fabric, now: TrainingStep
-) -> Iterator[tuple[str, dict[str, str], Fabric, str]]:
-    """Yield faster tiers and full bisections: what, values, the fabric, and its changed tier."""
+def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]:
+    """Yield faster tiers and full bisections, of the tiers that the step waits for."""
     exposed = {tier.name: 0.0 for tier in fabric.tiers}
-    for sent in now.critical_calls:
-        for name in sent.cost.tiers:
-            exposed[name] += sent.exposed_s
+    for call in now.critical_calls:
+        for name in call.cost.tiers:
+            exposed[name] += call.exposed_s
     slow = [
-        (at, tier)
-        for at, tier in enumerate(fabric.tiers)
+        (index, tier)
+        for index, tier in enumerate(fabric.tiers)
         if exposed[tier.name] > LEAST_GAIN * now.step_s
     ]
-    for at, tier in reversed(slow):
-        faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [at])
+    for index, tier in reversed(slow):
+        faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [index])
         values = bandwidth_values(tier, FASTER)
-        yield f"twice the bandwidth of {tier.name}", values, faster, tier.name
-    for at, tier in slow:
+        yield FabricChange(remark("faster_tier", tier=tier.name), values, faster, tier.name)
+    for index, tier in slow:
         kind = capabilities_of(tier)
         thin = [level.name for level in kind.classes if level.oversubscription > 1]
         if kind.levels and thin:
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
-            full = with_tiers(fabric, non_blocking, [at])
-            yield f"no oversubscription on {tier.name}", values, full, tier.name
+            full = with_tiers(fabric, non_blocking, [index])
+            yield FabricChange(remark("non_blocking_tier", tier=tier.name), values, full, tier.name)
 
 
-def _reshaped(job: Job, config: ParallelConfig) -> Candidates:
-    """Twice and half of TP, of the pipeline and of the micro-batch, on as many ranks: the nearest
-    layouts that a search tries."""
+def _reshaped(job: Job, config: ParallelConfig) -> Iterator[Candidate]:
+    """Yield layouts with twice and half of TP, of the pipeline and of the micro-batch, on as many
+    ranks: the nearest ones that a search tries."""
     if config.shape is None or config.compute is not None:
         return
     layout = config.layout
-    for label, none, size, made in (
-        ("TP", "no TP", layout.tp, _wide),
-        ("a pipeline of", "no pipeline", layout.pp, _deep),
-    ):
+    for dimension, size, with_size in (("tp", layout.tp, _with_tp), ("pp", layout.pp, _with_pp)):
         for other in _twice_and_half(size):
-            inside = layout.tp * layout.cp * layout.pp // size * other
-            if layout.ranks % inside == 0:
-                changed = made(config, other, layout.ranks // inside)
-                shard = shard_of(job.file.shard, changed.layout, config.precision.grads)
-                changed = changed._replace(shard=shard)
-                changed = changed._replace(overlap=possible_overlap(job.file.overlap, changed)[0])
-                what = f"{label} {other}" if other > 1 else none
-                yield what, dict(values_of(job, changed)), changed
+            replica_ranks = layout.tp * layout.cp * layout.pp // size * other
+            if layout.ranks % replica_ranks == 0:
+                setup = with_size(config, other, layout.ranks // replica_ranks)
+                shard = shard_of(job.file.shard, setup.layout, config.precision.grads)
+                setup = setup._replace(shard=shard)
+                setup = setup._replace(overlap=possible_overlap(job.file.overlap, setup)[0])
+                label = remark(f"no_{dimension}")
+                if other > 1:
+                    label = remark(f"other_{dimension}", size=other)
+                yield Candidate(label, dict(values_of(job, setup)), setup)
     for other in _twice_and_half(config.micro_batch):
         if config.global_batch % (other * layout.dp) == 0:
-            changed = config._replace(micro_batch=other)
-            yield f"micro-batches of {other}", dict(values_of(job, changed)), changed
+            setup = config._replace(micro_batch=other)
+            label = remark("other_micro_batch", size=other)
+            yield Candidate(label, dict(values_of(job, setup)), setup)
 
 
 def _twice_and_half(size: int) -> list[int]:
     return [2 * size] if size % 2 else [2 * size, size // 2]
 
 
-def _wide(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
+def _with_tp(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
     layout = config.layout
     # experts that were cut as wide as everything else still are
     etp = tp if layout.etp == layout.tp else min(layout.etp, tp)
@@ -493,8 +520,8 @@ def _wide(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
     return config._replace(layout=layout._replace(tp=tp, dp=dp, etp=etp, sp=sp))
 
 
-def _deep(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
-    """Chunks of as many layers, where the pipeline has chunks."""
+def _with_pp(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
+    """Return the setup with another pipeline, whose chunks keep their number of layers."""
     layout = config.layout
     virtual = 1
     if pp > 1:
@@ -502,5 +529,5 @@ def _deep(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
     schedule = config.schedule
     if config.pipeline.from_layout:
         schedule = default_schedule(virtual)
-    deep = layout._replace(pp=pp, dp=dp, virtual=virtual, stages=())
-    return config._replace(layout=deep, schedule=schedule)
+    layout = layout._replace(pp=pp, dp=dp, virtual=virtual, stages=())
+    return config._replace(layout=layout, schedule=schedule)

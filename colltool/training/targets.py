@@ -18,6 +18,7 @@ from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import PlainCall
 from colltool.training.operations import ideal_step_s
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.sentences import remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 
 # shares of a tier's bandwidth that are tried, and when two are close enough
@@ -40,11 +41,12 @@ class Target(NamedTuple):
         return ideal_step_s(config) / self.mfu
 
     @property
-    def spoken(self) -> str:
+    def text(self) -> str:
+        """The target in words."""
         if self.over is not None:
-            return f"a step within {100 * self.over:.4g}% of a free network"
+            return sentence(remark("target_step", percent=100 * self.over))
         assert self.mfu is not None
-        return f"an MFU of {100 * self.mfu:.4g}%"
+        return sentence(remark("target_mfu", percent=100 * self.mfu))
 
 
 class Needed(NamedTuple):
@@ -105,7 +107,8 @@ def _slowest(fabric: Fabric, at: int, stepped: Stepped, limit: float) -> Needed:
     def scaled_s(share: float) -> float:
         return stepped(_faster(fabric, at, share))
 
-    found, what = smallest(scaled_s, limit), f"slowest {tier.name}"
+    found = smallest(scaled_s, limit)
+    what = sentence(remark("slowest_tier", tier=tier.name))
     if found is None:
         return Needed(what, (), None, tier.bandwidth, None)
     share = ceiled(found * tier.bandwidth) / tier.bandwidth
@@ -153,7 +156,7 @@ def _thinnest(fabric: Fabric, at: int, name: str, stepped: Stepped, limit: float
     found = None
     if thinned_s(1.0) <= limit:
         found = smallest(lambda share: thinned_s(max(1.0, 1 / share)), limit)
-    what = f"thinnest {name} of {tier.name}"
+    what = sentence(remark("thinnest_level", level=name, tier=tier.name))
     if found is None:
         return Needed(what, (), None, slowdown(now[name]), None)
     over = max(1.0, 1 / ceiled(found))
@@ -177,7 +180,8 @@ def _inner_domain(fabric: Fabric, stepped: Stepped, limit: float) -> Iterator[Ne
     if len(fabric.tiers) < 2 or any(capabilities_of(tier).axes for tier in fabric.tiers[:2]):
         return
     inner = fabric.tiers[0]
-    what, now = f"smallest {inner.name} domain", float(inner.endpoints)
+    what = sentence(remark("smallest_domain", tier=inner.name))
+    now = float(inner.endpoints)
     for parts in domain_parts(fabric):
         other = split_domain(fabric, parts)
         step_s = stepped(other)
