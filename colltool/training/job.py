@@ -169,10 +169,10 @@ class Job:
                 what = f"a group of {group.ranks} with stride {group.stride} among {ranks} ranks"
                 fix = "a dimension of at least 2 ranks, or all"
                 wrong.append(Violation(("calls", index, "group"), what, fix))
-            together: tuple[tuple[float, int], ...] = ((call.size, call.count),)
+            buckets: tuple[tuple[float, int], ...] = ((call.size, call.count),)
             if call.bucket:
-                together = tensor_buckets(call.count, call.size, call.bucket)
-            for size, count in together:
+                buckets = tensor_buckets(call.count, call.size, call.bucket)
+            for size, count in buckets:
                 calls.append(PlainCall(call.primitive, name, group, size, count, call.time))
         if wrong:
             self.refuse(wrong)

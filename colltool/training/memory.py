@@ -29,7 +29,7 @@ from colltool.training.parallel_config import (
     with_values,
 )
 from colltool.training.strategies import InFlight, Recomputation, default_schedule
-from colltool.training.updates import more_states, trained
+from colltool.training.updates import extra_state_bytes, trained_parameters
 
 MASTER = 4  # bytes of a master weight in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
 # bytes that the loss keeps of a logit in fp32, besides the 16 bits that the head wrote, where no
@@ -119,14 +119,14 @@ def _states(
 ) -> dict[str, float]:
     """Weights, gradients and optimizer states of a stage on a rank."""
     held = stage_parameters(config, stage)
-    own = trained(config, stage) if config.lora else held
+    own = trained_parameters(config, stage) if config.lora else held
     copies = 1
     if config.layout.pp > 1:
         copies = config.pipeline.weight_copies
     states = own.dense * dense.optimizer + own.experts * experts.optimizer
     if config.update.orthogonal:
         replicas = config.shard.group or config.gradient_ranks
-        states += more_states(config, stage) / (replicas if config.shard.row.optimizer else 1)
+        states += extra_state_bytes(config, stage) / (replicas if config.shard.row.optimizer else 1)
     return {
         "weights": copies * (held.dense * dense.weight + held.experts * experts.weight),
         "gradients": copies * (own.dense * dense.gradient + own.experts * experts.gradient),
