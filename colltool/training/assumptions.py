@@ -86,7 +86,7 @@ def drafted(priced: PricedJob) -> Remarks:
 def assumed_imbalance(priced: PricedJob) -> Remarks:
     """The busiest rank's share of experts, where the job does not say it."""
     moe = priced.step.config.moe
-    if moe is not None and not moe.imbalance_said:
+    if moe is not None and not moe.imbalance_given:
         even = argument_text("job_overrides", ["model.moe.imbalance=1"])
         yield remark("assumed_imbalance", imbalance=moe.imbalance, even=even)
 

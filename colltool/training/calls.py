@@ -22,9 +22,9 @@ from colltool.training.parallel_config import (
     PipelineStage,
     RankGroup,
     RankParameters,
-    cut,
     ends_parameters,
     layer_parameters_of,
+    split_group,
 )
 from colltool.training.updates import trained_layer_parameters, trained_parameters
 
@@ -394,7 +394,7 @@ def _gradient_steps(
 def _split_replicas(config: ParallelConfig, group: RankGroup) -> tuple[RankGroup, RankGroup]:
     """Split replicas in those that share states and those that copy them; none copy where all
     share."""
-    return cut(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
+    return split_group(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
 
 
 def _by_replicas(

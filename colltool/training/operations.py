@@ -60,7 +60,7 @@ SCORE_MOVES = 5
 class LayerCut(NamedTuple):
     """How a layer is split over ranks, with its tokens and the width of activations."""
 
-    tokens: float  # of a rank in a micro-batch, outside tensor parallelism
+    tokens: float  # T, before tensor parallelism splits them
     sequence: int
     tp: int = 1
     sp: bool = False

@@ -1,5 +1,5 @@
-"""Pipeline schedules, sharding modes and recomputation, a row each; a name of the schema without a
-row fails at import."""
+"""Tables of pipeline schedules, sharding modes, recomputations and optimizers, a row for each name
+that a job file may have; a name without a row fails at import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ R = TypeVar("R", "Sharding", "Recomputation", "Optimizer", "PipelineSchedule")
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
-    """Rows by name; TypeError unless they are the names of a Literal of the schema."""
+    """Return rows by name.
+
+    Raises:
+        TypeError: their names are not those of the schema's Literal.
+    """
     found: dict[str, R] = {row.name: row for row in rows}
     differ = set(get_args(names)) ^ set(found)
     if differ:
@@ -25,8 +29,7 @@ def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
 
 
 class Sharding(NamedTuple):
-    """What of a replica is sharded; ``grouped``: over part of the replicas, copied across the
-    others."""
+    """What replicas share; ``grouped``: part of the replicas share it, the others have copies."""
 
     name: ShardMode
     optimizer: bool
@@ -52,26 +55,26 @@ SHARDINGS = rows_for(
 
 
 class Recomputation(NamedTuple):
-    """What the backward pass recomputes: ``layers`` from their inputs, attention's ``core`` alone,
+    """What the backward pass recomputes: whole ``layers`` from their inputs, attention's ``core``,
     or ``modules`` of a layer.
 
-    ``most``: so many layers of a stage, 0: all of them.
+    ``max_layers``: number of layers of a stage, 0 for all of them.
     """
 
     name: Recomputed
     core: bool
     layers: bool
-    most: int = 0
+    max_layers: int = 0
     modules: tuple[Module, ...] = ()
 
     @property
     def whole(self) -> bool:
-        """Whether a word alone says it."""
+        """Whether its name is all that a job gives."""
         return self.name not in ("layers", "modules")
 
     def share(self, layers: int) -> float:
         """Share of a stage's layers that runs again."""
-        return min(1.0, self.most / layers) if self.most and layers else 1.0
+        return min(1.0, self.max_layers / layers) if self.max_layers and layers else 1.0
 
     def operation(self, name: str) -> bool:
         """Whether an operation of a layer runs again as a whole."""
@@ -99,8 +102,8 @@ RECOMPUTATIONS = rows_for(
 
 
 class Optimizer(NamedTuple):
-    """``states``: bytes of a parameter beside its master weight; ``orthogonal``: whole matrices are
-    orthogonalized."""
+    """An optimizer; ``states``: bytes per parameter besides its master weight, ``orthogonal``:
+    whole matrices are orthogonalized."""
 
     name: OptimizerName
     states: float
@@ -145,7 +148,8 @@ class Pass(NamedTuple):
 
 
 class InFlight(NamedTuple):
-    """m micro-batches on p stages of v chunks; ``behind``: p - i on stage i."""
+    """A stage of a pipeline: m micro-batches on p stages of v chunks; ``behind``: stages from this
+    one on, p - i on stage i."""
 
     m: int
     p: int
@@ -153,15 +157,16 @@ class InFlight(NamedTuple):
     behind: int
 
 
-Needs = Iterator[tuple[tuple[str, ...], str, str]]  # that a job does not meet: key path, what, fix
+# what a schedule needs and a job does not have: key path, what, fix
+Unmet = Iterator[tuple[tuple[str, ...], str, str]]
 
 
-def _none(_: ParallelConfig) -> Needs:
+def _always(_: ParallelConfig) -> Unmet:
     return iter(())
 
 
 class PipelineSchedule(NamedTuple):
-    """Holds from two stages on: a single stage has no bubble and keeps one micro-batch."""
+    """A schedule of two stages or more: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
     # of all passes and v: seconds beyond m passes of the slowest stage
@@ -169,8 +174,8 @@ class PipelineSchedule(NamedTuple):
     # most micro-batches whose activations a stage keeps at once
     in_flight: Callable[[InFlight], float]
     source: str
-    requires: Callable[[ParallelConfig], Needs] = _none  # of the layout
-    requires_batch: Callable[[ParallelConfig], Needs] = _none  # once dp is known
+    requires: Callable[[ParallelConfig], Unmet] = _always  # of the layout
+    requires_batch: Callable[[ParallelConfig], Unmet] = _always  # once dp is known
     interleaved: bool = False  # v chunks a stage, every p-th of the model
     folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
     ends_as_layers: bool = True  # embedding and head may each stand in for a layer
@@ -180,34 +185,35 @@ class PipelineSchedule(NamedTuple):
     hides_experts: bool = False
 
 
-def _others_s(passes: Sequence[Pass], _: float) -> float:
-    """1F1B: a micro-batch on all stages but the slowest."""
+def _other_stages_s(passes: Sequence[Pass], _: float) -> float:
+    """Bubble of 1F1B: seconds of a micro-batch on all stages but the slowest."""
     seconds = [stage.total_s for stage in passes]
     return sum(seconds) - max(seconds)
 
 
 def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
-    """(p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken as their sum."""
+    """Bubble of DualPipe: (p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken
+    as their sum."""
     worst = max(passes, key=lambda stage: stage.total_s)
     waited_s = worst.total_s + worst.backward_s - 3 * worst.weight_s
     return max(0.0, (len(passes) / 2 - 1) * waited_s)
 
 
-def _interleaved_needs(config: ParallelConfig) -> Needs:
+def _interleaved_layout(config: ParallelConfig) -> Unmet:
     if config.layout.virtual == 1 or config.layout.pp == 1:
         what = f"interleaved, and virtual is {config.layout.virtual}, pp {config.layout.pp}"
         yield ("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b"
 
 
-def _interleaved_batch(config: ParallelConfig) -> Needs:
+def _interleaved_batch(config: ParallelConfig) -> Unmet:
     pp, m = config.layout.pp, config.micro_batches
     if m % pp:
-        fit = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
+        sequences = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
         what = f"{m} micro-batches are not a multiple of pp {pp}, which interleaved needs"
-        yield ("batch", "global"), what, f"global: {fit}, or schedule: 1f1b with virtual: 1"
+        yield ("batch", "global"), what, f"global: {sequences}, or schedule: 1f1b with virtual: 1"
 
 
-def _folded_needs(config: ParallelConfig) -> Needs:
+def _folded_layout(config: ParallelConfig) -> Unmet:
     layout = config.layout
     if config.model is None or layout.pp == 1 or layout.stages:
         return
@@ -219,33 +225,33 @@ def _folded_needs(config: ParallelConfig) -> Needs:
         yield ("schedule",), what, "an even number of layers a stage, or schedule: zb1p"
 
 
-def _dualpipe_needs(config: ParallelConfig) -> Needs:
+def _dualpipe_layout(config: ParallelConfig) -> Unmet:
     pp = config.layout.pp
     if pp % 2:
         what = f"dualpipe needs an even pp, got {pp}"
         yield ("layout", "pp"), what, f"pp: {pp + 1}, or schedule: 1f1b"
 
 
-def _dualpipe_batch(config: ParallelConfig) -> Needs:
+def _dualpipe_batch(config: ParallelConfig) -> Unmet:
     pp, m = config.layout.pp, config.micro_batches
     if m % 2 or m < pp:
         what = (
             f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp},"
             f" got {m}"
         )
-        fits = 2 * pp * config.micro_batch * config.layout.dp
-        yield ("batch", "global"), what, f"global: {fits}, or another schedule"
+        sequences = 2 * pp * config.micro_batch * config.layout.dp
+        yield ("batch", "global"), what, f"global: {sequences}, or another schedule"
 
 
 SCHEDULES = rows_for(
     Schedule,
     [
         PipelineSchedule(
-            "gpipe", _others_s, lambda at: at.m, source="Huang 2018, GPipe, arXiv:1811.06965"
+            "gpipe", _other_stages_s, lambda at: at.m, source="Huang 2018, GPipe, arXiv:1811.06965"
         ),
         PipelineSchedule(
             "1f1b",
-            _others_s,
+            _other_stages_s,
             lambda at: min(at.m, at.behind),
             NARAYANAN,
             from_layout=True,
@@ -253,21 +259,21 @@ SCHEDULES = rows_for(
         ),
         PipelineSchedule(
             name="interleaved",
-            bubble_s=lambda passes, v: _others_s(passes, v) / v,
+            bubble_s=lambda passes, v: _other_stages_s(passes, v) / v,
             # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first
             # (Korthikanti 2022, section 4.2.3)
             in_flight=lambda at: (
                 min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v
             ),
             source=NARAYANAN,
-            requires=_interleaved_needs,
+            requires=_interleaved_layout,
             requires_batch=_interleaved_batch,
             interleaved=True,
             from_layout=True,
         ),
         PipelineSchedule(
             name="zb1p",
-            bubble_s=lambda passes, v: _others_s(passes, v) / 3,
+            bubble_s=lambda passes, v: _other_stages_s(passes, v) / 3,
             in_flight=lambda at: min(at.m, at.behind),
             source=f"{ZERO_BUBBLE}: ZB-H1, a third of 1F1B's bubble",
         ),
@@ -276,7 +282,7 @@ SCHEDULES = rows_for(
             bubble_s=lambda *_: 0.0,
             in_flight=lambda at: min(at.m, at.p),
             source=f"{ZERO_BUBBLE}, section 6: ZB-V",
-            requires=_folded_needs,
+            requires=_folded_layout,
             folded=True,
             ends_as_layers=False,
         ),
@@ -285,7 +291,7 @@ SCHEDULES = rows_for(
             bubble_s=_dualpipe_s,
             in_flight=lambda at: min(at.m, at.p + 1),
             source="DeepSeek-V3 Technical Report, arXiv:2412.19437, table 2",
-            requires=_dualpipe_needs,
+            requires=_dualpipe_layout,
             requires_batch=_dualpipe_batch,
             ends_as_layers=False,
             weight_copies=2,  # both ends of the model on a rank
@@ -303,7 +309,8 @@ def default_schedule(virtual: int) -> Schedule:
 def pipeline_s(
     schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1
 ) -> float:
-    """All micro-batches through all stages: m passes of the slowest stage, and the bubble."""
+    """Seconds of all micro-batches through all stages: m passes of the slowest one, and the
+    bubble."""
     # every stage waits for the slowest one
     steady_s = micro_batches * max(stage.total_s for stage in passes)
     if len(passes) == 1:

@@ -326,7 +326,9 @@ def test_groups_of_several_strides_go_axis_by_axis() -> None:
     assert [kind for kind, _, _ in axis_by_axis(AR, group, 8.0)] == [RS, RS, AG, AG]
     costs = CollectiveCostCache(colltool.load_fabric(two_tiers()))
     apart = costs.of(AG, group, 1e8)
-    parts = [costs.of(AG, RankGroup((axis,)), size) for _, axis, size in axis_by_axis(AG, group, 1e8)]
+    parts = [
+        costs.of(AG, RankGroup((axis,)), size) for _, axis, size in axis_by_axis(AG, group, 1e8)
+    ]
     assert apart.each_s == pytest.approx(sum(one.each_s for one in parts))
 
 
