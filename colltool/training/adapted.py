@@ -45,7 +45,7 @@ def fit_to_fabric(
         ColltoolError: no layout fits the ranks and the memory, and why.
     """
     check_even(fabric)
-    if not job.yields or job.draft.model is None or job.draft.compute is not None:
+    if not job.adaptable or job.draft.model is None or job.draft.compute is not None:
         return FittedJob(fabric, job, ranks, ())
     job, of_job = _on_known_stack(job, fabric)
     fabric, of_fabric = _whole_domains(fabric)

@@ -397,7 +397,11 @@ def proposals(
         if constraint_violations(setup) or invalid_overlaps(setup) or _too_large(setup, config):
             continue
         step_s = step_seconds(setup)
-        if step_s is not None and _gains(setup, values, step_s, now) and job.takes(values | speed):
+        if (
+            step_s is not None
+            and _gains(setup, values, step_s, now)
+            and job.accepts(values | speed)
+        ):
             found.append(_proposal(label, "job", values | speed, setup, step_s, now))
     found.sort(key=lambda proposal: -proposal.gain)
     # a job that does not fit runs only with a cure, so it comes first whatever it gains
@@ -422,7 +426,7 @@ def _cures(job: Job, config: ParallelConfig) -> Iterator[tuple[dict[str, str], P
         return
     for cure in cures(config):
         values = {key: written(value) for key, value in cure.values.items()} | _speed(job, config)
-        if job.takes(values):
+        if job.accepts(values):
             yield values, cure.setup
 
 

@@ -87,7 +87,7 @@ def test_every_candidate_is_what_its_values_say(name: str) -> None:
     costs = CollectiveCostCache(FABRIC)
     for label, values, other in candidates(setup, FABRIC, step_time(setup, costs)):
         if (
-            not job.takes(values)
+            not job.accepts(values)
             or module.constraint_violations(other)
             or module.invalid_overlaps(other)
         ):
