@@ -203,7 +203,7 @@ def plan(
     job = on_fabric(job, fabric)
     # dp of a job that says none follows from the fabric
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
-    seated(job, fabric, config.layout.ranks)
+    check_ranks(job, fabric, config.layout.ranks)
     whole, fabric = fabric, job_slice(fabric, config.layout.ranks)
     costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
     step = step_time(config, costs, plain)
@@ -245,7 +245,7 @@ def plan(
     return found
 
 
-def seated(job: Job, fabric: Fabric, ranks: int) -> None:
+def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
     """Refuses more ranks than the fabric has, and fewer than one."""
     if ranks < 1:
         raise no_ranks(ranks, fabric.ranks)

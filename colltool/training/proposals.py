@@ -331,7 +331,7 @@ def larger_micro_batches(at: Situation) -> Ideas:
         yield Idea(remark("larger_micro_batches"), {"batch.micro": 2 * at.config.micro_batch})
 
 
-class Candidate(NamedTuple):
+class JobChange(NamedTuple):
     """A change of the job, with the values as ``--job-set`` takes them."""
 
     label: Remark
@@ -348,7 +348,7 @@ class FabricChange(NamedTuple):
     tier: str
 
 
-def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Iterator[Candidate]:
+def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Iterator[JobChange]:
     """Yield changes of a job from the registered ideas, where enough time is exposed to gain."""
     if config.model is None:
         return
@@ -360,7 +360,7 @@ def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Ite
             texts = {key: _written(value) for key, value in values.items()}
             if setup is None:
                 setup = with_values(config, values)
-            yield Candidate(label, texts, setup)
+            yield JobChange(label, texts, setup)
 
 
 def _written(value: Any) -> str:
@@ -487,7 +487,7 @@ def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]
             yield FabricChange(remark("non_blocking_tier", tier=tier.name), values, full, tier.name)
 
 
-def _reshaped(job: Job, config: ParallelConfig) -> Iterator[Candidate]:
+def _reshaped(job: Job, config: ParallelConfig) -> Iterator[JobChange]:
     """Yield layouts with twice and half of TP, of the pipeline and of the micro-batch, on as many
     ranks: the nearest ones that a search tries."""
     if config.shape is None or config.compute is not None:
@@ -504,12 +504,12 @@ def _reshaped(job: Job, config: ParallelConfig) -> Iterator[Candidate]:
                 label = remark(f"no_{dimension}")
                 if other > 1:
                     label = remark(f"other_{dimension}", size=other)
-                yield Candidate(label, dict(values_of(job, setup)), setup)
+                yield JobChange(label, dict(values_of(job, setup)), setup)
     for other in _twice_and_half(config.micro_batch):
         if config.global_batch % (other * layout.dp) == 0:
             setup = config._replace(micro_batch=other)
             label = remark("other_micro_batch", size=other)
-            yield Candidate(label, dict(values_of(job, setup)), setup)
+            yield JobChange(label, dict(values_of(job, setup)), setup)
 
 
 def _twice_and_half(size: int) -> list[int]:

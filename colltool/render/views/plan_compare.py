@@ -425,7 +425,7 @@ def _to_type(result: LayoutSearch) -> list[Block]:
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:
-    text = counted(result.held, "layout")
+    text = counted(result.valid, "layout")
     if result.kept:
         text += f" with {', '.join(map('='.join, result.kept))}"
     text += f" fill the ranks, {result.fit} fit {format_bytes(result.capacity_bytes, 3)}"
@@ -507,7 +507,7 @@ class PlanSearchDocument(PlannedDocument):
     """The fastest layouts of a job."""
 
     kept: dict[str, str] = mapping("kept")
-    searched: int = derived("held")
+    searched: int = derived("valid")
     fit: int
     priced: int
     capacity_bytes: float
