@@ -1,4 +1,8 @@
-"""What the figures of a plan rest on, a check for each thing; :mod:`sentences` has the words."""
+"""What the figures of a plan rest on.
+
+A generator for each assumption yields its remark where it holds for a :class:`PricedJob`;
+:func:`assumptions` runs them all. :mod:`sentences` has the words.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,16 @@ from colltool.training.overlap import PricedCall
 from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
-LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
+# seconds to start a collective that a note adds up where a fabric gives none: libraries were measured
+# at 5 to 12 us
+LAUNCH_S = 10e-6
 
 
 class PricedJob(NamedTuple):
-    """A job's step, the fabric as it was asked for, and the one that it was priced on."""
+    """A job with its priced step, and the fabric before a lattice was cut to the job's slice."""
 
     job: Job
-    asked: Fabric
+    whole_fabric: Fabric
     costs: CollectiveCostCache
     step: TrainingStep
 
@@ -37,16 +43,16 @@ class PricedJob(NamedTuple):
         return [call for stage in self.step.stages for call in stage.sent]
 
     @property
-    def on_wires(self) -> list[PricedCall]:
-        """Calls of all stages whose time is not given but priced."""
+    def priced_calls(self) -> list[PricedCall]:
+        """Calls of all stages that were priced, without those whose time the job gives."""
         return [call for call in self.sent if call.cost.busy]
 
 
 Remarks = Iterator[Remark]
 
 
-def changed_readings(priced: PricedJob) -> Remarks:
-    """Readings other than the default ones."""
+def model_options(priced: PricedJob) -> Remarks:
+    """Options of the model other than the default ones."""
     readings = priced.costs.readings
     if readings != ModelOptions():
         yield remark("readings", readings=readings.spoken())
@@ -54,19 +60,19 @@ def changed_readings(priced: PricedJob) -> Remarks:
 
 def slice_of_lattice(priced: PricedJob) -> Remarks:
     """The shape of the slice that the ranks take of a lattice."""
-    part = slice_of(priced.asked, priced.fabric)
+    part = slice_of(priced.whole_fabric, priced.fabric)
     if part is None:
         return
     tier, shape = part
-    # as the file has it: the shape of a slice is innermost first
-    turned = ",".join(map(str, reversed(shape)))
-    other = argument_text("overrides", [f"{tier.name}.shape=[{turned}]"])
+    # files have the outermost axis first, slices the innermost
+    override_shape = ",".join(map(str, reversed(shape)))
+    other = argument_text("overrides", [f"{tier.name}.shape=[{override_shape}]"])
     yield remark("slice", shape=shape_text(shape), tier=tier.name, other=other)
 
 
 def device(priced: PricedJob) -> Remarks:
     """The device that computes, where the job does not name it."""
-    used, fabric = priced.job.draft.device, priced.asked
+    used, fabric = priced.job.draft.device, priced.whole_fabric
     if used is None:
         return
     if priced.job.device_from == "fabric":
@@ -84,7 +90,7 @@ def drafted(priced: PricedJob) -> Remarks:
 
 
 def assumed_imbalance(priced: PricedJob) -> Remarks:
-    """The busiest rank's share of experts, where the job does not say it."""
+    """The imbalance of experts, where the job does not give it."""
     moe = priced.step.config.moe
     if moe is not None and not moe.imbalance_given:
         even = argument_text("job_overrides", ["model.moe.imbalance=1"])
@@ -102,14 +108,14 @@ def recompute_of_stack(priced: PricedJob) -> Remarks:
 
 
 def not_counted(priced: PricedJob) -> Remarks:
-    """Parts of the model without work and memory."""
+    """Parts of the model whose work and memory are not counted."""
     model = priced.job.draft.model
     for part in model.left_out if model is not None else ():
         yield remark("not_counted", part=part)
 
 
 def assumed_efficiency(priced: PricedJob) -> Remarks:
-    """A stack's share of the peak that no measured kernel is behind."""
+    """A stack's efficiency on a device where no kernel was measured."""
     config = priced.step.config
     if config.stack is None or config.device is None or config.compute is not None:
         return
@@ -119,7 +125,7 @@ def assumed_efficiency(priced: PricedJob) -> Remarks:
 
 
 def whole_step_times(priced: PricedJob) -> Remarks:
-    """Given times of a whole step, under whose layers nothing hides."""
+    """Given times of a whole step, so that nothing hides under layers."""
     config = priced.step.config
     if config.compute is not None and not config.compute.per_layer and config.model is not None:
         yield remark("whole_step_times")
@@ -127,11 +133,11 @@ def whole_step_times(priced: PricedJob) -> Remarks:
 
 def algorithm_choice(priced: PricedJob) -> Remarks:
     """Who picked the algorithms of the calls."""
-    libraries = sorted({call.cost.pick for call in priced.on_wires} - {""})
+    libraries = sorted({call.cost.pick for call in priced.priced_calls} - {""})
     facts = priced.fabric.library_facts
     if libraries:
         yield remark("library_choice", libraries=", ".join(libraries))
-    elif not priced.on_wires:
+    elif not priced.priced_calls:
         return
     elif facts is None or facts.name == "all":
         yield remark("fastest_of_any")
@@ -144,8 +150,10 @@ def no_launch_overhead(priced: PricedJob) -> Remarks:
     fabric = priced.fabric
     rows = [row for tier in fabric.tiers if tier.library for row in tier.library.protocols]
     # from the file itself or from rows of its library
-    known = "launch_overhead" in fabric.model_fields_set or any(row.launch_s for row in rows)
-    if known or fabric.hypothetical:
+    has_launch_overhead = "launch_overhead" in fabric.model_fields_set or any(
+        row.launch_s for row in rows
+    )
+    if has_launch_overhead or fabric.hypothetical:
         return
     exposed = [call for call in priced.step.critical_calls if call.exposed_s and call.cost.busy]
     calls = sum(call.call.calls for call in exposed)
@@ -163,7 +171,7 @@ def padded_strides(priced: PricedJob) -> Remarks:
     """Strides that do not tile the outermost tier, and the sizes that were priced in their
     place."""
     dimensions: dict[int, dict[str, None]] = {}
-    for call in priced.on_wires:
+    for call in priced.priced_calls:
         for _, stride in call.call.group.axes:
             dimensions.setdefault(stride, {})[call.call.dimension] = None
     for stride, names in sorted(dimensions.items()):
@@ -174,11 +182,13 @@ def padded_strides(priced: PricedJob) -> Remarks:
 
 
 def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
-    """``ib of 16, priced on 15``, and levels whose groups changed."""
+    """Yield the sizes that padding changed, such as ``ib of 16, priced on 15``."""
     tier, other = fabric.tiers[-1], padded.tiers[-1]
     sizes = [(tier.name, tier.endpoints, other.endpoints)]
-    for level, its in zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True):
-        sizes.append((level.name, level.group, its.group))
+    for level, padded_level in zip(
+        capabilities_of(tier).levels, capabilities_of(other).levels, strict=True
+    ):
+        sizes.append((level.name, level.group, padded_level.group))
     for name, before, after in sizes:
         if before != after:
             yield sentence(remark("padded_size", name=name, before=before, after=after))
@@ -196,7 +206,7 @@ def missing_energy(priced: PricedJob) -> Remarks:
 
 # in the order that a plan lists them
 CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
-    changed_readings,
+    model_options,
     slice_of_lattice,
     device,
     drafted,
