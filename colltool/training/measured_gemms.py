@@ -56,7 +56,7 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
     name = printable(str(path))
     text = read_text(str(path), "matrix", str(path))
     head, *rows = [*csv.reader(io.StringIO(text))] or [[]]
-    columns = [text.strip().lower() for text in head]
+    columns = [cell.strip().lower() for cell in head]
     # any order of columns, and others beside them
     missing = [column for column in ("m", "n", "k", "dtype") if column not in columns]
     units = [column for column in columns if column in UNITS]
@@ -79,10 +79,10 @@ def _refused(what: str, where: str, fix: str, argument: str = "") -> ColltoolErr
     return ColltoolError(what, where=where, argument=argument, fix=fix)
 
 
-def _seconds(text: str, unit: str) -> float:
+def _seconds(cell: str, unit: str) -> float:
     if unit == "time":
-        return parse_time(text.strip())
-    return float(text) * UNITS[unit]
+        return parse_time(cell.strip())
+    return float(cell) * UNITS[unit]
 
 
 def _row(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:

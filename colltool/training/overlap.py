@@ -174,9 +174,9 @@ class OverlapModel:
         found: list[PricedCall] = []
         first = min((per for per, _ in by_kind), default="")  # dense layers come first
         for (per, backward), calls in sorted(by_kind.items(), key=itemgetter(0)):
-            others = [call for call in others if call.backward is backward]
+            same_pass = [call for call in others if call.backward is backward]
             found += self._gathers_of_layers(
-                calls, others, backward=backward, outermost=per == first
+                calls, same_pass, backward=backward, outermost=per == first
             )
         return found + ends
 

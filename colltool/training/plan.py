@@ -109,12 +109,11 @@ class Plan(Result):
     @property
     def wire(self) -> str | None:
         """The tier with the most exposed communication; None where nothing is exposed."""
-        seconds: dict[str, float] = defaultdict(float)
+        by_tier: dict[str, float] = defaultdict(float)
         for call in self.critical_calls:
-            wire = call.cost.wire
-            if wire:
-                seconds[wire] += call.exposed_s
-        exposed = {wire: seconds for wire, seconds in seconds.items() if seconds > 0}
+            if call.cost.wire:
+                by_tier[call.cost.wire] += call.exposed_s
+        exposed = {tier: seconds for tier, seconds in by_tier.items() if seconds > 0}
         return max(exposed, key=exposed.__getitem__, default=None)
 
     @property
