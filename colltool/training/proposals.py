@@ -92,88 +92,88 @@ def idea(*parts: str) -> Callable[[Callable[[Situation], Ideas]], Callable[[Situ
 
 
 @idea()
-def less_recomputation(at: Situation) -> Ideas:
+def less_recomputation(current: Situation) -> Ideas:
     """Keep more activations, and compute less of them again."""
-    now = at.config.again
+    now = current.config.again
     for name, row in RECOMPUTATIONS.items():
         if row.whole and row.core + row.layers < now.core + now.layers:
             yield Idea(remark("recompute", recompute=name), {"recompute": name})
 
 
 @idea()
-def sequence_parallelism(at: Situation) -> Ideas:
+def sequence_parallelism(current: Situation) -> Ideas:
     """Cut what is outside tensor parallel regions as well, in place of copying it."""
-    layout = at.config.layout
+    layout = current.config.layout
     if layout.tp > 1 and not layout.sp:
-        values = {"layout.sp": True} | expert_width(at.config, layout.etp)
+        values = {"layout.sp": True} | expert_width(current.config, layout.etp)
         yield Idea(remark("sequence_parallelism"), values)
 
 
-def _hidden(at: Situation, key: str, value: object = True) -> Idea:
+def _hidden(current: Situation, key: str, value: object = True) -> Idea:
     """Return the idea of hiding a dimension, with the setup of a job that asks for it."""
-    overlap = at.config.overlap
+    overlap = current.config.overlap
     asked = (*overlap.asked, key)
-    setup = with_values(at.config, {f"overlap.{key}": value, "overlap.asked": asked})
+    setup = with_values(current.config, {f"overlap.{key}": value, "overlap.asked": asked})
     return Idea(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
 
 
 @idea("tp")
-def split_gemms(at: Situation) -> Ideas:
-    layout = at.config.layout
-    if layout.tp > 1 and layout.sp and at.config.overlap.tp != "split":
-        yield _hidden(at, "tp", "split")
+def split_gemms(current: Situation) -> Ideas:
+    layout = current.config.layout
+    if layout.tp > 1 and layout.sp and current.config.overlap.tp != "split":
+        yield _hidden(current, "tp", "split")
 
 
 @idea(*_GRADIENTS)
-def hidden_gradients(at: Situation) -> Ideas:
-    if not at.config.overlap.dp:
-        yield _hidden(at, "dp")
+def hidden_gradients(current: Situation) -> Ideas:
+    if not current.config.overlap.dp:
+        yield _hidden(current, "dp")
 
 
 @idea("pp")
-def hidden_borders(at: Situation) -> Ideas:
-    if not at.config.overlap.pp:
-        yield _hidden(at, "pp")
+def hidden_borders(current: Situation) -> Ideas:
+    if not current.config.overlap.pp:
+        yield _hidden(current, "pp")
 
 
 @idea("cp")
-def hidden_ring(at: Situation) -> Ideas:
-    if not at.config.overlap.cp and at.config.layout.cp_mode == "ring":
-        yield _hidden(at, "cp")
+def hidden_ring(current: Situation) -> Ideas:
+    if not current.config.overlap.cp and current.config.layout.cp_mode == "ring":
+        yield _hidden(current, "cp")
 
 
 @idea("ep")
-def hidden_tokens(at: Situation) -> Ideas:
-    if not at.config.overlap.ep and at.config.micro_batches > 1:
-        yield _hidden(at, "ep", "batch")
+def hidden_tokens(current: Situation) -> Ideas:
+    if not current.config.overlap.ep and current.config.micro_batches > 1:
+        yield _hidden(current, "ep", "batch")
 
 
 @idea(*_GRADIENTS)
-def other_buckets(at: Situation) -> Ideas:
+def other_buckets(current: Situation) -> Ideas:
     """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
-    if at.config.shard.layers:
+    if current.config.shard.layers:
         return
-    sent = [call.call for call in at.step.last.sent if call.call.per == "step"]
+    sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
     largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
     for word, bucket in (("larger", WIDER * largest), ("smaller", largest / WIDER)):
         if bucket:
             size = float(f"{bucket / 1e6:.6g}")  # as it is printed
-            setup = with_values(at.config, {"shard.bucket": size * 1e6})
+            setup = with_values(current.config, {"shard.bucket": size * 1e6})
             yield Idea(remark(f"{word}_buckets"), {"shard.bucket": f"{size:g}MB"}, setup)
 
 
 @idea(*_GRADIENTS)
-def gradients_in_16_bits(at: Situation) -> Ideas:
+def gradients_in_16_bits(current: Situation) -> Ideas:
     """Half the bytes of gradients."""
-    if at.config.shard.grad_bytes == 4:
+    if current.config.shard.grad_bytes == 4:
         values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
         yield Idea(remark("gradients_in_16_bits"), values)
 
 
 @idea(*_GRADIENTS)
-def compressed_gradients(at: Situation) -> Ideas:
+def compressed_gradients(current: Situation) -> Ideas:
     """A quarter of the bytes, for more steps to the same accuracy."""
-    if at.config.compression is not None:
+    if current.config.compression is not None:
         return
     extra = EXTRA_STEPS["int8"][1]
     values = {
@@ -182,17 +182,17 @@ def compressed_gradients(at: Situation) -> Ideas:
         "compression.extra_steps": extra,
     }
     small = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
-    setup = at.config._replace(compression=small)
+    setup = current.config._replace(compression=small)
     yield Idea(remark("gradients_in_int8", extra_steps=extra), values, setup)
 
 
 @idea(*_GRADIENTS)
-def sharded_states(at: Situation) -> Ideas:
+def sharded_states(current: Situation) -> Ideas:
     """ZeRO-1: replicas share the optimizer's states alone."""
-    shard = at.config.shard
-    if at.config.layout.dp == 1 or shard.mode == "zero1":
+    shard = current.config.shard
+    if current.config.layout.dp == 1 or shard.mode == "zero1":
         return
-    setup = with_values(at.config, {"shard.mode": "zero1", "shard.group": 0})
+    setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
     label = remark("sharded_states")
     if shard.row.optimizer:  # and more: a rank then needs more memory
         code = "whole_weights" if shard.layers else "whole_gradients"
@@ -205,9 +205,9 @@ def sharded_states(at: Situation) -> Ideas:
 
 
 @idea(*_GRADIENTS)
-def sharded_weights(at: Situation) -> Ideas:
+def sharded_weights(current: Situation) -> Ideas:
     """FSDP, where a step gathers weights once."""
-    config = at.config
+    config = current.config
     # with several micro-batches each of them gathers again
     if config.layout.dp > 1 and not config.shard.layers and config.micro_batches == 1:
         setup = config._replace(shard=fully_sharded(config))
@@ -215,13 +215,13 @@ def sharded_weights(at: Situation) -> Ideas:
 
 
 @idea(*_GRADIENTS)
-def shards_inside_a_tier(at: Situation) -> Ideas:
+def shards_inside_a_tier(current: Situation) -> Ideas:
     """Gathers of weights stay on a faster tier, copies are summed across."""
-    shard, group = at.config.shard, at.config.layout.group("cp", "dp")
-    if at.config.layout.dp == 1 or not shard.layers:
+    shard, group = current.config.shard, current.config.layout.group("cp", "dp")
+    if current.config.layout.dp == 1 or not shard.layers:
         return
     inside = 1
-    for tier in at.fabric.tiers[:-1]:
+    for tier in current.fabric.tiers[:-1]:
         inside *= tier.endpoints
         rows = inside // group.stride
         if 1 < rows < group.ranks and rows != shard.group:
@@ -230,28 +230,28 @@ def shards_inside_a_tier(at: Situation) -> Ideas:
 
 
 @idea()
-def tensor_groups_inside_a_domain(at: Situation) -> Ideas:
+def tensor_groups_inside_a_domain(current: Situation) -> Ideas:
     """Tensor parallelism as wide as the fastest wires reach, with more replicas."""
-    layout, domain = at.config.layout, at.fabric.tiers[0]
+    layout, domain = current.config.layout, current.fabric.tiers[0]
     factor, uneven = divmod(layout.tp, domain.endpoints)
     if factor > 1 and not uneven and layout.order[0] == "tp":
         etp = min(layout.etp, domain.endpoints)
         values = {"layout.tp": domain.endpoints, "layout.dp": layout.dp * factor}
-        setup = with_values(at.config, values | {"layout.etp": etp})
+        setup = with_values(current.config, values | {"layout.etp": etp})
         label = remark("tp_inside_tier", tier=domain.name)
-        yield Idea(label, values | expert_width(at.config, etp), setup)
+        yield Idea(label, values | expert_width(current.config, etp), setup)
 
 
 @idea()
-def worst_dimension_further_in(at: Situation) -> Ideas:
+def worst_dimension_further_in(current: Situation) -> Ideas:
     """Another order of the ranks, with what is exposed most on shorter strides."""
     by_axis: dict[str, float] = defaultdict(float)
-    for part, seconds in at.exposed_s.items():
+    for part, seconds in current.exposed_s.items():
         by_axis[_PART_OF.get(part, part)] += seconds
     worst = max(_ORDER, key=lambda axis: by_axis[axis])
-    if not at.waits_for(worst):
+    if not current.waits_for(worst):
         return
-    layout = at.config.layout
+    layout = current.config.layout
     first, *others = layout.order
     rest = [axis for axis in layout.order if axis != worst]
     second = (first, worst, *(axis for axis in others if axis != worst))
@@ -266,9 +266,9 @@ def worst_dimension_further_in(at: Situation) -> Ideas:
 
 
 @idea("ep")
-def experts_inside_a_domain(at: Situation) -> Ideas:
+def experts_inside_a_domain(current: Situation) -> Ideas:
     """Fewer ranks an all-to-all, all of them on the fastest wires."""
-    layout, moe, domain = at.config.layout, at.config.moe, at.fabric.tiers[0]
+    layout, moe, domain = current.config.layout, current.config.moe, current.fabric.tiers[0]
     if moe is None or layout.ep == 1:
         return
     fewer = domain.endpoints // layout.group("ep", experts=True).stride
@@ -277,27 +277,27 @@ def experts_inside_a_domain(at: Situation) -> Ideas:
 
 
 @idea("ep")
-def deduplicated_tokens(at: Situation) -> Ideas:
+def deduplicated_tokens(current: Situation) -> Ideas:
     """A token once to a rank with several of its experts."""
-    layout, moe = at.config.layout, at.config.moe
+    layout, moe = current.config.layout, current.config.moe
     if moe is not None and layout.ep > 1 and moe.top_k > 1 and not layout.deduplicate:
         yield Idea(remark("deduplicate"), {"layout.deduplicate": True})
 
 
 @idea("cp")
-def other_context_parallelism(at: Situation) -> Ideas:
-    layout = at.config.layout
+def other_context_parallelism(current: Situation) -> Ideas:
+    layout = current.config.layout
     for mode in get_args(ContextMode):
         if layout.cp > 1 and mode != layout.cp_mode:
             yield Idea(remark("context_mode", mode=mode), {"layout.cp_mode": mode})
 
 
 @idea("bubble")
-def more_chunks(at: Situation) -> Ideas:
+def more_chunks(current: Situation) -> Ideas:
     """The next number of chunks that divides a stage's layers, or its layers with the ends as
     layers."""
-    layout, model = at.config.layout, at.config.model
-    if model is None or layout.pp == 1 or layout.stages or not at.config.pipeline.from_layout:
+    layout, model = current.config.layout, current.config.model
+    if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
         return
     held = [model.layers // layout.pp]
     if (model.layers + 2) % layout.pp == 0:
@@ -310,25 +310,25 @@ def more_chunks(at: Situation) -> Ideas:
 
 
 @idea("bubble")
-def weight_gradients_in_the_bubble(at: Situation) -> Ideas:
-    layout, split = at.config.layout, at.config.pipeline.split
+def weight_gradients_in_the_bubble(current: Situation) -> Ideas:
+    layout, split = current.config.layout, current.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
         yield Idea(remark("split_weight_gradients"), {"schedule": split})
 
 
 @idea("bubble")
-def smaller_micro_batches(at: Situation) -> Ideas:
-    half, odd = divmod(at.config.micro_batch, 2)
-    if at.config.layout.pp > 1 and half and not odd:
+def smaller_micro_batches(current: Situation) -> Ideas:
+    half, odd = divmod(current.config.micro_batch, 2)
+    if current.config.layout.pp > 1 and half and not odd:
         yield Idea(remark("smaller_micro_batches"), {"batch.micro": half})
 
 
 @idea("dp", "tp", "ep")
-def larger_micro_batches(at: Situation) -> Ideas:
+def larger_micro_batches(current: Situation) -> Ideas:
     """Larger micro-batches gather and wait less often; in a pipeline they make its bubble
     longer."""
-    if at.config.layout.pp == 1 and at.config.micro_batches % 2 == 0:
-        yield Idea(remark("larger_micro_batches"), {"batch.micro": 2 * at.config.micro_batch})
+    if current.config.layout.pp == 1 and current.config.micro_batches % 2 == 0:
+        yield Idea(remark("larger_micro_batches"), {"batch.micro": 2 * current.config.micro_batch})
 
 
 class JobChange(NamedTuple):
@@ -352,11 +352,11 @@ def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Ite
     """Yield changes of a job from the registered ideas, where enough time is exposed to gain."""
     if config.model is None:
         return
-    at = Situation(config, fabric, now, {part.name: part.exposed_s for part in now.parts})
+    current = Situation(config, fabric, now, {part.name: part.exposed_s for part in now.parts})
     for parts, ideas in _IDEAS:
-        if parts and not at.waits_for(*parts):
+        if parts and not current.waits_for(*parts):
             continue
-        for label, values, setup in ideas(at):
+        for label, values, setup in ideas(current):
             texts = {key: _written(value) for key, value in values.items()}
             if setup is None:
                 setup = with_values(config, values)
