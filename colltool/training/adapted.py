@@ -114,6 +114,7 @@ def _power_below(count: int) -> int:
 
 
 def _can_run(job: Job, fabric: Fabric, ranks: int) -> bool:
+    """Whether the job in its own layout can be placed on so many ranks of a fabric."""
     try:
         on_fabric(job, fabric).setup(ranks)
     except ColltoolError:

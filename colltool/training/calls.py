@@ -28,6 +28,7 @@ from colltool.training.parallel_config import (
 )
 from colltool.training.updates import trained_layer_parameters, trained_parameters
 
+# sources of calls
 SHOEYBI = "Shoeybi 2019, arXiv:1909.08053, section 3"
 KORTHIKANTI = "Korthikanti 2022, arXiv:2205.05198, section 4.2"
 RING = "Ring attention, Liu 2023, arXiv:2310.01889"
@@ -258,6 +259,7 @@ def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
     return to_nodes / copies(ranks, moe.top_k, deduplicated=True, reachable=moe.reached)
 
 
+# what the all-to-alls of experts hide under, by the value of ``overlap.ep``
 HIDES_EXPERTS: dict[str, Hiding] = {
     "": "nothing",
     "batch": "other batch",
@@ -516,9 +518,9 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
 Rows = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]
 
 OFTEN: Rows = (layer_calls,)  # every micro-batch
-BORDERS: Rows = (pipeline_calls,)
+BORDERS: Rows = (pipeline_calls,)  # every micro-batch and chunk
 GRADIENTS: Rows = (gradient_calls,)  # every micro-batch or once a step, by sharding
-ONCE: Rows = (update_calls,)
+ONCE: Rows = (update_calls,)  # once a step
 ROWS = OFTEN + BORDERS + GRADIENTS + ONCE
 
 

@@ -178,6 +178,7 @@ class CollectiveCostCache:
     def _group_cost(
         self, primitive: Primitive, group: RankGroup, size: float, closed: bool
     ) -> CollectiveCost:
+        """Price a group: point-to-point as its slowest pair, others axis by axis."""
         if primitive is P2P:
             pairs = [(2, apart) for apart in self._pair_distances(group)]
             if closed and self._open_ring(group):
@@ -240,6 +241,7 @@ class CollectiveCostCache:
     def _placed_cost(
         self, primitive: Primitive, ranks: tuple[int, int], size: float
     ) -> CollectiveCost:
+        """Price a group of (ranks, stride) as the library of the fabric runs it."""
         count, stride = ranks
         if stride not in self._in_strides:
             self._in_strides[stride] = in_strides(self.fabric, stride)

@@ -30,6 +30,8 @@ _MAX_LISTED = 12  # divisors that a fix lists
 
 
 class Violation(NamedTuple):
+    """What does not fit, at its key path, with a fix."""
+
     path: KeyPath
     what: str
     fix: str
@@ -220,6 +222,7 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
 
 
 def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[Violation]:
+    """Check the layers of stages that a job lists itself."""
     stages, fewest = layout.stages, min(layout.stages)
     if len(stages) != layout.pp or sum(stages) != model.layers:
         what = (
@@ -335,6 +338,7 @@ def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
 
 
 def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
+    """Refuse overlap and compression of calls that a layout does not send."""
     layout, asked = config.layout, config.overlap.asked
     one_replica = layout.dp and config.gradient_ranks == 1
     if "dp" in asked and one_replica:

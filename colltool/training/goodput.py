@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from colltool.training.parallel_config import ParallelConfig
 
-DAY_S = 86_400.0
+DAY_S = 86_400.0  # seconds of a day
 # bytes of a parameter in a checkpoint: its weight in fp32 and Adam's two moments
 CHECKPOINT_BYTES = 12.0
 

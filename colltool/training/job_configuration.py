@@ -104,6 +104,7 @@ def _named_part(
 
 
 def _given_times(file: JobFile) -> GivenTimes | None:
+    """Return the times that a job gives; None where it gives none."""
     times = file.compute
     if times is None:
         return None
@@ -113,6 +114,7 @@ def _given_times(file: JobFile) -> GivenTimes | None:
 
 
 def _compression(file: JobFile) -> Compression | None:
+    """Return the compression of a job; None where it has none."""
     compression = file.compression
     if compression is None:
         return None
@@ -207,6 +209,7 @@ def default_etp(tp: int, *, sp: bool, experts: object) -> int:
 
 
 def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
+    """Return the layout of a job, with defaults that depend on the model."""
     layout = file.layout
     sp = layout.sp and layout.tp > 1
     experts = model is not None and model.shape is not None and model.shape.moe

@@ -127,6 +127,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _schedule_loads(step: TrainingStep) -> list[_ScheduleLoad]:
+    """Return what each schedule of the step sends, by the groups that run it."""
     found: dict[tuple[object, ...], _ScheduleLoad] = {}
     groups = _GroupsOfCalls(step)
     for number, stage in enumerate(step.stages):
@@ -206,6 +207,7 @@ class _GroupsOfCalls:
 
 
 def _traffic(load: _ScheduleLoad, fabric: Fabric, readings: ModelOptions) -> Traffic:
+    """Return the messages of one call of a load, between the ranks of a group."""
     from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
 
     ran = load.ran

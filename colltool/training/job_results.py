@@ -39,6 +39,8 @@ TILE = 64
 
 @result
 class JobList(Result):
+    """Shipped jobs."""
+
     subject: ClassVar[str] = "job"
     jobs: tuple[Job, ...]
 
@@ -52,6 +54,8 @@ class SentBy(NamedTuple):
 
 @result
 class JobShown(Result):
+    """What a rank of a job computes, sends and keeps."""
+
     subject: ClassVar[str] = "job"
     job: Job
     setup: ParallelConfig
@@ -90,6 +94,8 @@ class CheckedJob(NamedTuple):
 
 @result
 class JobsChecked(Result):
+    """Checked job files."""
+
     subject: ClassVar[str] = "job"
     checks: tuple[CheckedJob, ...]
 

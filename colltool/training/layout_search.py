@@ -173,6 +173,7 @@ class Figures(NamedTuple):
         )
 
     def compared_with(self, best: Figures) -> PricedLayout:
+        """Return the figures as users see them, with the excess over the best step."""
         tokens, mfu = rates(self.setup, self.step_s)
         assert tokens is not None
         assert mfu is not None
@@ -201,6 +202,7 @@ class _SearchRequest(NamedTuple):
 def _search_request(
     job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None
 ) -> _SearchRequest:
+    """Check what a user wants searched; ColltoolError where it cannot be."""
     kept, job = constraints_of(keep), on_fabric(job, fabric)
     model, shape = _model_to_search(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
@@ -275,6 +277,7 @@ def search(
 
 
 def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
+    """Count the layouts that are as fast as the best, and the choices in which they differ."""
     tied = [figures.choice for figures in priced if figures.step_s / best.step_s - 1 <= TIE]
     differ = []
     for name in LayoutChoice._fields[:-1]:  # the schedule follows
@@ -330,6 +333,7 @@ class _FittingLayouts:
             yield fitting
 
     def _memory_of(self, config: ParallelConfig) -> float:
+        """Bytes of the worst stage of a layout; remembers the layout with the fewest."""
         assert config.device is not None  # without one nothing is searched
         self.capacity = config.device.memory_bytes
         size = memory_bytes(config)
@@ -415,6 +419,7 @@ class _ComputeTimes:
         return compute_step_s(config, [by_kind[stage.kind] for stage in stages], 0.0)
 
     def _stage(self, config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+        """Return the compute of a stage, worked out once for layouts that share it."""
         layout = config.layout
         key = (
             layout.tp,
@@ -460,6 +465,7 @@ def _model_to_search(job: Job) -> tuple[TransformerModel, Shape]:
 
 
 def _own_layout(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> OwnLayout:
+    """Price the job's own layout, or say why that is not possible."""
     try:
         config = job.setup(ranks)
         step = step_time(config, costs, job.plain_calls(config))

@@ -86,6 +86,7 @@ def _seconds(cell: str, unit: str) -> float:
 
 
 def _row(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:
+    """Return the GEMM of a row of cells by column; ColltoolError where a cell cannot be used."""
     dtype = cells.get("dtype", "").strip().lower()
     precision = PRECISION_NAMES.get(dtype, dtype)
     if precision not in BYTES:

@@ -188,6 +188,7 @@ def layer_activations(
 def _layer_bytes(
     shape: Shape, cut: LayerCut, again: Recomputation, flash: bool, experts: bool
 ) -> tuple[float, float]:
+    """Bytes of one layer for one micro-batch: kept without full recomputation, and at most."""
     operations = layer_operations(shape, cut, experts=experts)
     whole = sum(operation.stored for operation in operations)
     scores = 0.0
@@ -307,6 +308,7 @@ def cures(config: ParallelConfig) -> Iterator[Cure]:
 
 
 MemoryChanges = Iterator[tuple[dict[str, object], ParallelConfig]]
+# values of changes that take less memory
 SELECTIVE: dict[str, object] = {"recompute": "selective"}
 FULL: dict[str, object] = {"recompute": "full"}
 FSDP: dict[str, object] = {"shard.mode": "fsdp"}

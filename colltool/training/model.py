@@ -163,6 +163,7 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
 
 
 def _attention(shape: Shape) -> LayerParameters:
+    """Parameters of ordinary attention."""
     qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
     split = shape.hidden * qkv + shape.hidden * shape.heads * shape.head_dim
     if not shape.bias:
@@ -278,6 +279,7 @@ class Accelerator(NamedTuple):
     host_Bps: float = 0.0  # one way to the memory of its host; 0: not known
 
     def peak_flops(self, precision: str) -> float:
+        """Dense FLOP/s in a precision; ColltoolError where the device has none."""
         rate = dict(self.peak).get(precision)
         if rate is not None:
             return rate
@@ -324,6 +326,7 @@ class Stack(NamedTuple):
     measured: tuple[MeasuredGemm, ...] = ()
 
     def gemm_share(self, precision: str, generation: str) -> float:
+        """Share of the peak that GEMMs reach; ColltoolError where it is not known."""
         table = dict(self.gemm).get(precision)
         if table is None:
             known = ", ".join(name for name, _ in self.gemm)
@@ -356,6 +359,7 @@ class Stack(NamedTuple):
             return False
 
     def _share_of(self, table: Pairs, generation: str, what: str) -> float:
+        """Return the share of a generation; ColltoolError where the table has none."""
         found = dict(table).get(generation)
         if found is not None:
             return found

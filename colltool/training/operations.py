@@ -329,6 +329,7 @@ class Times(NamedTuple):
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
+        """Seconds of a phase."""
         match phase:
             case "forward":
                 return self.forward_s
@@ -342,6 +343,7 @@ class Times(NamedTuple):
                 assert_never(phase)
 
     def plus(self, other: Times) -> Times:
+        """Return the sum with other times."""
         return Times(
             self.forward_s + other.forward_s,
             self.backward_s + other.backward_s,
@@ -405,6 +407,7 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
 
 
 def _stage_from_layers(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+    """Return a stage with the modelled times of its layers and ends."""
     share = config.again.share(stage.layers)
     ends = total = _end_times(config, stage)
     dense = moe = None
@@ -456,6 +459,7 @@ def _layer_times(
     experts: bool,
     lora: int = 0,
 ) -> LayerTimes:
+    """Model the times of a layer by the roofline of its operations."""
     operations, stack = layer_operations(shape, cut, experts=experts), roofline.stack
     gemms = _gemm_times(_shared_gemms(operations), roofline)
     if lora:

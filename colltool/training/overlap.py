@@ -397,6 +397,7 @@ def ratio(
     return RATIOS[scheme]
 
 
+# compression ratios of 4-byte elements, for schemes without options
 RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
 
 

@@ -442,6 +442,7 @@ def _stages(
     folded: bool,
     ends: bool,
 ) -> tuple[PipelineStage, ...]:
+    """Return the stages of p stages with v chunks; ``counts``: layers of stages that a job lists."""
     chunk_layers = []  # by stage and chunk
     for count in counts or layers_of_stages(layers, p, folded=folded):
         layers_each, odd = divmod(count, v)

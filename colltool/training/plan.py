@@ -72,6 +72,8 @@ class TierUse(NamedTuple):
 
 @result
 class Plan(Result):
+    """A training step on a fabric, with what it rests on and what would make it faster."""
+
     subject: ClassVar[str] = "plan"
     job: Job
     setup: ParallelConfig

@@ -41,6 +41,7 @@ BLOCK = 128  # elements of a compressed gradient that share a scale
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
 # dimensions of calls whose groups lie along another dimension of the layout
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
+# dimensions whose calls sum gradients
 _GRADIENTS = ("dp", "expert dp")
 
 
@@ -78,6 +79,7 @@ class Situation(NamedTuple):
 
 
 Ideas = Iterator[Idea]
+# parts of the step for which ideas are looked for, none for always, with the ideas
 _IDEAS: list[tuple[tuple[str, ...], Callable[[Situation], Ideas]]] = []
 
 
@@ -458,6 +460,7 @@ def _proposal(
     step_s: float,
     now: TrainingStep,
 ) -> Proposal:
+    """Return the proposal of a change with its priced step."""
     fits = memory(setup).fits if setup.model is not None else None
     change = sentence(label)
     return Proposal(change, where, tuple(values.items()), step_s, _gain(step_s, now), fits)
@@ -517,6 +520,7 @@ def _twice_and_half(size: int) -> list[int]:
 
 
 def _with_tp(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
+    """Return the setup with another tensor parallelism; experts split as widely still are."""
     layout = config.layout
     # experts that were cut as wide as everything else still are
     etp = tp if layout.etp == layout.tp else min(layout.etp, tp)

@@ -31,6 +31,7 @@ class PublishedError(NamedTuple):
 
 @cache
 def _table() -> dict[str, PublishedError]:
+    """Read the errors by class of plans: a stack, or ``memory``."""
     found = {}
     with FILE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):

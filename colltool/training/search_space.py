@@ -43,6 +43,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "shard": {mode: mode for mode in SHARDINGS},
     "recompute": {row.name: row.name for row in RECOMPUTATIONS.values() if row.whole},
 }
+# of all constraints
 NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
 
 # a layout without sharding and recomputation, and the calls that the job lists itself
@@ -109,6 +110,7 @@ def _name_and_value(text: Any, fix: str) -> tuple[str, str]:
 
 
 def _parsed(name: str, value: Any) -> Any:
+    """Return the value of a constraint; ColltoolError where it has no such value."""
     if name in SIZES:
         try:
             return parse_count(value, "keep", 1, 10**9)
@@ -234,6 +236,7 @@ class Space:
         self.examples.setdefault(key, found)
 
     def _sizes(self) -> Iterator[Sizes]:
+        """Yield all sizes that fill the ranks, small micro-batches first."""
         kept, sequences = self.kept, self.job.draft.global_batch
         experts = self.shape.moe.experts if self.shape.moe else 1
         for tp, cp, pp, dp in self._grids():
@@ -285,6 +288,7 @@ class Space:
         return sorted(found)
 
     def _config(self, sizes: Sizes) -> ParallelConfig:
+        """Return the configuration of sizes, without sharding and recomputation."""
         draft, file = self.job.draft, self.job.file.layout
         sp = self.kept.sp
         if sp is None:

@@ -24,6 +24,7 @@ def remark(code: str, **fields: object) -> Remark:
     return Remark(code, fields)
 
 
+# by code
 SENTENCES = {
     # what a plan assumes about its fabric, its job and the model options
     "readings": "readings: {readings}",

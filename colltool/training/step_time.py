@@ -382,6 +382,7 @@ def _shared_micro_batch(
 def _micro_batch(
     config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
 ) -> MicroBatch:
+    """Price what a stage does in every micro-batch."""
     times = with_offload(config, stage_times(config, stage))
     rows = OFTEN + GRADIENTS
     if not config.overlap.pp:
@@ -414,6 +415,7 @@ def _per_step(
     costs: CollectiveCostCache,
     plain: tuple[PlainCall, ...],
 ) -> PerStep:
+    """Price what a stage does once a step, and sort its calls by what hides them."""
     sent = _sent(config, stage, costs, GRADIENTS + ONCE, once=True)
     sent += [_plain(call, costs, config) for call in plain]
     backward: list[PricedCall] = []

@@ -39,6 +39,7 @@ class Sharding(NamedTuple):
     grouped: bool = False
 
 
+# sources of rows
 _ZERO = "Rajbhandari 2020, ZeRO, arXiv:1910.02054, section 7"
 _FSDP = "Zhao 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2"
 _DDP = "Li 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.3"
@@ -200,12 +201,14 @@ def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
 
 
 def _interleaved_layout(config: ParallelConfig) -> Unmet:
+    """A pipeline with several chunks per stage."""
     if config.layout.virtual == 1 or config.layout.pp == 1:
         what = f"interleaved, and virtual is {config.layout.virtual}, pp {config.layout.pp}"
         yield ("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b"
 
 
 def _interleaved_batch(config: ParallelConfig) -> Unmet:
+    """A multiple of pp micro-batches."""
     pp, m = config.layout.pp, config.micro_batches
     if m % pp:
         sequences = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
@@ -214,6 +217,7 @@ def _interleaved_batch(config: ParallelConfig) -> Unmet:
 
 
 def _folded_layout(config: ParallelConfig) -> Unmet:
+    """Two chunks of equal layers on a stage."""
     layout = config.layout
     if config.model is None or layout.pp == 1 or layout.stages:
         return
@@ -226,6 +230,7 @@ def _folded_layout(config: ParallelConfig) -> Unmet:
 
 
 def _dualpipe_layout(config: ParallelConfig) -> Unmet:
+    """An even number of stages."""
     pp = config.layout.pp
     if pp % 2:
         what = f"dualpipe needs an even pp, got {pp}"
@@ -233,6 +238,7 @@ def _dualpipe_layout(config: ParallelConfig) -> Unmet:
 
 
 def _dualpipe_batch(config: ParallelConfig) -> Unmet:
+    """An even number of micro-batches, at least pp."""
     pp, m = config.layout.pp, config.micro_batches
     if m % 2 or m < pp:
         what = (

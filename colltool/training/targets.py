@@ -178,6 +178,7 @@ def _most_oversubscribed(
 
 
 def _with_oversubscription(fabric: Fabric, index: int, level_name: str, over: float) -> Fabric:
+    """Return a fabric with another oversubscription of a level."""
     levels = []
     for level in capabilities_of(fabric.tiers[index]).levels:
         if level.name == level_name:

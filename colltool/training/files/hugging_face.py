@@ -64,9 +64,12 @@ class Family(NamedTuple):
 _TABLE = tomllib.loads(
     (Path(__file__).parents[1] / "data" / "families.toml").read_text(encoding="utf-8")
 )
+# keys that change neither size nor work
 HARMLESS = frozenset(_TABLE["harmless"])
 FAMILIES = {kind: Family(**values) for kind, values in _TABLE["families"].items()}
+# why types of models are refused
 REASONS = {kind: why for why, kinds in _TABLE["refused"].items() for kind in kinds}
+# parts of keys that sound like a size
 _SIZED = re.compile("|".join(_TABLE["sized"]))
 
 
@@ -293,6 +296,7 @@ def _windows(config: ConfigFile, family: Family, layers: int) -> dict[str, Any]:
 
 
 def _windowed_layers(config: ConfigFile, family: Family, layers: int) -> int:
+    """Return the number of layers with a window."""
     if config.layer_types is not None:
         return config.layer_types.count("sliding_attention")
     match family.slides:
@@ -309,6 +313,7 @@ def _windowed_layers(config: ConfigFile, family: Family, layers: int) -> int:
 
 
 def _moe(config: ConfigFile) -> dict[str, Any] | None:
+    """Return the experts of a model; None where it has none."""
     experts = config.n_routed_experts or config.num_local_experts or config.num_experts
     if experts is None:
         return None

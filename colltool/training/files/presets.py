@@ -17,6 +17,7 @@ from colltool.training.files import DeviceFile, ModelFile, StackFile
 M = TypeVar("M", bound=Part)
 Kind = Literal["jobs", "models", "devices", "stacks"]
 PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")  # kinds of files that a job may name
+# by key of a job file
 _KIND_OF_PART: dict[str, Kind] = {"model": "models", "device": "devices", "stack": "stacks"}
 
 
