@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.definitions.source import KeyPath
@@ -25,16 +24,9 @@ from colltool.training.parallel_config import (
     split_group,
     strides,
 )
+from colltool.training.violation import Violation
 
 _MAX_LISTED = 12  # divisors that a fix lists
-
-
-class Violation(NamedTuple):
-    """What does not fit, at its key path, with a fix."""
-
-    path: KeyPath
-    what: str
-    fix: str
 
 
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
@@ -249,8 +241,7 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
         what = f"{config.global_batch} sequences are not a multiple of {product} = {part}"
         yield Violation(("batch", "global"), what, f"global: {nearest}, or another micro or dp")
     elif dp:
-        for violation in config.pipeline.requires_batch(config):
-            yield Violation(*violation)
+        yield from config.pipeline.requires_batch(config)
 
 
 def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
@@ -315,8 +306,7 @@ def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
     if layout.virtual > 1 and not row.interleaved and not folded:
         what = f"virtual {layout.virtual}, and {config.schedule} runs one chunk per stage"
         yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
-    for violation in row.requires(config):
-        yield Violation(*violation)
+    yield from row.requires(config)
 
 
 def invalid_overlaps(config: ParallelConfig) -> list[Violation]:

@@ -21,7 +21,6 @@ from colltool.definitions.source import KeyPath
 from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
 from colltool.training.constraint_violations import (
-    Violation,
     constraint_violations,
     invalid_overlaps,
 )
@@ -35,6 +34,7 @@ from colltool.training.files.presets import (
 )
 from colltool.training.job_configuration import configuration, lacks_keys
 from colltool.training.parallel_config import ParallelConfig, RankGroup
+from colltool.training.violation import Violation
 
 SHORTHAND = Shorthand(example="layout.tp=4")
 # numbers of replicas, above and below, among which a fix looks for one that fits

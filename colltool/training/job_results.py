@@ -18,7 +18,6 @@ from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 from colltool.training.calls import DIMENSIONS, Call, stage_calls
-from colltool.training.constraint_violations import Violation
 from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job, PlainCall, find_job, load_job
@@ -28,6 +27,7 @@ from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 from colltool.training.sentences import WARNING_REASONS, Remark, remark, sentence
+from colltool.training.violation import Violation
 
 DEVICE_MAPPING = (
     "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: ...} in the job"

@@ -33,7 +33,7 @@ from colltool.training.parallel_config import (
     stage_parameters,
     with_values,
 )
-from colltool.training.strategies import InFlight, Recomputation, default_schedule
+from colltool.training.strategies import PipelinePlace, Recomputation, default_schedule
 from colltool.training.updates import extra_state_bytes, trained_parameters
 
 MASTER = 4  # bytes of a master weight in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
@@ -227,8 +227,8 @@ def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
     layout = config.layout
     if layout.pp == 1:
         return 1.0
-    in_flight = InFlight(config.micro_batches, layout.pp, layout.virtual, layout.pp - stage.number)
-    return float(config.pipeline.in_flight(in_flight))
+    place = PipelinePlace(config.micro_batches, layout.pp, layout.virtual, layout.pp - stage.number)
+    return float(config.pipeline.in_flight(place))
 
 
 def loss_bytes(config: ParallelConfig, shape: Shape) -> float:

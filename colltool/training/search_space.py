@@ -16,7 +16,6 @@ from colltool.base.errors import ColltoolError, argument_text, nearest, options_
 from colltool.base.formatting import parse_count
 from colltool.base.primitives import ceil_div
 from colltool.training.constraint_violations import (
-    Violation,
     constraint_violations,
     invalid_overlaps,
 )
@@ -27,6 +26,7 @@ from colltool.training.job_configuration import default_etp, overlap_of, shard_o
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import Overlap, ParallelConfig
 from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
+from colltool.training.violation import Violation
 
 # tokens of a sequence that context parallelism leaves on a rank at least: published runs keep more
 # (Llama 3: 8,192)

@@ -32,7 +32,6 @@ from colltool.training.calls import (
     stage_calls,
 )
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
-from colltool.training.constraint_violations import Violation
 from colltool.training.job import Job, PlainCall
 from colltool.training.offload import with_offload
 from colltool.training.operations import Phase, StageTimes, stage_times
@@ -56,6 +55,7 @@ from colltool.training.parallel_config import (
 )
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
+from colltool.training.violation import Violation
 
 # what hides under a whole pass, as buckets do
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")

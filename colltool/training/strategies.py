@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from colltool.training.files import Module, OptimizerName, Recomputed, Schedule, ShardMode
+from colltool.training.violation import Violation
 
 if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
@@ -148,21 +149,20 @@ class Pass(NamedTuple):
         return self.forward_s + self.backward_s
 
 
-class InFlight(NamedTuple):
-    """A stage of a pipeline: m micro-batches on p stages of v chunks; ``behind``: stages from this
-    one on, p - i on stage i."""
+class PipelinePlace(NamedTuple):
+    """A stage of a pipeline of p stages of v chunks, with m micro-batches."""
 
     m: int
     p: int
     v: int
-    behind: int
+    stages_left: int  # p - i on stage i, itself among them
 
 
-# what a schedule needs and a job does not have: key path, what, fix
-Unmet = Iterator[tuple[tuple[str, ...], str, str]]
+Violations = Iterator[Violation]
 
 
-def _always(_: ParallelConfig) -> Unmet:
+def _always(_: ParallelConfig) -> Violations:
+    """Check nothing: any layout and batch will do."""
     return iter(())
 
 
@@ -170,20 +170,22 @@ class PipelineSchedule(NamedTuple):
     """A schedule of two stages or more: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
-    # of all passes and v: seconds beyond m passes of the slowest stage
+    # seconds beyond m passes of the slowest stage, from the passes of all stages and v
     bubble_s: Callable[[Sequence[Pass], float], float]
-    # most micro-batches whose activations a stage keeps at once
-    in_flight: Callable[[InFlight], float]
+    # micro-batches whose activations a stage keeps at most
+    in_flight: Callable[[PipelinePlace], float]
     source: str
-    requires: Callable[[ParallelConfig], Unmet] = _always  # of the layout
-    requires_batch: Callable[[ParallelConfig], Unmet] = _always  # once dp is known
+    requires: Callable[[ParallelConfig], Violations] = _always  # checks of the layout
+    requires_batch: Callable[[ParallelConfig], Violations] = _always  # checks once dp is known
     interleaved: bool = False  # v chunks a stage, every p-th of the model
     folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
     ends_as_layers: bool = True  # embedding and head may each stand in for a layer
-    from_layout: bool = False  # follows from v; others run only where a job names them
-    split: Schedule | None = None  # the same with weight gradients in the bubble
-    weight_copies: int = 1
-    hides_experts: bool = False
+    from_layout: bool = (
+        False  # whether it is a default, by v; others only run where a job names them
+    )
+    split: Schedule | None = None  # the schedule like it with weight gradients in the bubble
+    weight_copies: int = 1  # of a stage's weights
+    hides_experts: bool = False  # whether all-to-alls of experts hide under another batch
 
 
 def _other_stages_s(passes: Sequence[Pass], _: float) -> float:
@@ -200,24 +202,26 @@ def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
     return max(0.0, (len(passes) / 2 - 1) * waited_s)
 
 
-def _interleaved_layout(config: ParallelConfig) -> Unmet:
-    """A pipeline with several chunks per stage."""
+def _interleaved_layout(config: ParallelConfig) -> Violations:
+    """Check that an interleaved pipeline has several stages and several chunks on each."""
     if config.layout.virtual == 1 or config.layout.pp == 1:
         what = f"interleaved, and virtual is {config.layout.virtual}, pp {config.layout.pp}"
-        yield ("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b"
+        yield Violation(("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b")
 
 
-def _interleaved_batch(config: ParallelConfig) -> Unmet:
-    """A multiple of pp micro-batches."""
+def _interleaved_batch(config: ParallelConfig) -> Violations:
+    """Check that interleaved has a multiple of pp micro-batches."""
     pp, m = config.layout.pp, config.micro_batches
     if m % pp:
         sequences = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
         what = f"{m} micro-batches are not a multiple of pp {pp}, which interleaved needs"
-        yield ("batch", "global"), what, f"global: {sequences}, or schedule: 1f1b with virtual: 1"
+        yield Violation(
+            ("batch", "global"), what, f"global: {sequences}, or schedule: 1f1b with virtual: 1"
+        )
 
 
-def _folded_layout(config: ParallelConfig) -> Unmet:
-    """Two chunks of equal layers on a stage."""
+def _folded_layout(config: ParallelConfig) -> Violations:
+    """Check that the layers of a stage make two equal chunks."""
     layout = config.layout
     if config.model is None or layout.pp == 1 or layout.stages:
         return
@@ -226,19 +230,19 @@ def _folded_layout(config: ParallelConfig) -> Unmet:
         what = (
             f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers"
         )
-        yield ("schedule",), what, "an even number of layers a stage, or schedule: zb1p"
+        yield Violation(("schedule",), what, "an even number of layers a stage, or schedule: zb1p")
 
 
-def _dualpipe_layout(config: ParallelConfig) -> Unmet:
-    """An even number of stages."""
+def _dualpipe_layout(config: ParallelConfig) -> Violations:
+    """Check that DualPipe has an even number of stages."""
     pp = config.layout.pp
     if pp % 2:
         what = f"dualpipe needs an even pp, got {pp}"
-        yield ("layout", "pp"), what, f"pp: {pp + 1}, or schedule: 1f1b"
+        yield Violation(("layout", "pp"), what, f"pp: {pp + 1}, or schedule: 1f1b")
 
 
-def _dualpipe_batch(config: ParallelConfig) -> Unmet:
-    """An even number of micro-batches, at least pp."""
+def _dualpipe_batch(config: ParallelConfig) -> Violations:
+    """Check that DualPipe has an even number of micro-batches, at least pp."""
     pp, m = config.layout.pp, config.micro_batches
     if m % 2 or m < pp:
         what = (
@@ -246,19 +250,22 @@ def _dualpipe_batch(config: ParallelConfig) -> Unmet:
             f" got {m}"
         )
         sequences = 2 * pp * config.micro_batch * config.layout.dp
-        yield ("batch", "global"), what, f"global: {sequences}, or another schedule"
+        yield Violation(("batch", "global"), what, f"global: {sequences}, or another schedule")
 
 
 SCHEDULES = rows_for(
     Schedule,
     [
         PipelineSchedule(
-            "gpipe", _other_stages_s, lambda at: at.m, source="Huang 2018, GPipe, arXiv:1811.06965"
+            "gpipe",
+            _other_stages_s,
+            lambda place: place.m,
+            source="Huang 2018, GPipe, arXiv:1811.06965",
         ),
         PipelineSchedule(
             "1f1b",
             _other_stages_s,
-            lambda at: min(at.m, at.behind),
+            lambda place: min(place.m, place.stages_left),
             NARAYANAN,
             from_layout=True,
             split="zb1p",
@@ -268,8 +275,9 @@ SCHEDULES = rows_for(
             bubble_s=lambda passes, v: _other_stages_s(passes, v) / v,
             # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first
             # (Korthikanti 2022, section 4.2.3)
-            in_flight=lambda at: (
-                min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v
+            in_flight=lambda place: (
+                min(place.m * place.v, 2 * (place.stages_left - 1) + (place.v - 1) * place.p + 1)
+                / place.v
             ),
             source=NARAYANAN,
             requires=_interleaved_layout,
@@ -280,13 +288,13 @@ SCHEDULES = rows_for(
         PipelineSchedule(
             name="zb1p",
             bubble_s=lambda passes, v: _other_stages_s(passes, v) / 3,
-            in_flight=lambda at: min(at.m, at.behind),
+            in_flight=lambda place: min(place.m, place.stages_left),
             source=f"{ZERO_BUBBLE}: ZB-H1, a third of 1F1B's bubble",
         ),
         PipelineSchedule(
             name="zbv",
             bubble_s=lambda *_: 0.0,
-            in_flight=lambda at: min(at.m, at.p),
+            in_flight=lambda place: min(place.m, place.p),
             source=f"{ZERO_BUBBLE}, section 6: ZB-V",
             requires=_folded_layout,
             folded=True,
@@ -295,7 +303,7 @@ SCHEDULES = rows_for(
         PipelineSchedule(
             name="dualpipe",
             bubble_s=_dualpipe_s,
-            in_flight=lambda at: min(at.m, at.p + 1),
+            in_flight=lambda place: min(place.m, place.p + 1),
             source="DeepSeek-V3 Technical Report, arXiv:2412.19437, table 2",
             requires=_dualpipe_layout,
             requires_batch=_dualpipe_batch,
