@@ -65,9 +65,9 @@ def _fit_layout(
     """Return the job in its own layout where that fits, else on fewer ranks, else in another
     layout."""
     if job.drafted:
-        job_now, count, found = _searched(job, fabric, ranks, readings)
+        changed_job, used_ranks, found = _searched(job, fabric, ranks, readings)
         fastest = remark("fastest_layout", job=job.name, layout=found.choice.text)
-        return FittedJob(fabric, job_now, count, (*changes, fastest))
+        return FittedJob(fabric, changed_job, used_ranks, (*changes, fastest))
     user_layout = any(key.split(".")[0] in LAYOUT_KEYS for key, _ in job.overrides)
     if user_layout or _fits(job, fabric, ranks or fabric.ranks):
         return FittedJob(fabric, job, ranks, changes)
@@ -76,14 +76,14 @@ def _fit_layout(
         fewer = remark("fewer_ranks", used=used, ranks=fabric.ranks)
         return FittedJob(fabric, job, used, (*changes, fewer))
     try:
-        job_now, count, found = _searched(job, fabric, ranks, readings)
+        changed_job, used_ranks, found = _searched(job, fabric, ranks, readings)
     except ColltoolError:
         if ranks is None or not _can_run(job, fabric, ranks):
             raise
         # too large for its devices in any layout: the plan says so
         return FittedJob(fabric, job, ranks, changes)
     nearest = remark("nearest_layout", ranks=ranks or fabric.ranks, layout=found.choice.text)
-    return FittedJob(fabric, job_now, count, (*changes, nearest))
+    return FittedJob(fabric, changed_job, used_ranks, (*changes, nearest))
 
 
 def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
@@ -123,6 +123,7 @@ def _can_run(job: Job, fabric: Fabric, ranks: int) -> bool:
 
 
 def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
+    """Whether the job can run on so many ranks and fits their memory, as far as that is known."""
     if not _can_run(job, fabric, ranks):
         return False
     return memory(on_fabric(job, fabric).setup(ranks)).fits is not False

@@ -57,7 +57,7 @@ class _ScheduleLoad(NamedTuple):
     dimension: str
     ran: PricedSchedule
     border: str  # ``ring``, ``next`` or ``previous`` of a point-to-point; empty for a collective
-    groups: dict[Ranks, float]  # how often a step each sends
+    groups: dict[Ranks, float]  # bytes that each sends in a step
 
 
 def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> JobLinks:
@@ -128,19 +128,19 @@ def _listed(names: Iterable[str]) -> str:
 
 def _schedule_loads(step: TrainingStep) -> list[_ScheduleLoad]:
     """Return what each schedule of the step sends, by the groups that run it."""
-    found: dict[tuple[object, ...], _ScheduleLoad] = {}
+    loads: dict[tuple[object, ...], _ScheduleLoad] = {}
     groups = _GroupsOfCalls(step)
     for number, stage in enumerate(step.stages):
         for call, cost, *_ in stage.sent:
             border = _border(call)
             for ran in cost.ran:
                 key = (call.dimension, call.group, ran._replace(bytes=0.0), border)
-                load = found.setdefault(
+                load = loads.setdefault(
                     key, _ScheduleLoad(call.dimension, ran, border, defaultdict(float))
                 )
                 for group, calls in groups.senders(call, ran, number, border):
                     load.groups[group] += ran.bytes * calls
-    return [load for load in found.values() if any(load.groups.values())]
+    return [load for load in loads.values() if any(load.groups.values())]
 
 
 def _border(call: Call) -> str:

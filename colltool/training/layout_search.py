@@ -96,6 +96,7 @@ class PricedLayout(NamedTuple):
 
     @property
     def network_share(self) -> float:
+        """Share of the step that a free network would save."""
         return 1 - self.control_step_s / self.step_s
 
 
@@ -242,7 +243,7 @@ def search(
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     priced: list[Figures] = []
     for candidates in layouts.fitting(watch):
-        # ZeRO-2 sends what ZeRO-1 sends, so they share a price; None: not on the fabric
+        # ZeRO-2 sends what ZeRO-1 sends, so they share a price; None: cannot be placed
         steps: dict[tuple[object, ...], TrainingStep | None] = {}
         for layout in candidates:
             row = layout.config.shard.row
@@ -295,6 +296,7 @@ class FittingLayout(NamedTuple):
     memory_bytes: float
 
     def priced(self, step: TrainingStep) -> Figures:
+        """Return the figures of the layout with its step."""
         return Figures(step.step_s, self.memory_bytes, self.number, step.control_s, self.config)
 
 

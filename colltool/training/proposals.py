@@ -73,9 +73,9 @@ class Situation(NamedTuple):
     exposed_s: dict[str, float]  # by part of the step
 
     def waits_for(self, *parts: str) -> bool:
-        """Whether parts of the step take enough of it to gain from."""
-        spent_s = sum(self.exposed_s.get(part, 0.0) for part in parts)
-        return spent_s > LEAST_GAIN * self.step.step_s
+        """Whether the step waits for these parts long enough to gain from less of them."""
+        exposed_s = sum(self.exposed_s.get(part, 0.0) for part in parts)
+        return exposed_s > LEAST_GAIN * self.step.step_s
 
 
 Ideas = Iterator[Idea]
@@ -84,18 +84,19 @@ _IDEAS: list[tuple[tuple[str, ...], Callable[[Situation], Ideas]]] = []
 
 
 def idea(*parts: str) -> Callable[[Callable[[Situation], Ideas]], Callable[[Situation], Ideas]]:
-    """Register ideas, to be looked for where the step waits for one of ``parts``, or always."""
+    """Register a generator of ideas, to be run where the step waits for one of ``parts``; always
+    without parts."""
 
-    def register(found: Callable[[Situation], Ideas]) -> Callable[[Situation], Ideas]:
-        _IDEAS.append((parts, found))
-        return found
+    def register(ideas: Callable[[Situation], Ideas]) -> Callable[[Situation], Ideas]:
+        _IDEAS.append((parts, ideas))
+        return ideas
 
     return register
 
 
 @idea()
 def less_recomputation(current: Situation) -> Ideas:
-    """Keep more activations, and compute less of them again."""
+    """Keep more activations, and recompute less."""
     now = current.config.again
     for name, row in RECOMPUTATIONS.items():
         if row.whole and row.core + row.layers < now.core + now.layers:
@@ -104,7 +105,7 @@ def less_recomputation(current: Situation) -> Ideas:
 
 @idea()
 def sequence_parallelism(current: Situation) -> Ideas:
-    """Cut what is outside tensor parallel regions as well, in place of copying it."""
+    """Split what is outside tensor parallel regions as well, instead of copying it."""
     layout = current.config.layout
     if layout.tp > 1 and not layout.sp:
         values = {"layout.sp": True} | expert_width(current.config, layout.etp)
@@ -114,13 +115,14 @@ def sequence_parallelism(current: Situation) -> Ideas:
 def _hidden(current: Situation, key: str, value: object = True) -> Idea:
     """Return the idea of hiding a dimension, with the setup of a job that asks for it."""
     overlap = current.config.overlap
-    asked = (*overlap.asked, key)
-    setup = with_values(current.config, {f"overlap.{key}": value, "overlap.asked": asked})
+    set_by_job = (*overlap.asked, key)
+    setup = with_values(current.config, {f"overlap.{key}": value, "overlap.asked": set_by_job})
     return Idea(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
 
 
 @idea("tp")
 def split_gemms(current: Situation) -> Ideas:
+    """Hide tensor parallel calls under GEMMs in pieces."""
     layout = current.config.layout
     if layout.tp > 1 and layout.sp and current.config.overlap.tp != "split":
         yield _hidden(current, "tp", "split")
@@ -128,24 +130,28 @@ def split_gemms(current: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def hidden_gradients(current: Situation) -> Ideas:
+    """Hide sums of gradients under the backward pass."""
     if not current.config.overlap.dp:
         yield _hidden(current, "dp")
 
 
 @idea("pp")
 def hidden_borders(current: Situation) -> Ideas:
+    """Hide messages between stages under other micro-batches."""
     if not current.config.overlap.pp:
         yield _hidden(current, "pp")
 
 
 @idea("cp")
 def hidden_ring(current: Situation) -> Ideas:
+    """Hide the messages of ring attention under attention."""
     if not current.config.overlap.cp and current.config.layout.cp_mode == "ring":
         yield _hidden(current, "cp")
 
 
 @idea("ep")
 def hidden_tokens(current: Situation) -> Ideas:
+    """Hide all-to-alls of experts under another micro-batch."""
     if not current.config.overlap.ep and current.config.micro_batches > 1:
         yield _hidden(current, "ep", "batch")
 
@@ -166,7 +172,7 @@ def other_buckets(current: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def gradients_in_16_bits(current: Situation) -> Ideas:
-    """Half the bytes of gradients."""
+    """Send half the bytes of gradients."""
     if current.config.shard.grad_bytes == 4:
         values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
         yield Idea(remark("gradients_in_16_bits"), values)
@@ -174,7 +180,7 @@ def gradients_in_16_bits(current: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def compressed_gradients(current: Situation) -> Ideas:
-    """A quarter of the bytes, for more steps to the same accuracy."""
+    """Send a quarter of the bytes, for more steps to the same accuracy."""
     if current.config.compression is not None:
         return
     extra = EXTRA_STEPS["int8"][1]
@@ -183,20 +189,21 @@ def compressed_gradients(current: Situation) -> Ideas:
         "compression.block": BLOCK,
         "compression.extra_steps": extra,
     }
-    small = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
-    setup = current.config._replace(compression=small)
+    compression = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
+    setup = current.config._replace(compression=compression)
     yield Idea(remark("gradients_in_int8", extra_steps=extra), values, setup)
 
 
 @idea(*_GRADIENTS)
 def sharded_states(current: Situation) -> Ideas:
-    """ZeRO-1: replicas share the optimizer's states alone."""
+    """Share only the optimizer's states between replicas, ZeRO-1."""
     shard = current.config.shard
     if current.config.layout.dp == 1 or shard.mode == "zero1":
         return
     setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
     label = remark("sharded_states")
-    if shard.row.optimizer:  # and more: a rank then needs more memory
+    # the job shares gradients or weights too, so that a rank needs more memory with ZeRO-1
+    if shard.row.optimizer:
         code = "whole_weights" if shard.layers else "whole_gradients"
         label = remark(code, memory=format_bytes(memory(setup).bytes, 3))
     values = {"shard.mode": "zero1"}
@@ -208,7 +215,7 @@ def sharded_states(current: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def sharded_weights(current: Situation) -> Ideas:
-    """FSDP, where a step gathers weights once."""
+    """Shard weights as well, FSDP, where a step gathers them once."""
     config = current.config
     # with several micro-batches each of them gathers again
     if config.layout.dp > 1 and not config.shard.layers and config.micro_batches == 1:
@@ -218,7 +225,7 @@ def sharded_weights(current: Situation) -> Ideas:
 
 @idea(*_GRADIENTS)
 def shards_inside_a_tier(current: Situation) -> Ideas:
-    """Gathers of weights stay on a faster tier, copies are summed across."""
+    """Gather weights on a faster tier, and sum gradients of the copies across, HSDP."""
     shard, group = current.config.shard, current.config.layout.group("cp", "dp")
     if current.config.layout.dp == 1 or not shard.layers:
         return
@@ -233,7 +240,7 @@ def shards_inside_a_tier(current: Situation) -> Ideas:
 
 @idea()
 def tensor_groups_inside_a_domain(current: Situation) -> Ideas:
-    """Tensor parallelism as wide as the fastest wires reach, with more replicas."""
+    """Keep tensor parallelism inside the innermost domain, with more replicas."""
     layout, domain = current.config.layout, current.fabric.tiers[0]
     factor, uneven = divmod(layout.tp, domain.endpoints)
     if factor > 1 and not uneven and layout.order[0] == "tp":
@@ -246,7 +253,7 @@ def tensor_groups_inside_a_domain(current: Situation) -> Ideas:
 
 @idea()
 def worst_dimension_further_in(current: Situation) -> Ideas:
-    """Another order of the ranks, with what is exposed most on shorter strides."""
+    """Order ranks so that the most exposed dimension has a shorter stride."""
     by_axis: dict[str, float] = defaultdict(float)
     for part, seconds in current.exposed_s.items():
         by_axis[_PART_OF.get(part, part)] += seconds
@@ -269,18 +276,18 @@ def worst_dimension_further_in(current: Situation) -> Ideas:
 
 @idea("ep")
 def experts_inside_a_domain(current: Situation) -> Ideas:
-    """Fewer ranks an all-to-all, all of them on the fastest wires."""
+    """Keep all-to-alls of experts inside the innermost domain, with fewer ranks each."""
     layout, moe, domain = current.config.layout, current.config.moe, current.fabric.tiers[0]
     if moe is None or layout.ep == 1:
         return
-    fewer = domain.endpoints // layout.group("ep", experts=True).stride
-    if 1 < fewer < layout.ep and moe.experts % fewer == 0:
-        yield Idea(remark("experts_inside_tier", tier=domain.name), {"layout.ep": fewer})
+    ranks = domain.endpoints // layout.group("ep", experts=True).stride
+    if 1 < ranks < layout.ep and moe.experts % ranks == 0:
+        yield Idea(remark("experts_inside_tier", tier=domain.name), {"layout.ep": ranks})
 
 
 @idea("ep")
 def deduplicated_tokens(current: Situation) -> Ideas:
-    """A token once to a rank with several of its experts."""
+    """Send a token once to a rank with several of its experts."""
     layout, moe = current.config.layout, current.config.moe
     if moe is not None and layout.ep > 1 and moe.top_k > 1 and not layout.deduplicate:
         yield Idea(remark("deduplicate"), {"layout.deduplicate": True})
@@ -288,6 +295,7 @@ def deduplicated_tokens(current: Situation) -> Ideas:
 
 @idea("cp")
 def other_context_parallelism(current: Situation) -> Ideas:
+    """Take another mode of context parallelism."""
     layout = current.config.layout
     for mode in get_args(ContextMode):
         if layout.cp > 1 and mode != layout.cp_mode:
@@ -296,16 +304,16 @@ def other_context_parallelism(current: Situation) -> Ideas:
 
 @idea("bubble")
 def more_chunks(current: Situation) -> Ideas:
-    """The next number of chunks that divides a stage's layers, or its layers with the ends as
-    layers."""
+    """Take the next number of chunks that divides a stage's layers, or those of a model whose ends
+    count as layers."""
     layout, model = current.config.layout, current.config.model
     if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
         return
-    held = [model.layers // layout.pp]
+    layers_of_stages = [model.layers // layout.pp]
     if (model.layers + 2) % layout.pp == 0:
-        held.append((model.layers + 2) // layout.pp)
-    for chunks in range(layout.virtual + 1, max(held) + 1):
-        if any(layers and layers % chunks == 0 for layers in held):
+        layers_of_stages.append((model.layers + 2) // layout.pp)
+    for chunks in range(layout.virtual + 1, max(layers_of_stages) + 1):
+        if any(layers and layers % chunks == 0 for layers in layers_of_stages):
             values = {"layout.virtual": chunks, "schedule": "interleaved"}
             yield Idea(remark("more_chunks", chunks=chunks), values)
             return
@@ -313,6 +321,7 @@ def more_chunks(current: Situation) -> Ideas:
 
 @idea("bubble")
 def weight_gradients_in_the_bubble(current: Situation) -> Ideas:
+    """Compute weight gradients in the bubble of the pipeline."""
     layout, split = current.config.layout, current.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
         yield Idea(remark("split_weight_gradients"), {"schedule": split})
@@ -320,6 +329,7 @@ def weight_gradients_in_the_bubble(current: Situation) -> Ideas:
 
 @idea("bubble")
 def smaller_micro_batches(current: Situation) -> Ideas:
+    """Shorten the bubble with more and smaller micro-batches."""
     half, odd = divmod(current.config.micro_batch, 2)
     if current.config.layout.pp > 1 and half and not odd:
         yield Idea(remark("smaller_micro_batches"), {"batch.micro": half})
@@ -327,8 +337,7 @@ def smaller_micro_batches(current: Situation) -> Ideas:
 
 @idea("dp", "tp", "ep")
 def larger_micro_batches(current: Situation) -> Ideas:
-    """Larger micro-batches gather and wait less often; in a pipeline they make its bubble
-    longer."""
+    """Gather and wait less often; not in a pipeline, whose bubble would be longer."""
     if current.config.layout.pp == 1 and current.config.micro_batches % 2 == 0:
         yield Idea(remark("larger_micro_batches"), {"batch.micro": 2 * current.config.micro_batch})
 
@@ -415,15 +424,15 @@ def proposals(
 
 
 def _speed(job: Job, config: ParallelConfig) -> dict[str, str]:
-    """The speed found from a measured step in place of that step, which holds for one layout
-    only."""
+    """Return values that replace a measured step by the speed found from it, as the step is that of
+    one layout only; empty without a measured step."""
     if config.slower == 1 or job.file.slower is not None:
         return {}
     return {"measured.step": "null", "slower": repr(config.slower)}
 
 
 def _cures(job: Job, config: ParallelConfig) -> Iterator[tuple[dict[str, str], ParallelConfig]]:
-    """Yield what makes a job fit its device, as far as its file can have it."""
+    """Yield values that make a job fit its device, where its file accepts them, and the setup."""
     if config.model is None:
         return
     for cure in cures(config):
