@@ -25,7 +25,8 @@ from colltool.fabric.variants import ParameterRange, Place, with_values
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.job import Job
-from colltool.training.plan import PLAIN, Asked, Plan, PlannedCall, plan
+from colltool.training.plan import NO_EXTRAS, Plan, PlanExtras, PlannedCall, plan
+from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 
 SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an array
@@ -61,15 +62,18 @@ class Plans(Result):
 
 
 def plan_on_fabric(
-    job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions, asked: Asked = PLAIN
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None,
+    readings: ModelOptions,
+    asked: PlanExtras = NO_EXTRAS,
 ) -> Plan:
     """A job's step, adapted to the fabric where it yields; says of each collective how far off such
     a price is."""
     fits = fit_to_fabric(job, fabric, ranks, readings)
     found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
-    return with_accuracy(
-        replace(found, grounds=(*fits.said, *found.grounds)), fits.fabric, readings
-    )
+    found = replace(found, grounds=(*map(sentence, fits.changes), *found.grounds))
+    return with_accuracy(found, fits.fabric, readings)
 
 
 def with_accuracy(found: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:
