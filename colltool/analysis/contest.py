@@ -15,8 +15,8 @@ from colltool.analysis.basis import (
     joined,
     launch_missing,
 )
-from colltool.analysis.compare import SAME, launch_felt
-from colltool.analysis.grid import Floats, PriceRequest, winner
+from colltool.analysis.cells import Floats, PriceRequest, winner
+from colltool.analysis.outcomes import SAME, launch_matters
 from colltool.analysis.sensitivity import WhatIf, affordable, draws, percentiles, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
@@ -162,7 +162,7 @@ def _against(
     # Would it turn the outcome if the launch that one side lacks were added to it?
     filled = (times[at] + missing[1]) / (times[0] + missing[0])
     turned = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
-    if launch_felt((first.nominal_s, other.nominal_s), missing) or turned > TURNED:
+    if launch_matters((first.nominal_s, other.nominal_s), missing) or turned > TURNED:
         return Beats(other.name, shared=shared, compared=False)
     same = np.abs(ratios - 1) <= SAME
     low, middle, high = percentiles(ratios)

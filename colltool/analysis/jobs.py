@@ -9,7 +9,7 @@ from math import inf
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
 
-from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_all, step_error
+from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_fabric, step_error
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import disambiguate
 from colltool.base.primitives import P2P
@@ -153,7 +153,9 @@ def plans(
     read = readings or ModelOptions()
     found = tuple(plan_on_fabric(job, fabric, count, read) for fabric in fabrics)
     titles = titled(fabrics, typed or [""] * len(fabrics))
-    grounds = [basis_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
+    grounds = [
+        basis_of_fabric(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics
+    ]
     return Plans(found, tuple(map(cost_of, fabrics)), basis_differences(titles, grounds), titles)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.analysis.benchmark_command import experiment
-from colltool.analysis.grid import BLOCK, Floats, PriceRequest, leading_rows, winner
+from colltool.analysis.cells import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed, result

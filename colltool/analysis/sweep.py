@@ -18,7 +18,8 @@ from colltool.analysis.basis import (
     software_differences,
     too_many,
 )
-from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of
+from colltool.analysis.cells import Cell, PriceRequest, point_times
+from colltool.analysis.grid import FabricLoader, price_grid
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
@@ -172,7 +173,7 @@ def sweep(
     count = prod(len(axis.values) for axis in axes)
     if count > most:
         raise too_many(count, most)
-    found = cells(request, axes, [fabric.load for fabric in where], groups)
+    found = price_grid(request, axes, [fabric.load for fabric in where], groups)
     if all(cell.algorithm is None for cell in found):
         place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
@@ -212,7 +213,7 @@ def _points(request: PriceRequest, names: Sequence[str], found: Sequence[Cell]) 
     points = []
     for at, cell in enumerate(found[:each]):
         ranks = cell.at[1] if isinstance(cell.at[1], int) else 0
-        points.append(point_of(request.primitive, ranks, cell.at[2], names, found[at::each]))
+        points.append(point_times(request.primitive, ranks, cell.at[2], names, found[at::each]))
     return points
 
 

@@ -10,16 +10,15 @@ from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.analysis.basis import LAYERS, BasisDifference
-from colltool.analysis.compare import (
+from colltool.analysis.cells import Cell
+from colltool.analysis.compare import CompareColumn, Comparison
+from colltool.analysis.outcomes import (
     ColumnDifference,
-    CompareColumn,
     CompareLine,
-    Comparison,
     OnePortWinner,
     OutcomeRange,
     SameReason,
 )
-from colltool.analysis.grid import Cell
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from colltool.analysis.axes import OWN_AXES, SweepAxis
-from colltool.analysis.grid import Cell
+from colltool.analysis.cells import Cell
 from colltool.analysis.sweep import At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
 from colltool.base.formatting import (
     counted,
