@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.analysis.axes import OWN_AXES, SweepAxis
+from colltool.analysis.axes import GRID_AXES, SweepAxis
 from colltool.analysis.cell_intervals import with_intervals
 from colltool.analysis.cells import (
     BLOCK,
@@ -75,7 +75,7 @@ def price_grid(
         axes: fabric (a load each), ranks (a group each) and bytes, then what is varied.
     """
     shape = tuple(len(axis.values) for axis in axes)
-    options = [index for index, axis in enumerate(axes) if axis.is_reading]
+    options = [index for index, axis in enumerate(axes) if axis.is_option]
     found: list[Cell | None] = [None] * prod(shape)
     unchanged = UnchangedPrices()
     for fabric_at, load in enumerate(loads):
@@ -106,7 +106,7 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
             return load(overrides)
 
     for index, axis in enumerate(axes):
-        if axis.is_reading or axis.key in OWN_AXES:
+        if axis.is_option or axis.key in GRID_AXES:
             continue
         variants = [loaded_with([f"{axis.key}={value}"]) for value in followed(axis.values)]
         numbers = differences(variants) if len(variants) > 1 else None

@@ -198,7 +198,7 @@ def columns_of(
 
     axes = axes_of(vary_of(vary))
     for axis in axes:
-        if axis.is_reading:
+        if axis.is_option:
             what = f"{axis.key} is a reading, no value of a fabric"
             raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
     columns = []
