@@ -62,7 +62,7 @@ def price_series(
 
     primitive = series.primitive
     placed = place(fabric, series.ranks)
-    names = own_names(series, only) if only else []
+    names = applicable_names(series, only) if only else []
     if not names and not library_runs(placed, primitive):
         names = _library_candidates(placed, series, readings)
         if not names:
@@ -92,7 +92,7 @@ def price_series(
     return Priced(by_title, tuple(best))
 
 
-def own_names(series: Series, only: Sequence[str]) -> list[str]:
+def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
     """The named algorithms that compute this series' collective; the others may be meant for
     another series."""
     name_of = attrgetter("name")
@@ -104,16 +104,16 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
         base = parse_choice(name).base
         if base not in everything:
             what = f"no algorithm '{clipped(base)}'"
-            raise ColltoolError(what, argument="algorithms", fix=_known_names(base, known))
+            raise ColltoolError(what, argument="algorithms", fix=_knapplicable_names(base, known))
         if base in known:
             mine.append(name)
     if not mine:
         what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.spoken}"
-        raise ColltoolError(what, argument="algorithms", fix=_known_names(only[0], known))
+        raise ColltoolError(what, argument="algorithms", fix=_knapplicable_names(only[0], known))
     return mine
 
 
-def _known_names(name: str, known: Collection[str]) -> str:
+def _knapplicable_names(name: str, known: Collection[str]) -> str:
     return f"{nearest(name, sorted(known))} known: {', '.join(sorted(known))}".strip()
 
 

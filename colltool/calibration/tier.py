@@ -28,7 +28,7 @@ from colltool.calibration.serialise import (
     fitted,
     ranks_of,
 )
-from colltool.calibration.series_prices import check_fits, own_names
+from colltool.calibration.series_prices import applicable_names, check_fits
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
@@ -269,7 +269,7 @@ def _able(
     first = site.series[0]
     names: Sequence[str]
     if algorithms:
-        names = own_names(first, algorithms)
+        names = applicable_names(first, algorithms)
     else:
         tiers = max(len(group.spans) for group in site.placed)
         joined_by = capabilities_of(site.tier).joined_by
