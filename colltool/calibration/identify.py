@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.primitives import A2A, P2P
-from colltool.calibration.envelope import Prior
+from colltool.calibration.least_squares import Prior
 from colltool.calibration.protocol_fit import CollectiveFit, renamed
 from colltool.calibration.samples import Member
 from colltool.calibration.sentences import Finding

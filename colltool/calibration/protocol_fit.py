@@ -18,13 +18,13 @@ from colltool.base.formatting import size_text
 from colltool.calibration.envelope import (
     UNLIKELY,
     Envelope,
-    Prior,
     Sample,
     evaluate,
     fit_envelope,
     refitted,
     relative_errors,
 )
+from colltool.calibration.least_squares import Prior
 from colltool.calibration.samples import (
     MOST_PROTOCOLS,
     SWITCH,

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.calibration.algorithm_costs import AlgorithmCosts
-from colltool.calibration.envelope import Array, Labels, Prior, Sample
+from colltool.calibration.envelope import Labels, Sample
+from colltool.calibration.least_squares import Array, Prior
 from colltool.calibration.series_prices import sizes_of
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.rules import SEGMENT, SPOKEN, protocol_of
@@ -93,28 +94,27 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
         allowed[-1] = members[0].switched
     # costs are the same under all components where no inner tier lists several protocols
     differ = any(len(member.inner) > 1 for member in members)
-    samples = []
+    seconds = []
+    sizes = []
+    x = []
+    offsets = []
+    unlikely = []
     for member in members:
         size = member.sizes[member.used]
-        alike = np.ones_like(size)
+        seconds.append(member.seconds[member.used])
+        sizes.append(size)
+        # coefficients of launch overhead, α, 1/BW and 1/copy
+        ones = np.ones_like(size)
         terms = np.array([cost.terms for cost in member.costs])
+        x.append(terms[:, None] * np.stack([ones, ones, size, size], axis=1))
         offset = []
         for costs in _costs_by_component(member, parts) if differ else [member.costs]:
             base = np.array([cost.base for cost in costs])
             offset.append(base[:, :1] + base[:, 1:] * size)
-        samples.append(
-            Sample(
-                seconds=member.seconds[member.used],
-                sizes=size,
-                x=terms[:, None] * np.stack([alike, alike, size, size], axis=1),
-                offset=np.stack(offset),
-                allowed=allowed,
-                prior=prior,
-                unlikely=None if member.unlikely is None else member.unlikely[:, member.used],
-            )
-        )
-    seconds, sizes, x, offsets, _, _, unlikely = zip(*samples, strict=True)
-    all_marked = all(member.unlikely is not None for member in members)
+        offsets.append(np.stack(offset))
+        if member.unlikely is not None:
+            unlikely.append(member.unlikely[:, member.used])
+    all_marked = len(unlikely) == len(members)
     return Sample(
         seconds=np.concatenate(seconds),
         sizes=np.concatenate(sizes),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate, percent
-from colltool.calibration.envelope import Prior
+from colltool.calibration.least_squares import Prior
 from colltool.calibration.library_choice import DocumentedChoice
 from colltool.calibration.protocol_fit import (
     EXACT,

@@ -9,7 +9,7 @@ import numpy as np
 from colltool.base.errors import printable
 from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import Primitive
-from colltool.calibration.envelope import certainty
+from colltool.calibration.certainty import certainty
 from colltool.calibration.protocol_fit import CollectiveFit
 from colltool.calibration.samples import SWITCH, components
 from colltool.calibration.series_prices import sizes_of

@@ -11,8 +11,8 @@ from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
 from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
-from colltool.calibration.envelope import Prior
 from colltool.calibration.identify import identified
+from colltool.calibration.least_squares import Prior
 from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on, tried
 from colltool.calibration.protocol_fit import (
     CollectiveFit,

@@ -10,20 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colltool.calibration.envelope import (
-    Array,
-    Prior,
     Sample,
     _evaluated,
-    _non_negative,
     _refined,
     _starts,
     evaluate,
     fit_envelope,
     relative_errors,
     relative_rows,
-    robust,
-    solve,
 )
+from colltool.calibration.least_squares import Array, Prior, _non_negative, robust, solve
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)
 LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)

@@ -20,7 +20,8 @@ from colltool.base.primitives import Primitive
 from colltool.calibration import calibrate
 from colltool.calibration import library_choice as candidates
 from colltool.calibration import serialise as entries
-from colltool.calibration.envelope import Certainty, Envelope
+from colltool.calibration.certainty import Certainty
+from colltool.calibration.envelope import Envelope
 from colltool.calibration.series_prices import IN_SWITCH, check_fits, price_series
 from colltool.diagnosis.cliffs import cliff_in
 from colltool.diagnosis.validate import SeriesContext, validate
