@@ -16,7 +16,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.calibration.identify import name_findings
 from colltool.calibration.results import FittedSeries
-from colltool.calibration.sentences import SENTENCES, Finding
+from colltool.calibration.sentences import SENTENCES, FitFinding
 from colltool.calibration.series_prices import sizes_of
 from colltool.calibration.tier import SeriesFit
 
@@ -51,11 +51,11 @@ def notes_of(
     if line_Bps:
         findings += _line_findings(results, line_Bps)
     if unused:
-        findings.append(Finding("other_tiers", {"count": unused}))
+        findings.append(FitFinding("other_tiers", {"count": unused}))
     return list(dict.fromkeys(finding.words for finding in findings))
 
 
-def _series_findings(results: Sequence[FittedSeries]) -> Iterator[Finding]:
+def _series_findings(results: Sequence[FittedSeries]) -> Iterator[FitFinding]:
     """Caveats of each series, and of all together."""
     ranks = defaultdict(set)
     sizes = []
@@ -65,38 +65,38 @@ def _series_findings(results: Sequence[FittedSeries]) -> Iterator[Finding]:
     for fit in results:
         yield from _one_series(fit, single_count=len(ranks[fit.series.primitive]) == 1)
     ends = {"first": size_text(min(sizes)), "last": size_text(max(sizes))}
-    yield Finding("extrapolated", ends)
+    yield FitFinding("extrapolated", ends)
     others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in ranks)
     if others:
-        yield Finding("not_measured", {"others": others})
+        yield FitFinding("not_measured", {"others": others})
     if not all(fit.series.library for fit in results):
-        yield Finding("no_library")
+        yield FitFinding("no_library")
 
 
-def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[Finding]:
+def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding]:
     """Caveats of one series; ``single_count``: its collective was measured on one rank count."""
     title = fit.series.title
     spoken = fit.series.primitive.spoken
     algorithms = " + ".join(fit.algorithms)
     chosen = {"spoken": spoken, "algorithms": algorithms, "confidence": fit.confidence}
-    yield Finding("chosen", chosen)
+    yield FitFinding("chosen", chosen)
     cure = SENTENCES["second_rank_count"] if single_count else ""
     for field in ("alpha_s", "bandwidth_Bps", "launch_overhead_s"):
         names = ", ".join(protocol.name for protocol in fit.protocols if field in protocol.tied)
         if names:
-            yield Finding(f"tied_{field}", {"spoken": spoken, "names": names, "cure": cure})
+            yield FitFinding(f"tied_{field}", {"spoken": spoken, "names": names, "cure": cure})
     if fit.cv_mape is not None and fit.mape > _WORSE_FACTOR * fit.cv_mape + _WORSE_SHARE:
         errors = {"fit": percent(fit.cv_mape), "file": percent(fit.mape)}
-        yield Finding("worse_file", {"title": title, **errors})
+        yield FitFinding("worse_file", {"title": title, **errors})
     count = len(fit.series.points)
     left_out = len(fit.left_out) / count
     if left_out > _MANY_LEFT_OUT:
-        yield Finding("many_left_out", {"title": title, "share": whole_percent(left_out)})
+        yield FitFinding("many_left_out", {"title": title, "share": whole_percent(left_out)})
     if count < _FEW_SIZES:
-        yield Finding("few_sizes", {"title": title, "count": count})
+        yield FitFinding("few_sizes", {"title": title, "count": count})
 
 
-def _line_findings(results: Sequence[FittedSeries], line_Bps: float) -> Iterator[Finding]:
+def _line_findings(results: Sequence[FittedSeries], line_Bps: float) -> Iterator[FitFinding]:
     """The protocols that exceed the stated line rate, bytes/s; their bandwidth is written."""
     rates = {}
     for fit in results:
@@ -105,7 +105,7 @@ def _line_findings(results: Sequence[FittedSeries], line_Bps: float) -> Iterator
                 rates[protocol.name] = protocol.bandwidth_Bps
     line = format_rate(line_Bps)
     for name, rate in rates.items():
-        yield Finding("above_line_rate", {"name": name, "rate": format_rate(rate), "line": line})
+        yield FitFinding("above_line_rate", {"name": name, "rate": format_rate(rate), "line": line})
 
 
 def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:

@@ -30,7 +30,7 @@ _PROBE_SHARE = 0.5
 _USUAL_LAUNCH_S = 5e-6
 
 
-class Line(NamedTuple):
+class SeriesLine(NamedTuple):
     """Times of a schedule: ``fixed_s`` + ``per_byte_s`` · size."""
 
     fixed_s: float
@@ -121,7 +121,7 @@ def _numbers(
     return neutral._replace(launch_s=launch_s, step_s=step_s, share=share)
 
 
-def _fitted_line(rows: Sequence[MachineRow]) -> Line:
+def _fitted_line(rows: Sequence[MachineRow]) -> SeriesLine:
     """The line with the least squares of relative errors; neither part below 0."""
     import numpy as np
 
@@ -129,4 +129,4 @@ def _fitted_line(rows: Sequence[MachineRow]) -> Line:
     # columns alike in size, for the solver
     scale = columns.max(axis=0)
     (fixed, slope), *_ = np.linalg.lstsq(columns / scale, np.ones(len(rows)), rcond=None)
-    return Line(max(float(fixed / scale[0]), 0.0), max(float(slope / scale[1]), 0.0))
+    return SeriesLine(max(float(fixed / scale[0]), 0.0), max(float(slope / scale[1]), 0.0))

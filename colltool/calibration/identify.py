@@ -18,7 +18,7 @@ from colltool.base.primitives import A2A, P2P
 from colltool.calibration.least_squares import Prior
 from colltool.calibration.protocol_fit import CollectiveFit, renamed
 from colltool.calibration.samples import Member
-from colltool.calibration.sentences import Finding
+from colltool.calibration.sentences import FitFinding
 from colltool.calibration.serialise import FittedProtocol
 from colltool.libraries.nccl.model import estimates
 from colltool.libraries.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
@@ -82,21 +82,21 @@ def identified(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
 
 def name_findings(
     fits: Sequence[tuple[Member, Sequence[FittedProtocol]]],
-) -> Iterator[Finding]:
+) -> Iterator[FitFinding]:
     """What the names of fitted protocols say, by series."""
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
         spoken = member.series.primitive.spoken
         unnamed = ", ".join(name for name in names if SEGMENT in name)
         if unnamed and member.on:
-            yield Finding("undecided_protocol", {"spoken": spoken, "names": unnamed})
+            yield FitFinding("undecided_protocol", {"spoken": spoken, "names": unnamed})
         elif unnamed:
-            yield Finding("unknown_protocols")
+            yield FitFinding("unknown_protocols")
         for name in names:
             if name.startswith(SHORT):
                 whole = name.partition("-")[2]
                 fields = {"spoken": spoken, "name": name, "whole": whole}
-                yield Finding("part_of_protocol", fields)
+                yield FitFinding("part_of_protocol", fields)
 
 
 def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:

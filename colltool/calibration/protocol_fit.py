@@ -35,7 +35,7 @@ from colltool.calibration.samples import (
     placeholder_names,
     sample_of,
 )
-from colltool.calibration.sentences import Finding
+from colltool.calibration.sentences import FitFinding
 
 # A point slower than its neighbours or the fit allow by this share is an outlier.
 _FAR_OFF = 0.35
@@ -61,7 +61,7 @@ class ExcludedSize(NamedTuple):
     """A measured size that a fit does not use, and why."""
 
     bytes: float
-    finding: Finding
+    finding: FitFinding
 
     @property
     def reason(self) -> str:
@@ -326,8 +326,8 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
     return used, tuple(excluded)
 
 
-def _off_the_curve(sizes: NDArray[np.float64], ratio: float) -> Finding:
+def _off_the_curve(sizes: NDArray[np.float64], ratio: float) -> FitFinding:
     """Why neighbouring sizes are left out; ``ratio``: the largest of measured over fitted time."""
     first, last = size_text(float(sizes[0])), size_text(float(sizes[-1]))
     code = "outlier" if len(sizes) == 1 else "off_curve"
-    return Finding(code, {"first": first, "last": last, "ratio": ratio})
+    return FitFinding(code, {"first": first, "last": last, "ratio": ratio})

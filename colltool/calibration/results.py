@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from colltool.calibration.protocol_fit import ExcludedSize
 from colltool.calibration.select import Candidate
-from colltool.calibration.sentences import Finding
+from colltool.calibration.sentences import FitFinding
 from colltool.calibration.serialise import FittedProtocol
 from colltool.logs.series import Series
 
@@ -33,7 +33,7 @@ class FittedSeries(NamedTuple):
 
     series: Series
     algorithms: tuple[str, ...]
-    reasons: tuple[Finding, ...]
+    reasons: tuple[FitFinding, ...]
     candidates: tuple[Candidate, ...]
     protocols: tuple[FittedProtocol, ...]
     residuals: tuple[Residual, ...]

@@ -1,4 +1,8 @@
-"""Measured series and the costs of the algorithms there, as the arrays that a fit takes."""
+"""Measured series and the costs of the algorithms there, as the arrays that a fit takes.
+
+A :class:`Member` is one series of a fit; :func:`sample_of` joins the members' points under a number
+of components: one per protocol, and one for the switch where it competes with other algorithms.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -14,7 +18,11 @@ from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.rules import SEGMENT, SPOKEN, protocol_of
 from colltool.logs.series import Series
 
+# Protocols of one fit: as many as NCCL has.
 MOST_PROTOCOLS = 3
+# Points that one protocol needs at least.
+_POINTS_PER_PROTOCOL = 3
+# The component of in-switch reduction.
 SWITCH = "switch"
 
 _T = TypeVar("_T")
@@ -23,9 +31,11 @@ _T = TypeVar("_T")
 class Member(NamedTuple):
     """One series of a fit: its used points and the costs of the algorithms.
 
-    ``inner``: the costs under each protocol of the inner tiers, by name. ``on``: the hardware NCCL
-    ran on; None for other libraries or where facts are missing. ``unlikely``: (algorithms, points),
-    what the library would not have run there; None if unknown.
+    Args:
+        used: a mask of the series' points.
+        inner: the costs under each protocol of the inner tiers, by name.
+        on: the hardware that NCCL ran on; None for other libraries or where facts are missing.
+        unlikely: (algorithms, points), what the library would not have run there; None if unknown.
     """
 
     series: Series
@@ -45,6 +55,7 @@ class Member(NamedTuple):
 
     @property
     def switched(self) -> NDArray[np.bool_]:
+        """Which algorithms run in the switch."""
         return np.array([cost.switched for cost in self.costs])
 
     @property
@@ -75,7 +86,7 @@ def placeholder_names(count: int) -> tuple[str, ...]:
 
 def most_protocols(points: int) -> int:
     """The most protocols that this number of points can separate."""
-    return max(1, min(MOST_PROTOCOLS, points // 3))
+    return max(1, min(MOST_PROTOCOLS, points // _POINTS_PER_PROTOCOL))
 
 
 def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
@@ -103,13 +114,15 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
         size = member.sizes[member.used]
         seconds.append(member.seconds[member.used])
         sizes.append(size)
-        # coefficients of launch overhead, α, 1/BW and 1/copy
         ones = np.ones_like(size)
-        terms = np.array([cost.terms for cost in member.costs])
+        # coefficients of launch overhead, α, M/BW and M/copy
+        terms = np.array(
+            [(1.0, cost.n_alpha, cost.n_beta, cost.own_share) for cost in member.costs]
+        )
         x.append(terms[:, None] * np.stack([ones, ones, size, size], axis=1))
         offset = []
         for costs in _costs_by_component(member, parts) if differ else [member.costs]:
-            base = np.array([cost.base for cost in costs])
+            base = np.array([(cost.base_s, cost.base_s_per_byte) for cost in costs])
             offset.append(base[:, :1] + base[:, 1:] * size)
         offsets.append(np.stack(offset))
         if member.unlikely is not None:
@@ -127,8 +140,11 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
 
 
 def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[AlgorithmCosts, ...]]:
-    """The costs by component: a call uses one protocol on all tiers, so inner tiers run under the
-    protocol of the same name; unnamed segments map to the inner tiers' protocols in order."""
+    """The costs under each component.
+
+    A call uses one protocol on all tiers, so inner tiers run under the protocol of the same name;
+    segments without a name map to the inner tiers' protocols in order.
+    """
     if len(member.inner) < 2:
         return [member.costs] * len(parts)
     names = list(member.inner)
@@ -140,11 +156,11 @@ def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[Algo
 
 
 def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
-    """The inner tiers' protocol in use under the ``place``-th of ``count`` protocols of the tier
-    under test."""
+    """The inner tiers' protocol that a call uses under protocol ``name`` of the tier under test, the
+    ``place``-th of ``count``."""
     if name in inner and not name.startswith(SEGMENT):
         return name
-    # a part of a protocol runs under the whole one inside
+    # inner tiers have no parts of protocols: a part runs under the whole one there
     whole = SPOKEN.get(protocol_of(name))
     if whole is not None and whole in inner:
         return whole

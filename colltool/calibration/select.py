@@ -25,7 +25,7 @@ from colltool.calibration.protocol_fit import (
     without_losing,
 )
 from colltool.calibration.samples import Member
-from colltool.calibration.sentences import Finding
+from colltool.calibration.sentences import FitFinding
 
 # Factors on the error of unseen sizes, rules of thumb of ours: with them the tests find which
 # algorithms made generated times.
@@ -50,7 +50,7 @@ class SelectedFit(NamedTuple):
 
     fit: CollectiveFit
     candidates: tuple[Candidate, ...]
-    reasons: tuple[Finding, ...]
+    reasons: tuple[FitFinding, ...]
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Selection:
         others = _without(self.possible, [chosen])
         return min(others, key=_error, default=None)
 
-    def _documented_reasons(self, chosen: CollectiveFit, source: str) -> list[Finding]:
-        found = [Finding("documented", {"source": source})]
+    def _documented_reasons(self, chosen: CollectiveFit, source: str) -> list[FitFinding]:
+        found = [FitFinding("documented", {"source": source})]
         rival = self.runner_up(self.fits[0])
         if (
             rival
@@ -142,7 +142,7 @@ class Selection:
             found.append(_against("indistinguishable", chosen, rival))
         return found
 
-    def _error_reasons(self, chosen: CollectiveFit) -> list[Finding]:
+    def _error_reasons(self, chosen: CollectiveFit) -> list[FitFinding]:
         found = []
         rival = self.runner_up(chosen)
         if rival:
@@ -158,12 +158,12 @@ class Selection:
             needed = above_line(fit, self.line_Bps)
             if needed:
                 rates = {"needed": format_rate(needed), "line": format_rate(self.line_Bps)}
-                found.append(Finding("above_line", {"rival": fit.label, **rates}))
+                found.append(FitFinding("above_line", {"rival": fit.label, **rates}))
                 break
-        found = found or [Finding("alone")]
+        found = found or [FitFinding("alone")]
         if self.documented:
             fields = {"source": self.documented.source, "rival": self.fits[0].label}
-            found.append(Finding("undocumented", fields))
+            found.append(FitFinding("undocumented", fields))
         return found
 
 
@@ -197,10 +197,10 @@ def _without(
     return [fit for fit in fits if id(fit) not in identities]
 
 
-def _against(code: str, chosen: CollectiveFit, rival: CollectiveFit) -> Finding:
+def _against(code: str, chosen: CollectiveFit, rival: CollectiveFit) -> FitFinding:
     """A finding about a choice and its rival, with the errors of both."""
     percents = {"chosen": percent(chosen.cv_mape), "rival": percent(rival.cv_mape)}
-    errors = Finding("unseen_errors", percents)
+    errors = FitFinding("unseen_errors", percents)
     if code != "indistinguishable" and unseen_mape(chosen.errors) is None:
-        errors = Finding("no_unseen_errors")
-    return Finding(code, {"rival": rival.label, "errors": errors.words})
+        errors = FitFinding("no_unseen_errors")
+    return FitFinding(code, {"rival": rival.label, "errors": errors.words})

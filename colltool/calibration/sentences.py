@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Finding(NamedTuple):
+class FitFinding(NamedTuple):
     """Something to tell of a fit: a code of :data:`SENTENCES` and what fills its sentence."""
 
     code: str

@@ -1,4 +1,9 @@
-"""Fit one tier to the series that end on it, collective by collective."""
+"""Fit one tier to the series that end on it, collective by collective.
+
+For each collective (:class:`CollectiveSeries`) the sets of algorithms that may have run are fitted
+and one is chosen; collectives then share one set of protocols where that predicts as well, and the
+protocols get their names.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
@@ -38,12 +43,14 @@ from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.logs.series import Series, log_library
 
-_LEAST = 2  # sizes that determine a line
-_IMPOSSIBLE = 20  # times the line rate: beyond it the times are in another unit
+# Sizes that determine a line.
+_LEAST_SIZES = 2
+# Times the line rate: beyond it the times are in another unit.
+_IMPOSSIBLE = 20
 
 
 class SeriesFit(NamedTuple):
-    """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
+    """The result for one series; ``errors`` are relative, cross-validated, of the sizes used."""
 
     member: Member
     choice: SelectedFit
@@ -92,7 +99,12 @@ def fit_tier(
     algorithms: Sequence[str],
     line_Bps: float | None,
 ) -> TierFit:
-    """Fit each collective, by shared protocols where these predict as well."""
+    """Fit each collective, by shared protocols where these predict as well.
+
+    Args:
+        algorithms: what the user says ran; empty to find it.
+        line_Bps: the stated line rate, None for the fabric's bandwidth.
+    """
     by_primitive: dict[Primitive, list[Series]] = {}
     for measured in series:
         by_primitive.setdefault(measured.primitive, []).append(measured)
@@ -122,9 +134,9 @@ def fit_tier(
     return TierFit(tier, fabric, collectives, shared=joint is not None)
 
 
-class _TierSeries(NamedTuple):
-    """The series of one collective with their groups; ``on`` is the hardware NCCL ran on, empty
-    where unknown."""
+class CollectiveSeries(NamedTuple):
+    """The series of one collective with their groups; ``on`` is the hardware that NCCL ran on, for
+    each series, empty where unknown."""
 
     tier: Tier
     series: Sequence[Series]
@@ -136,6 +148,7 @@ class _TierSeries(NamedTuple):
         return self.series[0].primitive
 
     def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
+        """Each series with the costs of these algorithms; ``used``: a mask of its points."""
         hardware: Sequence[Hardware | None] = self.on or [None] * len(self.series)
         found = []
         for series, placed, points, on in zip(
@@ -151,8 +164,8 @@ class _TierSeries(NamedTuple):
         names: Sequence[str],
         inner: Mapping[str, ProtocolNumbers] | None = None,
     ) -> tuple[AlgorithmCosts, ...]:
-        """Costs of the algorithms that can run; the other tiers run under these protocols, or under
-        their last ones, those for large messages."""
+        """Costs of the algorithms that can run; ``inner``: the protocols of the other tiers, by
+        default their last ones, those for large messages."""
         if inner is None:
             inner = {}
             for name, listed in self.protocols_inside(placed).items():
@@ -193,35 +206,36 @@ class _TierSeries(NamedTuple):
 def _fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> ChosenAlgorithms:
-    """The algorithms that ran, found by their fits, or as the user names them."""
+    """The algorithms that ran: those that the user names, or those whose fit is chosen."""
     title = series[0].title
     where = series[0].points[0].where
-    if sum(len(measured.points) for measured in series) < _LEAST:
+    if sum(len(measured.points) for measured in series) < _LEAST_SIZES:
         what = f"{title}: a single size does not determine a line"
         raise ColltoolError(what, where=where, fix="measure several sizes, ideally 1 KB to 1 GB")
     placed = [check_fits(fabric, measured) for measured in series]
-    everything = [np.ones(len(measured.points), dtype=bool) for measured in series]
-    site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
-    known = None if algorithms else library_runs_of(series, site.on)
-    able = _able(site, algorithms, known)
+    all_points = [np.ones(len(measured.points), dtype=bool) for measured in series]
+    collective = CollectiveSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
+    known = None if algorithms else library_runs_of(series, collective.on)
+    runnable = _runnable(collective, algorithms, known)
     prior = _prior_of(fabric, tier, series[0])
     used = []
     left_out = []
-    for member in site.members(able[:1], everything):
+    for member in collective.members(runnable[:1], all_points):
         points, excluded = usable(member, prior)
         used.append(points)
         left_out.append(excluded)
     documented = None
     options = []
-    own: tuple[str, ...] = ()
+    picked: tuple[str, ...] = ()
     if known:
-        own = tuple(name for name in known.algorithms if name in able)
-    if known and own:
+        picked = tuple(name for name in known.algorithms if name in runnable)
+    if known and picked:
         documented = known.documented
-        options.append((own, _with_unlikely(site.members(own, used), own, known)))
-    for names in _sets_to_compare(site, able, algorithms):
-        if set(names) != set(own):
-            options.append((names, site.members(names, used)))
+        members = collective.members(picked, used)
+        options.append((picked, _with_unlikely(members, picked, known)))
+    for names in _sets_to_compare(collective, runnable, algorithms):
+        if set(names) != set(picked):
+            options.append((names, collective.members(names, used)))
     line_Bps = tier.bandwidth * tier.ports
     choice = select_algorithms(options, prior, line_Bps, documented)
     needed = above_line(choice.fit, line_Bps)
@@ -233,27 +247,27 @@ def _fit_collective(
 
 
 def _sets_to_compare(
-    site: _TierSeries, able: tuple[str, ...], algorithms: Sequence[str]
+    collective: CollectiveSeries, runnable: tuple[str, ...], algorithms: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Sets of algorithms that may have run: all that the user names, else the likeliest, alone and
-    in pairs."""
+    """Sets of algorithms that may have run, likeliest first: all that the user names, else each alone
+    and in pairs."""
     if algorithms:
-        return [able]
-    found: list[tuple[str, ...]] = [(name,) for name in able]
-    # Only over several rank counts or tiers do two algorithms differ from one with one more
-    # protocol. Those of all-to-all differ in latency alone: one is faster.
+        return [runnable]
+    found: list[tuple[str, ...]] = [(name,) for name in runnable]
+    # On one rank count and tier two algorithms cannot be told from one with a further protocol.
+    # Those of all-to-all differ in latency alone, so that one of them is always faster.
     if (
-        len(ranks_of(site.series)) > 1 or len(site.placed[0].spans) > 1
-    ) and site.primitive is not A2A:
-        found += combinations(able, 2)
+        len(ranks_of(collective.series)) > 1 or len(collective.placed[0].spans) > 1
+    ) and collective.primitive is not A2A:
+        found += combinations(runnable, 2)
     return found
 
 
 def _with_unlikely(
     members: Sequence[Member], names: Sequence[str], known: LibraryRuns
 ) -> list[Member]:
-    """Members with marks at what the library would not have run; none at a size where it runs what
-    is not compared."""
+    """Members with marks (``unlikely``) at what the library would not have run; without any at sizes
+    where it runs an algorithm that is not compared."""
     found = []
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array(calls)
@@ -262,31 +276,31 @@ def _with_unlikely(
     return found
 
 
-def _able(
-    site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | None
+def _runnable(
+    collective: CollectiveSeries, algorithms: Sequence[str], known: LibraryRuns | None
 ) -> tuple[str, ...]:
     """The algorithms that can run on every group, those that the library documents first."""
-    first = site.series[0]
+    first = collective.series[0]
     names: Sequence[str]
     if algorithms:
         names = applicable_names(first, algorithms)
     else:
-        tiers = max(len(group.spans) for group in site.placed)
-        joined_by = capabilities_of(site.tier).joined_by
+        tiers = max(len(group.spans) for group in collective.placed)
+        joined_by = capabilities_of(collective.tier).joined_by
         names = tried(first.primitive, first.library, joined_by, tiers)
     if known:
         names = [*known.algorithms, *names]
-    able = []
+    runnable = []
     missing = []
     for name in dict.fromkeys(names):
-        runs = all(site.costs(group, [name]) for group in site.placed)
+        runs = all(collective.costs(group, [name]) for group in collective.placed)
         if runs:
-            able.append(name)
+            runnable.append(name)
         else:
             missing.append(name)
-    if able and not (algorithms and missing):
-        return tuple(able)
-    for group in site.placed:
+    if runnable and not (algorithms and missing):
+        return tuple(runnable)
+    for group in collective.placed:
         for name in missing:
             try:
                 named_candidates(group, first.primitive, ModelOptions(), [name])
@@ -305,16 +319,16 @@ def _able(
 
 
 def _prior_of(fabric: Fabric, tier: Tier, series: Series) -> Prior:
-    """The fabric's α and launch overhead, with what its library adds; MPI calls launch no
-    kernel."""
+    """The fabric's α and launch overhead, with what its library adds, as the prior of a fit."""
     alpha_s = capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha
     launch_s = fabric.launch_overhead or None
     known = tier.protocols_for(series.primitive)
-    # what the library takes on such wires is nearer than the wires alone
+    # with the library's own time this is nearer than by the wires alone
     if known and not fabric.states_launch:
         first = next(iter(known.values()))
         alpha_s += first.step_s
         launch_s = first.launch_s
+    # MPI calls launch no kernel
     if not log_library(series.library).launches_kernels:
         launch_s = 0.0
     return Prior(alpha_s, launch_s)

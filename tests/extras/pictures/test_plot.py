@@ -19,7 +19,7 @@ from colltool.base.primitives import AR, RS, Primitive
 from colltool.calibration.calibrate import Calibration
 from colltool.calibration.protocol_fit import ExcludedSize
 from colltool.calibration.results import FittedSeries, Residual
-from colltool.calibration.sentences import Finding
+from colltool.calibration.sentences import FitFinding
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.extras.pictures.plot import chart_of, check_plot, drawn, page_svg, picture
 from colltool.extras.pictures.plot.fits import What, calibration_panels, judged_panels
@@ -29,7 +29,7 @@ from colltool.logs.series import Point, Series
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]
 OUTLIER = 3
-EXCLUDED = Finding("outlier", {"first": "8 KiB, $so$ it goes", "ratio": 3.0})
+EXCLUDED = FitFinding("outlier", {"first": "8 KiB, $so$ it goes", "ratio": 3.0})
 REASON = EXCLUDED.words
 TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
 
