@@ -1,4 +1,5 @@
-"""Axes of a grid as ``--vary`` takes them: ``ib.bandwidth=25GB/s:100GB/s:4``, ``ideal=true,false``."""
+"""Axes of a grid as ``--vary`` takes them: ``ib.bandwidth=25GB/s:100GB/s:4``,
+``ideal=true,false``."""
 
 from __future__ import annotations
 

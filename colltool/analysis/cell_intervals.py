@@ -55,7 +55,7 @@ def with_intervals(
             # a schedule that did not run before is infinitely slow there
             base_s = unchanged_s.get((str(cell.algorithm), size), inf)
         interval = ground.interval(size, cell.total_s, base_total_s=base_s, runs=cell.selectable)
-        accuracy = class_accuracy(size_class(size), bool(cell.held))
+        accuracy = class_accuracy(size_class(size), bool(cell.extrapolated))
         if accuracy is not None:
             accuracy = accuracy._replace(p90=interval.larger_side(cell.total_s))
         yield cell._replace(interval=interval, accuracy=accuracy)

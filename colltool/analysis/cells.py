@@ -60,8 +60,8 @@ class Cell(NamedTuple):
         ideal: the winner without contention, and ``ideal_s`` its seconds; None where they were not
             requested.
         selectable: whether the user can run the winner.
-        fitted_s: measured software time in the total, None if not measured; ``held``: where it is
-            extrapolated.
+        fitted_s: measured software time in the total, None if not measured.
+        extrapolated: where software time was measured, if not at these ranks and sizes; else empty.
         accuracy: how far off such a price is.
         picked: whether the winner is what the library picks.
         interval: where nine of ten measurements of the winner lie; None without contention.
@@ -84,7 +84,7 @@ class Cell(NamedTuple):
     reason: str = ""
     selectable: bool = True
     fitted_s: float | None = None
-    held: str = ""
+    extrapolated: str = ""
     accuracy: Accuracy | None = None
     picked: bool = False
     interval: Interval | None = None
@@ -329,7 +329,7 @@ def _cells_of_rows(
                 ideal_s=ideal_winners and ideal_winners.seconds[n],
                 selectable=row.selectable,
                 fitted_s=float(fitted[at][n]) if at in fitted else None,
-                held="; ".join(row.software_time.notes(float(row.bytes[n]))),
+                extrapolated="; ".join(row.software_time.notes(float(row.bytes[n]))),
                 picked=int(picked_row[n]) >= 0,
             )
         )

@@ -139,8 +139,8 @@ def _why_level(
 
 
 def _why_hidden(tier: Tier, row: AlgorithmEstimate) -> str:
-    """Why a tier's own bandwidth or latency does not: bytes of another tier, or of an oversubscribed
-    level, take longer meanwhile."""
+    """Why the bandwidth of a tier does not change a price: other bytes, of another tier or of an
+    oversubscribed level, take longer meanwhile."""
     by_tier: dict[str, float] = defaultdict(float)
     for phase in row.phases:
         by_tier[phase.tier] += float(phase.bandwidth_s)

@@ -1,5 +1,5 @@
-"""Training jobs compared: :func:`plans` puts one job on several fabrics, :func:`plan_spread` gives its
-step time under uncertain numbers."""
+"""Training jobs compared: :func:`plans` puts one job on several fabrics, :func:`plan_spread` gives
+its step time under uncertain numbers."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Plans(Result):
 def plan_on_fabric(
     job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions, asked: Asked = PLAIN
 ) -> Plan:
-    """A job's step on a fabric, with the job adapted where the fabric requires it and the accuracy of
-    each collective's price."""
+    """A job's step on a fabric, with the job adapted where the fabric requires it and the accuracy
+    of each collective's price."""
     fits = fit_to_fabric(job, fabric, ranks, readings)
     found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
     return with_accuracy(

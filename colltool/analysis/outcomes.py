@@ -151,8 +151,8 @@ class ColumnDifference(NamedTuple):
 
     @property
     def in_short(self) -> ColumnDifference:
-        """Ranges without reasons, neighbours with one outcome joined: what is within the error is no
-        difference."""
+        """Ranges without reasons, neighbours with one outcome joined: what is within the error is
+        no difference."""
         parts = []
         for _, alike in groupby(self.runs, key=_outcome_beyond_error):
             parts.append(joined_range(list(alike))._replace(why=()))

@@ -215,7 +215,7 @@ def sensitivity(
         rows=_spreads(question, listed, totals),
         how={title: row.how for title, row in listed.items()},
         moves=_tornado(question.only([best.spec]), numbers, best.title),
-        flips=_flips(question, sought),
+        flips=_break_evens(question, sought),
         flips_sought=len(sought),
         telling=telling,
         numbers=tuple(numbers),
@@ -225,8 +225,8 @@ def sensitivity(
 
 
 def affordable(samples: int, numbers: int) -> int:
-    """How many samples to draw so that numbers times samples stay within :data:`MOST_DRAWN`, and pricing
-    within seconds beyond :data:`MOST_EXAMINED` numbers."""
+    """How many samples to draw so that numbers times samples stay within :data:`MOST_DRAWN`, and
+    pricing within seconds beyond :data:`MOST_EXAMINED` numbers."""
     draws_each = max(1, numbers) * max(1.0, numbers / MOST_EXAMINED)
     return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
@@ -354,16 +354,15 @@ def _value_of_information(
 def _most_influential(
     question: WhatIf, numbers: Sequence[ParameterRange]
 ) -> Sequence[ParameterRange]:
-    """The numbers whose break-even is sought: all up to :data:`MOST_EXAMINED`, else those that move some
-    schedule's time most."""
+    """The numbers whose break-even is sought: all up to :data:`MOST_EXAMINED`, else those that
+    change some schedule's time most."""
     if len(numbers) <= MOST_EXAMINED:
         return numbers
     totals = np.stack([*_seconds(question.at_both_ends(numbers), 2 * len(numbers)).values()])
     moved = np.abs(np.log(totals[:, 1::2] / totals[:, ::2])).max(axis=0)
-    order = np.argsort(-moved, kind="stable")[
-        : max(LEAST_EXAMINED, MOST_EXAMINED**2 // len(numbers))
-    ]
-    return [numbers[at] for at in sorted(order)]
+    count = max(LEAST_EXAMINED, MOST_EXAMINED**2 // len(numbers))
+    order = np.argsort(-moved, kind="stable")
+    return [numbers[at] for at in sorted(order[:count])]
 
 
 @dataclass
@@ -376,7 +375,7 @@ class Direction:
     winner: str = ""
 
 
-def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
+def _break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
     """The nearest change of winner for each number, up or down; nearest first, numbers that never
     change it left out."""
     factors = np.geomspace(1, FARTHEST, POINTS)

@@ -108,7 +108,8 @@ class Sweep(Result):
 
     @property
     def changes(self) -> tuple[WinnerChange, ...]:
-        """Changes of winner along axes with an order: fabrics and options of the model have none."""
+        """Changes of winner along axes with an order: fabrics and options of the model have
+        none."""
         lengths = [len(axis.values) for axis in self.axes]
         found = []
         for index, axis in enumerate(self.axes):

@@ -1,5 +1,5 @@
-"""How certain a fitted protocol's parameters are: intervals, and whether α can be told from the launch
-overhead."""
+"""How certain a fitted protocol's parameters are: intervals, and whether α can be told from the
+launch overhead."""
 
 from typing import NamedTuple
 
@@ -33,9 +33,9 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     y = all_y[mine]
     theta = fit.theta[component]
     width_s = float(prior_width(theta, sample.prior))
-    # Do the points constrain α more than the prior does, with the other parameters free? They do not
-    # where all points take equally many steps (α and launch overhead are one sum) or are too large
-    # for a step to matter.
+    # Do the points constrain α more than the prior does, with the other parameters free? They do
+    # not where all points take equally many steps (α and launch overhead are one sum) or are too
+    # large for a step to matter.
     scale = np.abs(x).max(axis=0)
     others = (x / np.where(scale > 0, scale, 1.0))[:, [0, 2, 3]]
     left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]

@@ -64,8 +64,9 @@ def _series_findings(results: Sequence[FittedSeries]) -> Iterator[FitFinding]:
         sizes += sizes_of(fit.series)
     for fit in results:
         yield from _one_series(fit, single_count=len(ranks[fit.series.primitive]) == 1)
-    ends = {"first": size_text(min(sizes)), "last": size_text(max(sizes))}
-    yield FitFinding("extrapolated", ends)
+    yield FitFinding(
+        "extrapolated", {"first": size_text(min(sizes)), "last": size_text(max(sizes))}
+    )
     others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in ranks)
     if others:
         yield FitFinding("not_measured", {"others": others})

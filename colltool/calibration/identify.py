@@ -32,14 +32,14 @@ _LEAST_PER_BYTE_S = 1e-18
 _MAJORITY = 0.6
 # Factor by which the sizes at which the model changes its protocol may be off.
 _FLIP_TOLERANCE = 4.0
-# Times LL's rate in NCCL's model: faster is not LL, slower is nothing else. LL measures 1.3 of it on
-# H100 and B200 and 1.6 on A100; LL128 has 1.84 by the model.
+# Times LL's rate in NCCL's model: faster is not LL, slower is nothing else. LL measures 1.3 of it
+# on H100 and B200 and 1.6 on A100; LL128 has 1.84 by the model.
 _TOO_FAST_FOR_LL = 1.8
 _TOO_SLOW_FOR_OTHERS = 0.7
 # A segment this much faster than LL takes too little time per byte for its rate to tell anything.
 _RATE_UNKNOWN = 20.0
-# Share of the fastest segment's rate that LL does not reach: LL128 has 0.92 of it, LL measures up to
-# 0.66.
+# Share of the fastest segment's rate that LL does not reach: LL128 has 0.92 of it, LL measures up
+# to 0.66.
 _FULL_RATE = 0.75
 
 
@@ -187,8 +187,8 @@ def _protocol(points: Sequence[ModelledPoint], share: float, *, last: bool) -> s
 
 
 def _possible(rate: float | None, share: float) -> set[str]:
-    """The protocols that can have a rate, over LL's in NCCL's model; None and rates that tell nothing
-    exclude none. ``share``: the rate over the fastest segment's."""
+    """The protocols that can have a rate, over LL's in NCCL's model; None and rates that tell
+    nothing exclude none. ``share``: the rate over the fastest segment's."""
     if rate is not None and rate < _TOO_SLOW_FOR_OTHERS:
         return {"ll"}
     if rate is not None and _TOO_FAST_FOR_LL < rate <= _RATE_UNKNOWN and share > _FULL_RATE:

@@ -16,7 +16,8 @@ Array = NDArray[np.float64]
 NOISE = 0.05
 # Residuals beyond this many spreads are weighed down in inverse proportion: near Huber's 1.345.
 HUBER = 1.5
-# Widens both priors where the launch overhead has one too: they share out a sum, and do not move it.
+# Widens both priors where the launch overhead has one too: they share out a sum, and do not move
+# it.
 LOOSE = 4.0
 # Relative spread of residuals that is assumed at least: a perfect fit would weigh down everything.
 _LEAST_SPREAD = 0.003
@@ -35,8 +36,8 @@ _RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])
 
 
 class Prior(NamedTuple):
-    """What is known before measuring. A known launch overhead is kept near its value and α takes the
-    rest; otherwise α is kept near its value."""
+    """What is known before measuring. A known launch overhead is kept near its value and α takes
+    the rest; otherwise α is kept near its value."""
 
     alpha_s: float
     launch_s: float | None = None
@@ -98,7 +99,8 @@ def _products(mixed: Array, y: Array) -> Array:
 
 
 def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
-    """θ from the rows' terms of the normal equations, with columns scaled by their largest value."""
+    """θ from the rows' terms of the normal equations, with columns scaled by their largest
+    value."""
     sums = weight @ products
     gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
     right = sums[..., len(_UPPER[0]) :] / scale

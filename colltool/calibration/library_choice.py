@@ -22,15 +22,15 @@ from colltool.network.group import JoinedBy
 # Algorithms by library and collective, and MPICH's rules.
 CANDIDATES = Path(__file__).with_name("candidates.toml")
 
-# Factors on the error of unseen sizes that overrule a library's documented choice, rules of thumb of
-# ours: NCCL's version is known from the log, which MPI ran is not.
+# Factors on the error of unseen sizes that overrule a library's documented choice, rules of thumb
+# of ours: NCCL's version is known from the log, which MPI ran is not.
 _NCCL_WORTH = 1.5
 _MPICH_WORTH = 1.2
 
 
 class DocumentedChoice(NamedTuple):
-    """What says which algorithms ran, and the factor by which others must predict unseen sizes better
-    to be preferred."""
+    """What says which algorithms ran, and the factor by which others must predict unseen sizes
+    better to be preferred."""
 
     source: str
     worth: float
@@ -81,8 +81,8 @@ def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tupl
 
 
 def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    """What ran by the library's own rules; None where they are unknown. ``on``: the hardware of each
-    series as NCCL's model sees it, empty where unknown."""
+    """What ran by the library's own rules; None where they are unknown. ``on``: the hardware of
+    each series as NCCL's model sees it, empty where unknown."""
     primitive = series[0].primitive
     if log_library(series[0].library) is LogLibrary.MPI:
         rule = packaged_toml(CANDIDATES)["mpich"].get(primitive)

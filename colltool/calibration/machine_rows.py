@@ -1,7 +1,7 @@
 """The machine file of measured series: a row for each measured time, as its ratio to the price of
 wires, contention and library.
 
-One row per series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths mean_deviation the error of
+One row per series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of
 all other sizes. What ran is what the user names, else what the log forces, else the library's pick.
 """
 
@@ -161,8 +161,8 @@ def _series_rows(fabric: Fabric, series: Series, algorithms: Sequence[str]) -> S
 
 
 def _forced(placed: PlacedGroup, series: Series) -> Forced:
-    """The algorithm and protocol that NCCL_ALGO and NCCL_PROTO in a log force, each empty where NCCL
-    has a choice."""
+    """The algorithm and protocol that NCCL_ALGO and NCCL_PROTO in a log force, each empty where
+    NCCL has a choice."""
     variables: dict[str, str] = {}
     # measurements made in Python may name files that no longer exist
     with suppress(ColltoolError):

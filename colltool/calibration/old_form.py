@@ -111,8 +111,8 @@ def _rounded(share: float) -> float:
 
 
 def _reached_data(figure: Efficiency) -> dict[str, Any]:
-    """A library's measured efficiency: the share of the wires that algorithms reach, by node count where
-    it differs, and their software time."""
+    """A library's measured efficiency: the share of the wires that algorithms reach, by node count
+    where it differs, and their software time."""
     found: dict[str, Any] = {
         "algorithm": list(figure.algorithms),
         "primitives": list(map(str, figure.primitives)),

@@ -156,8 +156,8 @@ def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[Algo
 
 
 def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
-    """The inner tiers' protocol that a call uses under protocol ``name`` of the tier under test, the
-    ``place``-th of ``count``."""
+    """The inner tiers' protocol that a call uses under protocol ``name`` of the tier under test,
+    the ``place``-th of ``count``."""
     if name in inner and not name.startswith(SEGMENT):
         return name
     # inner tiers have no parts of protocols: a part runs under the whole one there

@@ -23,7 +23,8 @@ from colltool.fabric.capabilities import cable_s
 from colltool.libraries.nccl.rules import SEGMENT
 from colltool.logs.series import Series
 
-# A bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value.
+# A bandwidth is undetermined if its interval reaches this many times itself, and the fabric's
+# value.
 _VAGUE = 5
 # A copy rate is visible where copies take this share of the wires' time per byte.
 _VISIBLE = 0.02
@@ -193,8 +194,8 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
         launch_s, _, per_byte, copied = theta[len(fit.names)]
         alpha_s = float(launch_s - last[0]) / switches
         if last[2] > 0:
-            own = np.mean([member.costs[0].own_share for member in fit.members])
-            slope = max(per_byte + own * (copied - last[3]), per_byte / 2, 1e-15)
+            own_share = np.mean([member.costs[0].own_share for member in fit.members])
+            slope = max(per_byte + own_share * (copied - last[3]), per_byte / 2, 1e-15)
             update["eta_beta"] = float(f"{share * min(last[2] / slope, 1.0):.4g}")
     if SWITCH in components(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]

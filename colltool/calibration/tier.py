@@ -218,12 +218,14 @@ def _fit_collective(
     known = None if algorithms else library_runs_of(series, collective.on)
     runnable = _runnable(collective, algorithms, known)
     prior = _prior_of(fabric, tier, series[0])
+    # which sizes lie on a curve does not depend on the algorithm
     used = []
     left_out = []
     for member in collective.members(runnable[:1], all_points):
         points, excluded = usable(member, prior)
         used.append(points)
         left_out.append(excluded)
+    # the set that the library documents, then all others
     documented = None
     options = []
     picked: tuple[str, ...] = ()
@@ -249,8 +251,8 @@ def _fit_collective(
 def _sets_to_compare(
     collective: CollectiveSeries, runnable: tuple[str, ...], algorithms: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Sets of algorithms that may have run, likeliest first: all that the user names, else each alone
-    and in pairs."""
+    """Sets of algorithms that may have run, likeliest first: all that the user names, else each
+    alone and in pairs."""
     if algorithms:
         return [runnable]
     found: list[tuple[str, ...]] = [(name,) for name in runnable]
@@ -266,8 +268,8 @@ def _sets_to_compare(
 def _with_unlikely(
     members: Sequence[Member], names: Sequence[str], known: LibraryRuns
 ) -> list[Member]:
-    """Members with marks (``unlikely``) at what the library would not have run; without any at sizes
-    where it runs an algorithm that is not compared."""
+    """Members with marks (``unlikely``) at what the library would not have run; without any at
+    sizes where it runs an algorithm that is not compared."""
     found = []
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array(calls)
@@ -298,8 +300,16 @@ def _runnable(
             runnable.append(name)
         else:
             missing.append(name)
-    if runnable and not (algorithms and missing):
-        return tuple(runnable)
+    # algorithms that the user names must all run
+    if not runnable or (algorithms and missing):
+        raise _cannot_run(collective, missing)
+    return tuple(runnable)
+
+
+def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> ColltoolError:
+    """The error of algorithms that cannot run on every group, with the model's reason if it has
+    one."""
+    first = collective.series[0]
     for group in collective.placed:
         for name in missing:
             try:
@@ -307,15 +317,13 @@ def _runnable(
             except ColltoolError as error:
                 argument = "" if error.where else error.argument or "algorithms"
                 what = f"{first.title}: {error.what}"
-                raise ColltoolError(
-                    what, where=error.where, argument=argument, fix=error.fix
-                ) from error
+                return ColltoolError(what, where=error.where, argument=argument, fix=error.fix)
     what = f"{first.title}: {', '.join(missing)} cannot be fitted"
     fix = (
         f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what"
         " can run"
     )
-    raise ColltoolError(what, argument="algorithms", fix=fix)
+    return ColltoolError(what, argument="algorithms", fix=fix)
 
 
 def _prior_of(fabric: Fabric, tier: Tier, series: Series) -> Prior:

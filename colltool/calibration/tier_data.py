@@ -117,8 +117,8 @@ def _switch_data(
 
 
 def _complete_inner_tiers(data: dict[str, Any]) -> None:
-    """Add protocols to inner tiers, in place, until they list every name of the outer tiers. Each is
-    a copy of the protocol under which the inner tier ran when the outer tier was fitted."""
+    """Add protocols to inner tiers, in place, until they list every name of the outer tiers. Each
+    is a copy of the protocol under which the inner tier ran when the outer tier was fitted."""
     for index, inner in enumerate(data["tiers"]):
         outer = data["tiers"][index + 1 :]
         switch_names = (inner.get("in_network") or {}).get("protocols") or []
@@ -142,8 +142,8 @@ def _protocols_by_primitives(tier: Mapping[str, Any]) -> dict[tuple[str, ...], d
 def _names_outside(
     outer: Sequence[Mapping[str, Any]], primitives: Sequence[str], inner_names: Sequence[str]
 ) -> dict[str, str]:
-    """Names of outer tiers that an inner tier lacks, and which of its protocols each one copies; the
-    innermost outer tier has priority."""
+    """Names of outer tiers that an inner tier lacks, and which of its protocols each one copies;
+    the innermost outer tier has priority."""
     found: dict[str, str] = {}
     for tier in reversed(outer):
         for outer_primitives, names in reversed(_protocols_by_primitives(tier).items()):

@@ -455,7 +455,9 @@ def _basis_sentence(difference: BasisDifference) -> str:
 def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Notes on cells beyond the measured sizes or ranks, whose software time is held at the nearest
     measured one."""
-    found = Counter(cell.held.partition(" was not measured ")[0] for cell in cells if cell.held)
+    found = Counter(
+        cell.extrapolated.partition(" was not measured ")[0] for cell in cells if cell.extrapolated
+    )
     every = counted(sum(cell.algorithm is not None for cell in cells), "cell")
     return tuple(
         f"{count} of {every}: {what} was not measured there (size or ranks): held at the nearest"
