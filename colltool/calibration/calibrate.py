@@ -17,7 +17,7 @@ import numpy as np
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, problems_of
 from colltool.base.formatting import format_rate
 from colltool.base.result import Result
-from colltool.calibration.file_notes import head, notes_of
+from colltool.calibration.file_notes import head_comments, notes_of
 from colltool.calibration.machine_rows import MachineRows, check_any, machine_rows
 from colltool.calibration.next_row import NextRow, next_row
 from colltool.calibration.old_form import in_old_form
@@ -128,7 +128,7 @@ def calibrate(
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)
     notes = notes_of(results, fits, line_Bps, unused)
-    text = fabric_text(data, head(results, notes))
+    text = fabric_text(data, head_comments(results, notes))
     return Calibration(
         fabric, ", ".join(by_tier), results, tuple(notes), measurements.skipped, text
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.calibration.least_squares import Array, Prior, robust
+from colltool.calibration.least_squares import Array, Prior, robust_fit
 
 Labels = NDArray[np.intp]
 # Borders between components to start from: at most so many sizes, evenly spread.
@@ -183,7 +183,7 @@ def _refined_together(
         same_rows = len(sample.x) == len(sample.offset) == 1
         some = slice(1) if same_rows else slice(None)
         rows = relative_rows(sample, algorithm[some], component[some])
-        theta = np.where(enough[:, :, None], robust(*rows, mine, sample.prior), theta)
+        theta = np.where(enough[:, :, None], robust_fit(*rows, mine, sample.prior), theta)
         fits = _evaluated(theta, sample)
         better = fits.loss < best.loss[active]
         for kept, found in zip(best, fits, strict=True):
@@ -202,7 +202,9 @@ def refitted(fit: Envelope, sample: Sample) -> Envelope:
     """A fit to a sample of other costs, with every point in its component and algorithm."""
     rows = relative_rows(sample, fit.algorithm, fit.component)
     mine = fit.component == np.arange(len(fit.theta))[:, None]
-    theta = np.where((mine.sum(axis=1) > 1)[:, None], robust(*rows, mine, sample.prior), fit.theta)
+    theta = np.where(
+        (mine.sum(axis=1) > 1)[:, None], robust_fit(*rows, mine, sample.prior), fit.theta
+    )
     return evaluate(theta, sample)
 
 

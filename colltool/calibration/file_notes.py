@@ -1,5 +1,5 @@
 """What a calibrated file tells of its fits in comments: caveats (:func:`notes_of`), and at its head
-the errors by size (:func:`head`)."""
+the errors by size (:func:`head_comments`)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -109,7 +109,7 @@ def _line_findings(results: Sequence[FittedSeries], line_Bps: float) -> Iterator
         yield FitFinding("above_line_rate", {"name": name, "rate": format_rate(rate), "line": line})
 
 
-def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
+def head_comments(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
     """Comment lines for the top of the file: the error of each series, by size."""
     lines = [
         "Written by colltool calibrate. Fitted - measured, in percent of the measured time, by"

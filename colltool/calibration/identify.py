@@ -59,7 +59,7 @@ class ModelledPoint(NamedTuple):
     size: float
 
 
-def identified(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
+def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     """The fit with its protocols named; segments keep placeholder names where the evidence is
     missing or conflicting."""
     count = len(fit.names)

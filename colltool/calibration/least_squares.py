@@ -48,7 +48,7 @@ class Prior(NamedTuple):
         return 1.0 if self.launch_s is None else LOOSE
 
 
-def robust(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
+def robust_fit(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
     """θ of every set of rows, (..., sets, 4), by iteratively reweighted least squares (Huber
     weights).
 
@@ -81,7 +81,7 @@ def prior_width(theta: Array, prior: Prior) -> Array:
 
 
 def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
-    """θ under every set of weights; shapes as in :func:`robust`, ``width_s`` (..., sets) is the
+    """θ under every set of weights; shapes as in :func:`robust_fit`, ``width_s`` (..., sets) is the
     width of the α prior.
 
     1/copy is at most 1/BW: a rank moves its own share at least as fast as its port carries data.

@@ -1,5 +1,5 @@
-"""Which algorithms a library may have run: those to compare (:func:`tried`), and those that its own
-rules or cost model pick (:func:`library_runs_of`)."""
+"""Which algorithms a library may have run: those to compare (:func:`algorithms_to_try`), and those
+that its own rules or cost model pick (:func:`library_runs_of`)."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -48,7 +48,9 @@ class LibraryRuns(NamedTuple):
         return tuple(dict.fromkeys(chain(*self.runs)))
 
 
-def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
+def algorithms_to_try(
+    primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int
+) -> tuple[str, ...]:
     """Algorithms to try, likeliest first; some may not run on the group.
 
     Args:

@@ -1,9 +1,10 @@
 """Fits of one collective by one set of algorithms, each with as few protocols as explain its times,
 judged by cross-validated error.
 
-:func:`usable` finds the sizes that a fit can follow, :func:`fit_collective` fits one, two and three
-protocols to them and keeps as few as suffice, :func:`joint_fit` tries one set of protocols for
-several collectives. The fits themselves are those of :mod:`colltool.calibration.envelope`.
+:func:`usable_points` finds the sizes that a fit can follow, :func:`fit_collective` fits one, two
+and three protocols to them and keeps as few as suffice, :func:`joint_fit` tries one set of
+protocols for several collectives. The fits themselves are those of
+:mod:`colltool.calibration.envelope`.
 """
 
 from collections.abc import Sequence
@@ -29,9 +30,9 @@ from colltool.calibration.samples import (
     MOST_PROTOCOLS,
     SWITCH,
     Member,
-    components,
+    at_places,
+    component_names,
     most_protocols,
-    picked,
     placeholder_names,
     sample_of,
 )
@@ -117,13 +118,13 @@ def fit_collective(
     points = sum(int(member.used.sum()) for member in members)
     fits = []
     for count in range(1, most_protocols(points) + 1):
-        fit = _fitted(algorithms, members, prior, count)
+        fit = _fit_with_protocols(algorithms, members, prior, count)
         if fit is not None:
             fits.append(fit)
     return drop_protocols(fits)
 
 
-def _fitted(
+def _fit_with_protocols(
     algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior, count: int
 ) -> CollectiveFit | None:
     """A fit with ``count`` protocols; None where no point needs the last one."""
@@ -265,7 +266,7 @@ def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
         names = placeholder_names(len(used))
     return fit._replace(
-        algorithms=picked(fit.algorithms, kept),
+        algorithms=at_places(fit.algorithms, kept),
         names=names,
         members=members,
         sample=sample_of(members, names, prior),
@@ -279,7 +280,7 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
     members: list[Member] = []
     for fit in fits:
         members += fit.members
-    if len(fits) < 2 or SWITCH in components(members, ()):
+    if len(fits) < 2 or SWITCH in component_names(members, ()):
         return None
     width = max(len(fit.algorithms) for fit in fits)
     for index, member in enumerate(members):
@@ -291,7 +292,9 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
     return joint if joint.cv_mape <= WORTH * separate else None
 
 
-def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
+def usable_points(
+    member: Member, prior: Prior
+) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
     """Which points an envelope of up to three lines can follow, as a mask, and why the others are
     left out; ``member`` uses all points.
 

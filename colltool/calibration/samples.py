@@ -67,15 +67,16 @@ class Member(NamedTuple):
         """The member with the algorithms at these places; one may be repeated."""
         inner = {}
         for name, costs in self.inner.items():
-            inner[name] = picked(costs, places)
+            inner[name] = at_places(costs, places)
         return self._replace(
-            costs=picked(self.costs, places),
+            costs=at_places(self.costs, places),
             inner=inner,
             unlikely=None if self.unlikely is None else self.unlikely[places],
         )
 
 
-def picked(values: Sequence[_T], places: Labels) -> tuple[_T, ...]:
+def at_places(values: Sequence[_T], places: Labels) -> tuple[_T, ...]:
+    """The values at these indices."""
     return tuple(values[place] for place in places)
 
 
@@ -89,7 +90,7 @@ def most_protocols(points: int) -> int:
     return max(1, min(MOST_PROTOCOLS, points // _POINTS_PER_PROTOCOL))
 
 
-def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
+def component_names(members: Sequence[Member], names: Sequence[str]) -> list[str]:
     """One component per protocol, plus one for in-switch reduction where it competes with other
     algorithms."""
     if any(member.competing for member in members):
@@ -99,7 +100,7 @@ def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
 
 def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> Sample:
     """The used points of all members under protocols of these names."""
-    parts = components(members, names)
+    parts = component_names(members, names)
     allowed = np.tile(~members[0].switched | members[0].switched.all(), (len(parts), 1))
     if SWITCH in parts:
         allowed[-1] = members[0].switched

@@ -1,6 +1,6 @@
 """A fit as a fabric file writes it: protocols, switch parameters, uncertainty ranges and sources.
 
-:func:`fitted` turns the parameters of a fit into protocols, :func:`protocol_entries` and
+:func:`fitted_protocols` turns the parameters of a fit into protocols, :func:`protocol_entries` and
 :func:`switch_update` these into the data of a file. :func:`without_cables` and
 :func:`without_intervals` prepare the data of a fabric that is fitted anew.
 """
@@ -16,7 +16,7 @@ from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import Primitive
 from colltool.calibration.certainty import certainty
 from colltool.calibration.protocol_fit import CollectiveFit
-from colltool.calibration.samples import SWITCH, components
+from colltool.calibration.samples import SWITCH, component_names
 from colltool.calibration.series_prices import sizes_of
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
@@ -56,7 +56,7 @@ class FittedProtocol(NamedTuple):
     tied: tuple[str, ...]
 
 
-def fitted(
+def fitted_protocols(
     fit: CollectiveFit, nominal_Bps: float, line_Bps: float | None, prefix: str
 ) -> tuple[FittedProtocol, ...]:
     """The protocols of a fit.
@@ -197,7 +197,7 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
             own_share = np.mean([member.costs[0].own_share for member in fit.members])
             slope = max(per_byte + own_share * (copied - last[3]), per_byte / 2, 1e-15)
             update["eta_beta"] = float(f"{share * min(last[2] / slope, 1.0):.4g}")
-    if SWITCH in components(fit.members, fit.names):
+    if SWITCH in component_names(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}
 

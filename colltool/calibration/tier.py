@@ -16,21 +16,26 @@ from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
 from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
-from colltool.calibration.identify import identified
+from colltool.calibration.identify import with_protocol_names
 from colltool.calibration.least_squares import Prior
-from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on, tried
+from colltool.calibration.library_choice import (
+    LibraryRuns,
+    algorithms_to_try,
+    library_runs_of,
+    nccl_on,
+)
 from colltool.calibration.protocol_fit import (
     CollectiveFit,
     ExcludedSize,
     above_line,
     joint_fit,
-    usable,
+    usable_points,
 )
 from colltool.calibration.samples import Member
 from colltool.calibration.select import SelectedFit, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
-    fitted,
+    fitted_protocols,
     ranks_of,
 )
 from colltool.calibration.series_prices import applicable_names, check_fits
@@ -114,7 +119,7 @@ def fit_tier(
     # the joint fit's members are those of all collectives, in order
     joint_errors: Iterator[NDArray[np.float64]] = iter(())
     if joint is not None:
-        joint = identified(joint, prior)
+        joint = with_protocol_names(joint, prior)
         joint_errors = iter(joint.errors_by_member)
     # where a tier inside this one lists protocols, this tier's need names of their own
     inside = fabric.tiers[: fabric.tiers.index(tier)]
@@ -122,8 +127,8 @@ def fit_tier(
     nominal_Bps = line_Bps or tier.bandwidth * tier.eta.beta
     collectives = []
     for choice, left_out in chosen:
-        fit = identified(choice.fit, prior)
-        protocols = fitted(joint or fit, nominal_Bps, line_Bps, prefix)
+        fit = with_protocol_names(choice.fit, prior)
+        protocols = fitted_protocols(joint or fit, nominal_Bps, line_Bps, prefix)
         errors = fit.errors_by_member
         if joint is not None:
             errors = list(islice(joint_errors, len(fit.members)))
@@ -222,7 +227,7 @@ def _fit_collective(
     used = []
     left_out = []
     for member in collective.members(runnable[:1], all_points):
-        points, excluded = usable(member, prior)
+        points, excluded = usable_points(member, prior)
         used.append(points)
         left_out.append(excluded)
     # the set that the library documents, then all others
@@ -289,7 +294,7 @@ def _runnable(
     else:
         tiers = max(len(group.spans) for group in collective.placed)
         joined_by = capabilities_of(collective.tier).joined_by
-        names = tried(first.primitive, first.library, joined_by, tiers)
+        names = algorithms_to_try(first.primitive, first.library, joined_by, tiers)
     if known:
         names = [*known.algorithms, *names]
     runnable = []
