@@ -52,10 +52,21 @@ class CellParts(NamedTuple):
 
 EVERYTHING = CellParts()
 
+# The axes that every grid has, by index.
+_FABRIC, _RANKS, _BYTES = range(3)
+
+
+class VariedRequest(NamedTuple):
+    """A request with model options of a point of the grid; ``at`` has the position on each of these
+    axes, by axis index."""
+
+    request: PriceRequest
+    at: dict[int, int]
+
 
 class LoadedFabric(NamedTuple):
-    """A fabric with the values of the looped axes: ``at`` has the position on each, by axis
-    index."""
+    """A fabric with values of the axes that are loaded one by one: ``at`` has the position on each,
+    by axis index. ``numeric``: the axes that are priced as arrays."""
 
     fabric: Fabric
     at: dict[int, int]
@@ -74,25 +85,28 @@ def price_grid(
     Args:
         axes: fabric (a load each), ranks (a group each) and bytes, then what is varied.
     """
-    shape = tuple(len(axis.values) for axis in axes)
-    options = [index for index, axis in enumerate(axes) if axis.is_option]
-    found: list[Cell | None] = [None] * prod(shape)
+    found: list[Cell | None] = [None] * prod(len(axis.values) for axis in axes)
     unchanged = UnchangedPrices()
+    requests = list(_varied_requests(request, axes))
     for fabric_at, load in enumerate(loads):
         for loaded in _loaded_fabrics(load, axes):
-            for chosen in product(*(range(shape[index]) for index in options)):
-                option_at = dict(zip(options, chosen, strict=True))
-                values = {
-                    axes[index].key: axes[index].values[at] for index, at in option_at.items()
-                }
-                varied = request._replace(readings=request.readings._replace(**values))
-                for group_at, group in enumerate(groups):
-                    fixed = {0: fabric_at, 1: group_at} | loaded.at | option_at
-                    question = GridQuestion(loaded.fabric, group, varied)
-                    cells = _array_cells(question, axes, loaded.numeric, fixed, parts, unchanged)
-                    for at, cell in cells:
-                        found[at] = cell
+            for varied, group_at in product(requests, range(len(groups))):
+                fixed = {_FABRIC: fabric_at, _RANKS: group_at} | loaded.at | varied.at
+                question = GridQuestion(loaded.fabric, groups[group_at], varied.request)
+                cells = _array_cells(question, axes, loaded.numeric, fixed, parts, unchanged)
+                for at, cell in cells:
+                    found[at] = cell
     return [cell for cell in found if cell is not None]
+
+
+def _varied_requests(request: PriceRequest, axes: Sequence[SweepAxis]) -> Iterator[VariedRequest]:
+    """The request under each combination of the values of axes that are model options."""
+    options = [index for index, axis in enumerate(axes) if axis.is_option]
+    for chosen in product(*(range(len(axes[index].values)) for index in options)):
+        at = dict(zip(options, chosen, strict=True))
+        values = {axes[index].key: axes[index].values[step] for index, step in at.items()}
+        readings = request.readings._replace(**values)
+        yield VariedRequest(request._replace(readings=readings), at)
 
 
 def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[LoadedFabric]:
@@ -144,10 +158,10 @@ def _array_cells(
     """The cells over all sizes and numeric axes, each with its index in the whole grid; ``fixed``:
     the position on every other axis."""
     fabric, group, request = question
-    array_axes = [2, *sorted(numeric)]
+    array_axes = [_BYTES, *sorted(numeric)]
     lengths = [len(axes[index].values) for index in array_axes]
     shape = [len(axis.values) for axis in axes]
-    all_sizes = np.array(axes[2].values, dtype=np.float64)
+    all_sizes = np.array(axes[_BYTES].values, dtype=np.float64)
     for start in followed(range(0, prod(lengths), BLOCK)):
         flat = np.arange(start, min(start + BLOCK, prod(lengths)))
         indices = dict(zip(array_axes, np.unravel_index(flat, lengths), strict=True))
@@ -162,7 +176,7 @@ def _array_cells(
             steps.append(on_axis)
             columns.append([axis.values[step] for step in on_axis.tolist()])
         where = list(zip(*columns, strict=True))
-        sizes = all_sizes[indices[2]]
+        sizes = all_sizes[indices[_BYTES]]
         picks = library_picks(question, values, sizes)
         varied = question._replace(fabric=with_values(fabric, values))
         cells: Sequence[Cell] = priced_cells(varied, where, sizes, picks, ideal=parts.ideal)
