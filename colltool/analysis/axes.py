@@ -13,7 +13,7 @@ from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count,
 
 # Axes that every grid has, first and in this order.
 GRID_AXES = ("fabric", "ranks", "bytes")
-# Values of one axis: a grid of so many cells takes seconds.
+# Values that a range of one axis may have.
 MOST_VALUES = 10_000
 
 # Keys that are no axes of --vary, with the argument that sets their values.

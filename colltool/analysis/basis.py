@@ -41,7 +41,7 @@ Code = Literal[
 
 LAUNCH_SHARE = 0.1
 """Where one side lacks a launch overhead of more than this share of its time, the ratio is not
-reported: a choice of ours, about the error of a good price."""
+reported: a choice of ours."""
 
 
 class PriceBasis(NamedTuple):

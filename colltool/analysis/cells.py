@@ -45,7 +45,7 @@ Picks = list[Picked | None]
 # Keys are a schedule's title and a size in bytes.
 SecondsBySchedule = Mapping[tuple[str, float], float]
 
-# Elements priced at once: a price holds dozens of arrays of this length.
+# Elements priced at once, to keep the arrays of a price small.
 BLOCK = 8192
 
 

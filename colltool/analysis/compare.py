@@ -47,7 +47,7 @@ from colltool.machines.used import Applied
 
 # Sizes priced between the smallest and the largest of the table, to find where the outcome changes.
 POINTS = 200
-# Limits of one comparison: what can be read, and priced within seconds.
+# Limits of one comparison: more cells or columns than anybody reads.
 MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
 

@@ -76,8 +76,8 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         several_fabrics = any(len(names) > 1 for names in fabrics)
         identity = tuple(key for key in _IDENTITY if key != "fabric" or several_fabrics)
         single_size = "results" in old and "results" in new
-        before = _without_repeated(_with_options(old, new), single_size)
-        after = _without_repeated(_with_options(new, old), single_size)
+        before = _without_repeated(_with_options(old, new), single_size=single_size)
+        after = _without_repeated(_with_options(new, old), single_size=single_size)
         leaves_before = _flat(before, "old", fabrics[0], identity)
         leaves_after = _flat(after, "new", fabrics[1], identity)
     except RecursionError as error:
@@ -103,7 +103,7 @@ def _with_options(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapp
     return {**document, "model": {name: getattr(USUAL, name, None) for name in theirs}}
 
 
-def _without_repeated(document: Mapping[str, Any], single_size: bool) -> Mapping[str, Any]:
+def _without_repeated(document: Mapping[str, Any], *, single_size: bool) -> Mapping[str, Any]:
     """The document without what it has twice: at the top and in its list of sizes. ``single_size``:
     both documents have one size."""
     if "results" not in document or "sizes" not in document:

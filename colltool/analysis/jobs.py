@@ -94,7 +94,7 @@ def _with_accuracy(
     changed, None where they were not."""
     call = planned_call.sent.call
     call_s = planned_call.sent.each_s
-    # no published log has a send among other collectives
+    # single sends have no measured error
     if call.primitive is P2P or not call_s:
         return planned_call
     group = GroupSpec(call.group.ranks, call.group.stride)

@@ -37,7 +37,7 @@ from colltool.machines.used import common
 # A runner-up within this share of the winner's time may win: default contention is no better known
 # (Collectives Explainer Series 05 section 7).
 CLOSE = 0.20
-# Cells of a sweep unless the user sets a limit: they take seconds to price.
+# Cells of a sweep unless the user sets another limit.
 MOST_CELLS = 100_000
 
 # Keys of some axes, each with one of its values.

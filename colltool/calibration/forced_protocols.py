@@ -94,13 +94,10 @@ def _numbers(
     """
     measured_line = _fitted_line(measured.rows)
     neutral = ProtocolNumbers(name=name, launch_s=0.0)
-    probes = (
-        neutral,
-        neutral._replace(step_s=_PROBE_STEP_S),
-        neutral._replace(share=_PROBE_SHARE),
-    )
+    stepping = neutral._replace(step_s=_PROBE_STEP_S)
+    half_share = neutral._replace(share=_PROBE_SHARE)
     curves = []
-    for probe in probes:
+    for probe in (neutral, stepping, half_share):
         model = priced_under(placed, measured.series.primitive, measured.forced.spec, probe)
         if model is None:
             return None

@@ -23,7 +23,7 @@ from colltool.machines.smoother import Observation, posterior
 
 # 1 KiB to 4 GiB: the sizes whose prices count, and at which measurements are proposed.
 SIZES = tuple(float(4**step * 2**10) for step in range(12))
-# Collectives whose prices count even where none was measured: training uses them most.
+# Collectives whose prices count even where none was measured: those of training.
 _COMMON = (AR, AG, RS, A2A)
 # A row that lowers the mean sigma by a smaller share is not worth a job.
 _LEAST_GAIN = 0.01

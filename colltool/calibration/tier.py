@@ -300,8 +300,7 @@ def _runnable(
     runnable = []
     missing = []
     for name in dict.fromkeys(names):
-        runs = all(collective.costs(group, [name]) for group in collective.placed)
-        if runs:
+        if all(collective.costs(group, [name]) for group in collective.placed):
             runnable.append(name)
         else:
             missing.append(name)
