@@ -20,7 +20,8 @@ from colltool.base.primitives import Primitive
 from colltool.calibration import calibrate
 from colltool.calibration import library_choice as candidates
 from colltool.calibration import serialise as entries
-from colltool.calibration.envelope import Certainty, Envelope
+from colltool.calibration.certainty import Certainty
+from colltool.calibration.envelope import Envelope
 from colltool.calibration.series_prices import IN_SWITCH, check_fits, price_series
 from colltool.diagnosis.cliffs import cliff_in
 from colltool.diagnosis.findings import SeriesContext
@@ -148,8 +149,8 @@ def test_every_candidate_is_an_algorithm_of_its_primitive(table: str) -> None:
 
 def test_every_primitive_has_candidates_of_every_library() -> None:
     for primitive in Primitive:
-        assert candidates.tried(primitive, "NCCL", "star", 1)
-        assert candidates.tried(primitive, "MPI", "star", 1)
+        assert candidates.algorithms_to_try(primitive, "NCCL", "star", 1)
+        assert candidates.algorithms_to_try(primitive, "MPI", "star", 1)
     assert IN_SWITCH in {row.name for row in algorithms(Primitive.ALL_REDUCE)}
 
 
