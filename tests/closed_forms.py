@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 from colltool.training.operations import model_flops
-from colltool.training.overlap import behind_pass, in_a_row
+from colltool.training.overlap import behind_pass, queued
 from colltool.training.parallel_config import ParallelConfig
 
 
@@ -37,7 +37,7 @@ def hidden_share(layers: int) -> float:
 def behind_backward(backward_s: float, takes_s: Sequence[float], overhead_s: float = 0.0) -> float:
     """What shows of buckets that become ready evenly over a backward pass; see
     :func:`behind_pass`."""
-    return behind_pass(backward_s, in_a_row(takes_s), overhead_s)
+    return behind_pass(backward_s, queued(takes_s), overhead_s)
 
 
 def best_bucket(

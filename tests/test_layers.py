@@ -257,7 +257,10 @@ ON_ARRAYS = {
         for name in ("contention", "jobs", "loads", "patterns", "skew", "traffic")
     ),
     "colltool.calibration",
-    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
+    *(
+        f"colltool.analysis.{name}"
+        for name in ("cells", "compare", "contest", "grid", "sensitivity")
+    ),
     "colltool.logs.activity",
     "colltool.verification.own_cost",
     "colltool.estimate.routed_cost",

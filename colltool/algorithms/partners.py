@@ -13,6 +13,7 @@ from colltool.base.primitives import (
     Chain,
     Links,
     Pair,
+    Partner,
     Peers,
     Ring,
     Rounds,
@@ -23,6 +24,7 @@ from colltool.base.primitives import (
     Terms,
     Trees,
 )
+from colltool.network.arrays import Indices, np
 from colltool.network.group import Group
 from colltool.network.wires import GraphWires
 
@@ -71,6 +73,25 @@ def most_partners(phases: Schedule, group: Group) -> int:
             case _:
                 assert_never(terms.route)
     return len(partners)
+
+
+def pairs_of_round(partner: Partner, stride: int, ranks: int) -> tuple[Indices, Indices]:
+    """Who sends to whom in a round (:class:`colltool.base.primitives.Rounds`).
+
+    >>> [ends.tolist() for ends in pairs_of_round("fanout", 1, 5)]
+    [[0, 2], [1, 3]]
+    """
+    rank = np.arange(ranks)
+    match partner:
+        case "xor":
+            return rank, rank ^ stride
+        case "shift":
+            return rank, (rank + stride) % ranks
+        case "fanout":
+            src = rank[(rank % (2 * stride) == 0) & (rank + stride < ranks)]
+            return src, src + stride
+        case _:
+            assert_never(partner)
 
 
 def _most_partners_in(sends: Sequence[tuple[int, int, float]]) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
+from typing import Literal, NamedTuple, TypedDict, Unpack, assert_never, get_args
 
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
@@ -15,12 +15,19 @@ from colltool.base.primitives import (
     SHORT,
     AllPeers,
     Chain,
+    Links,
+    Pair,
     Peers,
     Primitive,
     Ring,
+    Rounds,
+    Route,
     Schedule,
+    Servers,
     ShardExchange,
+    Switch,
     Terms,
+    Trees,
 )
 from colltool.network.group import SEVERAL_TIERS, Group, Topology, needs
 
@@ -309,19 +316,29 @@ class Algorithm(NamedTuple):
 
     def _too_long(self, group: Group) -> str | None:
         """Too many messages, or steps that all differ, to put on links one by one."""
-        routes = {type(terms.route) for terms in self.schedule(group)}
-        if routes & {AllPeers, ShardExchange} and group.pairs > MOST_AT_ONCE**2:
-            most = (
-                f"at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
-            )
+        ways = {_way(terms.route) for terms in self.schedule(group)}
+        if "all at once" in ways and group.pairs > MOST_AT_ONCE**2:
             return (
                 f"{group.ranks} ranks, all to all at once, are too many to follow link by link:"
-                f" {most}"
+                f" at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
             )
         steps = group.ranks - 1
-        if Peers in routes and steps * group.links > MOST_FOLLOWED:
+        if "one by one" in ways and steps * group.links > MOST_FOLLOWED:
             return f"its {steps} steps over {group.links} links are too many to follow one by one"
         return None
+
+
+def _way(route: Route) -> Literal["all at once", "one by one", "few"]:
+    """How many messages of a route are followed where they are put on links."""
+    match route:
+        case AllPeers() | ShardExchange():
+            return "all at once"
+        case Peers():
+            return "one by one"
+        case Ring() | Chain() | Trees() | Rounds() | Pair() | Links() | Switch() | Servers():
+            return "few"
+        case _:
+            assert_never(route)
 
 
 _ROWS: dict[tuple[Primitive, str], Algorithm] = {}

@@ -1,4 +1,5 @@
-"""Axes of a grid as they are typed: ``ib.bandwidth=25GB/s:100GB/s:4``, ``ideal=true,false``."""
+"""Axes of a grid as ``--vary`` takes them: ``ib.bandwidth=25GB/s:100GB/s:4``,
+``ideal=true,false``."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.definitions.reader import spelt
 from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
 
-OWN_AXES = ("fabric", "ranks", "bytes")
+# Axes that every grid has, first and in this order.
+GRID_AXES = ("fabric", "ranks", "bytes")
+# Values that a range of one axis may have.
 MOST_VALUES = 10_000
 
-# Axes that every grid has, with the argument that sets their values.
+# Keys that are no axes of --vary, with the argument that sets their values.
 _SET_BY = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
 
 _RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
@@ -31,7 +34,8 @@ class SweepAxis(NamedTuple):
     values: tuple[Any, ...]
 
     @property
-    def is_reading(self) -> bool:
+    def is_option(self) -> bool:
+        """Whether it varies an option of the model, not a value of the fabric."""
         return self.key in DECLARED
 
 
@@ -52,6 +56,7 @@ def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
 
 
 def _overlap(key: str, other: str) -> bool:
+    """Whether ``other`` is the key or contains it, as ``ib`` contains ``ib.bandwidth``."""
     return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
@@ -72,7 +77,7 @@ def axis_of(text: str) -> SweepAxis:
     ranged = _RANGE.fullmatch(values)
     found = _listed_values(text, values) if ranged is None else _range_values(text, ranged)
     if key in DECLARED:
-        return SweepAxis(key, tuple(_reading(text, key, value) for value in found))
+        return SweepAxis(key, tuple(_option_value(text, key, value) for value in found))
     return SweepAxis(key, tuple(spelt(value) for value in found))
 
 
@@ -117,7 +122,7 @@ def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
     return [f"{number}{unit}" for number in numbers]
 
 
-def _reading(text: str, key: str, value: str) -> Any:
+def _option_value(text: str, key: str, value: str) -> Any:
     """A value of a model option, checked."""
     plain: Any = value
     if KINDS[key] is bool:
@@ -139,4 +144,5 @@ def _reading(text: str, key: str, value: str) -> Any:
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:
+    """The error of an axis that cannot be read."""
     return ColltoolError(what, where=argument_text("vary", [clipped(text)]), fix=fix)

@@ -1,4 +1,4 @@
-"""What the prices of several fabrics rest on, and where they differ; rendering turns the codes into
+"""What the prices of several fabrics include, and where they differ; rendering turns the codes into
 sentences.
 
 Two times are comparable only if both contain the same terms: a launch overhead or contention that
@@ -8,11 +8,13 @@ only one file states is no difference between the machines.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
+from colltool.estimate.accuracy import DATASHEET
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec
@@ -39,18 +41,20 @@ Code = Literal[
 
 LAUNCH_SHARE = 0.1
 """Where one side lacks a launch overhead of more than this share of its time, the ratio is not
-reported."""
+reported: a choice of ours."""
 
 
 class PriceBasis(NamedTuple):
-    """What the prices of a fabric rest on.
+    """What the prices of a fabric include.
 
-    ``launch``: seconds to start a call, None if the file does not say. ``protocols``: measured
-    protocols replace the tiers' own numbers. ``software``: the library's measured efficiency or
-    start-up is included. ``contention``: every tier states its eta.
-    ``library``: empty for any. ``group``: members per domain of each tier, innermost first; empty
-    for a whole fabric. ``slice``:
-    the part of the lattices used.
+    Args:
+        launch: seconds to start a call, None if the file does not say.
+        protocols: whether measured protocols replace the tiers' own numbers.
+        software: whether the library's measured efficiency or start-up is included.
+        contention: whether every tier states its eta.
+        library: empty for any.
+        group: members per domain of each tier, innermost first; empty for a whole fabric.
+        slice: the part of the lattices used.
     """
 
     launch: float | None
@@ -74,7 +78,7 @@ class BasisDifference(NamedTuple):
 
 Layer = Literal["datasheet", "library", "measured"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
-"""Readings of ``numbers``, from the fewest layers of the model to all."""
+"""Values of the option ``numbers``, from the fewest layers of the model to all."""
 
 
 def layers_of(fabric: Fabric, primitives: Collection[Primitive]) -> Layer:
@@ -92,34 +96,33 @@ def common_layers(
     readings: ModelOptions,
     primitives: Collection[Primitive],
 ) -> tuple[ModelOptions, tuple[BasisDifference, ...]]:
-    """Readings under which primitives are priced by the layers that all fabrics have, and what that
+    """Model options under which all fabrics are priced by the same layers, and the layers that this
     leaves out of some.
 
-    A machine's or a library's own time that only one side is known to take is no difference between
-    the two.
+    Time of a machine or a library that is known of one side only is no difference between the two.
     """
     if readings.ideal:
         return readings, ()
     layers = [layers_of(fabric, primitives) for fabric in fabrics]
     least: Layer = min((*layers, readings.numbers), key=LAYERS.index)
-    # alike already: what was asked for stands
+    # alike already: the options stay as the user set them
     if set(layers) == {least}:
         return readings, ()
-    at_least = readings._replace(numbers=least)
+    common = readings._replace(numbers=least)
     if len(set(layers)) == 1 or LAYERS.index(least) >= LAYERS.index(readings.numbers):
-        return at_least, ()
+        return common, ()
     parts = []
     for layer in LAYERS:
-        having = tuple(name for name, own in zip(names, layers, strict=True) if own == layer)
+        having = tuple(name for name, its in zip(names, layers, strict=True) if its == layer)
         if having:
             parts.append((layer, having))
-    return at_least, (BasisDifference("layers", tuple(parts)),)
+    return common, (BasisDifference("layers", tuple(parts)),)
 
 
 def basis_of(
     fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False
 ) -> PriceBasis:
-    """What the price of a primitive on a group rests on."""
+    """The basis of a primitive's price on a group."""
     placed = place(fabric, group)
     tiers = [span.tier for span in placed.spans]
     launch = None
@@ -155,7 +158,8 @@ def _slice(tier: Tier) -> str:
     return f"{shape} (no wraparound{along})"
 
 
-def basis_of_all(fabric: Fabric, *, ideal: bool) -> PriceBasis:
+def basis_of_fabric(fabric: Fabric, *, ideal: bool) -> PriceBasis:
+    """The basis of a fabric's prices whatever the primitive and the group."""
     protocols: list[ProtocolNumbers] = []
     for tier in fabric.tiers:
         if tier.library:
@@ -173,11 +177,12 @@ def basis_of_all(fabric: Fabric, *, ideal: bool) -> PriceBasis:
 
 
 def _contended(tiers: Sequence[Tier]) -> bool:
+    """Whether every tier states its contention."""
     return all("eta" in tier.model_fields_set for tier in tiers)
 
 
 def basis_differences(
-    names: Sequence[str], grounds: Sequence[PriceBasis]
+    names: Sequence[str], bases: Sequence[PriceBasis]
 ) -> tuple[BasisDifference, ...]:
     """What differs between columns, in field order of :class:`PriceBasis`.
 
@@ -188,8 +193,8 @@ def basis_differences(
         if code not in PriceBasis._fields:
             continue
         parts: dict[Any, list[str]] = {}
-        for name, ground in zip(names, grounds, strict=True):
-            parts.setdefault(getattr(ground, code), []).append(name)
+        for name, basis in zip(names, bases, strict=True):
+            parts.setdefault(getattr(basis, code), []).append(name)
         if len(parts) < 2 or (code == "launch" and None not in parts):
             continue
         if code == "slice" and len([shape for shape in parts if shape]) < 2:
@@ -199,10 +204,10 @@ def basis_differences(
     return tuple(found)
 
 
-def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
+def joined(differences: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
     """Equal differences as one, of all their primitives and rank counts."""
     found: dict[tuple[Any, ...], BasisDifference] = {}
-    for difference in several:
+    for difference in differences:
         key = (difference.code, difference.parts)
         before = found.get(key, difference)
         found[key] = difference._replace(
@@ -212,19 +217,39 @@ def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
     return tuple(found.values())
 
 
-def launch_missing(grounds: Sequence[PriceBasis | None]) -> Iterator[float]:
+def launch_missing(bases: Sequence[PriceBasis | None]) -> Iterator[float]:
     """For each column that states no launch: the largest launch (seconds) that another one states;
     0 for the others."""
-    launches = [ground.launch for ground in grounds if ground is not None]
+    launches = [basis.launch for basis in bases if basis is not None]
     most = max((launch for launch in launches if launch is not None), default=0.0)
-    for ground in grounds:
-        states_none = ground is not None and ground.launch is None
+    for basis in bases:
+        states_none = basis is not None and basis.launch is None
         yield most if states_none else 0.0
 
 
+class ColumnTime(NamedTuple):
+    """A column's price at one point: seconds in all, and measured software seconds of these, None
+    if not measured."""
+
+    name: str
+    total_s: float
+    software_s: float | None
+
+
+class LargestSoftwareTime(NamedTuple):
+    """Where software time has its largest share among the columns of a point."""
+
+    software_s: float
+    total_s: float
+    bytes: float
+
+    @property
+    def share(self) -> float:
+        return self.software_s / self.total_s
+
+
 class PointTimes(NamedTuple):
-    """Times of the columns at one point: (name, total seconds, software seconds of these or None if
-    not measured).
+    """Times of the columns at one point.
 
     Columns without a price, or priced by measured protocols (which include software time), are left
     out.
@@ -233,19 +258,21 @@ class PointTimes(NamedTuple):
     primitive: Primitive
     ranks: int
     bytes: float
-    took: tuple[tuple[str, float, float | None], ...]
+    times: tuple[ColumnTime, ...]
 
     @property
-    def told(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
-        """The parts of a :class:`BasisDifference`, with the largest (software, total, bytes); empty
-        if all or none have it."""
-        having = [(fitted, total, name) for name, total, fitted in self.took if fitted]
-        lacking = tuple(name for name, _, fitted in self.took if fitted is None)
+    def software_parts(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
+        """The parts of a :class:`BasisDifference`: the largest software time with the columns that
+        have one, None with the others; empty if all or none have it."""
+        having = [time for time in self.times if time.software_s]
+        lacking = tuple(time.name for time in self.times if time.software_s is None)
         if not having or not lacking:
             return ()
-        software_s, total_s, _ = max(having, key=lambda times: times[0] / times[1])
-        names = tuple(name for _, _, name in having)
-        return ((software_s, total_s, self.bytes), names), (None, lacking)
+        every = [
+            LargestSoftwareTime(time.software_s or 0.0, time.total_s, self.bytes) for time in having
+        ]
+        largest = max(every, key=attrgetter("share"))
+        return (largest, tuple(time.name for time in having)), (None, lacking)
 
 
 def software_differences(points: Sequence[PointTimes]) -> Iterator[BasisDifference]:
@@ -253,19 +280,14 @@ def software_differences(points: Sequence[PointTimes]) -> Iterator[BasisDifferen
     largest."""
     alike: dict[tuple[Any, ...], list[PointTimes]] = {}
     for point in points:
-        if point.told:
-            names = tuple(having for _, having in point.told)
+        if point.software_parts:
+            names = tuple(having for _, having in point.software_parts)
             alike.setdefault((point.primitive, names), []).append(point)
-    for (primitive, _), several in alike.items():
-        largest = max((point.told for point in several), key=_software_share)
-        ranks = tuple(dict.fromkeys(point.ranks for point in several if point.ranks))
+    for (primitive, _), same_columns in alike.items():
+        parts = [point.software_parts for point in same_columns]
+        largest = max(parts, key=lambda of_point: of_point[0][0].share)
+        ranks = tuple(dict.fromkeys(point.ranks for point in same_columns if point.ranks))
         yield BasisDifference("software_time", largest, (primitive,), ranks)
-
-
-def _software_share(told: tuple[tuple[Any, tuple[str, ...]], ...]) -> float:
-    """The share of software time at a point, of :attr:`PointTimes.told`."""
-    software_s, total_s, _ = told[0][0]
-    return float(software_s / total_s)
 
 
 def group_differences(
@@ -279,29 +301,29 @@ def group_differences(
     """What differs between fabrics on any of the groups, skipping fabrics on which a group does not
     fit."""
     for group in groups:
-        columns, grounds = [], []
+        columns, bases = [], []
         for name, fabric in zip(names, fabrics, strict=True):
-            ground = basis_or_none(fabric, primitive, group, ideal=ideal)
-            if ground is not None:
+            basis = basis_or_none(fabric, primitive, group, ideal=ideal)
+            if basis is not None:
                 columns.append(name)
-                grounds.append(ground)
+                bases.append(basis)
         ranks = (group.ranks,) if group.ranks else ()
-        for difference in basis_differences(columns, grounds):
+        for difference in basis_differences(columns, bases):
             yield difference._replace(primitives=(primitive,), ranks=ranks)
 
 
 def basis_or_none(
     fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool
 ) -> PriceBasis | None:
-    """What a price rests on; None where the group does not fit."""
+    """The basis of a price; None where the group does not fit."""
     try:
         return basis_of(fabric, primitive, group, ideal=ideal)
     except ColltoolError:
         return None
 
 
-_COLLECTIVES_ERROR = 0.26
-"""Error of a step's collectives, most of which are 8 to 128 MB."""
+# Most collectives of a training step are 8 to 128 MB: the third size class.
+_COLLECTIVES_ERROR = DATASHEET[2]
 
 
 def step_error(network_share: float, *, same_device: bool) -> float:
@@ -315,6 +337,7 @@ def step_error(network_share: float, *, same_device: bool) -> float:
 
 
 def too_many(count: int, most: int) -> ColltoolError:
+    """The error of a grid with more cells than its limit."""
     return ColltoolError(
         f"{count} cells, more than {most}",
         argument="limit",

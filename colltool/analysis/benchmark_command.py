@@ -20,6 +20,7 @@ from colltool.base.primitives import (
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
+# The OSU micro-benchmark of each collective.
 _OSU = {
     AR: "osu_allreduce",
     AG: "osu_allgather",
@@ -32,12 +33,16 @@ _OSU = {
 
 
 class BenchmarkSizes(NamedTuple):
+    """A range of sizes as options of nccl-tests and of OSU."""
+
     nccl: str
     osu: str
 
 
+# Sizes that latency alone decides, and those that bandwidth alone does.
 SMALL_SIZES = BenchmarkSizes("-b 8 -e 64K -f 2", "8:65536")
 LARGE_SIZES = BenchmarkSizes("-b 256M -e 4G -f 2", "268435456:4294967296")
+# Fields of a fabric file that are latencies.
 _LATENCIES = frozenset({"alpha", "alpha_switch", "post", "launch_overhead"})
 
 
@@ -53,7 +58,7 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     tier = names.index(parts[0]) if parts[0] in names else len(names) - 1
     if capabilities_of(fabric.tiers[tier]).axes:
         return ""
-    small = parts[-1] in _LATENCIES and parts[-2:] != ["eta", "beta"]
+    small = parts[-1] in _LATENCIES
     sizes = SMALL_SIZES if small else LARGE_SIZES
     mpi = fabric.library_name == "mpi"
     inside = fabric.tiers[0].endpoints

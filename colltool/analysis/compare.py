@@ -1,30 +1,39 @@
 """``compare``: fabrics, or variants of one fabric, side by side: where one is faster, slower or the
-same, and why."""
+same, and why.
+
+:func:`compare` makes a :class:`CompareTable` for each collective. A table prices all columns at the
+sizes of the table and at many between them in one grid, judges each point against the first column
+(:mod:`colltool.analysis.outcomes`), and gives reasons where a changed value made no difference.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
-from math import exp, prod, sqrt
-from typing import ClassVar, Literal, NamedTuple
+from itertools import chain
+from math import prod, sqrt
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from colltool.analysis import basis
 from colltool.analysis.axes import SweepAxis
-from colltool.analysis.basis import LAUNCH_SHARE, BasisDifference, PointTimes
-from colltool.analysis.grid import (
-    Cell,
-    CellParts,
-    FabricLoader,
-    PriceRequest,
-    cells,
-    point_of,
-    winner,
+from colltool.analysis.basis import BasisDifference
+from colltool.analysis.cells import Cell, PriceRequest, winner
+from colltool.analysis.grid import CellParts, FabricLoader, price_grid
+from colltool.analysis.outcomes import (
+    ColumnDifference,
+    CompareLine,
+    OnePortWinner,
+    OutcomeRange,
+    Reason,
+    SameReason,
+    changed_winners,
+    joined_range,
+    ranges_of,
+    same_ranges,
 )
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed, result
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
@@ -32,174 +41,31 @@ from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
 from colltool.estimate.interval import ground_of, ratio_sigma
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import GroupSpec, everybody
-from colltool.estimate.spread import law
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.machines.used import Applied
 
-POINTS = 200  # sizes between the smallest and the largest of the table
+# Sizes priced between the smallest and the largest of the table, to find where the outcome changes.
+POINTS = 200
+# Limits of one comparison: more cells or columns than anybody reads.
 MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
-SAME = 0.02  # relative difference below which times count as equal
-NEAR = 1.25  # sizes within this factor share a sentence
 
 # A relative difference below this is rounding.
 ROUNDING = 1e-9
 
-# Winners and their intervals: nobody sees here what would win without contention.
+# No column of a comparison shows what would win without contention.
 WITH_INTERVALS = CellParts(ideal=False)
 SECONDS_ALONE = CellParts(ideal=False, interval=False)
 
-Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
-
-
-class OutcomeRange(NamedTuple):
-    """A size range with one outcome; ``ratio`` is the one farthest from 1.
-
-    ``unlike``: only one of the two states a launch overhead. ``within``: how far the ratio may be
-    off, if that is more than its distance from 1. ``why``: reasons for ``same``.
-    """
-
-    outcome: Outcome
-    from_bytes: float
-    to_bytes: float
-    ratio: float
-    within: float | None = None
-    why: tuple[SameReason, ...] = ()
-
-
-Reason = Literal["tier", "level", "share", "unpaid", "small"]
-
-
-class SameReason(NamedTuple):
-    """Why a value makes no difference.
-
-    ``reason``: ``tier``, no two ranks meet on it; ``level``, one domain of the level ``below``
-    holds all ``endpoints``; ``share``, too few messages cross it at once; ``unpaid``, the fastest
-    ``algorithm`` does not pay it; ``small``, it moves the time by at most ``most``, a share.
-    ``key`` is empty between different fabrics.
-    """
-
-    reason: Reason
-    key: str = ""
-    tier: str = ""
-    level: str = ""
-    below: str = ""
-    endpoints: int = 0
-    algorithm: str = ""
-    most: float = 0.0
-
-
-class CompareLine(NamedTuple):
-    """The cells of all columns for a primitive, rank count and size.
-
-    ``missing``: launch seconds that a column does not state but others do. ``sigmas``: of ln of
-    each column's time over the first's, without what is the same for both; 0 where nothing is known
-    of it.
-    """
-
-    primitive: Primitive
-    ranks: int
-    bytes: float
-    cells: tuple[Cell, ...]
-    missing: tuple[float, ...]
-    sigmas: tuple[float, ...]
-
-    def ratio(self, column: int) -> float | None:
-        """A column's time over the first's; None if one is missing or they contain different terms
-        that matter."""
-        first, other = self.cells[0].total_s, self.cells[column].total_s
-        if first is None or other is None:
-            return None
-        if launch_felt((first, other), (self.missing[0], self.missing[column])):
-            return None
-        if time_felt(self.cells[0], self.cells[column]):
-            return None
-        return other / first
-
-    def ratio_interval(self, column: int) -> tuple[float, float] | None:
-        """Where nine of ten measured ratios lie; None without a ratio, or where nothing is known of
-        its error."""
-        ratio = self.ratio(column)
-        if ratio is None or self.cells[column].interval is None or column == 0:
-            return None
-        factor = 1 + self.ratio_error(column)
-        return ratio / factor, ratio * factor
-
-    def ratio_error(self, column: int) -> float:
-        """How far nine of ten measured ratios are from ours at most, as a share."""
-        return exp(law()["kappa"] * self.sigmas[column]) - 1
-
-    def outcome(self, column: int) -> tuple[Outcome, bool]:
-        """How a column does against the first, and whether the difference is within the ratio's own
-        error; where not both have a price, which of the two can run it."""
-        ratio = self.ratio(column)
-        if ratio is not None:
-            outcome = told(ratio)
-            apart = max(ratio, 1 / ratio) - 1
-            return outcome, outcome != "same" and apart <= self.ratio_error(column)
-        first_runs = self.cells[0].total_s is not None
-        other_runs = self.cells[column].total_s is not None
-        if first_runs and other_runs:
-            return "unlike", False
-        if first_runs:
-            return "first", False
-        return "other" if other_runs else "neither", False
-
-    def fastest(self) -> int | None:
-        """The column with the least seconds, the first of equals."""
-        priced = [
-            (cell.total_s, at) for at, cell in enumerate(self.cells) if cell.total_s is not None
-        ]
-        return min(priced)[1] if priced else None
-
-    def point(self, names: Sequence[str]) -> PointTimes:
-        return point_of(self.primitive, self.ranks, self.bytes, names, self.cells)
-
-    def is_bound(self, column: int) -> bool:
-        """Whether a column's time is a lower bound: its launch is missing, and would be felt."""
-        total = self.cells[column].total_s
-        return total is not None and self.missing[column] > LAUNCH_SHARE * total
-
-
-class OnePortWinner(NamedTuple):
-    """A row where another column wins if each rank drives only one port."""
-
-    primitive: Primitive
-    ranks: int
-    bytes: float
-    column: str
-    instead_of: str
-
 
 class CompareColumn(NamedTuple):
+    """A fabric with the overrides ``set`` of this column; ``load`` loads it with further ones."""
+
     name: str
     fabric: str
     set: tuple[tuple[str, str], ...]
     load: FabricLoader
-
-
-class ColumnDifference(NamedTuple):
-    """How a column compares with the first for a primitive: size ranges that apply to all the rank
-    counts."""
-
-    column: str
-    primitive: Primitive
-    ranks: tuple[int, ...]
-    runs: tuple[OutcomeRange, ...]
-
-    @property
-    def in_short(self) -> ColumnDifference:
-        """Ranges without reasons, neighbours with one outcome joined: what is within the error is no
-        difference."""
-        parts = []
-        for _, alike in groupby(self.runs, key=_outcome_beyond_error):
-            parts.append(_joined(list(alike))._replace(why=()))
-        return self._replace(runs=tuple(parts))
-
-
-def _outcome_beyond_error(run: OutcomeRange) -> Outcome:
-    return run.outcome if run.within is None else "same"
 
 
 @result
@@ -257,7 +123,7 @@ def compare(
         lines=tuple(lines),
         findings=tuple(finding for table in tables for finding in table.findings()),
         ideal=readings.ideal,
-        ground=layers + _grounds(names, fabrics, requests, groups, lines),
+        ground=layers + _basis_differences(names, fabrics, requests, groups, lines),
         readings=readings,
         libraries=tuple(map(library_of, fabrics)),
         turned=tuple(row for table in tables for row in table.one_port_winners()),
@@ -308,14 +174,14 @@ def _with_machine(readings: ModelOptions, column: CompareColumn, fabric: Fabric)
     return column._replace(set=Applied(column.set, as_read(fabric, readings).overrides.machine))
 
 
-def _grounds(
+def _basis_differences(
     names: Sequence[str],
     fabrics: Sequence[Fabric],
     requests: Sequence[PriceRequest],
     groups: Sequence[GroupSpec],
     lines: Sequence[CompareLine],
 ) -> tuple[BasisDifference, ...]:
-    """What the prices of the columns rest on, where they differ."""
+    """The differences in what the prices of the columns include."""
     readings = requests[0].readings
     priced = [on_layers(fabric, readings) for fabric in fabrics]
     found: list[BasisDifference] = []
@@ -325,6 +191,13 @@ def _grounds(
         )
     software = tuple(basis.software_differences([line.point(names) for line in lines]))
     return basis.joined(found) + software
+
+
+class GroupsAlike(NamedTuple):
+    """Groups of ranks with the same outcomes at about the same sizes, and the ranges of each."""
+
+    groups: list[GroupSpec]
+    ranges: list[tuple[OutcomeRange, ...]]
 
 
 class CompareTable:
@@ -359,55 +232,59 @@ class CompareTable:
     def _lines(
         self, request: PriceRequest, sizes: Sequence[float], parts: CellParts
     ) -> list[list[CompareLine]]:
-        """Lines by group, and in it by size."""
+        """The lines of each group, in order of size."""
         axes = (
             SweepAxis("fabric", tuple(column.name for column in self.columns)),
             SweepAxis("ranks", tuple(group.ranks for group in self.groups)),
             SweepAxis("bytes", tuple(sizes)),
         )
         loads: list[FabricLoader] = [partial(_without_overrides, fabric) for fabric in self.fabrics]
-        found = cells(request, axes, loads, self.groups, parts)
+        cells = price_grid(request, axes, loads, self.groups, parts)
         priced = [on_layers(fabric, request.readings) for fabric in self.fabrics]
-        a_column = len(self.groups) * len(sizes)
+        ideal = request.readings.ideal
+        cells_per_column = len(self.groups) * len(sizes)
         lines = []
         for group_at, group in enumerate(self.groups):
-            grounds = [
-                basis.basis_or_none(fabric, request.primitive, group, ideal=request.readings.ideal)
+            bases = [
+                basis.basis_or_none(fabric, request.primitive, group, ideal=ideal)
                 for fabric in priced
             ]
-            missing = tuple(basis.launch_missing(grounds))
+            missing = tuple(basis.launch_missing(bases))
             ratios = RatioErrors(self, group) if parts.interval else None
-            of_group = []
+            ranks = int(group.ranks or 0)
+            group_lines = []
             for at, size in enumerate(sizes, start=group_at * len(sizes)):
-                row = tuple(found[at::a_column])
+                row = tuple(cells[at::cells_per_column])
                 sigmas = (0.0,) * len(row) if ratios is None else ratios.sigmas(row)
-                of_group.append(
-                    CompareLine(
-                        request.primitive, int(group.ranks or 0), size, row, missing, sigmas
-                    )
-                )
-            lines.append(of_group)
+                line = CompareLine(request.primitive, ranks, size, row, missing, sigmas)
+                group_lines.append(line)
+            lines.append(group_lines)
         return lines
 
     def findings(self) -> Iterator[ColumnDifference]:
         """Each further column against the first, joining neighbouring rank counts with the same
         ranges."""
         for at, column in enumerate(self.columns[1:], start=1):
-            alike: list[tuple[list[GroupSpec], list[tuple[OutcomeRange, ...]]]] = []
-            for group, lines in zip(self.groups, self._at_sizes, strict=True):
-                runs = ranges_of(lines[len(self.sizes) :], at)
-                if alike and _same_runs(alike[-1][1][0], runs):
-                    alike[-1][0].append(group)
-                    alike[-1][1].append(runs)
-                else:
-                    alike.append(([group], [runs]))
-            for groups, several in alike:
-                merged = []
-                for same in zip(*several, strict=True):
-                    run = _joined(same)
-                    merged.append(self._with_why(run, at, groups) if run.outcome == "same" else run)
-                ranks = tuple(group.ranks or 0 for group in groups)
-                yield ColumnDifference(column.name, self.request.primitive, ranks, tuple(merged))
+            for alike in self._groups_alike(at):
+                ranges = []
+                for same in zip(*alike.ranges, strict=True):
+                    joined = joined_range(same)
+                    if joined.outcome == "same":
+                        joined = self._with_why(joined, at, alike.groups)
+                    ranges.append(joined)
+                ranks = tuple(group.ranks or 0 for group in alike.groups)
+                yield ColumnDifference(column.name, self.request.primitive, ranks, tuple(ranges))
+
+    def _groups_alike(self, column: int) -> list[GroupsAlike]:
+        """Neighbouring groups of ranks whose ranges of a column are the same."""
+        found: list[GroupsAlike] = []
+        for group, lines in zip(self.groups, self._at_sizes, strict=True):
+            ranges = ranges_of(lines[len(self.sizes) :], column)
+            if not found or not same_ranges(found[-1].ranges[0], ranges):
+                found.append(GroupsAlike([], []))
+            found[-1].groups.append(group)
+            found[-1].ranges.append(ranges)
+        return found
 
     def _with_why(self, run: OutcomeRange, at: int, groups: Sequence[GroupSpec]) -> OutcomeRange:
         """A range of equal times with the reasons why the column's values do not move them."""
@@ -417,18 +294,18 @@ class CompareTable:
             keys = [key for key in other if first.get(key) != other[key]]
         middle = sqrt(run.from_bytes * run.to_bytes)
         moved = abs(run.ratio - 1)
-        # The same reason for several groups is told once, for the largest.
+        # The same reason for several groups is given once, for the largest.
         found: dict[SameReason, SameReason] = {}
         for group in groups:
             for reason in _why_same(self.fabrics[at], self.request, group, middle, keys, moved):
-                alike = reason._replace(endpoints=0)
-                known = found.get(alike)
+                key = reason._replace(endpoints=0)
+                known = found.get(key)
                 if known is None or reason.endpoints > known.endpoints:
-                    found[alike] = reason
+                    found[key] = reason
         return run._replace(why=tuple(found.values()))
 
     def one_port_winners(self) -> Iterator[OnePortWinner]:
-        """The rows with another fastest column under ``ports="one"``, by more than :data:`SAME`.
+        """The rows with another fastest column under ``ports="one"``.
 
         Yields nothing if algorithms or ports were given.
         """
@@ -438,98 +315,57 @@ class CompareTable:
         one_port = request._replace(readings=request.readings._replace(ports="one"))
         names = [column.name for column in self.columns]
         by_group = self._lines(one_port, self.sizes, SECONDS_ALONE)
-        lines = [line for of_group in by_group for line in of_group]
-        yield from turned_winners(self.lines(), lines, names, SAME)
+        lines = list(chain(*by_group))
+        yield from changed_winners(self.lines(), lines, names)
 
 
-def turned_winners(
-    all_ports: Iterable[CompareLine],
-    one_port: Iterable[CompareLine],
-    names: Sequence[str],
-    least: float,
-) -> Iterator[OnePortWinner]:
-    """Rows whose fastest column differs between two readings, by a margin of more than ``least`` (a
-    share) under the second."""
-    for now, then in zip(all_ports, one_port, strict=True):
-        here, there = now.fastest(), then.fastest()
-        if here is None or there is None or here == there:
-            continue
-        before, after = then.cells[here].total_s, then.cells[there].total_s
-        if before is None or after is None or before > after * (1 + least):
-            yield OnePortWinner(now.primitive, now.ranks, now.bytes, names[there], names[here])
+class CommonErrors(NamedTuple):
+    """What a column shares with the first, and so errs alike in: its device and the tiers that the
+    ranks span, and the whole fabric file."""
+
+    device: bool
+    file: bool
 
 
 class RatioErrors:
-    """How far off the ratios of a group's columns to the first are.
-
-    The same device and medium err alike: only what differs between the two stays.
-    """
+    """How far off the ratios of a group's columns to the first are; errors that both share
+    cancel."""
 
     def __init__(self, table: CompareTable, group: GroupSpec) -> None:
         self._table = table
         self._group = group
-        self._alike: dict[int, tuple[bool, bool]] = {}
+        self._common: dict[int, CommonErrors] = {}
 
     def sigmas(self, row: Sequence[Cell]) -> tuple[float, ...]:
         """Sigma of ln of each column's ratio; 0 for the first, and where nothing is known."""
         found = [0.0]
         first = row[0].interval
         for at, cell in enumerate(row[1:], start=1):
-            if first is None or cell.interval is None:
-                found.append(0.0)
-                continue
-            same_device, one_file = self._compared(at)
-            alike = same_device or one_file
-            found.append(ratio_sigma(first, cell.interval, alike=alike, one_file=one_file))
+            sigma = 0.0
+            if first is not None and cell.interval is not None:
+                common = self._common_errors(at)
+                alike = common.device or common.file
+                sigma = ratio_sigma(first, cell.interval, alike=alike, one_file=common.file)
+            found.append(sigma)
         return tuple(found)
 
-    def _compared(self, at: int) -> tuple[bool, bool]:
-        """Whether a column has the first one's device and place, and whether both are one file."""
-        if at not in self._alike:
+    def _common_errors(self, column: int) -> CommonErrors:
+        if column not in self._common:
             table = self._table
+            request = table.request
             grounds = []
-            for fabric in (table.fabrics[0], table.fabrics[at]):
+            for fabric in (table.fabrics[0], table.fabrics[column]):
                 placed = place(fabric, self._group)
-                request = table.request
                 grounds.append(ground_of(fabric, request.primitive, placed, 1.0, request.readings))
             first, other = grounds
             same_place = (first.device, first.asked.place) == (other.device, other.asked.place)
-            one_file = table.columns[0].fabric == table.columns[at].fabric
-            self._alike[at] = bool(first.device) and same_place, one_file
-        return self._alike[at]
+            same_file = table.columns[0].fabric == table.columns[column].fabric
+            self._common[column] = CommonErrors(bool(first.device) and same_place, same_file)
+        return self._common[column]
 
 
 def _without_overrides(fabric: Fabric, _: Sequence[str]) -> Fabric:
     return fabric
-
-
-def _same_runs(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) -> bool:
-    """Whether two lists of ranges have the same outcomes, at nearly the same sizes."""
-    if len(some) != len(others):
-        return False
-    for run, other in zip(some, others, strict=True):
-        if (run.outcome, run.within is None) != (other.outcome, other.within is None):
-            return False
-        ends = run.to_bytes, other.to_bytes
-        if max(ends) > NEAR * min(ends):
-            return False
-    return True
-
-
-def _farthest(ratios: Sequence[float]) -> float:
-    """The ratio farthest from 1 in either direction."""
-    return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
-
-
-def _joined(same: Sequence[OutcomeRange]) -> OutcomeRange:
-    """Ranges of one outcome as one: the widest sizes, the farthest ratio."""
-    return OutcomeRange(
-        same[0].outcome,
-        min(run.from_bytes for run in same),
-        max(run.to_bytes for run in same),
-        _farthest([run.ratio for run in same]),
-        max((run.within for run in same if run.within is not None), default=None),
-    )
 
 
 def _why_same(
@@ -553,7 +389,8 @@ def _why_same(
 
 
 def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: str) -> SameReason:
-    """Why a key such as ``ib.levels.spine.oversubscription`` makes no difference to a group."""
+    """Why a key such as ``ib.levels.spine.oversubscription`` makes no difference to a group; the
+    reason still lacks the algorithm."""
     tier_name, *path = key.removeprefix("tiers.").split(".")
     tiers = [tier for at, tier in enumerate(fabric.tiers) if tier_name in (tier.name, str(at))]
     if not tiers:
@@ -568,67 +405,9 @@ def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: s
     names = [level.name for level in capabilities_of(span.tier).levels]
     at = names.index(path[1]) if path[1] in names else int(path[1])
     reason = SameReason("unpaid", key, tier.name, names[at])
-    met = [level.name for level in tier_paths(span.seat, readings).used]
-    if names[at] not in met and at:
+    used = [level.name for level in tier_paths(span.seat, readings).used]
+    if names[at] not in used and at:
         return reason._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)
     if path[-1] in ("oversubscription", "uplinks"):
         return reason._replace(reason="share")
     return reason
-
-
-def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, ...]:
-    """Sizes with one outcome; what is no larger than the ratio's own error is ``within`` it."""
-    runs = []
-    for (outcome, near), alike in groupby(lines, key=lambda line: line.outcome(column)):
-        several = list(alike)
-        ratios = []
-        for line in several:
-            ratio = line.ratio(column)
-            if ratio is not None:
-                ratios.append(ratio)
-        runs.append(
-            OutcomeRange(
-                outcome,
-                several[0].bytes,
-                several[-1].bytes,
-                _farthest(ratios or [1.0]),
-                max(line.ratio_error(column) for line in several) if near else None,
-            )
-        )
-    return tuple(runs)
-
-
-def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
-    """Whether a launch missing from one of two times exceeds :data:`LAUNCH_SHARE` of it or would
-    change the outcome."""
-    if missing[0] == missing[1]:
-        return False
-    share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
-    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
-    return share > LAUNCH_SHARE or told(filled) != told(seconds[1] / seconds[0])
-
-
-def time_felt(first: Cell, other: Cell) -> bool:
-    """Whether software time that only one side has is a tenth of the shorter time or more, and
-    would change the outcome."""
-    totals = first.total_s or 0.0, other.total_s or 0.0
-    missing = _missing_software(first, other), _missing_software(other, first)
-    filled = (totals[1] + missing[1]) / (totals[0] + missing[0])
-    if max(missing) < LAUNCH_SHARE * min(totals):
-        return False
-    return told(filled) != told(totals[1] / totals[0])
-
-
-def _missing_software(cell: Cell, other: Cell) -> float:
-    """Software seconds that the other cell has and this one does not know of; protocols include
-    theirs."""
-    if cell.fitted_s is None and not cell.protocol:
-        return other.fitted_s or 0.0
-    return 0.0
-
-
-def told(ratio: float) -> Literal["same", "slower", "faster"]:
-    """The outcome that a ratio of times is called."""
-    if abs(ratio - 1) <= SAME:
-        return "same"
-    return "slower" if ratio > 1 else "faster"

@@ -1,5 +1,8 @@
 """``sensitivity`` of several fabrics: how often one beats another when the numbers of both are
-uncertain."""
+uncertain.
+
+Every fabric runs its fastest schedule in each sample; the sides are compared sample by sample.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from colltool.analysis.basis import (
     joined,
     launch_missing,
 )
-from colltool.analysis.compare import SAME, launch_felt
-from colltool.analysis.grid import Floats, PriceRequest, winner
+from colltool.analysis.cells import Floats, PriceRequest, winner
+from colltool.analysis.outcomes import SAME, launch_matters
 from colltool.analysis.sensitivity import WhatIf, affordable, draws, percentiles, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
@@ -24,9 +27,9 @@ from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange
 
-TURNED = 0.01
-"""Largest share of samples whose outcome a missing launch overhead may turn before the shares are
-withheld."""
+# Samples whose outcome may change by a missing launch overhead, as a share, before no shares are
+# reported.
+MOST_CHANGED = 0.01
 
 
 class ContestSide(NamedTuple):
@@ -47,9 +50,10 @@ class Beats(NamedTuple):
     """One fabric against the first: shares of samples in which it is faster, the same (within
     :data:`SAME`) or slower.
 
-    ``ratio_*``: its time over the first's. ``shared``: keys that both have, drawn together.
-    ``compared``: False, with no shares, if only one of them states a launch overhead and it would
-    matter.
+    Args:
+        shared: keys that both have, drawn together.
+        compared: False, and no shares, if a launch overhead that only one of them states matters.
+        ratio_p5, ratio_p50, ratio_p95: percentiles of its time over the first's.
     """
 
     name: str
@@ -65,6 +69,9 @@ class Beats(NamedTuple):
 
 @result
 class Contest(Result):
+    """Several fabrics against the first, with what their prices do not have in common
+    (``ground``)."""
+
     subject: ClassVar[str] = "sensitivity"
     primitive: Primitive
     ranks: int
@@ -105,14 +112,17 @@ def contest(
     ranks = group.ranks or min(entry.fabric.ranks for entry in entries)
     group = group._replace(ranks=ranks)
     ideal = request.readings.ideal
-    taken = affordable(samples, max(len(entry.numbers) for entry in entries))
-    times, sides = [], []
+    drawn_samples = affordable(samples, max(len(entry.numbers) for entry in entries))
+    times = []
+    sides = []
     for entry in entries:
-        seconds, side = _priced(entry, WhatIf(entry.fabric, request, group, size), taken, seed)
+        seconds, side = _sampled(
+            entry, WhatIf(entry.fabric, request, group, size), drawn_samples, seed
+        )
         times.append(seconds)
         sides.append(side)
-    grounds = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
-    launches = tuple(launch_missing(grounds))
+    bases = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
+    missing = tuple(launch_missing(bases))
     names = [entry.name for entry in entries]
     fabrics = [entry.fabric for entry in entries]
     differences = tuple(group_differences(names, fabrics, request.primitive, [group], ideal=ideal))
@@ -122,15 +132,15 @@ def contest(
         bytes=size,
         ideal=ideal,
         sides=tuple(sides),
-        beats=tuple(_against(times, sides, launches, at) for at in range(1, len(entries))),
-        samples=taken,
+        beats=tuple(_against(times, sides, missing, at) for at in range(1, len(entries))),
+        samples=drawn_samples,
         samples_asked=samples,
         seed=seed,
         ground=joined(differences),
     )
 
 
-def _priced(
+def _sampled(
     entry: ContestEntry, question: WhatIf, samples: int, seed: int
 ) -> tuple[Floats, ContestSide]:
     """The fastest schedule's seconds in each sample, and their spread."""
@@ -152,17 +162,21 @@ def _priced(
 
 
 def _against(
-    times: Sequence[Floats], sides: Sequence[ContestSide], launches: Sequence[float], at: int
+    times: Sequence[Floats],
+    sides: Sequence[ContestSide],
+    missing_launches: Sequence[float],
+    at: int,
 ) -> Beats:
+    """The side at an index against the first one."""
     first, other = sides[0], sides[at]
     known = {number.key for number in first.numbers}
     shared = tuple(number.key for number in other.numbers if number.key in known)
-    missing = launches[0], launches[at]
+    missing = missing_launches[0], missing_launches[at]
     ratios = times[at] / times[0]
-    # Would it turn the outcome if the launch that one side lacks were added to it?
+    # Does the outcome change if the launch that one side lacks is added to it?
     filled = (times[at] + missing[1]) / (times[0] + missing[0])
-    turned = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
-    if launch_felt((first.nominal_s, other.nominal_s), missing) or turned > TURNED:
+    changed = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
+    if launch_matters((first.nominal_s, other.nominal_s), missing) or changed > MOST_CHANGED:
         return Beats(other.name, shared=shared, compared=False)
     same = np.abs(ratios - 1) <= SAME
     low, middle, high = percentiles(ratios)

@@ -1,7 +1,9 @@
 """``diff``: what changed between two JSON documents of the same command.
 
-Records in lists are matched by their identity, not their position, so a row that only changed its
-rank has not changed. The fabric is part of the identity only if a document has several.
+:func:`read_document` reads a file, refusing numbers that cannot be compared; :func:`diff` flattens
+both documents to leaves by path and compares these. Records in lists are matched by their identity,
+not their position, so a row that only changed its rank has not changed. The fabric is part of the
+identity only if a document has several.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from colltool.base.files import read_text
 from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL
 
+# Keys by which records of a list are recognised in the other document.
 _IDENTITY = (
     "primitive",
     "fabric",
@@ -34,8 +37,10 @@ _IDENTITY = (
     "name",
     "where",
 )
+# The version of colltool, and a share of another number of the document.
 _IGNORED = ("colltool", "of_expected")
-_AGAIN = {
+# Keys derived from another key: ignored where that one is present.
+_DERIVED_FROM = {
     "alpha_share": "alpha_s",
     "bandwidth_share": "bandwidth_s",
     "of_total": "alpha_s",
@@ -43,9 +48,8 @@ _AGAIN = {
     "span_s": "low_s",
     "rank": "tie",
 }
-"""Keys derived from another key: ignored where that one is present."""
+# Suffix of keys that repeat other fields (``spec``, ``a_spec``) and are ignored.
 _SPEC = "spec"
-"""Suffix of keys that repeat other fields (``spec``, ``a_spec``) and are ignored."""
 _WRITE_ONE = (
     "write one with"
     f" {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
@@ -69,11 +73,11 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         raise ColltoolError(what, fix="compare two outputs of the same command")
     try:
         fabrics = [list(dict.fromkeys(_fabrics(document))) for document in (old, new)]
-        several = any(len(own) > 1 for own in fabrics)
-        identity = tuple(key for key in _IDENTITY if key != "fabric" or several)
-        alone = "results" in old and "results" in new
-        before = _said_once(_with_model(old, new), alone)
-        after = _said_once(_with_model(new, old), alone)
+        several_fabrics = any(len(names) > 1 for names in fabrics)
+        identity = tuple(key for key in _IDENTITY if key != "fabric" or several_fabrics)
+        single_size = "results" in old and "results" in new
+        before = _without_repeated(_with_options(old, new), single_size=single_size)
+        after = _without_repeated(_with_options(new, old), single_size=single_size)
         leaves_before = _flat(before, "old", fabrics[0], identity)
         leaves_after = _flat(after, "new", fabrics[1], identity)
     except RecursionError as error:
@@ -84,13 +88,14 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         change = _change(where, value, leaves_after[where]) if where in leaves_after else None
         if change is not None and (change.relative is None or abs(change.relative) > rtol):
             changed.append(change)
-    added, removed = _only(leaves_after, leaves_before), _only(leaves_before, leaves_after)
+    added = _only_in(leaves_after, leaves_before)
+    removed = _only_in(leaves_before, leaves_after)
     return Diff(rtol, tuple(changed), added, removed)
 
 
-def _with_model(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A ladder with the usual readings written out, which it leaves out, where the other states its
-    own."""
+def _with_options(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The document; a ladder, which leaves usual options out, with these written out if the other
+    document states its own."""
     theirs = other.get("model")
     is_ladder = str(document["schema"]).startswith("colltool.ladder/")
     if "model" in document or not isinstance(theirs, Mapping) or not is_ladder:
@@ -98,15 +103,17 @@ def _with_model(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mappin
     return {**document, "model": {name: getattr(USUAL, name, None) for name in theirs}}
 
 
-def _said_once(document: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
-    """Drop what a document of one size has twice: at the top and in its list of sizes."""
+def _without_repeated(document: Mapping[str, Any], *, single_size: bool) -> Mapping[str, Any]:
+    """The document without what it has twice: at the top and in its list of sizes. ``single_size``:
+    both documents have one size."""
     if "results" not in document or "sizes" not in document:
         return document
-    again = {"sizes"} if alone else set().union(*document["sizes"])
-    return {key: value for key, value in document.items() if key not in again}
+    repeated = {"sizes"} if single_size else set().union(*document["sizes"])
+    return {key: value for key, value in document.items() if key not in repeated}
 
 
 def _fabrics(value: Any) -> Iterator[str]:
+    """Every fabric that a value names, at any depth."""
     if isinstance(value, Mapping):
         if isinstance(value.get("fabric"), str):
             yield value["fabric"]
@@ -140,7 +147,7 @@ def _flat(
 
 
 def _not_finite(value: Any) -> Iterator[str]:
-    """What in a leaf is no number that can be compared, in words."""
+    """The numbers in a leaf that cannot be compared, as text."""
     if isinstance(value, list):
         for item in value:
             yield from _not_finite(item)
@@ -152,15 +159,14 @@ def _not_finite(value: Any) -> Iterator[str]:
             yield "a whole number beyond all floats"
 
 
-def _only(these: dict[str, Any], those: dict[str, Any]) -> tuple[str, ...]:
-    """What only one side has: whole records by name, else values by path."""
-
+def _only_in(leaves: dict[str, Any], others: dict[str, Any]) -> tuple[str, ...]:
+    """What only one side has: paths of whole records, else of values."""
     known: set[str] = set()
-    for where in those:
+    for where in others:
         known.update(_records(where))
     missing = []
-    for where in these:
-        if where not in those:
+    for where in leaves:
+        if where not in others:
             new_records = (record for record in _records(where) if record not in known)
             missing.append(next(new_records, where))
     return tuple(dict.fromkeys(missing))
@@ -174,9 +180,10 @@ def _records(where: str) -> Iterator[str]:
 
 
 def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """The leaves below a path with their own paths: ``results[ring 8].total_s``."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            derived = _AGAIN.get(str(key)) in value or _repeats_algorithm(str(key), value)
+            derived = _DERIVED_FROM.get(str(key)) in value or _repeats_algorithm(str(key), value)
             if key not in _IGNORED and not str(key).endswith(_SPEC) and not derived:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
@@ -197,13 +204,14 @@ def _repeats_algorithm(key: str, record: Mapping[str, Any]) -> bool:
 
 
 def _name_of(record: Mapping[str, Any], identity: tuple[str, ...]) -> str:
-    """What a record is told from its neighbours by."""
+    """A record's name among its neighbours: the values of its identity."""
     parts = [record.get(key) for key in identity if not _repeats_algorithm(key, record)]
     words = [str(part) for part in parts if isinstance(part, str | int | float) and part != ""]
     return " ".join(words) or "item"
 
 
 def _change(where: str, old: Any, new: Any) -> ValueChange | None:
+    """The change of a leaf; None if it has not changed."""
     if old == new:
         return None
     relative = None
@@ -218,7 +226,7 @@ def _is_number(value: Any) -> bool:
 
 
 class ValueChange(NamedTuple):
-    """``relative`` is new/old - 1, for numbers."""
+    """A leaf that differs; ``relative`` is new/old - 1, for numbers."""
 
     where: str
     old: Any
@@ -228,6 +236,8 @@ class ValueChange(NamedTuple):
 
 @result
 class Diff(Result):
+    """Leaves that changed by more than ``rtol``, relative, and paths that only one side has."""
+
     subject: ClassVar[str] = "ladder"
     rtol: float
     changed: tuple[ValueChange, ...]
@@ -236,27 +246,33 @@ class Diff(Result):
 
     @property
     def moved(self) -> bool:
+        """Whether the documents differ at all."""
         return bool(self.changed or self.added or self.removed)
 
     @property
     def readings(self) -> tuple[ValueChange, ...]:
-        """The readings under which the two were not made alike."""
+        """The options of the model that the two documents do not share."""
         return tuple(change for change in self.changed if change.where.startswith("model."))
 
 
+# A string or a number of JSON text, to find where one stands.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d[\d.eE+-]*')
-_MOST_DIGITS = 300  # of an integer: a float holds 308
+# Digits of an integer: a float holds 308.
+_MOST_DIGITS = 300
 
 
 def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a document that ``--format json`` wrote; refused, with its place, is what cannot be
-    compared."""
+    """Read a document that ``--format json`` wrote.
+
+    Raises:
+        ColltoolError: no such document, or a number that cannot be compared, with its line.
+    """
     name = os.fspath(path)
     text = read_text(path, "document", name)
     try:
         content = json.loads(text, parse_constant=_float, parse_float=_float, parse_int=_int)
     except _NotComparable:
-        raise _refused(text, name) from None
+        raise _number_error(text, name) from None
     except json.JSONDecodeError as error:
         raise ColltoolError(
             f"not JSON: {error.msg}", where=f"{name}:{error.lineno}:{error.colno}", fix=_WRITE_ONE
@@ -299,7 +315,7 @@ def _int(digits: str) -> int:
     return int(digits)
 
 
-def _refused(text: str, name: str) -> ColltoolError:
+def _number_error(text: str, name: str) -> ColltoolError:
     """The error of the first number that cannot be compared, with its place."""
     for match in _TOKEN.finditer(text):
         token = match[0]
@@ -319,5 +335,7 @@ def _refused(text: str, name: str) -> ColltoolError:
 
 
 def _error(text: str, name: str, at: int, what: str) -> ColltoolError:
-    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    """An error at an offset of the text, with its line and column."""
+    line = text.count("\n", 0, at) + 1
+    column = at - text.rfind("\n", 0, at)
     return ColltoolError(what, where=f"{name}:{line}:{column}", fix=_WRITE_ONE)

@@ -1,5 +1,9 @@
-"""Values that were set and move nothing of an answer, each with the reason: what the user states
-acts, or is named here."""
+"""Overrides that do not change a price, each with the reason: what the user sets either acts or is
+listed here.
+
+Each override is put back alone to the file's value, and the same schedule is priced again; where
+the seconds stay the same, the phases of the price tell why.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,17 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import Place, keys_of, values_of, with_values
 
-# Bytes never cross these: a file has them for other answers.
-_OWN_NUMBERS = {
+# Parts of a fabric file that no time depends on, and what they are for.
+_FOR_OTHER_ANSWERS = {
     "sizing": "it counts switches and cables: colltool fabric show",
     "prices": "it counts money: colltool fabric show",
     "energy": "it is for energy_J",
     "max_size": "it bounds size, and no time depends on it",
 }
-"""Parts of a file that move a number of their own."""
 
 
-class PricedWay(NamedTuple):
-    """A schedule that was priced, and what was asked."""
+class SchedulePrice(NamedTuple):
+    """The price of a schedule (``row``) with what it is a price of; ``size`` in bytes."""
 
     primitive: Primitive
     size: float
@@ -39,31 +42,28 @@ class PricedWay(NamedTuple):
 
     def seconds_on(self, fabric: Fabric) -> float:
         """The same schedule's price on another fabric."""
-        alone = [self.row.spec]
-        found = price(fabric, self.primitive, self.size, self.group, self.readings, alone)
+        only = [self.row.spec]
+        found = price(fabric, self.primitive, self.size, self.group, self.readings, only)
         return float(found.best.total_s)
 
 
-def inert_keys(fabric: Fabric, priced: PricedWay) -> tuple[Inert, ...]:
-    """The overrides of a fabric that do not move a price, in the order given.
-
-    Each value is put back to what the file says, alone, and the same schedule is priced again.
-    """
+def inert_keys(fabric: Fabric, priced: SchedulePrice) -> tuple[Inert, ...]:
+    """The overrides of a fabric that do not change a price, in the user's order."""
     filed = fabric.filed
     if filed is None or priced.row.status == "own":
         return ()
     return tuple(_inert(fabric, filed, priced))
 
 
-def _inert(fabric: Fabric, filed: Fabric, priced: PricedWay) -> Iterator[Inert]:
+def _inert(fabric: Fabric, filed: Fabric, priced: SchedulePrice) -> Iterator[Inert]:
     total_s: float | None = None
     for key, _ in fabric.overrides:
-        another = _reason_of_another_number(key)
-        if another is not None:
-            yield Inert(key, another)
+        purpose = _other_purpose(key)
+        if purpose is not None:
+            yield Inert(key, purpose)
             continue
-        changed = _values_put_back(fabric, filed, key)
-        # Words and counts change what can run; and a value may stand in the file as it was set.
+        changed = _file_values(fabric, filed, key)
+        # Words and counts change what can run; and the file may have the value that was set.
         if not changed or not all(isinstance(value, float) for value in changed.values()):
             continue
         if total_s is None:
@@ -73,8 +73,8 @@ def _inert(fabric: Fabric, filed: Fabric, priced: PricedWay) -> Iterator[Inert]:
             yield Inert(key, _why(next(iter(changed)), fabric, placed, priced.readings, priced.row))
 
 
-def _values_put_back(fabric: Fabric, filed: Fabric, key: str) -> dict[Place, Any]:
-    """What a key and all below it are in the file, where they were changed."""
+def _file_values(fabric: Fabric, filed: Fabric, key: str) -> dict[Place, Any]:
+    """The file's values of a key and of all keys below it, where an override changed them."""
     before, now = values_of(filed), values_of(fabric)
     changed = {}
     for at, name in keys_of(fabric).items():
@@ -84,18 +84,20 @@ def _values_put_back(fabric: Fabric, filed: Fabric, key: str) -> dict[Place, Any
     return changed
 
 
-def _reason_of_another_number(key: str) -> str | None:
+def _other_purpose(key: str) -> str | None:
+    """What a key is for if no time depends on it, else None."""
     parts = key.split(".")
-    return next((reason for part, reason in _OWN_NUMBERS.items() if part in parts), None)
+    return next((reason for part, reason in _FOR_OTHER_ANSWERS.items() if part in parts), None)
 
 
 def _why(
     at: Place, fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, row: AlgorithmEstimate
 ) -> str:
-    """The reason why a number at a place of the fabric does not act."""
+    """Why a number at a place of the fabric does not change a price."""
     if at[0] != "tiers":
         return "ideal leaves launches out" if readings.ideal else f"{row.title} does not pay it"
-    tier, field = fabric.tiers[int(at[1])], [str(step) for step in at[2:]]
+    tier = fabric.tiers[int(at[1])]
+    field = [str(step) for step in at[2:]]
     if tier.name not in [span.tier.name for span in placed.spans]:
         where = ", ".join(span.tier.name for span in placed.spans)
         return f"nothing crosses {tier.name}: {placed.ranks} ranks lie on {where} alone"
@@ -121,6 +123,7 @@ def _why(
 def _why_level(
     number: int, field: str, tier: Tier, placed: PlacedGroup, row: AlgorithmEstimate
 ) -> str:
+    """Why a field of a tier's level, such as its oversubscription, does not change a price."""
     span = next(span for span in placed.spans if span.tier.name == tier.name)
     classes = capabilities_of(tier).classes
     name = classes[number].name
@@ -136,7 +139,8 @@ def _why_level(
 
 
 def _why_hidden(tier: Tier, row: AlgorithmEstimate) -> str:
-    """Bytes that stream while those of another tier, or of a thinner boundary, take longer."""
+    """Why the bandwidth of a tier does not change a price: other bytes, of another tier or of an
+    oversubscribed level, take longer meanwhile."""
     by_tier: dict[str, float] = defaultdict(float)
     for phase in row.phases:
         by_tier[phase.tier] += float(phase.bandwidth_s)

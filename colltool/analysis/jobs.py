@@ -1,4 +1,5 @@
-"""Training jobs compared: one job on several fabrics, and its step time under uncertain numbers."""
+"""Training jobs compared: :func:`plans` puts one job on several fabrics, :func:`plan_spread` gives
+its step time under uncertain numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from math import inf
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
 
-from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_all, step_error
+from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_fabric, step_error
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import disambiguate
 from colltool.base.primitives import P2P
@@ -25,16 +26,18 @@ from colltool.fabric.variants import ParameterRange, Place, with_values
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.job import Job
-from colltool.training.plan import PLAIN, Asked, Plan, PlannedCall, plan
+from colltool.training.plan import NO_EXTRAS, Plan, PlanExtras, PlannedCall, plan
+from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 
-SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an array
+# Samples of a step time, which takes milliseconds, not microseconds like a price in an array.
+SAMPLES = 100
 
 
 @result
 class Plans(Result):
-    """One job on several fabrics, compared with the first; ``costs``: None without prices in the
-    file."""
+    """One job on several fabrics, compared with the first; ``costs`` has None for a file without
+    prices, ``ground`` what the step times do not have in common."""
 
     subject: ClassVar[str] = "plan_compare"
     plans: tuple[Plan, ...]
@@ -48,6 +51,7 @@ class Plans(Result):
         return None if cost is None or cost.total is None else cost.total * self.plans[at].step_s
 
     def ratio(self, at: int) -> float:
+        """A fabric's step time over the first's."""
         return self.plans[at].step_s / self.plans[0].step_s
 
     def error(self, at: int) -> float | None:
@@ -61,36 +65,41 @@ class Plans(Result):
 
 
 def plan_on_fabric(
-    job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions, asked: Asked = PLAIN
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None,
+    readings: ModelOptions,
+    asked: PlanExtras = NO_EXTRAS,
 ) -> Plan:
-    """A job's step, adapted to the fabric where it yields; says of each collective how far off such
-    a price is."""
+    """A job's step on a fabric, with the job adapted where the fabric requires it and the accuracy
+    of each collective's price."""
     fits = fit_to_fabric(job, fabric, ranks, readings)
     found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
-    return with_accuracy(
-        replace(found, grounds=(*fits.said, *found.grounds)), fits.fabric, readings
-    )
+    found = replace(found, grounds=(*map(sentence, fits.changes), *found.grounds))
+    return with_accuracy(found, fits.fabric, readings)
 
 
 def with_accuracy(found: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:
-    """A plan that says of each collective how far off such a price is."""
+    """A plan with the accuracy and the interval of each collective's price."""
     unchanged = before_dials(fabric)
-    judged = []
+    calls = []
     for planned_call in found.collectives:
         # a group of several axes need not be one of the fabric's
         with suppress(ColltoolError):
-            planned_call = _judged_call(planned_call, fabric, unchanged, readings)
-        judged.append(planned_call)
-    return replace(found, collectives=tuple(judged))
+            planned_call = _with_accuracy(planned_call, fabric, unchanged, readings)
+        calls.append(planned_call)
+    return replace(found, collectives=tuple(calls))
 
 
-def _judged_call(
+def _with_accuracy(
     planned_call: PlannedCall, fabric: Fabric, unchanged: Fabric | None, readings: ModelOptions
 ) -> PlannedCall:
     """A call with its accuracy and its interval; ``unchanged``: the fabric before its numbers were
     changed, None where they were not."""
-    call, took = planned_call.sent.call, planned_call.sent.each_s
-    if call.primitive is P2P or not took:  # nobody measured a send beside the others
+    call = planned_call.sent.call
+    call_s = planned_call.sent.each_s
+    # single sends have no measured error
+    if call.primitive is P2P or not call_s:
         return planned_call
     group = GroupSpec(call.group.ranks, call.group.stride)
     accuracy = accuracy_of(fabric, call.primitive, group, call.bytes, readings)
@@ -100,14 +109,16 @@ def _judged_call(
         # infinitely long where the same schedule did not run before
         base = seconds.get((planned_call.sent.cost.algorithm, ""), inf)
     interval = interval_of(
-        fabric, call.primitive, group, call.bytes, readings, total_s=took, base_total_s=base
+        fabric, call.primitive, group, call.bytes, readings, total_s=call_s, base_total_s=base
     )
     if accuracy and interval:
-        accuracy = accuracy._replace(p90=interval.larger_side(took))
+        accuracy = accuracy._replace(p90=interval.larger_side(call_s))
     return planned_call._replace(accuracy=accuracy, interval=interval)
 
 
 class StepTornadoBar(NamedTuple):
+    """Step times with one number at either end of its range, all others as in the file."""
+
     number: ParameterRange
     low_s: float
     high_s: float
@@ -150,22 +161,24 @@ def plans(
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
-    read = readings or ModelOptions()
-    found = tuple(plan_on_fabric(job, fabric, count, read) for fabric in fabrics)
-    titles = titled(fabrics, typed or [""] * len(fabrics))
-    grounds = [basis_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
-    return Plans(found, tuple(map(cost_of, fabrics)), basis_differences(titles, grounds), titles)
+    options = readings or ModelOptions()
+    found = tuple(plan_on_fabric(job, fabric, count, options) for fabric in fabrics)
+    titles = column_titles(fabrics, typed or [""] * len(fabrics))
+    bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]
+    return Plans(found, tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles)
 
 
-def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
-    """Name each fabric by its name and the overrides not shared by all; ties are told apart by what
-    was typed."""
+def column_titles(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
+    """A title for each fabric: its name and the overrides not shared by all; equal ones are
+    distinguished by what the user typed."""
     first, *others = fabrics
     common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
     names = []
     for fabric in fabrics:
-        own = [f"{key}={value}" for key, value in fabric.overrides if (key, value) not in common]
-        names.append(f"{fabric.name} with {', '.join(own)}" if own else fabric.name)
+        unshared = [
+            f"{key}={value}" for key, value in fabric.overrides if (key, value) not in common
+        ]
+        names.append(f"{fabric.name} with {', '.join(unshared)}" if unshared else fabric.name)
     return tuple(disambiguate(names, typed))
 
 
@@ -187,21 +200,25 @@ def plan_spread(
     fits = fit_to_fabric(job, fabric, ranks, readings)
     job, fabric = fits.job, fits.fabric
     found = plan(job, fabric, fits.ranks, readings)
-    setup, plain = found.setup, job.plain_calls(found.setup)
+    setup = found.setup
+    plain = job.plain_calls(setup)
 
     def step_s(values: dict[Place, float]) -> float:
+        """Seconds of the step with these values in place of the fabric's."""
         part = job_slice(with_values(fabric, values), setup.layout.ranks)
         return step_time(setup, CollectiveCostCache(part, readings), plain).step_s
 
     moved = []
     for number in numbers:
-        low_s, high_s = step_s({number.place: number.low}), step_s({number.place: number.high})
+        low_s = step_s({number.place: number.low})
+        high_s = step_s({number.place: number.high})
         moved.append(StepTornadoBar(number, low_s, high_s))
     drawn = draws(numbers, samples, seed)
     steps = []
     for sample in range(samples):
-        values = {place: float(drawn_here[sample]) for place, drawn_here in drawn.items()}
+        values = {place: float(place_draws[sample]) for place, place_draws in drawn.items()}
         steps.append(step_s(values))
+    # the 5th, 10th, ... and 95th percentile
     cuts = quantiles(steps, n=20, method="inclusive")
     return PlanSpread(
         job=job,

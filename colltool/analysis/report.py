@@ -1,4 +1,5 @@
-"""What ``report`` returns: every result on the page with the command that reproduces it."""
+"""Records of ``report``: sections of results, each with the commands that reproduce it. The results
+themselves are made in :mod:`colltool.commands.report_sections`."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ class ReportSection(NamedTuple):
 
 @result
 class Assumptions(Result):
-    """What a fabric's prices rest on: the sourced numbers of its file, and how the model was read.
+    """What a fabric's prices rest on: the sourced numbers of its file, and the model's options.
 
-    ``library``: the one asked for instead of the file's own, or empty.
+    ``library``: the one requested instead of the file's own, or empty.
     """
 
     subject: ClassVar[str] = "report"
@@ -59,6 +60,7 @@ class Report(Result):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
+        """The overrides that all fabrics share."""
         first, *others = self.fabrics
         return tuple(
             pair for pair in first.overrides if all(pair in other.overrides for other in others)

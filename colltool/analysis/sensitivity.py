@@ -1,5 +1,10 @@
-"""``sensitivity``: whether the winner still wins when numbers of the fabric are off, and what
-change of one turns it."""
+"""``sensitivity``: whether the winner still wins when numbers of the fabric are off.
+
+All numbers are drawn at once within their ranges (:func:`draws`, :func:`totals_of`), which gives
+how often each schedule wins and what knowing one number would gain. Each number is also moved
+alone: to both ends of its range (the tornado), and away from the file's value until another
+schedule wins (the break-even).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.analysis.benchmark_command import experiment
-from colltool.analysis.grid import BLOCK, Floats, PriceRequest, leading_rows, winner
+from colltool.analysis.cells import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed, result
@@ -24,18 +29,27 @@ from colltool.estimate.placement import GroupPlacement, GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, Place, with_values
 
-SAMPLES, SEED = 100_000, 1
-MOST_DRAWN = 10_000_000  # numbers times samples: draws take 80 MB, pricing seconds
-# draws priced at once, where numbers are many: a price holds several arrays for each
-AT_ONCE = 1 << 18
-NOTHING = 1e-9  # relative to a time: less is rounding noise
-BINS = 20  # of one number, for its value of information
-FARTHEST = 100.0  # factor up or down: beyond it the number is another machine's
+SAMPLES = 100_000
+SEED = 1
+# Numbers times samples: draws of so many take 80 MB, and pricing them seconds.
+MOST_DRAWN = 10_000_000
+# Draws priced at once where numbers are many: a price holds several arrays for each number.
+DRAWS_AT_ONCE = 1 << 18
+# Gains below this share of a time are rounding noise of sums.
+ROUNDING = 1e-9
+# Bins of equally many draws of one number, to find what knowing it would gain.
+BINS = 20
+# Factor up or down to which a break-even is sought: beyond it the number is another machine's.
+FARTHEST = 100.0
+# Values tried in each direction and round; five rounds of closing in settle the twelfth digit.
 POINTS = 401
-ROUNDS = 5  # each zooms in between two neighbours: beyond the twelfth digit
-DIRECTIONS_AT_ONCE = 10  # priced in one go: shared work is done once, and arrays stay small
-MANY = 100  # numbers: beyond, pricing slows down with each, so only some are examined
-FEW = 10
+ROUNDS = 5
+# Directions priced in one go: shared work is done once, and arrays stay small.
+DIRECTIONS_AT_ONCE = 10
+# Beyond so many numbers pricing slows down with each, so only the most influential are examined:
+# fewer the more there are, but always LEAST_EXAMINED.
+MOST_EXAMINED = 100
+LEAST_EXAMINED = 10
 
 
 class Spread(NamedTuple):
@@ -85,13 +99,19 @@ class TornadoBar(NamedTuple):
 class Sensitivity(Result):
     """How uncertain numbers affect a choice.
 
-    ``holds``: share of samples that the nominal winner wins; ``regret_*``: its excess over the
-    fastest, as a share. ``telling``:
-    by value of information; ``experiment`` measures the first. ``moves``: tornado bars.
-    ``assumed``: the ranges are defaults of ours. With very many numbers fewer ``samples`` are drawn
-    than asked for (:func:`affordable`) and ``flips`` are sought only among the ``flips_sought``
-    most influential ones. ``held``: where the winner's measured software time is extrapolated.
-    ``how``: of each title in ``rows``, what runs where.
+    With very many numbers fewer ``samples`` are drawn than requested (``samples_asked``, see
+    :func:`affordable`).
+
+    Args:
+        holds: share of samples that the nominal winner wins.
+        regret_mean, regret_p95: its excess over the fastest in a sample, as a share.
+        moves: tornado bars.
+        flips: break-evens of the ``flips_sought`` most influential numbers.
+        telling: numbers by their value of information; ``experiment`` is the command that measures
+            the first.
+        assumed: whether the ranges are defaults of ours.
+        held: where the winner's measured software time is extrapolated.
+        how: what runs where, by title of ``rows``.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -163,14 +183,14 @@ def sensitivity(
 ) -> Sensitivity:
     """Vary ``numbers`` independently within their ranges and see whether the winner changes."""
     question = WhatIf(fabric, request, group, size)
-    taken = affordable(samples, len(numbers))
-    drawn = draws(numbers, taken, seed)
+    drawn_samples = affordable(samples, len(numbers))
+    drawn = draws(numbers, drawn_samples, seed)
     best = winner(fabric, request, group, size)
     listed, totals = totals_of(question, drawn, best)
     regret = totals[list(listed).index(best.title)] / totals.min(axis=0) - 1
     telling = _value_of_information(numbers, drawn, totals)
     placement = place(fabric, group).placement
-    sought = _foremost(question, numbers)
+    sought = _most_influential(question, numbers)
     next_test = ""
     if telling:
         next_test = experiment(fabric, request.primitive, telling[0].key, placement.ranks)
@@ -191,12 +211,12 @@ def sensitivity(
         regret_mean=float(regret.mean()),
         regret_p95=float(np.quantile(regret, 0.95)),
         seed=seed,
-        samples=taken,
+        samples=drawn_samples,
         samples_asked=samples,
         rows=_spreads(question, listed, totals),
         how={title: row.how for title, row in listed.items()},
         moves=_tornado(question.only([best.spec]), numbers, best.title),
-        flips=_flips(question, sought),
+        flips=_break_evens(question, sought),
         flips_sought=len(sought),
         telling=telling,
         numbers=tuple(numbers),
@@ -206,9 +226,9 @@ def sensitivity(
 
 
 def affordable(samples: int, numbers: int) -> int:
-    """How many samples to draw so that their numbers stay within :data:`MOST_DRAWN`; fewer beyond
-    :data:`MANY` numbers."""
-    draws_each = max(1, numbers) * max(1.0, numbers / MANY)
+    """How many samples to draw so that numbers times samples stay within :data:`MOST_DRAWN`, and
+    pricing within seconds beyond :data:`MOST_EXAMINED` numbers."""
+    draws_each = max(1, numbers) * max(1.0, numbers / MOST_EXAMINED)
     return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
 
@@ -230,7 +250,7 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
 
 
 def totals_of(
-    question: WhatIf, drawn: dict[Place, Floats], today: AlgorithmEstimate
+    question: WhatIf, drawn: dict[Place, Floats], nominal: AlgorithmEstimate
 ) -> tuple[dict[str, AlgorithmEstimate], Floats]:
     """Every relevant schedule by title, the nominal winner first, and the seconds of each in every
     sample.
@@ -240,24 +260,27 @@ def totals_of(
     """
     check_by_class(question.fabric, question.group)
     found: list[dict[str, Floats]] = []
-    listed = {today.title: today}
+    listed = {nominal.title: nominal}
     for values, count in _blocks(drawn):
         rows = question.rows(values, count)
         listed |= {row.title: row for row in rows}
         found.append(_seconds(rows, count))
     for (values, count), block in zip(_blocks(drawn), found, strict=True):
-        if missing := [row.spec for title, row in listed.items() if title not in block]:
+        missing = [row.spec for title, row in listed.items() if title not in block]
+        if missing:
             block |= _seconds(question.only(missing).rows(values, count), count)
     return listed, np.stack([np.concatenate([block[title] for block in found]) for title in listed])
 
 
 def _seconds(rows: Sequence[AlgorithmEstimate], count: int) -> dict[str, Floats]:
+    """Seconds of each row at ``count`` elements, by title."""
     return {row.title: np.broadcast_to(row.total_s, (count,)) for row in rows}
 
 
 def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], int]]:
+    """The draws in parts that memory allows to price at once, each with its length."""
     count = len(next(iter(drawn.values())))
-    step = max(1, min(BLOCK, AT_ONCE // len(drawn)))
+    step = max(1, min(BLOCK, DRAWS_AT_ONCE // len(drawn)))
     for start in followed(range(0, count, step)):
         # a view would keep all draws
         block = {spot: values[start : start + step].copy() for spot, values in drawn.items()}
@@ -268,7 +291,7 @@ def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], i
 
 
 def percentiles(values: Floats) -> tuple[float, float, float]:
-    """The 5th, the 50th and the 95th."""
+    """The 5th, the 50th and the 95th percentile."""
     low, middle, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
     return low, middle, high
 
@@ -276,26 +299,26 @@ def percentiles(values: Floats) -> tuple[float, float, float]:
 def _spreads(
     question: WhatIf, listed: dict[str, AlgorithmEstimate], totals: Floats
 ) -> tuple[Spread, ...]:
-    """A row for each schedule, the most frequent winner first."""
+    """The spread of each schedule, the most frequent winner first."""
     named = question.only([row.spec for row in listed.values()])
-    nominal = _seconds(named.rows({}), 1)
+    nominal_s = _seconds(named.rows({}), 1)
     won = first_least(list(totals))
     found = []
     for index, (title, row) in enumerate(listed.items()):
         wins = float((won == index).mean())
         quantiles = percentiles(totals[index])
         found.append(
-            Spread(title, row.spec, float(nominal[title][0]), *quantiles, wins=wins, name=row.name)
+            Spread(title, row.spec, float(nominal_s[title][0]), *quantiles, wins=wins, name=row.name)
         )
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 
 def _tornado(
-    question: WhatIf, numbers: Sequence[ParameterRange], today: str
+    question: WhatIf, numbers: Sequence[ParameterRange], nominal: str
 ) -> tuple[TornadoBar, ...]:
     """The nominal winner's seconds at both ends of each number, the widest bar first."""
     # by title: one spec may match several
-    seconds = _seconds(question.at_both_ends(numbers), 2 * len(numbers))[today].tolist()
+    seconds = _seconds(question.at_both_ends(numbers), 2 * len(numbers))[nominal].tolist()
     found = []
     for at, number in enumerate(numbers):
         low_s, high_s = seconds[2 * at : 2 * at + 2]
@@ -306,49 +329,56 @@ def _tornado(
 def _value_of_information(
     numbers: Sequence[ParameterRange], drawn: dict[Place, Floats], totals: Floats
 ) -> tuple[ValueOfInformation, ...]:
-    """The best choice's mean time, less the mean over equal bins of each bin's best choice.
+    """The numbers worth knowing, largest gain first.
 
-    Numbers worth nothing are left out; largest gain first.
+    The gain of a number is the mean time of the best choice for all draws, less the mean over bins
+    of the number of each bin's best choice: expected value of partial perfect information.
     """
-    blind, count = totals.mean(axis=1).min(), totals.shape[1]
-    borders = [len(part) for part in np.array_split(np.arange(count), BINS)]
-    starts = [at for at in np.cumsum(borders)[:-1].tolist() if at < count]
+    best_s, count = totals.mean(axis=1).min(), totals.shape[1]
+    bin_sizes = [len(part) for part in np.array_split(np.arange(count), BINS)]
+    starts = [at for at in np.cumsum(bin_sizes)[:-1].tolist() if at < count]
     found = []
     for number in numbers:
         # A full sort is not needed: which draws fall into which bin is all that counts.
         order = np.argpartition(drawn[number.place], starts)
         parts: list[NDArray[Any]] = np.array_split(order, BINS)
-        best = [totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part)]
-        gain_s = blind - sum(best) / count
-        if gain_s > NOTHING * blind:
+        best_of_bins = []
+        for part in parts:
+            if len(part):
+                best_of_bins.append(totals[:, part].mean(axis=1).min() * len(part))
+        gain_s = best_s - sum(best_of_bins) / count
+        if gain_s > ROUNDING * best_s:
             found.append(
                 ValueOfInformation(number.key, number.value, number.low, number.high, float(gain_s))
             )
     return tuple(sorted(found, key=lambda value: -value.gain_s))
 
 
-def _foremost(question: WhatIf, numbers: Sequence[ParameterRange]) -> Sequence[ParameterRange]:
-    """The numbers whose break-even is sought: all up to :data:`MANY`, else those that move some
-    schedule's time most."""
-    if len(numbers) <= MANY:
+def _most_influential(
+    question: WhatIf, numbers: Sequence[ParameterRange]
+) -> Sequence[ParameterRange]:
+    """The numbers whose break-even is sought: all up to :data:`MOST_EXAMINED`, else those that
+    change some schedule's time most."""
+    if len(numbers) <= MOST_EXAMINED:
         return numbers
     totals = np.stack([*_seconds(question.at_both_ends(numbers), 2 * len(numbers)).values()])
     moved = np.abs(np.log(totals[:, 1::2] / totals[:, ::2])).max(axis=0)
-    order = np.argsort(-moved, kind="stable")[: max(FEW, MANY**2 // len(numbers))]
-    return [numbers[at] for at in sorted(order)]
+    count = max(LEAST_EXAMINED, MOST_EXAMINED**2 // len(numbers))
+    order = np.argsort(-moved, kind="stable")
+    return [numbers[at] for at in sorted(order[:count])]
 
 
 @dataclass
 class Direction:
-    """A number, and values that lead away from the file's, nearest first; ``winner`` is who wins at
-    the first of them, once a change is known to lie between the first and the last."""
+    """A number, and values that lead away from the file's, nearest first; ``winner`` wins at the
+    first of them, and is set once a change is known to lie between the first and the last."""
 
     number: ParameterRange
     values: Floats
     winner: str = ""
 
 
-def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
+def _break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
     """The nearest change of winner for each number, up or down; nearest first, numbers that never
     change it left out."""
     factors = np.geomspace(1, FARTHEST, POINTS)
@@ -360,43 +390,45 @@ def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEv
     found: list[BreakEven] = []
     for start in followed(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         some = directions[start : start + DIRECTIONS_AT_ONCE]
-        found += [_break_even(question, direction) for direction in _zoomed(question, some)]
+        found += [_break_even(question, direction) for direction in _closed_in(question, some)]
     nearest: dict[str, BreakEven] = {}
     for flip in sorted(found, key=lambda flip: abs(log(flip.factor))):
         nearest.setdefault(flip.key, flip)
     return tuple(nearest.values())
 
 
-def _zoomed(question: WhatIf, directions: Sequence[Direction]) -> list[Direction]:
+def _closed_in(question: WhatIf, directions: Sequence[Direction]) -> list[Direction]:
     """The directions in which the winner changes, closed in on their first change.
 
     All are priced together in each round. Where a closer look shows no change any more, it lies
     within rounding, and the last values stay.
     """
-    looked_at = list(directions)
+    open_directions = list(directions)
     for _ in range(ROUNDS):
         changing = []
-        for direction, names in zip(looked_at, _winners(question, looked_at), strict=True):
+        for direction, names in zip(
+            open_directions, _winners(question, open_directions), strict=True
+        ):
             other = next((index for index, name in enumerate(names) if name != names[0]), None)
             if other is not None:
                 first, last = direction.values[other - 1], direction.values[other]
                 direction.values = np.linspace(first, last, POINTS)
                 direction.winner = names[0]
                 changing.append(direction)
-        looked_at = changing
-        if not looked_at:
+        open_directions = changing
+        if not open_directions:
             break
     return [direction for direction in directions if direction.winner]
 
 
 def _break_even(question: WhatIf, direction: Direction) -> BreakEven:
-    """The first value past a change at which a scalar price names another winner too: there both
-    tie up to rounding."""
+    """The first value past a change at which a single price names another winner too: at the change
+    itself both tie up to rounding."""
     number = direction.number
     before, after = float(direction.values[0]), float(direction.values[-1])
     least, most = number.limits
-    for away in (0.0, *(10.0**power for power in range(-15, -9))):
-        moved = after * (1 + away if after > before else 1 - away)
+    for distance in (0.0, *(10.0**power for power in range(-15, -9))):
+        moved = after * (1 + distance if after > before else 1 - distance)
         tried = min(most, max(least, moved))
         fabric = with_values(question.fabric, {number.place: tried})
         now = winner(fabric, question.request, question.group, question.size).title
@@ -406,7 +438,7 @@ def _break_even(question: WhatIf, direction: Direction) -> BreakEven:
 
 
 def _winners(question: WhatIf, directions: Sequence[Direction]) -> list[list[str]]:
-    """Who wins at each value of each direction."""
+    """The winner's title at each value of each direction."""
     count = POINTS * len(directions)
     varied: dict[Place, Floats] = {}
     for direction in directions:

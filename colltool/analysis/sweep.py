@@ -1,4 +1,8 @@
-"""``sweep``: the winner over fabrics, ranks, sizes and any other value, and where it changes."""
+"""``sweep``: the winner over fabrics, ranks, sizes and any other value, and where it changes.
+
+:func:`sweep` prices the grid; a :class:`Sweep` keeps its cells in one flat tuple, the last axis
+fastest, and :func:`pivot_tables` cuts it into tables of two axes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,8 @@ from colltool.analysis.basis import (
     software_differences,
     too_many,
 )
-from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of
+from colltool.analysis.cells import Cell, PriceRequest, point_times
+from colltool.analysis.grid import FabricLoader, price_grid
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
@@ -29,10 +34,14 @@ from colltool.estimate.placement import GroupSpec, everybody
 from colltool.fabric.model import Fabric
 from colltool.machines.used import common
 
-# default contention is no better known: a closer runner-up may win (Collectives Explainer Series 05
-# section 7)
+# A runner-up within this share of the winner's time may win: default contention is no better known
+# (Collectives Explainer Series 05 section 7).
 CLOSE = 0.20
+# Cells of a sweep unless the user sets another limit.
 MOST_CELLS = 100_000
+
+# Keys of some axes, each with one of its values.
+AxisSettings = tuple[tuple[str, Any], ...]
 
 
 class Pivot(NamedTuple):
@@ -48,7 +57,7 @@ class WinnerChange(NamedTuple):
     axes' values."""
 
     axis: str
-    at: tuple[tuple[str, Any], ...]
+    at: AxisSettings
     last: Any
     first: Any
     before: str
@@ -73,14 +82,15 @@ class Sweep(Result):
 
     @property
     def varied(self) -> tuple[SweepAxis, ...]:
+        """The axes of several values."""
         return tuple(axis for axis in self.axes if len(axis.values) > 1)
 
     def pivoted(
         self, value: Literal["busbw", "total", "algorithm"], rows: str = "", cols: str = ""
     ) -> Sweep:
-        """Shown as tables of two axes, chosen by :func:`default_sides` unless named."""
-        usual = default_sides(self.axes, rows, cols)
-        pivot = Pivot(value, rows or usual[0], cols or usual[1])
+        """The sweep to be shown as tables of two axes, chosen by :func:`default_sides` unless
+        named."""
+        pivot = Pivot(value, *default_sides(self.axes, rows, cols))
         keys = [axis.key for axis in self.axes]
         for argument, name in (("rows", pivot.rows), ("cols", pivot.cols)):
             if name not in keys:
@@ -98,11 +108,12 @@ class Sweep(Result):
 
     @property
     def changes(self) -> tuple[WinnerChange, ...]:
-        """Changes of winner along numeric axes (fabrics and readings have no order)."""
+        """Changes of winner along axes with an order: fabrics and options of the model have
+        none."""
         lengths = [len(axis.values) for axis in self.axes]
         found = []
         for index, axis in enumerate(self.axes):
-            if axis.key == "fabric" or axis.is_reading:
+            if axis.key == "fabric" or axis.is_option:
                 continue
             step = prod(lengths[index + 1 :])  # from a cell to its neighbour on this axis
             for start, cell in enumerate(self.cells):
@@ -117,7 +128,7 @@ class Sweep(Result):
         return tuple(found)
 
     def _other_axes(self, index: int, cell: Cell) -> Iterator[tuple[str, Any]]:
-        """The values of a cell on the axes of several values, but one."""
+        """The keys and values of a cell on all other axes that have several values."""
         for other, (axis, value) in enumerate(zip(self.axes, cell.at, strict=True)):
             if other != index and len(axis.values) > 1:
                 yield (axis.key, value)
@@ -137,20 +148,22 @@ class Sweep(Result):
 
 
 def is_close(cell: Cell) -> bool:
-    """Whether the runner-up may win."""
+    """Whether the runner-up is within :data:`CLOSE` of the winner, and so may win."""
     if cell.runner_up_s is None or cell.total_s is None:
         return False
     return cell.runner_up_s <= (1 + CLOSE) * cell.total_s
 
 
 class SweepFabric(NamedTuple):
+    """A fabric of the sweep, under the name that its axis shows."""
+
     name: str
     load: FabricLoader
 
 
 def sweep(
     request: PriceRequest,
-    where: Sequence[SweepFabric],
+    swept: Sequence[SweepFabric],
     groups: Sequence[GroupSpec],
     sizes: Sequence[float],
     vary: Sequence[SweepAxis],
@@ -158,9 +171,9 @@ def sweep(
 ) -> Sweep:
     """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes,
     at most ``most`` cells."""
-    fabrics = [fabric.load(()) for fabric in where]
+    fabrics = [fabric.load(()) for fabric in swept]
     first = fabrics[0]
-    names = tuple(fabric.name for fabric in where)
+    names = tuple(fabric.name for fabric in swept)
     axes = (
         SweepAxis("fabric", names),
         SweepAxis("ranks", _rank_counts(fabrics, groups)),
@@ -172,7 +185,7 @@ def sweep(
     count = prod(len(axis.values) for axis in axes)
     if count > most:
         raise too_many(count, most)
-    found = cells(request, axes, [fabric.load for fabric in where], groups)
+    found = price_grid(request, axes, [fabric.load for fabric in swept], groups)
     if all(cell.algorithm is None for cell in found):
         place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
@@ -198,29 +211,34 @@ def _rank_counts(fabrics: Sequence[Fabric], groups: Sequence[GroupSpec]) -> tupl
     if any(group.ranks is not None or group.shape for group in groups):
         counts = []
         for group in groups:
-            own = everybody(fabrics[0], group) if group.ranks is None else group.ranks
-            counts.append(own)
+            everyone = group.ranks is None
+            counts.append(everybody(fabrics[0], group) if everyone else group.ranks)
         return tuple(counts)
     return (fabrics[0].ranks if len(fabrics) == 1 else "all",)
 
 
 def _points(request: PriceRequest, names: Sequence[str], found: Sequence[Cell]) -> list[PointTimes]:
-    """The times of all fabrics at each point; of a single fabric there is nothing to compare."""
+    """The times of all fabrics at each point; empty for a single fabric."""
     if len(names) == 1:
         return []
-    each = len(found) // len(names)
+    cells_per_fabric = len(found) // len(names)
     points = []
-    for at, cell in enumerate(found[:each]):
+    for at, cell in enumerate(found[:cells_per_fabric]):
         ranks = cell.at[1] if isinstance(cell.at[1], int) else 0
-        points.append(point_of(request.primitive, ranks, cell.at[2], names, found[at::each]))
+        points.append(
+            point_times(request.primitive, ranks, cell.at[2], names, found[at::cells_per_fabric])
+        )
     return points
 
 
-# Values of the axes that a table does not show, by their keys.
-At = tuple[tuple[str, Any], ...]
+class PivotTable(NamedTuple):
+    """Cells by row and column, and the keys and values of all other axes."""
+
+    fixed: AxisSettings
+    rows: list[list[Cell]]
 
 
-def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cell]]]]:
+def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[PivotTable]:
     """One table for each combination of the remaining axes' values."""
     keys = [axis.key for axis in sweep.axes]
     lengths = [len(axis.values) for axis in sweep.axes]
@@ -238,12 +256,12 @@ def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cel
             first = start + row * strides[down]
             columns = range(lengths[across])
             table.append([sweep.cells[first + column * strides[across]] for column in columns])
-        yield tuple(at), table
+        yield PivotTable(tuple(at), table)
 
 
 def default_sides(axes: Sequence[SweepAxis], rows: str, cols: str) -> tuple[str, str]:
-    """Default rows and columns among axes of several values: sizes across, the first other axis
-    down."""
+    """The keys for rows and columns, each as named; where empty, sizes across and the first other
+    axis of several values down."""
     several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]
     if not cols:
         cols = "bytes" if "bytes" in several or not several else several[-1]

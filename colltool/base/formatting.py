@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import groupby, islice, pairwise
 from typing import Any, NamedTuple, SupportsFloat, SupportsIndex
 
 from colltool.base.errors import ColltoolError, argument_text, clipped, either, quote
@@ -216,6 +217,28 @@ def format_count(number: float, digits: int = 6) -> str:
 def counted(number: int, thing: str) -> str:
     """``1 row``, ``3 rows``."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+_MOST_RUNS = 3  # runs of consecutive ranks that a text names
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``,
+    ``ranks 1 to 3, 8, 10 and 3 more``."""
+    strides = {after - before for before, after in pairwise(ranks)}
+    if len(ranks) > _MOST_RUNS and len(strides) == 1 and strides != {1}:
+        return f"every {ordinal(strides.pop())} rank from {ranks[0]} to {ranks[-1]}"
+    named: list[str] = []
+    left = len(ranks)
+    # ranks that follow each other keep their distance from their place in the list
+    runs = groupby(enumerate(ranks), key=lambda entry: entry[1] - entry[0])
+    for _, entries in islice(runs, _MOST_RUNS):
+        run = [rank for _, rank in entries]
+        named.append(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}")
+        left -= len(run)
+    if left:
+        named[-1] += f" and {left} more"
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(named)}"
 
 
 def plain_number(value: Any) -> Any:

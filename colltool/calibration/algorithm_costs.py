@@ -1,5 +1,9 @@
 """What an algorithm costs in the latency and bandwidth of one tier, read off the prices of the
-model."""
+model.
+
+A price is affine in the tier's α and in 1/BW once that tier is the bottleneck: three prices of the
+algorithm, with the tier given probe numbers, determine the coefficients.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,35 +21,31 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 
-_ALPHA_S = 1e-6
+# The α of the first probe; any other gives the same coefficients.
+_PROBE_ALPHA_S = 1e-6
 # The tier under test is priced at this share of any other tier's bandwidth: it is then the
 # bottleneck, and prices are affine in 1/BW.
 _FAR_BELOW = 1e-3
+# Bandwidth of the other tiers where there are none: any will do.
+_NO_OTHER_BPS = 1e12
+# The name of the protocol that carries probe numbers.
 _PROBE = "probe"
 
 
 class AlgorithmCosts(NamedTuple):
-    """``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own·M/copy``: the base is what
-    the other tiers take.
-    ``switched`` costs follow the switch's own parameters, not the tier's."""
+    """``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own_share·M/copy``: the base is
+    what the other tiers take.
+
+    ``switched`` costs follow the switch's parameters, not the tier's.
+    """
 
     algorithm: str
     n_alpha: float
     n_beta: float
-    own: float
+    own_share: float
     base_s: float
     base_s_per_byte: float
     switched: bool
-
-    @property
-    def terms(self) -> tuple[float, float, float, float]:
-        """Coefficients of launch overhead, α, M/BW and M/copy."""
-        return 1.0, self.n_alpha, self.n_beta, self.own
-
-    @property
-    def base(self) -> tuple[float, float]:
-        """Seconds, and seconds per byte, of the other tiers."""
-        return self.base_s, self.base_s_per_byte
 
 
 def algorithm_costs(
@@ -56,49 +56,55 @@ def algorithm_costs(
     inner: Mapping[str, ProtocolNumbers],
 ) -> AlgorithmCosts | None:
     """The coefficients of an algorithm in the parameters of ``tier``; None if it cannot run on the
-    group. ``inner``: the protocol of each other tier by tier name; a tier without one keeps its own
-    numbers."""
+    group.
+
+    Args:
+        inner: the protocol of each other tier, by tier name; a tier without one keeps the fabric's
+            numbers.
+    """
     others = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
-    slow = _FAR_BELOW * min(others, default=1e12)
+    slow = _FAR_BELOW * min(others, default=_NO_OTHER_BPS)
 
     def curve(alpha_s: float, bandwidth_Bps: float) -> Curve:
+        """Price with these numbers of the tier, without launch overhead and local copy."""
         spans = []
         for span in placed.spans:
             protocol = inner.get(span.tier.name)
             if span.tier.name == tier:
                 protocol = _probe(span.tier, alpha_s, bandwidth_Bps)
             spans.append(_span_under(span, protocol))
-        bare = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
-        return named_candidates(bare, primitive, ModelOptions(), [algorithm])[0].curve
+        without_copy = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
+        return named_candidates(without_copy, primitive, ModelOptions(), [algorithm])[0].curve
 
     # three prices determine a curve that is affine in α and in 1/BW
     try:
-        near = curve(_ALPHA_S, slow)
+        near = curve(_PROBE_ALPHA_S, slow)
     except ColltoolError:
         return None
-    later = curve(2 * _ALPHA_S, slow)
-    slower = curve(_ALPHA_S, slow / 2)
-    n_alpha = (later.a - near.a) / _ALPHA_S
+    later = curve(2 * _PROBE_ALPHA_S, slow)
+    slower = curve(_PROBE_ALPHA_S, slow / 2)
+    n_alpha = (later.a - near.a) / _PROBE_ALPHA_S
     n_beta = (slower.b - near.b) * slow
     per_byte = near.b - n_beta / slow
+    # less is rounding
     if per_byte <= 1e-9 * near.b:
         per_byte = 0.0
     # Where an inner tier's protocol states a copy rate, the local copy is a fixed part of the base,
     # and the tier under test has none to fit.
-    own = own_share(primitive, placed.ranks)
+    copied = own_share(primitive, placed.ranks)
     copy_Bps = None
     for name, protocol in inner.items():
         if name != tier:
             copy_Bps = protocol.copy_Bps or copy_Bps
     if copy_Bps:
-        per_byte += own / copy_Bps
-        own = 0.0
+        per_byte += copied / copy_Bps
+        copied = 0.0
     return AlgorithmCosts(
         algorithm,
         n_alpha,
         n_beta,
-        own,
-        max(near.a - n_alpha * _ALPHA_S, 0.0),
+        copied,
+        max(near.a - n_alpha * _PROBE_ALPHA_S, 0.0),
         per_byte,
         switched=algorithm == IN_SWITCH,
     )
@@ -116,7 +122,8 @@ def _probe(tier: Tier, alpha_s: float, bandwidth_Bps: float) -> ProtocolNumbers:
 
 
 def _span_under(span: Span, protocol: ProtocolNumbers | None) -> Span:
-    """A span under one protocol's numbers only; the switch of the tier under test is made ideal."""
+    """A span under one protocol's numbers only; the switch of the tier under test takes no time of
+    its own."""
     tier = span.tier
     update: dict[str, object] = {}
     if protocol is not None:

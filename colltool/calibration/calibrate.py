@@ -1,5 +1,10 @@
 """``calibrate``: fits a fabric's tiers to measured series, innermost first, and writes a fabric
-that loads again."""
+that loads again.
+
+:func:`calibrate` sorts the series by tier; :mod:`colltool.calibration.tier_data` fits each tier and
+writes it into the file's data; the written file is loaded, and its prices are compared with the
+measured times. :func:`with_machine` adds a machine file of the same rows.
+"""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -12,8 +17,8 @@ import numpy as np
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, problems_of
 from colltool.base.formatting import format_rate
 from colltool.base.result import Result
-from colltool.calibration.file_notes import head, notes_of
-from colltool.calibration.machine_rows import OwnRows, check_any, own_rows
+from colltool.calibration.file_notes import head_comments, notes_of
+from colltool.calibration.machine_rows import MachineRows, check_any, machine_rows
 from colltool.calibration.next_row import NextRow, next_row
 from colltool.calibration.old_form import in_old_form
 from colltool.calibration.protocol_fit import mape, unseen_mape
@@ -31,16 +36,18 @@ from colltool.fabric.uneven import check_even
 from colltool.logs.series import Measurements, Series, Skipped
 from colltool.machines.factor import MeasuredMachine
 
-_LONGEST_NAME = 64  # as the model has it
-_ABSURD = 1.0  # mean relative error beyond which a fit explains nothing
+# Characters of a fabric's name, as the model limits it.
+_LONGEST_NAME = 64
+# Mean relative error beyond which a fit explains nothing.
+_ABSURD = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
     """A calibrated fabric; ``text`` is its YAML file, ``notes`` the caveats of the fit.
 
-    ``own``: the same rows as a machine file; without ``series`` that is all, and the fabric is as
-    it was.
+    ``machine_rows``: the same rows as a machine file, None where there is none for the reason
+    ``no_machine``. Without ``series`` the machine file is all, and the fabric is as it was.
     """
 
     subject: ClassVar[str] = "calibrate"
@@ -52,29 +59,28 @@ class Calibration(Result):
     text: str
     path: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
-    own: OwnRows | None = None
-    not_own: str = ""
+    machine_rows: MachineRows | None = None
+    no_machine: str = ""
 
     @property
     def machine_text(self) -> str:
-        """The machine file of the measured rows; empty where none can be written, and ``not_own``
-        says why."""
-        return self.own.text if self.own else ""
+        """The text of the machine file; empty where none can be written."""
+        return self.machine_rows.text if self.machine_rows else ""
 
     @property
     def machine(self) -> MeasuredMachine | None:
         """The machine of these rows, as ``machine=`` of :func:`colltool.price` takes it."""
-        return self.own.machine if self.own else None
+        return self.machine_rows.machine if self.machine_rows else None
 
     @cached_property
     def next(self) -> NextRow | None:
         """The measurement that would narrow the machine's prices most."""
-        return next_row(self.own.file) if self.own else None
+        return next_row(self.machine_rows.file) if self.machine_rows else None
 
 
 class FitRequest(NamedTuple):
-    """The user's choices: ``tier`` None for every measured one, ``algorithms`` empty to find them
-    out, ``line_Bps`` to write bandwidths as shares (eta) of this line rate."""
+    """The user's choices: ``tier`` None for every measured one, ``algorithms`` empty to find what
+    ran, ``line_Bps`` to write bandwidths as shares (eta) of this line rate."""
 
     tier: str | None = None
     algorithms: tuple[str, ...] = ()
@@ -84,7 +90,12 @@ class FitRequest(NamedTuple):
 def calibrate(
     data: dict[str, Any], measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
-    """Fit each tier to the series that have it as their outermost one."""
+    """Fit each tier to the series that have it as their outermost one.
+
+    Args:
+        data: the fabric's file as read, which stays as it is.
+        name: of the calibrated fabric.
+    """
     line_Bps = request.line_Bps
     if line_Bps is not None and not MIN_BANDWIDTH_BPS <= line_Bps <= MAX_BANDWIDTH_BPS:
         what = f"no port carries {format_rate(line_Bps)}"
@@ -101,7 +112,8 @@ def calibrate(
     for tier, series in by_tier.items():
         try:
             fits += calibrate_tier(data, tier, series, request.algorithms, line_Bps)
-        except np.linalg.LinAlgError as error:  # numbers so far apart that no solver takes them
+        # numbers so far apart that no solver takes them
+        except np.linalg.LinAlgError as error:
             what = f"{series[0].title}: no line can be fitted to these times"
             fix = (
                 f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
@@ -116,30 +128,32 @@ def calibrate(
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)
     notes = notes_of(results, fits, line_Bps, unused)
-    text = fabric_text(data, head(results, notes))
+    text = fabric_text(data, head_comments(results, notes))
     return Calibration(
         fabric, ", ".join(by_tier), results, tuple(notes), measurements.skipped, text
     )
 
 
-def machine_alone(
+def machine_calibration(
     fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
-    """A machine file of the rows, and no fit of tiers."""
-    own = own_rows(fabric, measurements, name, request.algorithms)
+    """A machine file of the measured rows, without a fit of tiers."""
+    rows = machine_rows(fabric, measurements, name, request.algorithms)
     return Calibration(
-        fabric, "", (), (), measurements.skipped, "", overrides=fabric.overrides, own=own
+        fabric, "", (), (), measurements.skipped, "", overrides=fabric.overrides, machine_rows=rows
     )
 
 
-def with_own(
+def with_machine(
     fitted: Calibration, fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
-    """A fit with the machine file of the same rows, or with why there is none."""
+    """A fit with the machine file of the same rows, or with the reason why there is none."""
     try:
-        return replace(fitted, own=own_rows(fabric, measurements, name, request.algorithms))
+        return replace(
+            fitted, machine_rows=machine_rows(fabric, measurements, name, request.algorithms)
+        )
     except ColltoolError as error:
-        return replace(fitted, not_own=error.what)
+        return replace(fitted, no_machine=error.what)
 
 
 def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict[str, list[Series]]:
@@ -164,7 +178,7 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
 
 
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
-    """The errors of the written file at each size of a series."""
+    """The fit of a series with the errors of the written file at each size."""
     series = fit.member.series
     rows = []
     errors = []
@@ -194,11 +208,10 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
         )
         fix = "check that the log is complete and its units are right"
         raise ColltoolError(what, where=series.points[0].where, fix=fix)
-    reasons = [reason.words for reason in fit.choice.confidence]
     return FittedSeries(
         series=series,
         algorithms=fit.choice.fit.algorithms,
-        confidence="; ".join(reasons),
+        reasons=fit.choice.reasons,
         candidates=fit.choice.candidates,
         protocols=fit.protocols,
         residuals=tuple(rows),

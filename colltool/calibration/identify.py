@@ -1,12 +1,13 @@
 """Which of NCCL's protocols the segments of a fit are.
 
-A segment is the protocol that NCCL picks at most of its sizes, unless its rate rules that out: LL
-moves half of what the others do, so a clearly faster segment is not LL, and one clearly slower than
-LL is neither LL128 nor Simple.
+A segment is the part of a fit that one line explains. It is the protocol that NCCL's model picks at
+most of its sizes, unless its rate rules that out: LL moves half of what the others do, so a clearly
+faster segment is not LL, and one clearly slower than LL is neither LL128 nor Simple. Rates are
+compared with LL's in NCCL's model.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
@@ -14,34 +15,43 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.primitives import A2A, P2P
-from colltool.calibration.envelope import Prior
+from colltool.calibration.least_squares import Prior
 from colltool.calibration.protocol_fit import CollectiveFit, renamed
 from colltool.calibration.samples import Member
+from colltool.calibration.sentences import FitFinding
 from colltool.calibration.serialise import FittedProtocol
 from colltool.libraries.nccl.model import estimates
 from colltool.libraries.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
 
+# Bytes up to which NCCL sends by LL, then by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc.
 P2P_LL_MOST = 16384
-"""Bytes up to which NCCL sends by LL, then by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""
 
-_UNKNOWN = (
-    "segments are parts of a fit, small sizes first; naming the library's protocols needs the"
-    " library and its facts in the fabric, such as library: {name: nccl, gpu: hopper, cpu: intel}"
-)
-_MOST = 0.6  # share of a segment's sizes that makes it a protocol
-_NEAR = 4.0  # factor by which flip sizes may be off where the rate speaks against them
-# Times LL's rate in NCCL's model: faster is not LL, slower is nothing else, far faster is too
-# small to tell. LL measures 1.3 of it on H100 and B200 and 1.6 on A100; LL128 has 1.84 by the
-# model.
-_TOO_FAST = 1.8
-_TOO_SLOW = 0.7
-_NOT_FELT = 20.0
-_FULL = 0.75  # of the fastest segment's rate: LL128 has 0.92 of it, LL measures up to 0.66
+# Least time per byte, where a fit has none: 1e18 bytes/s.
+_LEAST_PER_BYTE_S = 1e-18
+# Share of a segment's sizes that must agree on a protocol.
+_MAJORITY = 0.6
+# Factor by which the sizes at which the model changes its protocol may be off.
+_FLIP_TOLERANCE = 4.0
+# Times LL's rate in NCCL's model: faster is not LL, slower is nothing else. LL measures 1.3 of it
+# on H100 and B200 and 1.6 on A100; LL128 has 1.84 by the model.
+_TOO_FAST_FOR_LL = 1.8
+_TOO_SLOW_FOR_OTHERS = 0.7
+# A segment this much faster than LL takes too little time per byte for its rate to tell anything.
+_RATE_UNKNOWN = 20.0
+# Share of the fastest segment's rate that LL does not reach: LL128 has 0.92 of it, LL measures up
+# to 0.66.
+_FULL_RATE = 0.75
 
 
-class IdentifiedPoint(NamedTuple):
-    """A point that NCCL's model has a protocol for. ``near``: its protocols at sizes around.
-    ``rate``: LL's modelled time per byte over the fitted one, None where there is none."""
+class ModelledPoint(NamedTuple):
+    """A measured size that NCCL's model has a protocol for.
+
+    Args:
+        protocol: the model's fastest one: ll, ll128 or simple.
+        near: its fastest ones at smaller and larger sizes, and here.
+        rate: LL's modelled time per byte over the fitted one; None where the model has no LL.
+        size: bytes.
+    """
 
     protocol: str
     near: set[str]
@@ -49,53 +59,50 @@ class IdentifiedPoint(NamedTuple):
     size: float
 
 
-def identified(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
+def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     """The fit with its protocols named; segments keep placeholder names where the evidence is
     missing or conflicting."""
     count = len(fit.names)
     by_segment = _points_by_segment(fit)
     slopes = fit.envelope.theta[:count, 2]
-    per_byte = np.maximum(slopes, 1e-18)
-    least = per_byte[slopes > 0].min(initial=np.inf)
-    found = []
+    per_byte_s = np.maximum(slopes, _LEAST_PER_BYTE_S)
+    fastest = per_byte_s[slopes > 0].min(initial=np.inf)
+    protocols = []
     for segment, points in enumerate(by_segment[:count]):
-        share = float(least / per_byte[segment])
-        found.append(_protocol(points, share, last=segment == count - 1))
+        share = float(fastest / per_byte_s[segment])
+        protocols.append(_protocol(points, share, last=segment == count - 1))
     names = list(fit.names)
     for protocol, name in SPOKEN.items():
         # the largest sizes have the whole protocol, smaller ones parts of it
-        same = [segment for segment, known in enumerate(found) if known == protocol]
+        same = [segment for segment, known in enumerate(protocols) if known == protocol]
         for part, segment in zip(("", *SHORT), reversed(same), strict=False):
             names[segment] = part + name
     return renamed(fit, tuple(names), prior)
 
 
-def notes_on(fits: Sequence[tuple[Member, Sequence[FittedProtocol]]]) -> list[str]:
-    """What a reader should know of the protocols' names, by series."""
-    notes = []
+def name_findings(
+    fits: Sequence[tuple[Member, Sequence[FittedProtocol]]],
+) -> Iterator[FitFinding]:
+    """What the names of fitted protocols say, by series."""
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
         spoken = member.series.primitive.spoken
         unnamed = ", ".join(name for name in names if SEGMENT in name)
         if unnamed and member.on:
-            notes.append(
-                f"{spoken}, {unnamed}: sizes and rates do not show which of NCCL's protocols this is"
-            )
+            yield FitFinding("undecided_protocol", {"spoken": spoken, "names": unnamed})
         elif unnamed:
-            notes.append(_UNKNOWN)
+            yield FitFinding("unknown_protocols")
         for name in names:
             if name.startswith(SHORT):
                 whole = name.partition("-")[2]
-                notes.append(
-                    f"{spoken}, {name}: {whole} where messages are short, which takes less time"
-                )
-    return list(dict.fromkeys(notes))
+                fields = {"spoken": spoken, "name": name, "whole": whole}
+                yield FitFinding("part_of_protocol", fields)
 
 
-def _points_by_segment(fit: CollectiveFit) -> list[list[IdentifiedPoint]]:
-    """The points of each component whose protocol NCCL's model knows, members in order."""
+def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:
+    """The points of each component, for which NCCL's model has a protocol, members in order."""
     theta = fit.envelope.theta
-    found: list[list[IdentifiedPoint]] = [[] for _ in theta]
+    found: list[list[ModelledPoint]] = [[] for _ in theta]
     place = 0
     for member in fit.members:
         for _ in range(member.used.sum()):
@@ -103,55 +110,63 @@ def _points_by_segment(fit: CollectiveFit) -> list[list[IdentifiedPoint]]:
             algorithm = fit.envelope.algorithm[place]
             per_call_s = fit.sample.x[algorithm, place, 2:] @ theta[segment, 2:]
             size = float(fit.sample.sizes[place])
-            slope = max(float(per_call_s / size), 1e-18)
-            point = _identified_point(member, member.costs[algorithm].algorithm, size, slope)
+            per_byte_s = max(float(per_call_s / size), _LEAST_PER_BYTE_S)
+            point = _modelled_point(member, member.costs[algorithm].algorithm, size, per_byte_s)
             if point is not None:
                 found[segment].append(point)
             place += 1
     return found
 
 
-def _identified_point(
-    member: Member, spec: str, size: float, slope: float
-) -> IdentifiedPoint | None:
-    """One size of a series; ``slope``: the fitted time per byte."""
-    times = _times(member, spec, size)
+def _modelled_point(
+    member: Member, spec: str, size: float, per_byte_s: float
+) -> ModelledPoint | None:
+    """One size of a series, bytes, with the fitted time per byte; None without a modelled time."""
+    times = _modelled_times(member, spec, size)
     if not times:
         return None
     near = set()
-    for around in (size / _NEAR, size, size * _NEAR):
-        modelled = _times(member, spec, around)
+    for around in (size / _FLIP_TOLERANCE, size, size * _FLIP_TOLERANCE):
+        modelled = _modelled_times(member, spec, around)
         near.add(min(modelled, key=modelled.__getitem__))
     rate = None
     if 0.0 < times.get("ll", inf) < inf:
-        rate = (_times(member, spec, 2 * size)["ll"] - times["ll"]) / size / slope
-    return IdentifiedPoint(min(times, key=times.__getitem__), near, rate, size)
+        rate = (_modelled_times(member, spec, 2 * size)["ll"] - times["ll"]) / size / per_byte_s
+    return ModelledPoint(min(times, key=times.__getitem__), near, rate, size)
 
 
-def _times(member: Member, spec: str, size: float) -> dict[str, float]:
+def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
     """NCCL's modelled seconds by protocol; empty if NCCL did not run, or has no such schedule.
-    Sends follow a size threshold: 0 or inf."""
+
+    Sends follow a size threshold, not times: 0 for the protocol that is used, inf for the other.
+    """
     hardware = member.on
     series = member.series
     if hardware is None:
         return {}
     if series.primitive in (A2A, P2P):
         message = size / (series.ranks if series.primitive is A2A else 1)
-        return {"ll": inf, "simple": 0.0} if message > P2P_LL_MOST else {"ll": 0.0, "simple": inf}
+        if message > P2P_LL_MOST:
+            return {"ll": inf, "simple": 0.0}
+        return {"ll": 0.0, "simple": inf}
     found: dict[str, float] = {}
     if series.primitive not in hardware.constants.algorithms:
         return found
-    theirs = algorithms_of(spec, series.primitive)
+    nccl_algorithms = algorithms_of(spec, series.primitive)
     for estimate in estimates(hardware, series.primitive, max(size, 1.0)):
-        if estimate.algorithm in theirs and estimate.seconds is not None:
+        if estimate.algorithm in nccl_algorithms and estimate.seconds is not None:
             found[estimate.protocol] = float(estimate.seconds)
     return found
 
 
-def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) -> str:
+def _protocol(points: Sequence[ModelledPoint], share: float, *, last: bool) -> str:
     """A segment's protocol by majority of its sizes, if its rate allows that; empty if undecided.
-    ``share``: its rate over the fastest segment's. ``last``: it serves the largest sizes, where the
-    bandwidth decides between LL128 and Simple."""
+
+    Args:
+        share: the segment's rate over the fastest segment's.
+        last: whether it serves the largest sizes, where the bandwidth decides between LL128 and
+            Simple.
+    """
     if not points:
         return ""
     largest = max(points, key=lambda point: point.size)
@@ -160,22 +175,22 @@ def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) ->
     if last and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
         return largest.protocol
     most, count = votes.most_common(1)[0]
-    if most in possible and count >= _MOST * len(points):
+    if most in possible and count >= _MAJORITY * len(points):
         return most
-    # the model's flips may be off by some sizes
+    # the model may change its protocol too early or too late
     near: Counter[str] = Counter()
     for point in points:
         near.update(point.near & possible)
     near.pop(most, None)
     likeliest = min(near, key=lambda name: (-near[name], name), default="")
-    return likeliest if near[likeliest] >= _MOST * len(points) else ""
+    return likeliest if near[likeliest] >= _MAJORITY * len(points) else ""
 
 
 def _possible(rate: float | None, share: float) -> set[str]:
-    """The protocols that reach a rate, in LL's by NCCL's model; None or a rate too far off excludes
-    none."""
-    if rate is not None and rate < _TOO_SLOW:
+    """The protocols that can have a rate, over LL's in NCCL's model; None and rates that tell
+    nothing exclude none. ``share``: the rate over the fastest segment's."""
+    if rate is not None and rate < _TOO_SLOW_FOR_OTHERS:
         return {"ll"}
-    if rate is not None and _TOO_FAST < rate <= _NOT_FELT and share > _FULL:
+    if rate is not None and _TOO_FAST_FOR_LL < rate <= _RATE_UNKNOWN and share > _FULL_RATE:
         return {"ll128", "simple"}
     return set(SPOKEN)

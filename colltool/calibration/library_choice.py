@@ -1,4 +1,5 @@
-"""Which algorithms a library may have run: those to compare, and those that its rules document."""
+"""Which algorithms a library may have run: those to compare (:func:`algorithms_to_try`), and those
+that its own rules or cost model pick (:func:`library_runs_of`)."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -18,12 +19,18 @@ from colltool.libraries.nccl.rules import spec_of
 from colltool.logs.series import LogLibrary, Series, log_library
 from colltool.network.group import JoinedBy
 
+# Algorithms by library and collective, and MPICH's rules.
 CANDIDATES = Path(__file__).with_name("candidates.toml")
+
+# Factors on the error of unseen sizes that overrule a library's documented choice, rules of thumb
+# of ours: NCCL's version is known from the log, which MPI ran is not.
+_NCCL_WORTH = 1.5
+_MPICH_WORTH = 1.2
 
 
 class DocumentedChoice(NamedTuple):
-    """Who says what ran, and the factor by which other algorithms must predict unseen sizes better
-    to overrule it."""
+    """What says which algorithms ran, and the factor by which others must predict unseen sizes
+    better to be preferred."""
 
     source: str
     worth: float
@@ -41,15 +48,21 @@ class LibraryRuns(NamedTuple):
         return tuple(dict.fromkeys(chain(*self.runs)))
 
 
-def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
-    """Algorithms to try, likeliest first; some may not run there. ``joined_by``: how the outermost
-    tier's endpoints are connected."""
+def algorithms_to_try(
+    primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int
+) -> tuple[str, ...]:
+    """Algorithms to try, likeliest first; some may not run on the group.
+
+    Args:
+        joined_by: how the outermost tier's endpoints are connected.
+        tiers: how many the group spans.
+    """
     tables = packaged_toml(CANDIDATES)
     if joined_by == "pair_links" and primitive in tables["full_mesh"]:
         return tuple(tables["full_mesh"][primitive])
     if log_library(library) is LogLibrary.MPI:
         return tuple(tables["mpi"][primitive])
-    # every message to another node is sent by its host: they queue
+    # every message to another node is sent by its host, where they queue
     if primitive is A2A and tiers > 1:
         return ("pairwise", "direct")
     names = tables["nccl"][primitive]
@@ -70,14 +83,15 @@ def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tupl
 
 
 def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    """What ran by the library's own rules; None where they are unknown."""
+    """What ran by the library's own rules; None where they are unknown. ``on``: the hardware of
+    each series as NCCL's model sees it, empty where unknown."""
     primitive = series[0].primitive
     if log_library(series[0].library) is LogLibrary.MPI:
         rule = packaged_toml(CANDIDATES)["mpich"].get(primitive)
         if rule is None:
             return None
         # other MPIs have rules of their own
-        mpich = DocumentedChoice("MPICH's rules pick", 1.2)
+        mpich = DocumentedChoice("MPICH's rules pick", _MPICH_WORTH)
         return LibraryRuns(mpich, tuple(_mpich_runs(measured, rule) for measured in series))
     # NCCL's facts are missing, or it has no such collective
     if not on or primitive not in on[0].constants.algorithms:
@@ -87,13 +101,14 @@ def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> Library
         sizes = [max(size, 1.0) for size in sizes_of(measured)]
         chosen = picks(hardware, primitive, sizes)
         runs.append(tuple(spec_of(pick.algorithm, primitive, hardware) for pick in chosen))
-    nccl = DocumentedChoice(f"NCCL {on[0].version}'s own model picks", 1.5)
+    nccl = DocumentedChoice(f"NCCL {on[0].version}'s own model picks", _NCCL_WORTH)
     found = LibraryRuns(nccl, tuple(runs))
-    # None if one is not a schedule of ours
+    # an empty name: NCCL ran what is not a schedule here
     return found if all(found.algorithms) else None
 
 
 def _mpich_runs(series: Series, rule: dict[str, Any]) -> tuple[str, ...]:
+    """MPICH's algorithm at each size: its rule changes at a size per peer."""
     peers = series.ranks if series.primitive is A2A else 1
     found = []
     for size in sizes_of(series):

@@ -1,8 +1,8 @@
-"""Rows of a machine of one's own: each measured time over the price of wires, contention and
-library, as a machine file.
+"""The machine file of measured series: a row for each measured time, as its ratio to the price of
+wires, contention and library.
 
-One row a series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of all
-other sizes.
+One row per series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of
+all other sizes. What ran is what the user names, else what the log forces, else the library's pick.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import log
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.calibration.series_prices import check_fits, own_names
+from colltool.calibration.series_prices import applicable_names, check_fits
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
@@ -28,16 +28,16 @@ from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
 
+# Wires, contention and library: the prices that a machine's rows are compared with.
 LIBRARY = ModelOptions(numbers="library")
-"""Wires, contention and library: the prices that a machine's rows are compared with."""
 
+# Names of tuner files by NCCL_ALGO's spelling in lower case.
 _TUNER_NAMES = {name.replace("_", ""): name for name in ALGORITHMS}
-"""Names of tuner files by NCCL_ALGO's spelling in lower case."""
 
 
 class Forced(NamedTuple):
-    """What a log says ran whatever the size; empty where it does not. ``spec``: our schedule of
-    NCCL's algorithm."""
+    """What NCCL's environment in a log forces at every size; empty where it leaves a choice.
+    ``spec``: our schedule of NCCL's algorithm."""
 
     algorithm: str = ""
     protocol: str = ""
@@ -45,7 +45,7 @@ class Forced(NamedTuple):
 
 
 class SeriesRows(NamedTuple):
-    """The rows of one series."""
+    """The rows of one series; ``scope`` names the tiers that it spans, as machine files do."""
 
     series: Series
     scope: str
@@ -53,13 +53,13 @@ class SeriesRows(NamedTuple):
     rows: tuple[MachineRow, ...]
 
     @property
-    def off(self) -> float:
+    def mean_deviation(self) -> float:
         """The mean of |ln(measured / priced)|."""
         return sum(abs(row.r) for row in self.rows) / len(self.rows)
 
 
-class OwnRows(NamedTuple):
-    """A machine file, the machine that it makes, and the series it is made of."""
+class MachineRows(NamedTuple):
+    """A machine file with its text, the machine that it makes, and the series it is made of."""
 
     text: str
     file: MachineFile
@@ -68,12 +68,13 @@ class OwnRows(NamedTuple):
 
     @property
     def total(self) -> int:
+        """The number of rows."""
         return len(self.file.rows)
 
 
-def own_rows(
+def machine_rows(
     fabric: Fabric, measurements: Measurements, name: str, algorithms: Sequence[str] = ()
-) -> OwnRows:
+) -> MachineRows:
     """The machine file of measured series.
 
     Args:
@@ -82,10 +83,10 @@ def own_rows(
         algorithms: what ran; where empty what the log forces, else the library's pick.
 
     Raises:
-        ColltoolError: logs without a series, ranks that the fabric does not hold, a medium that
-            nothing tells.
+        ColltoolError: logs without a series, ranks that the fabric does not hold, a tier whose
+            medium is unknown.
     """
-    from colltool.calibration.own_protocols import protocol_rows
+    from colltool.calibration.forced_protocols import protocol_rows
 
     media = _media(fabric)
     check_any(measurements, "the logs hold no usable row")
@@ -104,11 +105,11 @@ def own_rows(
             "rows": tuple(rows),
         }
     )
-    # rows of one's own correct the machine that ships for the fabric
+    # the user's rows correct the machine that ships for the fabric
     shipped = fabric.machine
     if shipped is not None and shipped.file:
         shipped = None
-    return OwnRows(machine_text(file), file, machine_of(file, shipped), tuple(series))
+    return MachineRows(machine_text(file), file, machine_of(file, shipped), tuple(series))
 
 
 def check_any(measurements: Measurements, what: str) -> None:
@@ -136,10 +137,11 @@ def _media(fabric: Fabric) -> Media:
 
 
 def _series_rows(fabric: Fabric, series: Series, algorithms: Sequence[str]) -> SeriesRows:
+    """The rows of a series; ``algorithms``: what the user names, empty for what the log forces."""
     placed = check_fits(fabric, series)
     scope = scope_of(fabric, [span.tier.name for span in placed.spans])
     if algorithms:
-        forced = Forced(spec=own_names(series, algorithms)[0])
+        forced = Forced(spec=applicable_names(series, algorithms)[0])
     else:
         forced = _forced(placed, series)
     rows = []
@@ -159,10 +161,11 @@ def _series_rows(fabric: Fabric, series: Series, algorithms: Sequence[str]) -> S
 
 
 def _forced(placed: PlacedGroup, series: Series) -> Forced:
-    """The one algorithm or protocol that the variables of a log leave to NCCL; none where they
-    leave it a choice."""
+    """The algorithm and protocol that NCCL_ALGO and NCCL_PROTO in a log force, each empty where
+    NCCL has a choice."""
     variables: dict[str, str] = {}
-    with suppress(ColltoolError):  # measurements of Python may name files that are no longer there
+    # measurements made in Python may name files that no longer exist
+    with suppress(ColltoolError):
         variables = dict(debug_lines(series.files).env)
     algorithm = variables.get("NCCL_ALGO", "").lower()
     algorithm = _TUNER_NAMES.get(algorithm, algorithm)
@@ -172,7 +175,8 @@ def _forced(placed: PlacedGroup, series: Series) -> Forced:
     if algorithm not in ALGORITHMS:
         return Forced(protocol=protocol)
     spec = ""
-    with suppress(ColltoolError):  # NCCL's model may not know the fabric
+    # NCCL's model may not know the fabric
+    with suppress(ColltoolError):
         spec = spec_of(algorithm, series.primitive, hardware_of(placed))
     return Forced(algorithm, protocol, spec)
 
@@ -189,7 +193,7 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
         for row in found.results:
             if str(row.protocol).lower() == forced.protocol:
                 return _seconds(row)
-    # what it picks, not what is fastest on paper
+    # what the library picks, not what the model finds fastest
     if not forced.spec and fabric.library_name == "nccl":
         (found,) = with_library_choice([found], fabric, LIBRARY, asked=False)
     return _seconds(found.best)

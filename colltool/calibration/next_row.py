@@ -1,8 +1,9 @@
 """The next measurement: the row that would lower the error of a machine's prices most, as the
-command to type.
+command to run.
 
-A row lowers sigma of d by what the process of :mod:`colltool.machines.smoother` says, whatever it
-measures.
+A row lowers the uncertainty of prices, sigma of ln(measured / priced), by what the Gaussian process
+of :mod:`colltool.machines.smoother` says, whatever its time turns out to be: each possible row is
+tried.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from colltool.machines.factor import INSIDE
 from colltool.machines.own import MachineFile, own_smoother
 from colltool.machines.smoother import Observation, posterior
 
-SIZES = tuple(float(4**doublings * 2**10) for doublings in range(12))
-"""1 KiB to 4 GiB: the sizes whose prices count, and of which rows are offered."""
-_ALWAYS = (AR, AG, RS, A2A)
+# 1 KiB to 4 GiB: the sizes whose prices count, and at which measurements are proposed.
+SIZES = tuple(float(4**step * 2**10) for step in range(12))
+# Collectives whose prices count even where none was measured: those of training.
+_COMMON = (AR, AG, RS, A2A)
 # A row that lowers the mean sigma by a smaller share is not worth a job.
-_LEAST = 0.01
+_LEAST_GAIN = 0.01
 
 
 class NextRow(NamedTuple):
-    """A measurement that was not made.
+    """A measurement that was not made yet.
 
     Args:
         sigma, sigma_after: the mean standard deviation of ln time over common sizes and
@@ -48,8 +50,8 @@ class NextRow(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The call of nccl-tests, a process a GPU."""
-        # nccl-tests write 8M for 8 MiB
+        """The call of nccl-tests, with one process per GPU."""
+        # nccl-tests writes 8M for 8 MiB
         size = exact_size(self.bytes).removesuffix("iB")
         return (
             f"mpirun -np {self.ranks} ./build/{NCCL_TESTS[self.primitive]} -b {size} -e {size} -g 1"
@@ -57,18 +59,18 @@ class NextRow(NamedTuple):
 
 
 def next_row(file: MachineFile) -> NextRow | None:
-    """The row that lowers the mean sigma most at the file's scopes and rank counts; None where none
-    lowers it by a hundredth."""
+    """The row that lowers the mean sigma most at the file's scopes and rank counts; None where
+    every gain is below :data:`_LEAST_GAIN`."""
     scopes = dict.fromkeys(row.scope for row in file.rows)
     best = max((_best_in(file, scope) for scope in scopes), key=attrgetter("gain"))
-    return best if best.sigma_after <= (1 - _LEAST) * best.sigma else None
+    return best if best.sigma_after <= (1 - _LEAST_GAIN) * best.sigma else None
 
 
 def _best_in(file: MachineFile, scope: str) -> NextRow:
     """The row of a scope after which the mean sigma is least."""
     rows = []
     counts = set()
-    primitives = list(_ALWAYS)
+    primitives = list(_COMMON)
     for row in file.rows:
         if row.scope == scope:
             rows.append(_observation(row.primitive, scope, row.ranks, row.bytes, row.r))
@@ -76,19 +78,20 @@ def _best_in(file: MachineFile, scope: str) -> NextRow:
             if row.primitive not in primitives:
                 primitives.append(row.primitive)
     ranks = sorted(counts)
-    now = _mean_sigma(file, scope, rows, primitives, ranks)
-    offered = []
+    sigma = _mean_sigma(file, scope, rows, primitives, ranks)
+    proposals = []
     for primitive, count, size in product(primitives, ranks, SIZES):
         more = [*rows, _observation(primitive, scope, count, size)]
-        then = _mean_sigma(file, scope, more, primitives, ranks)
-        offered.append(NextRow(primitive, scope, count, size, now, then))
-    return min(offered, key=attrgetter("sigma_after"))
+        sigma_after = _mean_sigma(file, scope, more, primitives, ranks)
+        proposals.append(NextRow(primitive, scope, count, size, sigma, sigma_after))
+    return min(proposals, key=attrgetter("sigma_after"))
 
 
 def _observation(
-    primitive: Primitive, scope: str, ranks: int, size: float, ratio: float = 0.0
+    primitive: Primitive, scope: str, ranks: int, size: float, log_ratio: float = 0.0
 ) -> Observation:
-    return Observation(str(primitive), scope, ranks, size, ratio, "own")
+    """A row as the smoother takes it; of one that was not made only the place counts."""
+    return Observation(str(primitive), scope, ranks, size, log_ratio, "own")
 
 
 def _mean_sigma(
@@ -98,7 +101,8 @@ def _mean_sigma(
     primitives: Sequence[Primitive],
     ranks: Sequence[int],
 ) -> float:
-    """Sigma as an interval takes it: at least that of a place with rows."""
+    """The mean sigma of ln time over sizes, collectives and rank counts; each at least the sigma
+    that prices of this kind have where rows were measured, as in an interval."""
     import numpy as np
 
     smoother = own_smoother(scope, file.smoother)

@@ -1,11 +1,12 @@
-"""A fabric's data in the form of schema /1, which a calibrated file has: what a library adds, as
-numbers of the tiers' own."""
+"""A fabric's data in the form of schema /1, which a calibrated file has: what a library adds is
+written as numbers of the tiers themselves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from colltool.calibration.serialise import exact_size, rate_text, time_text
+from colltool.definitions.field_types import MIN_ALPHA_S
 from colltool.estimate.protocols import switch_under
 from colltool.fabric.library import Efficiency
 from colltool.fabric.model import Fabric, Tier
@@ -22,8 +23,8 @@ _TEXTS = {
 
 
 def in_old_form(data: dict[str, Any], fabric: Fabric) -> dict[str, Any]:
-    """The data of a loaded fabric with the protocols, algorithms and shares of its library written
-    out."""
+    """The data of a loaded fabric in schema /1, with the protocols, algorithms and shares of its
+    library written out."""
     tiers = list(map(_tier_data, data["tiers"], fabric.tiers))
     found = data | {"schema": "colltool.fabric/1", "tiers": tiers}
     facts = fabric.library_facts
@@ -36,8 +37,9 @@ def in_old_form(data: dict[str, Any], fabric: Fabric) -> dict[str, Any]:
 
 
 def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
+    """A tier's data with what its library adds."""
     numbers = tier.library
-    # protocols of the file's own take the place of the library's
+    # protocols that the file lists replace the library's
     if numbers is None or tier.protocols:
         return data
     found = data | {"protocols": [_protocol_data(row, tier) for row in numbers.protocols]}
@@ -52,13 +54,15 @@ def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
 
 
 def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
-    """A protocol in numbers that take the place of the tier's, SI units: the inverse of what
-    reading schema /1 does."""
+    """A protocol in numbers that replace the tier's, in SI units: the inverse of reading schema
+    /1."""
     found: dict[str, Any] = {"name": row.name}
     if row.launch_s is not None:
         found["launch_overhead"] = row.launch_s
     # no file may have a smaller latency
-    found["alpha"] = max(tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, 1e-10)
+    found["alpha"] = max(
+        tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, MIN_ALPHA_S
+    )
     share = tier.eta.beta * row.share * row.line
     if share > 1:
         found["bandwidth"] = tier.bandwidth * share
@@ -71,6 +75,7 @@ def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
 
 
 def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
+    """A protocol as a file lists it, numbers as text with units."""
     found = old_numbers(row, tier)
     for key, text in _TEXTS.items():
         if key in found:
@@ -86,6 +91,7 @@ def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
 
 
 def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
+    """What a library adds to the switches of a tier."""
     spec = tier.switches
     assert spec is not None  # the tier's data have it
     under = switch_under(spec, numbers, tier)
@@ -100,11 +106,13 @@ def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
 
 
 def _rounded(share: float) -> float:
+    """A share to six digits."""
     return float(f"{share:.6g}")
 
 
 def _reached_data(figure: Efficiency) -> dict[str, Any]:
-    """A share of the wires that an algorithm reaches, by node count where it differs."""
+    """A library's measured efficiency: the share of the wires that algorithms reach, by node count
+    where it differs, and their software time."""
     found: dict[str, Any] = {
         "algorithm": list(figure.algorithms),
         "primitives": list(map(str, figure.primitives)),
@@ -117,8 +125,8 @@ def _reached_data(figure: Efficiency) -> dict[str, Any]:
         found["share"] = figure.share
     if figure.software:
         found["software"] = []
-        for took in figure.software:
-            size = exact_size(took.size)
-            row = {"ranks": took.ranks, "size": size, "time": time_text(took.time)}
+        for measured in figure.software:
+            size = exact_size(measured.size)
+            row = {"ranks": measured.ranks, "size": size, "time": time_text(measured.time)}
             found["software"].append(row)
     return found

@@ -1,5 +1,11 @@
 """Fits of one collective by one set of algorithms, each with as few protocols as explain its times,
-judged by cross-validated error."""
+judged by cross-validated error.
+
+:func:`usable_points` finds the sizes that a fit can follow, :func:`fit_collective` fits one, two
+and three protocols to them and keeps as few as suffice, :func:`joint_fit` tries one set of
+protocols for several collectives. The fits themselves are those of
+:mod:`colltool.calibration.envelope`.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,49 +19,63 @@ from colltool.base.formatting import size_text
 from colltool.calibration.envelope import (
     UNLIKELY,
     Envelope,
-    Prior,
     Sample,
     evaluate,
     fit_envelope,
     refitted,
     relative_errors,
 )
+from colltool.calibration.least_squares import Prior
 from colltool.calibration.samples import (
     MOST_PROTOCOLS,
     SWITCH,
     Member,
-    components,
+    at_places,
+    component_names,
     most_protocols,
-    picked,
     placeholder_names,
     sample_of,
 )
+from colltool.calibration.sentences import FitFinding
 
-# A point this much slower than its neighbours or the fit allow is an outlier.
+# A point slower than its neighbours or the fit allow by this share is an outlier.
 _FAR_OFF = 0.35
-_ENOUGH = 8
+# Fewer points have no outliers, and are left out one by one in cross-validation.
+_ENOUGH_POINTS = 8
 _FOLDS = 5
-_ROUNDS = 4
-# What a further protocol may lose on unseen sizes and must gain on the others; 0.1% is noise.
+# Times that outliers are sought anew after a fit without the last ones.
+_OUTLIER_ROUNDS = 4
+# Factors by which a further protocol may raise the error of unseen sizes, and must lower that of
+# the sizes seen; rules of thumb of ours, and errors that differ by EXACT are equal.
 _MISLED = 1.25
 _EXPLAINED = 0.8
 EXACT = 1e-3
-# The factor on unseen sizes by which a less likely choice must win.
+# The factor on the error of unseen sizes by which a less likely choice must win.
 WORTH = 1.1
+# A rate above the stated one by less than this is the noise of a fit.
 _ABOVE_LINE = 1.02
 # By noise an in-switch launch may seem this much shorter than its protocol's.
 _SHORTER = 0.9
 
 
 class ExcludedSize(NamedTuple):
+    """A measured size that a fit does not use, and why."""
+
     bytes: float
-    reason: str
+    finding: FitFinding
+
+    @property
+    def reason(self) -> str:
+        return self.finding.words
 
 
 class CollectiveFit(NamedTuple):
     """A fit of one collective by one set of algorithms.
 
-    ``errors`` are cross-validated, of the used points, members in order.
+    Args:
+        members: the measured series.
+        names: those of the protocols, small sizes first.
+        errors: cross-validated relative errors of the used points, members in order.
     """
 
     members: tuple[Member, ...]
@@ -67,6 +87,7 @@ class CollectiveFit(NamedTuple):
 
     @property
     def cv_mape(self) -> float:
+        """Mean absolute relative error on unseen sizes."""
         return mape(self.errors)
 
     @property
@@ -97,13 +118,13 @@ def fit_collective(
     points = sum(int(member.used.sum()) for member in members)
     fits = []
     for count in range(1, most_protocols(points) + 1):
-        fit = _fitted(algorithms, members, prior, count)
+        fit = _fit_with_protocols(algorithms, members, prior, count)
         if fit is not None:
             fits.append(fit)
     return drop_protocols(fits)
 
 
-def _fitted(
+def _fit_with_protocols(
     algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior, count: int
 ) -> CollectiveFit | None:
     """A fit with ``count`` protocols; None where no point needs the last one."""
@@ -144,22 +165,24 @@ def left_out_errors(sample: Sample, members: Sequence[Member]) -> NDArray[np.flo
     """Out-of-fold relative errors, fitted/measured - 1; a fold is every fifth size, or a single one
     where points are few."""
     fold = np.arange(len(sample.seconds))
-    if len(fold) >= _ENOUGH:
+    if len(fold) >= _ENOUGH_POINTS:
         fold = np.concatenate([np.arange(member.used.sum()) % _FOLDS for member in members])
     errors = np.full(len(fold), np.nan)
     for index in np.unique(fold):
         unseen = fold == index
         if (~unseen).sum() >= 2:
-            judged = sample.only(unseen)
-            fit = evaluate(fit_envelope(sample.only(~unseen)).theta, judged)
-            errors[unseen] = relative_errors(fit, judged)
+            unseen_sample = sample.only(unseen)
+            fit = evaluate(fit_envelope(sample.only(~unseen)).theta, unseen_sample)
+            errors[unseen] = relative_errors(fit, unseen_sample)
     return errors
 
 
 def drop_protocols(fits: Sequence[CollectiveFit]) -> CollectiveFit:
-    """The fit with as few protocols as suffice, among fits with one, two and so on. A further one
-    must explain a good part of the remaining error and not mislead on unseen sizes; a little it
-    may, because a fold's fit has fewer points."""
+    """The fit with as few protocols as suffice, among fits with one, two and so on.
+
+    A further protocol must explain a good part of the remaining error and must not raise the error
+    of unseen sizes by much; by a little it may, because a fold's fit has fewer points.
+    """
     loadable = []
     for fit in fits:
         written = as_written(fit)
@@ -177,13 +200,17 @@ def drop_protocols(fits: Sequence[CollectiveFit]) -> CollectiveFit:
 
 
 def _unexplained(fit: CollectiveFit) -> float:
+    """Mean absolute relative error on the sizes that were fitted."""
     return mape(relative_errors(fit.envelope, fit.sample))
 
 
 def as_written(fit: CollectiveFit) -> CollectiveFit | None:
-    """A fit as a file can express it, or None: the switch runs under the last protocol, or under
-    one of its own. Its own where the last one's wires are slower or its launch is longer. Other
-    algorithms may use that one too, but never win there."""
+    """A fit as a fabric file can express it, or None.
+
+    In a file the switch runs under the last protocol, or under one of its own where the last one's
+    wires are slower or its launch is longer. Other algorithms may use that one too, but never win
+    there.
+    """
     theta = fit.envelope.theta
     count = len(fit.names)
     if len(theta) == count:
@@ -218,14 +245,15 @@ def renamed(fit: CollectiveFit, names: tuple[str, ...], prior: Prior) -> Collect
     """The fit with its protocols renamed; refitted where inner tiers list these names, since costs
     there change."""
     found = fit._replace(names=names)
+    # one component of offsets: costs are alike under all names
     if len(fit.sample.offset) == 1 or names == fit.names:
         return found
     sample = sample_of(fit.members, names, prior)
     return found._replace(sample=sample, envelope=refitted(fit.envelope, sample))
 
 
-def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
-    """The fit without the algorithms that win at no size."""
+def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
+    """The fit without the algorithms that win at no measured size."""
     kept = np.unique(fit.envelope.algorithm)
     if len(kept) == len(fit.algorithms):
         return fit
@@ -238,7 +266,7 @@ def without_idle(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
         names = placeholder_names(len(used))
     return fit._replace(
-        algorithms=picked(fit.algorithms, kept),
+        algorithms=at_places(fit.algorithms, kept),
         names=names,
         members=members,
         sample=sample_of(members, names, prior),
@@ -252,7 +280,7 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
     members: list[Member] = []
     for fit in fits:
         members += fit.members
-    if len(fits) < 2 or SWITCH in components(members, ()):
+    if len(fits) < 2 or SWITCH in component_names(members, ()):
         return None
     width = max(len(fit.algorithms) for fit in fits)
     for index, member in enumerate(members):
@@ -264,16 +292,18 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
     return joint if joint.cv_mape <= WORTH * separate else None
 
 
-def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
-    """Which points an envelope of up to three lines can follow, and why the others are left out;
-    ``member`` uses all points.
+def usable_points(
+    member: Member, prior: Prior
+) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
+    """Which points an envelope of up to three lines can follow, as a mask, and why the others are
+    left out; ``member`` uses all points.
 
     Such a curve rises with size, and no faster than size: a point far slower than a larger message,
     or than a smaller one in proportion, is off it, and so is one far slower than the best fit of
     the others.
     """
     points = member.series.points
-    if len(points) < _ENOUGH:
+    if len(points) < _ENOUGH_POINTS:
         return np.ones(len(points), dtype=bool), ()
     seconds = member.seconds
     sizes = member.sizes
@@ -282,7 +312,7 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
     used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
     names = placeholder_names(most_protocols(int(used.sum())))
     whole = sample_of([member], names, prior)
-    for _ in range(_ROUNDS):
+    for _ in range(_OUTLIER_ROUNDS):
         fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
         ratio = seconds / evaluate(fit.theta, whole).fitted
         kept = ratio <= 1 + _FAR_OFF
@@ -290,19 +320,17 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
             break
         used = kept
     excluded: list[ExcludedSize] = []
-    for near, group in groupby(range(len(points)), key=lambda place: bool(used[place])):
+    for is_used, group in groupby(range(len(points)), key=lambda place: bool(used[place])):
         run = list(group)
-        if not near:
-            reason = _off_the_curve(sizes[run], float(ratio[run].max()))
+        if not is_used:
+            finding = _off_the_curve(sizes[run], float(ratio[run].max()))
             for place in run:
-                excluded.append(ExcludedSize(points[place].bytes, reason))
+                excluded.append(ExcludedSize(points[place].bytes, finding))
     return used, tuple(excluded)
 
 
-def _off_the_curve(sizes: NDArray[np.float64], ratio: float) -> str:
+def _off_the_curve(sizes: NDArray[np.float64], ratio: float) -> FitFinding:
     """Why neighbouring sizes are left out; ``ratio``: the largest of measured over fitted time."""
-    first = size_text(float(sizes[0]))
-    how = f"{ratio:.2g}x as slow as the rest predicts"
-    if len(sizes) == 1:
-        return f"outlier at {first}: {how}"
-    return f"no alpha-beta curve from {first} to {size_text(float(sizes[-1]))}: up to {how}"
+    first, last = size_text(float(sizes[0])), size_text(float(sizes[-1]))
+    code = "outlier" if len(sizes) == 1 else "off_curve"
+    return FitFinding(code, {"first": first, "last": last, "ratio": ratio})

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from colltool.calibration.protocol_fit import ExcludedSize
 from colltool.calibration.select import Candidate
+from colltool.calibration.sentences import FitFinding
 from colltool.calibration.serialise import FittedProtocol
 from colltool.logs.series import Series
 
@@ -22,13 +23,17 @@ class Residual(NamedTuple):
 
 
 class FittedSeries(NamedTuple):
-    """The fit of one series. ``mape`` and ``worst`` (signed) are over the sizes used; ``cv_mape``
-    is cross-validated, None with only two sizes. ``confidence`` says in words how clearly
-    ``algorithms`` beat ``candidates``."""
+    """The fit of one series.
+
+    Args:
+        reasons: why ``algorithms`` were chosen from ``candidates``, and how clearly they won.
+        mape, worst: mean absolute and largest (signed) relative error over the sizes used.
+        cv_mape: the mean error on unseen sizes, cross-validated; None with only two sizes.
+    """
 
     series: Series
     algorithms: tuple[str, ...]
-    confidence: str
+    reasons: tuple[FitFinding, ...]
     candidates: tuple[Candidate, ...]
     protocols: tuple[FittedProtocol, ...]
     residuals: tuple[Residual, ...]
@@ -36,3 +41,7 @@ class FittedSeries(NamedTuple):
     mape: float
     worst: float
     cv_mape: float | None
+
+    @property
+    def confidence(self) -> str:
+        return "; ".join(reason.words for reason in self.reasons)

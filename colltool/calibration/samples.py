@@ -1,4 +1,8 @@
-"""Measured series and the costs of the algorithms there, as the arrays that a fit takes."""
+"""Measured series and the costs of the algorithms there, as the arrays that a fit takes.
+
+A :class:`Member` is one series of a fit; :func:`sample_of` joins the members' points under a number
+of components: one per protocol, and one for the switch where it competes with other algorithms.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -7,13 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.calibration.algorithm_costs import AlgorithmCosts
-from colltool.calibration.envelope import Array, Labels, Prior, Sample
+from colltool.calibration.envelope import Labels, Sample
+from colltool.calibration.least_squares import Array, Prior
 from colltool.calibration.series_prices import sizes_of
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.rules import SEGMENT, SPOKEN, protocol_of
 from colltool.logs.series import Series
 
+# Protocols of one fit: as many as NCCL has.
 MOST_PROTOCOLS = 3
+# Points that one protocol needs at least.
+_POINTS_PER_PROTOCOL = 3
+# The component of in-switch reduction.
 SWITCH = "switch"
 
 _T = TypeVar("_T")
@@ -22,9 +31,11 @@ _T = TypeVar("_T")
 class Member(NamedTuple):
     """One series of a fit: its used points and the costs of the algorithms.
 
-    ``inner``: the costs under each protocol of the inner tiers, by name. ``on``: the hardware NCCL
-    ran on; None for other libraries or where facts are missing. ``unlikely``: (algorithms, points),
-    what the library would not have run there; None if unknown.
+    Args:
+        used: a mask of the series' points.
+        inner: the costs under each protocol of the inner tiers, by name.
+        on: the hardware that NCCL ran on; None for other libraries or where facts are missing.
+        unlikely: (algorithms, points), what the library would not have run there; None if unknown.
     """
 
     series: Series
@@ -44,6 +55,7 @@ class Member(NamedTuple):
 
     @property
     def switched(self) -> NDArray[np.bool_]:
+        """Which algorithms run in the switch."""
         return np.array([cost.switched for cost in self.costs])
 
     @property
@@ -55,15 +67,16 @@ class Member(NamedTuple):
         """The member with the algorithms at these places; one may be repeated."""
         inner = {}
         for name, costs in self.inner.items():
-            inner[name] = picked(costs, places)
+            inner[name] = at_places(costs, places)
         return self._replace(
-            costs=picked(self.costs, places),
+            costs=at_places(self.costs, places),
             inner=inner,
             unlikely=None if self.unlikely is None else self.unlikely[places],
         )
 
 
-def picked(values: Sequence[_T], places: Labels) -> tuple[_T, ...]:
+def at_places(values: Sequence[_T], places: Labels) -> tuple[_T, ...]:
+    """The values at these indices."""
     return tuple(values[place] for place in places)
 
 
@@ -74,10 +87,10 @@ def placeholder_names(count: int) -> tuple[str, ...]:
 
 def most_protocols(points: int) -> int:
     """The most protocols that this number of points can separate."""
-    return max(1, min(MOST_PROTOCOLS, points // 3))
+    return max(1, min(MOST_PROTOCOLS, points // _POINTS_PER_PROTOCOL))
 
 
-def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
+def component_names(members: Sequence[Member], names: Sequence[str]) -> list[str]:
     """One component per protocol, plus one for in-switch reduction where it competes with other
     algorithms."""
     if any(member.competing for member in members):
@@ -87,34 +100,35 @@ def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
 
 def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> Sample:
     """The used points of all members under protocols of these names."""
-    parts = components(members, names)
+    parts = component_names(members, names)
     allowed = np.tile(~members[0].switched | members[0].switched.all(), (len(parts), 1))
     if SWITCH in parts:
         allowed[-1] = members[0].switched
     # costs are the same under all components where no inner tier lists several protocols
     differ = any(len(member.inner) > 1 for member in members)
-    samples = []
+    seconds = []
+    sizes = []
+    x = []
+    offsets = []
+    unlikely = []
     for member in members:
         size = member.sizes[member.used]
-        alike = np.ones_like(size)
-        terms = np.array([cost.terms for cost in member.costs])
+        seconds.append(member.seconds[member.used])
+        sizes.append(size)
+        ones = np.ones_like(size)
+        # coefficients of launch overhead, α, M/BW and M/copy
+        terms = np.array(
+            [(1.0, cost.n_alpha, cost.n_beta, cost.own_share) for cost in member.costs]
+        )
+        x.append(terms[:, None] * np.stack([ones, ones, size, size], axis=1))
         offset = []
         for costs in _costs_by_component(member, parts) if differ else [member.costs]:
-            base = np.array([cost.base for cost in costs])
+            base = np.array([(cost.base_s, cost.base_s_per_byte) for cost in costs])
             offset.append(base[:, :1] + base[:, 1:] * size)
-        samples.append(
-            Sample(
-                seconds=member.seconds[member.used],
-                sizes=size,
-                x=terms[:, None] * np.stack([alike, alike, size, size], axis=1),
-                offset=np.stack(offset),
-                allowed=allowed,
-                prior=prior,
-                unlikely=None if member.unlikely is None else member.unlikely[:, member.used],
-            )
-        )
-    seconds, sizes, x, offsets, _, _, unlikely = zip(*samples, strict=True)
-    all_marked = all(member.unlikely is not None for member in members)
+        offsets.append(np.stack(offset))
+        if member.unlikely is not None:
+            unlikely.append(member.unlikely[:, member.used])
+    all_marked = len(unlikely) == len(members)
     return Sample(
         seconds=np.concatenate(seconds),
         sizes=np.concatenate(sizes),
@@ -127,8 +141,11 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
 
 
 def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[AlgorithmCosts, ...]]:
-    """The costs by component: a call uses one protocol on all tiers, so inner tiers run under the
-    protocol of the same name; unnamed segments map to the inner tiers' protocols in order."""
+    """The costs under each component.
+
+    A call uses one protocol on all tiers, so inner tiers run under the protocol of the same name;
+    segments without a name map to the inner tiers' protocols in order.
+    """
     if len(member.inner) < 2:
         return [member.costs] * len(parts)
     names = list(member.inner)
@@ -140,11 +157,11 @@ def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[Algo
 
 
 def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
-    """The inner tiers' protocol in use under the ``place``-th of ``count`` protocols of the tier
-    under test."""
+    """The inner tiers' protocol that a call uses under protocol ``name`` of the tier under test,
+    the ``place``-th of ``count``."""
     if name in inner and not name.startswith(SEGMENT):
         return name
-    # a part of a protocol runs under the whole one inside
+    # inner tiers have no parts of protocols: a part runs under the whole one there
     whole = SPOKEN.get(protocol_of(name))
     if whole is not None and whole in inner:
         return whole

@@ -1,14 +1,18 @@
-"""Which algorithms ran: sets of them compared by cross-validated error, what the library documents
-before what the times alone suggest."""
+"""Which algorithms ran: sets of them compared by cross-validated error.
 
-from collections.abc import Mapping, Sequence
+What the library documents is chosen first, unless other algorithms predict unseen sizes too much
+better. Else the first set, simplest first, that predicts about as well as the best. Every choice
+comes with findings that tell how clear it is.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate, percent
-from colltool.calibration.envelope import Prior
+from colltool.calibration.least_squares import Prior
 from colltool.calibration.library_choice import DocumentedChoice
 from colltool.calibration.protocol_fit import (
     EXACT,
@@ -18,27 +22,19 @@ from colltool.calibration.protocol_fit import (
     as_written,
     fit_collective,
     unseen_mape,
-    without_idle,
+    without_losing,
 )
 from colltool.calibration.samples import Member
+from colltool.calibration.sentences import FitFinding
 
-# The factor on unseen sizes by which two algorithms must win over one.
+# Factors on the error of unseen sizes, rules of thumb of ours: with them the tests find which
+# algorithms made generated times.
+# How much better two algorithms must be than one.
 _WORTH_TWO = 1.2
+# How much better a choice must be to be called clear.
 _CLEAR = 1.5
-# The factor by which a set must win that needs more than the port's stated rate.
+# How much better a set must be that needs more than the port's stated rate.
 _DOUBTED = 4 / 3
-
-# How a choice was made, in words by code.
-_WORDS = {
-    "documented": "as {source}",
-    "indistinguishable": "the times cannot distinguish it from {rival}: {errors}",
-    "clear": "clearly better than {rival}: {errors}",
-    "probable": "probably better than {rival}: {errors}",
-    "tie": "cannot be told from {rival}: {errors}",
-    "above_line": "{rival} would need {needed} from a port of {line}",
-    "alone": "the only algorithm tried",
-    "undocumented": "not as {source}, {rival}: another version, other settings, or CollNet",
-}
 
 
 class Candidate(NamedTuple):
@@ -49,30 +45,19 @@ class Candidate(NamedTuple):
     cv_mape: float | None
 
 
-class Confidence(NamedTuple):
-    """A reason for a choice, or a doubt; ``fields`` fill the words of its code."""
-
-    code: str
-    fields: Mapping[str, str] = {}
-
-    @property
-    def words(self) -> str:
-        return _WORDS[self.code].format(**self.fields)
-
-
 class SelectedFit(NamedTuple):
-    """The chosen fit, what it was compared with, and how clearly it won."""
+    """The chosen fit, the sets that it was compared with, and why it was chosen."""
 
     fit: CollectiveFit
     candidates: tuple[Candidate, ...]
-    confidence: tuple[Confidence, ...]
+    reasons: tuple[FitFinding, ...]
 
 
 @dataclass(frozen=True)
 class Selection:
     """The fits of one collective, simplest and likeliest first, among which one is chosen.
 
-    ``line_Bps``: the port's stated rate; sets that need more come last. ``documented``: who says
+    ``line_Bps``: the port's stated rate; sets that need more come last. ``documented``: what says
     that the first one ran, None where nothing does.
     """
 
@@ -82,7 +67,7 @@ class Selection:
 
     @cached_property
     def loadable(self) -> list[CollectiveFit]:
-        """The fits that a fabric file can express."""
+        """The fits that a fabric file can express, at least one."""
         found = [fit for fit in self.fits if as_written(fit)]
         if not found:
             what = (
@@ -114,15 +99,16 @@ class Selection:
         return self.loadable
 
     def choice(self, prior: Prior) -> SelectedFit:
+        """The chosen fit; the documented one without the algorithms that win nowhere."""
         documented = self.documented
         if documented is not None and self.documented_choice_holds(documented):
-            chosen = without_idle(self.fits[0], prior)
-            confidence = self._as_documented(chosen, documented.source)
+            chosen = without_losing(self.fits[0], prior)
+            reasons = self._documented_reasons(chosen, documented.source)
         else:
             chosen = self.best_choice()
-            confidence = self._by_error(chosen)
+            reasons = self._error_reasons(chosen)
         candidates = [Candidate(fit.algorithms, unseen_mape(fit.errors)) for fit in self.fits]
-        return SelectedFit(chosen, tuple(candidates), tuple(confidence))
+        return SelectedFit(chosen, tuple(candidates), tuple(reasons))
 
     def documented_choice_holds(self, documented: DocumentedChoice) -> bool:
         """Whether the first fit can be written, and no other predicts unseen sizes too much
@@ -141,11 +127,12 @@ class Selection:
         raise AssertionError("the best fit is as good as itself")
 
     def runner_up(self, chosen: CollectiveFit) -> CollectiveFit | None:
+        """The possible fit with the least error but the chosen one; None without another."""
         others = _without(self.possible, [chosen])
         return min(others, key=_error, default=None)
 
-    def _as_documented(self, chosen: CollectiveFit, source: str) -> list[Confidence]:
-        found = [Confidence("documented", {"source": source})]
+    def _documented_reasons(self, chosen: CollectiveFit, source: str) -> list[FitFinding]:
+        found = [FitFinding("documented", {"source": source})]
         rival = self.runner_up(self.fits[0])
         if (
             rival
@@ -155,7 +142,7 @@ class Selection:
             found.append(_against("indistinguishable", chosen, rival))
         return found
 
-    def _by_error(self, chosen: CollectiveFit) -> list[Confidence]:
+    def _error_reasons(self, chosen: CollectiveFit) -> list[FitFinding]:
         found = []
         rival = self.runner_up(chosen)
         if rival:
@@ -166,17 +153,17 @@ class Selection:
             elif ratio >= WORTH:
                 code = "probable"
             found.append(_against(code, chosen, rival))
-        # what was left aside for its rate; else the chosen fit itself may need too much
+        # a set that was excluded for its rate; else the chosen fit itself may need too much
         for fit in _without(self.loadable, self.possible) or [chosen]:
             needed = above_line(fit, self.line_Bps)
             if needed:
                 rates = {"needed": format_rate(needed), "line": format_rate(self.line_Bps)}
-                found.append(Confidence("above_line", {"rival": fit.label, **rates}))
+                found.append(FitFinding("above_line", {"rival": fit.label, **rates}))
                 break
-        found = found or [Confidence("alone")]
+        found = found or [FitFinding("alone")]
         if self.documented:
             fields = {"source": self.documented.source, "rival": self.fits[0].label}
-            found.append(Confidence("undocumented", fields))
+            found.append(FitFinding("undocumented", fields))
         return found
 
 
@@ -190,20 +177,30 @@ def select_algorithms(
     line_Bps: float,
     documented: DocumentedChoice | None = None,
 ) -> SelectedFit:
-    """The best set of algorithms for one collective, each with as many protocols as earn their
-    place. ``options``: simplest and likeliest first."""
+    """The best set of algorithms for one collective.
+
+    Args:
+        options: sets of algorithms with the series that they are fitted to, simplest and likeliest
+            first.
+        line_Bps: the port's stated rate.
+        documented: what says that the first set ran.
+    """
     fits = [fit_collective(names, members, prior) for names, members in options]
     return Selection(fits, line_Bps, documented).choice(prior)
 
 
-def _without(fits: Sequence[CollectiveFit], left: Sequence[CollectiveFit]) -> list[CollectiveFit]:
-    """The fits but some of them; compared by identity, since arrays have no single truth value."""
-    identities = set(map(id, left))
+def _without(
+    fits: Sequence[CollectiveFit], excluded: Sequence[CollectiveFit]
+) -> list[CollectiveFit]:
+    """The fits that are not excluded, by identity: arrays have no single truth value."""
+    identities = set(map(id, excluded))
     return [fit for fit in fits if id(fit) not in identities]
 
 
-def _against(code: str, chosen: CollectiveFit, rival: CollectiveFit) -> Confidence:
-    errors = f"{percent(chosen.cv_mape)} against {percent(rival.cv_mape)} on unseen sizes"
+def _against(code: str, chosen: CollectiveFit, rival: CollectiveFit) -> FitFinding:
+    """A finding about a choice and its rival, with the errors of both."""
+    percents = {"chosen": percent(chosen.cv_mape), "rival": percent(rival.cv_mape)}
+    errors = FitFinding("unseen_errors", percents)
     if code != "indistinguishable" and unseen_mape(chosen.errors) is None:
-        errors = "too few sizes"
-    return Confidence(code, {"rival": rival.label, "errors": errors})
+        errors = FitFinding("no_unseen_errors")
+    return FitFinding(code, {"rival": rival.label, "errors": errors.words})

@@ -1,4 +1,9 @@
-"""A fit as a fabric file writes it: protocols, switch parameters, uncertainty ranges and sources."""
+"""A fit as a fabric file writes it: protocols, switch parameters, uncertainty ranges and sources.
+
+:func:`fitted_protocols` turns the parameters of a fit into protocols, :func:`protocol_entries` and
+:func:`switch_update` these into the data of a file. :func:`without_cables` and
+:func:`without_intervals` prepare the data of a fabric that is fitted anew.
+"""
 
 from collections.abc import Sequence
 from os.path import basename
@@ -9,29 +14,37 @@ import numpy as np
 from colltool.base.errors import printable
 from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import Primitive
-from colltool.calibration.envelope import certainty
+from colltool.calibration.certainty import certainty
 from colltool.calibration.protocol_fit import CollectiveFit
-from colltool.calibration.samples import SWITCH, components
+from colltool.calibration.samples import SWITCH, component_names
 from colltool.calibration.series_prices import sizes_of
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
 from colltool.libraries.nccl.rules import SEGMENT
 from colltool.logs.series import Series
 
-# a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
+# A bandwidth is undetermined if its interval reaches this many times itself, and the fabric's
+# value.
 _VAGUE = 5
-# a copy rate is visible where copies take this share of the wires' time per byte
+# A copy rate is visible where copies take this share of the wires' time per byte.
 _VISIBLE = 0.02
+# Bytes of each unit.
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+# The fields of a protocol in the order of θ.
 _FIELDS = ("launch_overhead_s", "alpha_s", "bandwidth_Bps", "local_copy_Bps")
-_NAMED = 10  # logs that a source names
+# Logs that a source names at most.
+_MOST_LOGS = 10
 
 
 class FittedProtocol(NamedTuple):
-    """One fitted protocol. ``copy_Bps``: rate at which a rank moves its own share M/N, None where
-    not visible. ``eta_beta``:
-    bandwidth over the stated line rate. ``ci95``: 95% intervals by field name. ``tied``: fields the
-    data cannot separate, held at the prior."""
+    """One fitted protocol.
+
+    Args:
+        copy_Bps: rate at which a rank moves its own share M/N, None where not visible.
+        eta_beta: bandwidth over the stated line rate; None without one, or above it.
+        ci95: 95% intervals by field name.
+        tied: fields that the data cannot separate, kept near the fabric's values.
+    """
 
     name: str
     launch_overhead_s: float
@@ -43,11 +56,16 @@ class FittedProtocol(NamedTuple):
     tied: tuple[str, ...]
 
 
-def fitted(
+def fitted_protocols(
     fit: CollectiveFit, nominal_Bps: float, line_Bps: float | None, prefix: str
 ) -> tuple[FittedProtocol, ...]:
-    """The protocols of a fit; ``nominal_Bps`` is the bandwidth where no size determines it,
-    ``prefix`` goes before placeholder names."""
+    """The protocols of a fit.
+
+    Args:
+        nominal_Bps: the bandwidth of a protocol where no size determines it.
+        line_Bps: the stated line rate, None without one.
+        prefix: what placeholder names begin with.
+    """
     slowest = fit.envelope.theta[: len(fit.names), 2].min()
     if slowest > 0:
         nominal_Bps = max(nominal_Bps, 1 / slowest)
@@ -63,15 +81,16 @@ def fitted(
 def _protocol(
     fit: CollectiveFit, index: int, name: str, nominal_Bps: float, line_Bps: float | None
 ) -> FittedProtocol:
+    """The protocol of one component of a fit, under this name."""
     launch_s, alpha_s, per_byte, per_own_byte = fit.envelope.theta[index].tolist()
-    sure = certainty(fit.sample, fit.envelope, index)
+    certain = certainty(fit.sample, fit.envelope, index)
     tied = []
-    if not sure.alpha_is_determined:
-        # of a sum one part is held, the other one is the rest
+    if not certain.alpha_is_determined:
+        # of the sum of both one part is kept near the fabric's, the other one is the rest
         tied.append("launch_overhead_s" if fit.sample.prior.launch_s else "alpha_s")
     # the next protocol bounds the bandwidth of one that serves smaller sizes
     last = index == len(fit.names) - 1
-    vague = sure.ci95[2, 0] < min(per_byte / _VAGUE, 1 / nominal_Bps)
+    vague = certain.ci95[2, 0] < min(per_byte / _VAGUE, 1 / nominal_Bps)
     bandwidth_Bps = nominal_Bps
     copy_Bps = None
     if per_byte <= 0 or (last and vague):
@@ -91,13 +110,13 @@ def _protocol(
         bandwidth_Bps,
         copy_Bps,
         eta_beta,
-        ci95=_intervals(sure.ci95, hidden),
+        ci95=_intervals(certain.ci95, hidden),
         tied=tuple(tied),
     )
 
 
 def _intervals(ci95: Any, hidden: set[str]) -> dict[str, tuple[float, float]]:
-    """95% intervals of what the times show, by field; none where there are too few sizes."""
+    """95% intervals of the fields that are not hidden; none where there are too few sizes."""
     found: dict[str, tuple[float, float]] = {}
     if np.isnan(ci95).any():
         return found
@@ -120,8 +139,13 @@ def protocol_entries(
     *,
     eta: bool,
 ) -> list[dict[str, Any]]:
-    """Protocols as a fabric file lists them; ``eta``: the tier has a contention factor, which is
-    not to apply to what was measured."""
+    """Protocols as a fabric file lists them.
+
+    Args:
+        series: what they were fitted to.
+        source: where their numbers come from, in words.
+        eta: whether the tier has a contention factor, which is not to apply to what was measured.
+    """
     sizes = []
     for measured in series:
         sizes += sizes_of(measured)
@@ -154,9 +178,13 @@ def protocol_entries(
 def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str, Any]:
     """``in_network`` values of a fit that includes the switch.
 
-    Alone or under a protocol of its own, that one carries all that was measured. Otherwise it runs
-    under the last protocol, and its α is what its calls take beyond that one's launch overhead,
-    over ``switches`` (n_α). ``share``: η_β of the last protocol.
+    Where the switch is alone or has a protocol of its own, that protocol has all that was measured.
+    Otherwise it runs under the last protocol, and its α is what its calls take beyond that one's
+    launch overhead, per step.
+
+    Args:
+        switches: steps of a call, n_α.
+        share: η_β of the last protocol.
     """
     theta = fit.envelope.theta
     alpha_s = 0.0
@@ -166,10 +194,10 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
         launch_s, _, per_byte, copied = theta[len(fit.names)]
         alpha_s = float(launch_s - last[0]) / switches
         if last[2] > 0:
-            own = np.mean([member.costs[0].own for member in fit.members])
-            slope = max(per_byte + own * (copied - last[3]), per_byte / 2, 1e-15)
+            own_share = np.mean([member.costs[0].own_share for member in fit.members])
+            slope = max(per_byte + own_share * (copied - last[3]), per_byte / 2, 1e-15)
             update["eta_beta"] = float(f"{share * min(last[2] / slope, 1.0):.4g}")
-    if SWITCH in components(fit.members, fit.names):
+    if SWITCH in component_names(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}
 
@@ -199,7 +227,7 @@ def rate_text(rate: float) -> str:
 
 
 def without_intervals(data: dict[str, Any]) -> None:
-    """Drop the uncertainty of protocols, which a new fit replaces, in place."""
+    """Remove the uncertainty of protocols from a fabric's data, in place: a new fit replaces it."""
     ranges = data.pop("uncertainty", None) or {}
     kept = {field: text for field, text in ranges.items() if ".protocols." not in field}
     if kept:
@@ -207,8 +235,8 @@ def without_intervals(data: dict[str, Any]) -> None:
 
 
 def without_cables(data: dict[str, Any]) -> None:
-    """Fold the delay of every cable into the α of its tier, levels, protocols and switches, in
-    place."""
+    """Add the delay of every cable to the α of its tier, levels, protocols and switches, and remove
+    the cables, in place."""
     for tier in data["tiers"]:
         length = tier.pop("cable", None)
         for part in (tier, *(tier.get("protocols") or ())):
@@ -225,6 +253,7 @@ def without_cables(data: dict[str, Any]) -> None:
 
 
 def _add_cable(part: dict[str, Any], key: str, length: str | None, passes: int = 1) -> None:
+    """Add a cable's delay to a latency that a message pays on each of so many passes."""
     if length and part.get(key) is not None:
         part[key] = time_text(parse_time(part[key]) + cable_s(parse_length(length)) / passes)
 
@@ -241,9 +270,9 @@ def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     if algorithms:
         text += f", as {' + '.join(algorithms)}"
     text += f", {points} sizes"
-    files = ", ".join(list(logs)[:_NAMED])
+    files = ", ".join(list(logs)[:_MOST_LOGS])
     if files:
         text += f" from {files}"
-    if len(logs) > _NAMED:
-        text += f" and {len(logs) - _NAMED} more"
+    if len(logs) > _MOST_LOGS:
+        text += f" and {len(logs) - _MOST_LOGS} more"
     return text

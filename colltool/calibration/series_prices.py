@@ -1,4 +1,9 @@
-"""The price of a measured series at all its sizes, on a fabric that its ranks fit."""
+"""The price of a measured series at all its sizes, on a fabric that its ranks fit.
+
+:func:`check_fits` refuses a fabric whose hosts are not those of the log, with the settings under
+which they would be; :func:`price_series` prices what the user names, or all that the library of the
+log may have run.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -23,9 +28,10 @@ from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.rules import nccl_algorithm
 from colltool.logs.series import Series, check_timing, log_library
 
+# The algorithm of in-switch reduction.
 IN_SWITCH = "in-network"
+# Accelerators in one host, of any vendor; larger scale-up domains (NVL72 racks) span hosts.
 MOST_IN_A_HOST = 16
-"""Accelerators in one host, of any vendor; larger scale-up domains (NVL72 racks) span hosts."""
 
 
 class Quote(NamedTuple):
@@ -64,7 +70,7 @@ def price_series(
 
     primitive = series.primitive
     placed = place(fabric, series.ranks)
-    names = own_names(series, only) if only else []
+    names = applicable_names(series, only) if only else []
     if not names and not library_runs(placed, primitive):
         names = _library_candidates(placed, series, readings)
         if not names:
@@ -94,32 +100,37 @@ def price_series(
     return Priced(by_title, tuple(best))
 
 
-def own_names(series: Series, only: Sequence[str]) -> list[str]:
-    """The named algorithms that compute this series' collective; the others may be meant for
-    another series."""
+def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
+    """The named algorithms that compute this series' collective; the others may be for another
+    series.
+
+    Raises:
+        ColltoolError: a name that no algorithm has, or none for this collective.
+    """
     name_of = attrgetter("name")
-    everything = {*map(name_of, every_algorithm()), *map(name_of, every_composition())}
+    all_names = {*map(name_of, every_algorithm()), *map(name_of, every_composition())}
     primitive = series.primitive
     composed = list(map(name_of, compositions(primitive)))
     known = {*map(name_of, algorithms(primitive)), *composed}
-    mine = []
+    applicable = []
     for name in only:
         base = parse_choice(name).base
         if nccl_algorithm(name) or specs_called(name, primitive, composed):
-            mine.append(name)
+            applicable.append(name)
             continue
-        if base not in everything:
+        if base not in all_names:
             what = f"no algorithm '{clipped(base)}'"
             raise ColltoolError(what, argument="algorithms", fix=_known_names(base, known))
         if base in known:
-            mine.append(name)
-    if not mine:
+            applicable.append(name)
+    if not applicable:
         what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.spoken}"
         raise ColltoolError(what, argument="algorithms", fix=_known_names(only[0], known))
-    return mine
+    return applicable
 
 
 def _known_names(name: str, known: Collection[str]) -> str:
+    """A fix: the known names, the one nearest to what was typed first."""
     return f"{nearest(name, sorted(known))} known: {', '.join(sorted(known))}".strip()
 
 
@@ -133,17 +144,19 @@ def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
         placed = place(fabric, series.ranks)
     except ColltoolError as error:
         what = f"{series.title}: {error.what}"
-        fix = _settings(fabric, series, error.fix)
+        fix = _fix_sizes(fabric, series, error.fix)
         raise ColltoolError(what, where=where, fix=fix) from error
-    reason = _elsewhere(fabric, series)
+    reason = _other_hosts(fabric, series)
     if reason:
-        raise ColltoolError(f"{series.title}: {reason}", where=where, fix=_settings(fabric, series))
+        raise ColltoolError(
+            f"{series.title}: {reason}", where=where, fix=_fix_sizes(fabric, series)
+        )
     return placed
 
 
-def _elsewhere(fabric: Fabric, series: Series) -> str:
+def _other_hosts(fabric: Fabric, series: Series) -> str:
     """Why the fabric's hosts are not those of the log; empty where they agree, the log names none,
-    or the inner tier (a Clos, a lattice) does not stand for hosts."""
+    or the domains of the inner tier (a Clos, a lattice) are not hosts."""
     inner = fabric.tiers[0]
     if series.nodes is None or capabilities_of(inner).joins != "accelerators":
         return ""
@@ -160,19 +173,19 @@ def _elsewhere(fabric: Fabric, series: Series) -> str:
     )
 
 
-def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
-    """The sizes of tiers under which the series would fit, as options to type; else what to look
-    for."""
+def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
+    """A fix: sizes of tiers under which the series would fit, as options; else which fabric to
+    use."""
     tiers = list(fabric.tiers)
     changed = {}
-    can = True
-    for index, size in _sizes_wanted(fabric, series).items():
+    possible = True
+    for index, size in _fitting_sizes(fabric, series).items():
         tier = tiers[index]
         if size != tier.endpoints:
             changed[tier.name] = size
-            can = can and size <= min(capabilities_of(tier).most, tier.max_size or size)
+            possible = possible and size <= min(capabilities_of(tier).most, tier.max_size or size)
             tiers[index] = tier.model_copy(update={"size": size})
-    if changed and can and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
+    if changed and possible and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{name}.size={size}" for name, size in changed.items()]
         typed = " ".join(spell(argument_text("overrides", [size]), "shell") for size in sizes)
         written = spell(argument_text("overrides", sizes), "python")
@@ -187,8 +200,8 @@ def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
     )
 
 
-def _sizes_wanted(fabric: Fabric, series: Series) -> dict[int, int]:
-    """Sizes of the innermost and outermost tier that would hold the ranks, by place of the tier."""
+def _fitting_sizes(fabric: Fabric, series: Series) -> dict[int, int]:
+    """Sizes of the innermost and outermost tier that would hold the ranks, by index of the tier."""
     tiers = fabric.tiers
     inner = tiers[0]
     if series.nodes is not None:
@@ -211,21 +224,22 @@ def _holds(fabric: Fabric, series: Series) -> bool:
         place(fabric, series.ranks)
     except ColltoolError:
         return False
-    return not _elsewhere(fabric, series)
+    return not _other_hosts(fabric, series)
 
 
 def _library_candidates(placed: PlacedGroup, series: Series, readings: ModelOptions) -> list[str]:
-    """Specs of what a library ships and the group can run. A fabric without library facts may be
-    GPUs or hosts: what the library runs on either counts."""
+    """Specs of what a library ships and the group can run. The ranks of a fabric without library
+    facts may be GPUs or hosts: what the library runs on either counts."""
     import numpy as np
 
     primitive = series.primitive
     sizes = np.array(sizes_of(series))
-    own: LibraryName = "all" if series.library else placed.fabric.library_name
-    known: LibraryName = log_library(series.library).in_fabrics or own
+    default: LibraryName = "all" if series.library else placed.fabric.library_name
+    known: LibraryName = log_library(series.library).in_fabrics or default
     under = replace(placed, fabric=under_library(placed.fabric, known))
-    everything = Candidates(under, primitive, readings).all([sizes])
-    found = [model.choice.spec for model in everything if model.rank_class == 0]
+    costs = Candidates(under, primitive, readings).all([sizes])
+    # class 0 is what the user can run
+    found = [cost.choice.spec for cost in costs if cost.rank_class == 0]
     hosts = []
     if known != "all" and not placed.fabric.library_facts:
         # flat schedules that the library runs where every rank is a host of its own

@@ -1,4 +1,9 @@
-"""Fit one tier to the series that end on it, collective by collective."""
+"""Fit one tier to the series that end on it, collective by collective.
+
+For each collective (:class:`CollectiveSeries`) the sets of algorithms that may have run are fitted
+and one is chosen; collectives then share one set of protocols where that predicts as well, and the
+protocols get their names.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
@@ -11,24 +16,29 @@ from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
 from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
-from colltool.calibration.envelope import Prior
-from colltool.calibration.identify import identified
-from colltool.calibration.library_choice import LibraryRuns, library_runs_of, nccl_on, tried
+from colltool.calibration.identify import with_protocol_names
+from colltool.calibration.least_squares import Prior
+from colltool.calibration.library_choice import (
+    LibraryRuns,
+    algorithms_to_try,
+    library_runs_of,
+    nccl_on,
+)
 from colltool.calibration.protocol_fit import (
     CollectiveFit,
     ExcludedSize,
     above_line,
     joint_fit,
-    usable,
+    usable_points,
 )
 from colltool.calibration.samples import Member
 from colltool.calibration.select import SelectedFit, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
-    fitted,
+    fitted_protocols,
     ranks_of,
 )
-from colltool.calibration.series_prices import check_fits, own_names
+from colltool.calibration.series_prices import applicable_names, check_fits
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup
@@ -38,12 +48,14 @@ from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.logs.series import Series, log_library
 
-_LEAST = 2  # sizes that determine a line
-_IMPOSSIBLE = 20  # times the line rate: beyond it the times are in another unit
+# Sizes that determine a line.
+_LEAST_SIZES = 2
+# Times the line rate: beyond it the times are in another unit.
+_IMPOSSIBLE = 20
 
 
 class SeriesFit(NamedTuple):
-    """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
+    """The result for one series; ``errors`` are relative, cross-validated, of the sizes used."""
 
     member: Member
     choice: SelectedFit
@@ -92,7 +104,12 @@ def fit_tier(
     algorithms: Sequence[str],
     line_Bps: float | None,
 ) -> TierFit:
-    """Fit each collective, by shared protocols where these predict as well."""
+    """Fit each collective, by shared protocols where these predict as well.
+
+    Args:
+        algorithms: what the user says ran; empty to find it.
+        line_Bps: the stated line rate, None for the fabric's bandwidth.
+    """
     by_primitive: dict[Primitive, list[Series]] = {}
     for measured in series:
         by_primitive.setdefault(measured.primitive, []).append(measured)
@@ -102,7 +119,7 @@ def fit_tier(
     # the joint fit's members are those of all collectives, in order
     joint_errors: Iterator[NDArray[np.float64]] = iter(())
     if joint is not None:
-        joint = identified(joint, prior)
+        joint = with_protocol_names(joint, prior)
         joint_errors = iter(joint.errors_by_member)
     # where a tier inside this one lists protocols, this tier's need names of their own
     inside = fabric.tiers[: fabric.tiers.index(tier)]
@@ -110,8 +127,8 @@ def fit_tier(
     nominal_Bps = line_Bps or tier.bandwidth * tier.eta.beta
     collectives = []
     for choice, left_out in chosen:
-        fit = identified(choice.fit, prior)
-        protocols = fitted(joint or fit, nominal_Bps, line_Bps, prefix)
+        fit = with_protocol_names(choice.fit, prior)
+        protocols = fitted_protocols(joint or fit, nominal_Bps, line_Bps, prefix)
         errors = fit.errors_by_member
         if joint is not None:
             errors = list(islice(joint_errors, len(fit.members)))
@@ -122,9 +139,9 @@ def fit_tier(
     return TierFit(tier, fabric, collectives, shared=joint is not None)
 
 
-class _TierSeries(NamedTuple):
-    """The series of one collective with their groups; ``on`` is the hardware NCCL ran on, empty
-    where unknown."""
+class CollectiveSeries(NamedTuple):
+    """The series of one collective with their groups; ``on`` is the hardware that NCCL ran on, for
+    each series, empty where unknown."""
 
     tier: Tier
     series: Sequence[Series]
@@ -136,6 +153,7 @@ class _TierSeries(NamedTuple):
         return self.series[0].primitive
 
     def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
+        """Each series with the costs of these algorithms; ``used``: a mask of its points."""
         hardware: Sequence[Hardware | None] = self.on or [None] * len(self.series)
         found = []
         for series, placed, points, on in zip(
@@ -151,8 +169,8 @@ class _TierSeries(NamedTuple):
         names: Sequence[str],
         inner: Mapping[str, ProtocolNumbers] | None = None,
     ) -> tuple[AlgorithmCosts, ...]:
-        """Costs of the algorithms that can run; the other tiers run under these protocols, or under
-        their last ones, those for large messages."""
+        """Costs of the algorithms that can run; ``inner``: the protocols of the other tiers, by
+        default their last ones, those for large messages."""
         if inner is None:
             inner = {}
             for name, listed in self.protocols_inside(placed).items():
@@ -193,35 +211,38 @@ class _TierSeries(NamedTuple):
 def _fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> ChosenAlgorithms:
-    """The algorithms that ran, found by their fits, or as the user names them."""
+    """The algorithms that ran: those that the user names, or those whose fit is chosen."""
     title = series[0].title
     where = series[0].points[0].where
-    if sum(len(measured.points) for measured in series) < _LEAST:
+    if sum(len(measured.points) for measured in series) < _LEAST_SIZES:
         what = f"{title}: a single size does not determine a line"
         raise ColltoolError(what, where=where, fix="measure several sizes, ideally 1 KB to 1 GB")
     placed = [check_fits(fabric, measured) for measured in series]
-    everything = [np.ones(len(measured.points), dtype=bool) for measured in series]
-    site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
-    known = None if algorithms else library_runs_of(series, site.on)
-    able = _able(site, algorithms, known)
+    all_points = [np.ones(len(measured.points), dtype=bool) for measured in series]
+    collective = CollectiveSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
+    known = None if algorithms else library_runs_of(series, collective.on)
+    runnable = _runnable(collective, algorithms, known)
     prior = _prior_of(fabric, tier, series[0])
+    # which sizes lie on a curve does not depend on the algorithm
     used = []
     left_out = []
-    for member in site.members(able[:1], everything):
-        points, excluded = usable(member, prior)
+    for member in collective.members(runnable[:1], all_points):
+        points, excluded = usable_points(member, prior)
         used.append(points)
         left_out.append(excluded)
+    # the set that the library documents, then all others
     documented = None
     options = []
-    own: tuple[str, ...] = ()
+    picked: tuple[str, ...] = ()
     if known:
-        own = tuple(name for name in known.algorithms if name in able)
-    if known and own:
+        picked = tuple(name for name in known.algorithms if name in runnable)
+    if known and picked:
         documented = known.documented
-        options.append((own, _with_unlikely(site.members(own, used), own, known)))
-    for names in _sets_to_compare(site, able, algorithms):
-        if set(names) != set(own):
-            options.append((names, site.members(names, used)))
+        members = collective.members(picked, used)
+        options.append((picked, _with_unlikely(members, picked, known)))
+    for names in _sets_to_compare(collective, runnable, algorithms):
+        if set(names) != set(picked):
+            options.append((names, collective.members(names, used)))
     line_Bps = tier.bandwidth * tier.ports
     choice = select_algorithms(options, prior, line_Bps, documented)
     needed = above_line(choice.fit, line_Bps)
@@ -233,27 +254,27 @@ def _fit_collective(
 
 
 def _sets_to_compare(
-    site: _TierSeries, able: tuple[str, ...], algorithms: Sequence[str]
+    collective: CollectiveSeries, runnable: tuple[str, ...], algorithms: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Sets of algorithms that may have run: all that the user names, else the likeliest, alone and
-    in pairs."""
+    """Sets of algorithms that may have run, likeliest first: all that the user names, else each
+    alone and in pairs."""
     if algorithms:
-        return [able]
-    found: list[tuple[str, ...]] = [(name,) for name in able]
-    # Only over several rank counts or tiers do two algorithms differ from one with one more
-    # protocol. Those of all-to-all differ in latency alone: one is faster.
+        return [runnable]
+    found: list[tuple[str, ...]] = [(name,) for name in runnable]
+    # On one rank count and tier two algorithms cannot be told from one with a further protocol.
+    # Those of all-to-all differ in latency alone, so that one of them is always faster.
     if (
-        len(ranks_of(site.series)) > 1 or len(site.placed[0].spans) > 1
-    ) and site.primitive is not A2A:
-        found += combinations(able, 2)
+        len(ranks_of(collective.series)) > 1 or len(collective.placed[0].spans) > 1
+    ) and collective.primitive is not A2A:
+        found += combinations(runnable, 2)
     return found
 
 
 def _with_unlikely(
     members: Sequence[Member], names: Sequence[str], known: LibraryRuns
 ) -> list[Member]:
-    """Members with marks at what the library would not have run; none at a size where it runs what
-    is not compared."""
+    """Members with marks (``unlikely``) at what the library would not have run; without any at
+    sizes where it runs an algorithm that is not compared."""
     found = []
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array(calls)
@@ -262,59 +283,64 @@ def _with_unlikely(
     return found
 
 
-def _able(
-    site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | None
+def _runnable(
+    collective: CollectiveSeries, algorithms: Sequence[str], known: LibraryRuns | None
 ) -> tuple[str, ...]:
     """The algorithms that can run on every group, those that the library documents first."""
-    first = site.series[0]
+    first = collective.series[0]
     names: Sequence[str]
     if algorithms:
-        names = own_names(first, algorithms)
+        names = applicable_names(first, algorithms)
     else:
-        tiers = max(len(group.spans) for group in site.placed)
-        joined_by = capabilities_of(site.tier).joined_by
-        names = tried(first.primitive, first.library, joined_by, tiers)
+        tiers = max(len(group.spans) for group in collective.placed)
+        joined_by = capabilities_of(collective.tier).joined_by
+        names = algorithms_to_try(first.primitive, first.library, joined_by, tiers)
     if known:
         names = [*known.algorithms, *names]
-    able = []
+    runnable = []
     missing = []
     for name in dict.fromkeys(names):
-        runs = all(site.costs(group, [name]) for group in site.placed)
-        if runs:
-            able.append(name)
+        if all(collective.costs(group, [name]) for group in collective.placed):
+            runnable.append(name)
         else:
             missing.append(name)
-    if able and not (algorithms and missing):
-        return tuple(able)
-    for group in site.placed:
+    # algorithms that the user names must all run
+    if not runnable or (algorithms and missing):
+        raise _cannot_run(collective, missing)
+    return tuple(runnable)
+
+
+def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> ColltoolError:
+    """The error of algorithms that cannot run on every group, with the model's reason if it has
+    one."""
+    first = collective.series[0]
+    for group in collective.placed:
         for name in missing:
             try:
                 named_candidates(group, first.primitive, ModelOptions(), [name])
             except ColltoolError as error:
                 argument = "" if error.where else error.argument or "algorithms"
                 what = f"{first.title}: {error.what}"
-                raise ColltoolError(
-                    what, where=error.where, argument=argument, fix=error.fix
-                ) from error
+                return ColltoolError(what, where=error.where, argument=argument, fix=error.fix)
     what = f"{first.title}: {', '.join(missing)} cannot be fitted"
     fix = (
         f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what"
         " can run"
     )
-    raise ColltoolError(what, argument="algorithms", fix=fix)
+    return ColltoolError(what, argument="algorithms", fix=fix)
 
 
 def _prior_of(fabric: Fabric, tier: Tier, series: Series) -> Prior:
-    """The fabric's α and launch overhead, with what its library adds; MPI calls launch no
-    kernel."""
+    """The fabric's α and launch overhead, with what its library adds, as the prior of a fit."""
     alpha_s = capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha
     launch_s = fabric.launch_overhead or None
     known = tier.protocols_for(series.primitive)
-    # what the library takes on such wires is nearer than the wires alone
+    # with the library's own time this is nearer than by the wires alone
     if known and not fabric.states_launch:
         first = next(iter(known.values()))
         alpha_s += first.step_s
         launch_s = first.launch_s
+    # MPI calls launch no kernel
     if not log_library(series.library).launches_kernels:
         launch_s = 0.0
     return Prior(alpha_s, launch_s)

@@ -1,4 +1,8 @@
-"""Write the fit of a tier into the fabric's data."""
+"""Write the fit of a tier into the data of the fabric file: protocols, algorithms and the switch.
+
+A call uses one protocol on all tiers, so inner tiers get a protocol under every name of the outer
+ones.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,27 +31,27 @@ def calibrate_tier(
     algorithms: Sequence[str],
     line_Bps: float | None,
 ) -> list[SeriesFit]:
-    """Fit a tier, and put its protocols, algorithms and switch into ``data``. Returns a fit for
-    each series."""
-    place = [tier["name"] for tier in data["tiers"]].index(name)
-    tier_data = data["tiers"][place]
+    """Fit the tier ``name`` and write its protocols, algorithms and switch into ``data``, in place;
+    a fit for each series."""
+    at = [tier["name"] for tier in data["tiers"]].index(name)
+    tier_data = data["tiers"][at]
     # an earlier calibration is replaced by this one
     (tier_data.get("in_network") or {}).pop("protocols", None)
     tiers = list(data["tiers"])
-    tiers[place] = dict(tier_data)
-    tiers[place].pop("protocols", None)
+    tiers[at] = dict(tier_data)
+    tiers[at].pop("protocols", None)
     fabric = read_fabric(fabric_text(data | {"tiers": tiers}), "fabric")
-    found = fit_tier(fabric, fabric.tiers[place], series, algorithms, line_Bps)
-    _apply(found, tier_data, line_Bps)
-    _complete_inner(data)
+    found = fit_tier(fabric, fabric.tiers[at], series, algorithms, line_Bps)
+    _write_fit(found, tier_data, line_Bps)
+    _complete_inner_tiers(data)
     fits = []
     for collective in found.collectives:
         fits += collective.series
     return fits
 
 
-def _apply(found: TierFit, tier_data: dict[str, Any], line_Bps: float | None) -> None:
-    """Write a fit into the tier's data."""
+def _write_fit(found: TierFit, tier_data: dict[str, Any], line_Bps: float | None) -> None:
+    """Write a fit into the tier's data, in place."""
     for collective in found.collectives:
         runs = {str(collective.primitive): list(collective.fit.algorithms)}
         tier_data["algorithms"] = (tier_data.get("algorithms") or {}) | runs
@@ -80,7 +84,7 @@ def _switch_data(
 ) -> dict[str, Any]:
     """The switch's data with its fitted parameters."""
     fit = collective.fit
-    # where other algorithms compete, the switch runs under the last protocol
+    # where other algorithms compete with it, the switch runs under the last protocol
     last = collective.protocols[-1]
     primitive = collective.primitive
     group = check_fits(found.fabric, fit.members[0].series)
@@ -112,22 +116,23 @@ def _switch_data(
     return {**switch, **update, "source": source}
 
 
-def _complete_inner(data: dict[str, Any]) -> None:
-    """Make inner tiers list a protocol under every name of the outer tiers: a call uses one
-    throughout. Each copies the one that calls ran under there when the outer tier was fitted."""
+def _complete_inner_tiers(data: dict[str, Any]) -> None:
+    """Add protocols to inner tiers, in place, until they list every name of the outer tiers. Each
+    is a copy of the protocol under which the inner tier ran when the outer tier was fitted."""
     for index, inner in enumerate(data["tiers"]):
         outer = data["tiers"][index + 1 :]
-        under = (inner.get("in_network") or {}).get("protocols")
-        for scope, own in _by_scope(inner).items():
-            for name, theirs in _names_outside(outer, scope, list(own)).items():
-                inner["protocols"].append({**own[theirs], "name": name})
-                # the switch runs under the copies of its own
-                if under is not None and theirs in under and name not in under:
-                    under.append(name)
+        switch_names = (inner.get("in_network") or {}).get("protocols") or []
+        for primitives, entries in _protocols_by_primitives(inner).items():
+            for name, original in _names_outside(outer, primitives, list(entries)).items():
+                inner["protocols"].append({**entries[original], "name": name})
+                # the switch runs under the copies of its protocols too
+                if original in switch_names and name not in switch_names:
+                    switch_names.append(name)
 
 
-def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """A tier's protocols by name, by the primitives that they are restricted to."""
+def _protocols_by_primitives(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """A tier's protocols by name, for each group of primitives that they are restricted to (none:
+    all)."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry in tier.get("protocols") or ():
         found.setdefault(tuple(entry.get("primitives") or ()), {})[entry["name"]] = entry
@@ -135,15 +140,17 @@ def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
 
 
 def _names_outside(
-    outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]
+    outer: Sequence[Mapping[str, Any]], primitives: Sequence[str], inner_names: Sequence[str]
 ) -> dict[str, str]:
-    """Names that an inner tier lacks, and which of its protocols each one copies; the innermost
-    outer tier has priority."""
+    """Names of outer tiers that an inner tier lacks, and which of its protocols each one copies;
+    the innermost outer tier has priority."""
     found: dict[str, str] = {}
     for tier in reversed(outer):
-        for primitives, names in reversed(_by_scope(tier).items()):
-            if not primitives or not scope or set(primitives) & set(scope):
-                for place, name in enumerate(names):
-                    if name not in own:
-                        found[name] = name_inside(name, place, len(names), own)
+        for outer_primitives, names in reversed(_protocols_by_primitives(tier).items()):
+            restricted = outer_primitives and primitives
+            if restricted and not set(outer_primitives) & set(primitives):
+                continue
+            for at, name in enumerate(names):
+                if name not in inner_names:
+                    found[name] = name_inside(name, at, len(names), inner_names)
     return found

@@ -80,7 +80,7 @@ def calibrate(
             algorithm that cannot run.
     """
     from colltool.base.formatting import parse_rate
-    from colltool.calibration.calibrate import FitRequest, machine_alone, with_own
+    from colltool.calibration.calibrate import FitRequest, machine_calibration, with_machine
     from colltool.calibration.calibrate import calibrate as run
     from colltool.commands.reading import flag_of, names_of, number_of, text_of, wrong
     from colltool.fabric.load import fabric_data, load_fabric
@@ -105,9 +105,9 @@ def calibrate(
     else:
         rows_alone = flag_of(machine_only, "machine_only")
     if rows_alone:
-        return machine_alone(loaded, measured, wanted, called or loaded.name)
+        return machine_calibration(loaded, measured, wanted, called or loaded.name)
     fitted = run(data, measured, wanted, called or f"{data['name']}-calibrated")
-    return with_own(fitted, loaded, measured, wanted, called or loaded.name)
+    return with_machine(fitted, loaded, measured, wanted, called or loaded.name)
 
 
 def _file_name(text: str) -> str:

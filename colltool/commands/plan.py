@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
-    from colltool.training.layout_search import LayoutSearch, Watch
+    from colltool.training.layout_search import LayoutSearch, Progress
     from colltool.training.plan import Plan
     from colltool.training.search_space import Keep
 
@@ -130,7 +130,7 @@ def search_layouts(
     library: str | None = None,
     machine: OwnMachine | None = None,
     readings: ModelOptions | None = None,
-    watch: Watch | None = None,
+    watch: Progress | None = None,
     **parts: Any,
 ) -> LayoutSearch:
     """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices

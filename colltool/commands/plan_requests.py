@@ -12,7 +12,7 @@ from colltool.commands.reading import flag_of, path_of, wrong
 from colltool.training.goodput import Failures
 from colltool.training.job import Job
 from colltool.training.measured_gemms import read_gemms
-from colltool.training.plan import Asked
+from colltool.training.plan import PlanExtras
 from colltool.training.targets import Target
 
 LONG = {"min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -38,12 +38,12 @@ def measured_by(job: Job, compute: str | os.PathLike[str] | None) -> Job:
 
 def asked_of(
     links: Any, target: Any, mtbf: Any, storage: Any, checkpoint: Any, restart: Any
-) -> Asked:
+) -> PlanExtras:
     """What a plan answers besides the step; ColltoolError for what cannot be read, or goes with
     failures alone."""
     failures = _failures_of(mtbf, storage, checkpoint, restart)
     wanted = None if target is None else target_of(target)
-    return Asked(flag_of(links, "links"), wanted, failures)
+    return PlanExtras(flag_of(links, "links"), wanted, failures)
 
 
 def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Failures | None:

@@ -240,9 +240,9 @@ def with_inert_keys(price: Price, request: Request) -> Price:
     size = price.bytes
     if not isinstance(size, float) or not price.results or not request.fabric.overrides:
         return price
-    from colltool.analysis.inert import PricedWay, inert_keys
+    from colltool.analysis.inert import SchedulePrice, inert_keys
 
-    priced = PricedWay(request.primitive, size, request.group, request.readings, price.best)
+    priced = SchedulePrice(request.primitive, size, request.group, request.readings, price.best)
     return replace(price, inert=inert_keys(request.fabric, priced))
 
 

@@ -33,8 +33,9 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import OwnMachine, on_machine
 
 if TYPE_CHECKING:
+    from colltool.analysis.cells import PriceRequest
     from colltool.analysis.compare import CompareColumn
-    from colltool.analysis.grid import FabricLoader, PriceRequest
+    from colltool.analysis.grid import FabricLoader
     from colltool.analysis.sweep import SweepFabric
 
 
@@ -98,7 +99,7 @@ def grid_request(
     primitive: Primitive | str, algorithms: Sequence[str] | str, model: ModelRequest
 ) -> PriceRequest:
     """What is asked of every cell of a grid."""
-    from colltool.analysis.grid import PriceRequest
+    from colltool.analysis.cells import PriceRequest
 
     return PriceRequest(primitive_of(primitive), model.readings, tuple(names_of(algorithms)))
 
@@ -197,7 +198,7 @@ def columns_of(
 
     axes = axes_of(vary_of(vary))
     for axis in axes:
-        if axis.is_reading:
+        if axis.is_option:
             what = f"{axis.key} is a reading, no value of a fabric"
             raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
     columns = []

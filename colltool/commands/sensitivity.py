@@ -63,7 +63,7 @@ def sensitivity(
         ColltoolError: a key that names no number, a range upside down, or as
             :func:`colltool.price`.
     """
-    from colltool.analysis.grid import PriceRequest
+    from colltool.analysis.cells import PriceRequest
     from colltool.analysis.sensitivity import sensitivity as run
     from colltool.commands.reading import count_of, names_of, size_of, vary_of
     from colltool.commands.requests import price_request

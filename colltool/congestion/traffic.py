@@ -9,10 +9,11 @@ load different links in turn takes longer than the busiest sum says.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from colltool.algorithms.composed import (
 )
 from colltool.algorithms.executor import joined
 from colltool.algorithms.names import specs_called
+from colltool.algorithms.partners import pairs_of_round
 from colltool.algorithms.program import Program, effort, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
@@ -200,7 +202,8 @@ def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
     """Traffic with all peers, or with one after the other; rounds with the same partner are one
     message."""
     to_each_peer = 0.0
-    rounds: dict[tuple[int, routes.Partner], float] = {}  # by stride and kind of partner
+    # by stride and kind of partner
+    rounds: defaultdict[tuple[int, routes.Partner], float] = defaultdict(float)
     for terms in schedule:
         match terms.route:
             case routes.AllPeers(per_peer):
@@ -209,23 +212,16 @@ def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
                 to_each_peer += 1 / n
             case routes.Rounds(partner, steps):
                 for stride, load in steps:
-                    rounds[stride, partner] = rounds.get((stride, partner), 0.0) + load
+                    rounds[stride, partner] += load
             case _:
                 raise TypeError(f"no traffic of {terms.route!r}")
     if to_each_peer:
         src, dst = np.nonzero(~np.eye(n, dtype=bool))
         return Traffic(src, dst, np.full(len(src), to_each_peer))
-    here = np.arange(n)
     parts = []
     for (stride, way), size in sorted(rounds.items()):
-        match way:
-            case "xor":
-                dst = here ^ stride
-            case "shift" | "fanout":  # of a fan-out all ranks, though one of each block sends
-                dst = (here + stride) % n
-            case _:
-                assert_never(way)
-        parts.append(Traffic(here, dst, np.full(n, size)))
+        src, dst = pairs_of_round(way, stride, n)
+        parts.append(Traffic(src, dst, np.full(len(src), size)))
     return _together(parts)
 
 

@@ -1,4 +1,9 @@
-"""Which causes the times support, each hypothesis priced, best first."""
+"""Which causes the times support.
+
+Each hypothesis (:mod:`colltool.diagnosis.hypotheses`) is priced at the value of its number that
+comes nearest to the times, and scored by the size classes that it explains and by how well.
+:func:`explained` splits what is slow into as few parts as causes can explain, best causes first.
+"""
 
 from __future__ import annotations
 
@@ -10,145 +15,166 @@ from typing import Literal, NamedTuple
 from colltool.diagnosis.hypotheses import Fitted, Hypothesis
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.size_classes import SizeClass, off
+from colltool.diagnosis.size_classes import SizeClass, mean_log_error
 
-BETTER = 0.6  # a cause must bring the fabric's own error down to this share
+# a cause must bring the error down to this share of that of the fabric as it is
+MUCH_BETTER = 0.6
 ACCURACY = 0.13
-"""How far an uncalibrated fabric's prices are from published times: causes closer than this are not
-told apart. Also the handicap of a cause whose number is fitted to the times, against a setting,
-which has none."""
+"""Relative error of an uncalibrated fabric's prices against published times. Causes whose errors
+differ by less count as equally good. It is also the handicap of a cause whose number is fitted to
+the times, against a setting, which has none."""
 
 # error up to which a setting between hosts leads: it has no number to fit, so it is there or not
-EXACT = 0.045
+CLOSE_FIT = 0.045
 
 # message sizes that determine a cause's number, tried in this order
-FOLLOWS: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
+FITTED_TO: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
     "setting": (),
     "share": ("large",),
     "factor": ("large", "small"),
     "extra": ("small", "large"),
 }
-STEPS, SETTLED = 6, 0.003  # iterations of a fitted number, and the relative change that ends them
+FIT_STEPS = 6  # iterations of a fitted number
+FIT_TOLERANCE = 0.003  # relative change of the number that ends them
 Centre = Callable[[Sequence[float]], float]
+"""What becomes of the corrections of several size classes: their median, or the middle of their
+range."""
 
 
 class SupportedCause(NamedTuple):
-    """A hypothesis at the value that explains most: ``units`` are the size classes it explains,
-    ``error`` its mean error there, ``error_all`` over all sizes."""
+    """A hypothesis at the value that explains most: ``classes`` are the size classes it explains,
+    by index, ``error`` its mean error there, ``error_all`` over all sizes of their series."""
 
     cause: Hypothesis
     value: float
     scenario: Scenario
-    units: frozenset[int]
+    classes: frozenset[int]
     error: float
     error_all: float
 
     @property
     def fit(self) -> float:
+        """Mean of the two errors: a cause must also leave the other sizes as they are."""
         return (self.error + self.error_all) / 2
 
     @property
     def score(self) -> float:
-        loose = self.cause.exact and self.error > EXACT
-        fitted = ACCURACY if self.cause.free or loose else 0.0
+        """Its error with handicaps, smaller is better."""
+        loose_fit = self.cause.must_fit_closely and self.error > CLOSE_FIT
+        fitted = ACCURACY if self.cause.any_value or loose_fit else 0.0
         return self.fit + self.cause.handicap + fitted
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Order by what it explains, then by how well."""
-        return -len(self.units), self.score
+        """Sort key: most explained size classes first, then the best score."""
+        return -len(self.classes), self.score
 
 
 class Scoring(NamedTuple):
-    """The series, their size classes, and the fabric as it is."""
+    """Measured series, their size classes, and the fabric as it is, on which causes are scored."""
 
     series: tuple[ValidatedSeries, ...]
-    units: tuple[SizeClass, ...]
+    classes: tuple[SizeClass, ...]
     base: Scenario
 
     def error(
-        self, unit: SizeClass, scenario: Scenario, *, everywhere: bool = False
+        self, size_class: SizeClass, scenario: Scenario, *, everywhere: bool = False
     ) -> float | None:
         """Error of a scenario's prices on a size class, or on all trusted sizes of its series; None
         where nothing runs."""
-        judged = self.series[unit.at]
+        judged = self.series[size_class.series_index]
         priced = scenario.times(judged.series)
         if priced is None:
             return None
         measured = [point.measured_s for point in judged.points]
-        return off(measured, priced, unit.trusted if everywhere else unit.focus)
+        return mean_log_error(
+            measured, priced, size_class.trusted if everywhere else size_class.focus
+        )
 
-    def plain_error(self, unit: SizeClass) -> float:
+    def plain_error(self, size_class: SizeClass) -> float:
         """Error of the fabric as it is."""
-        return self.error(unit, self.base) or 0.0
+        return self.error(size_class, self.base) or 0.0
 
-    def supported(self, cause: Hypothesis, left: Sequence[int]) -> SupportedCause | None:
-        """The value of a cause that explains most of the ``left`` size classes; None where none
-        explains any."""
+    def supported(self, cause: Hypothesis, unexplained: Sequence[int]) -> SupportedCause | None:
+        """A cause at the value that explains most of the ``unexplained`` size classes; None where
+        no value explains any."""
         found: list[SupportedCause] = []
-        for values in self._candidate_values(cause, left):
+        for values in self._candidate_values(cause, unexplained):
             for value in values:
-                supported = self._tried(cause, value, left)
+                supported = self._at_value(cause, value, unexplained)
                 if supported:
                     found.append(supported)
-            if any(len(supported.units) == len(left) for supported in found):
+            if any(len(supported.classes) == len(unexplained) for supported in found):
                 break  # other numbers explain no more
         return min(found, key=attrgetter("rank"), default=None)
 
-    def _tried(self, cause: Hypothesis, value: float, left: Sequence[int]) -> SupportedCause | None:
+    def _at_value(
+        self, cause: Hypothesis, value: float, unexplained: Sequence[int]
+    ) -> SupportedCause | None:
+        """The cause at a value of its number; None where it explains nothing, or makes the other
+        size classes of the same runs worse."""
         scenario = cause.scenario(value)
-        units = frozenset(index for index in left if self._explains(scenario, self.units[index]))
-        if not units:
+        classes = frozenset(
+            index for index in unexplained if self._explains(scenario, self.classes[index])
+        )
+        if not classes:
             return None
-        # what ails one host leaves the others as they are
-        runs = {self._run(self.units[index]) for index in units}
-        for unit in self.units:
-            if not unit.low and self._run(unit) in runs and self._spoils(scenario, unit):
+        # a cause on one host leaves the others as they are
+        runs = {self._run(self.classes[index]) for index in classes}
+        for size_class in self.classes:
+            if (
+                not size_class.low
+                and self._run(size_class) in runs
+                and self._worsens(scenario, size_class)
+            ):
                 return None
-        return self.over(cause, value, units)
+        return self.with_errors(cause, value, classes)
 
-    def _run(self, unit: SizeClass) -> str:
-        return self.series[unit.at].series.run
+    def _run(self, size_class: SizeClass) -> str:
+        return self.series[size_class.series_index].series.run
 
-    def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
+    def with_errors(
+        self, cause: Hypothesis, value: float, classes: frozenset[int]
+    ) -> SupportedCause:
         """A cause with its errors on these size classes."""
         scenario = cause.scenario(value)
         # where the cause shows most, and on all sizes of these series
         errors = []
         everywhere = []
-        for index in units:
-            unit = self.units[index]
-            errors.append(self.error(unit, scenario) or 0.0)
-            everywhere.append(self.error(unit, scenario, everywhere=True) or 0.0)
-        return SupportedCause(cause, value, scenario, units, fmean(errors), fmean(everywhere))
+        for index in classes:
+            size_class = self.classes[index]
+            errors.append(self.error(size_class, scenario) or 0.0)
+            everywhere.append(self.error(size_class, scenario, everywhere=True) or 0.0)
+        return SupportedCause(cause, value, scenario, classes, fmean(errors), fmean(everywhere))
 
-    def _explains(self, scenario: Scenario, unit: SizeClass, times: float = 1.0) -> bool:
+    def _explains(self, scenario: Scenario, size_class: SizeClass, times: float = 1.0) -> bool:
         """Whether a scenario is near enough, and much nearer than the fabric as it is."""
-        error = self.error(unit, scenario)
-        plain = self.plain_error(unit)
-        return error is not None and error <= min(times * unit.within, BETTER * plain)
+        error = self.error(size_class, scenario)
+        plain = self.plain_error(size_class)
+        return error is not None and error <= min(times * size_class.within, MUCH_BETTER * plain)
 
-    def in_part(self, index: int, scenario: Scenario) -> bool:
-        """Whether a scenario explains most of a unit's error; the rest is smaller than another
-        cause's would be."""
-        return self._explains(scenario, self.units[index], times=2)
+    def explains_most(self, index: int, scenario: Scenario) -> bool:
+        """Whether a scenario explains so much of an error that no other cause is needed."""
+        return self._explains(scenario, self.classes[index], times=2)
 
-    def _spoils(self, scenario: Scenario, unit: SizeClass) -> bool:
-        """Whether a scenario misses what the fabric as it is meets."""
-        error = self.error(unit, scenario)
-        return error is None or error > max(unit.within, 1.2 * self.plain_error(unit))
+    def _worsens(self, scenario: Scenario, size_class: SizeClass) -> bool:
+        """Whether a scenario's prices miss a size class that the fabric as it is meets."""
+        error = self.error(size_class, scenario)
+        return error is None or error > max(size_class.within, 1.2 * self.plain_error(size_class))
 
     def _candidate_values(
-        self, cause: Hypothesis, left: Sequence[int]
+        self, cause: Hypothesis, unexplained: Sequence[int]
     ) -> Iterator[tuple[float, ...]]:
         """Numbers of a cause to try, the likeliest first."""
         if cause.fits == "setting":
             yield (0.0,)
-        for size in FOLLOWS[cause.fits]:
-            units = [self.units[index] for index in left if self.units[index].size == size]
-            centres: tuple[Centre, ...] = (median, _midrange) if len(units) > 1 else (median,)
+        for size in FITTED_TO[cause.fits]:
+            classes = [
+                self.classes[index] for index in unexplained if self.classes[index].size == size
+            ]
+            centres: tuple[Centre, ...] = (median, _midrange) if len(classes) > 1 else (median,)
             for centre in centres:
-                value = self._fitted(cause, units, centre)
+                value = self._fitted(cause, classes, centre)
                 if value is None:
                     continue
                 if cause.of:
@@ -159,14 +185,14 @@ class Scoring(NamedTuple):
                     yield (value,)
 
     def _fitted(
-        self, cause: Hypothesis, units: Sequence[SizeClass], centre: Centre
+        self, cause: Hypothesis, classes: Sequence[SizeClass], centre: Centre
     ) -> float | None:
         """The number at which a cause's prices are the times, by repeated correction."""
         extra = cause.fits == "extra"
         value, least = (0.0, 0.0) if extra else (1.0, cause.least)
         # prices follow a share of bandwidth nearly in proportion, so few steps are enough
-        for _ in range(STEPS):
-            corrections = list(self._corrections(cause, value, units))
+        for _ in range(FIT_STEPS):
+            corrections = list(self._corrections(cause, value, classes))
             if not corrections:
                 return None
             last = value
@@ -175,67 +201,67 @@ class Scoring(NamedTuple):
             else:
                 value *= centre(corrections)
             value = min(max(value, least), cause.most)
-            if abs(value - last) <= SETTLED * last:
+            if abs(value - last) <= FIT_TOLERANCE * last:
                 break
         return value
 
     def _corrections(
-        self, cause: Hypothesis, value: float, units: Sequence[SizeClass]
+        self, cause: Hypothesis, value: float, classes: Sequence[SizeClass]
     ) -> Iterator[float]:
-        """What each size class asks of a cause's number: seconds more, or a factor."""
+        """The change of a cause's number that each size class needs: seconds, or a factor."""
         scenario = cause.scenario(value * (cause.of or 1))
-        for unit in units:
-            judged = self.series[unit.at]
+        for size_class in classes:
+            judged = self.series[size_class.series_index]
             times = scenario.times(judged.series)
             if not times:
                 continue
-            asked = []
-            for index in unit.focus:
+            needed = []
+            for index in size_class.focus:
                 measured_s = judged.points[index].measured_s
                 if cause.fits == "extra":
-                    asked.append(measured_s - times[index])
+                    needed.append(measured_s - times[index])
                 else:
-                    asked.append(times[index] / measured_s)
-            yield median(asked)
+                    needed.append(times[index] / measured_s)
+            yield median(needed)
 
 
 def _midrange(values: Sequence[float]) -> float:
     return (min(values) + max(values)) / 2
 
 
-class ExplainedUnits(NamedTuple):
+class ExplainedClasses(NamedTuple):
     """Size classes that are off, with all causes that explain them about equally."""
 
-    units: frozenset[int]
+    classes: frozenset[int]
     causes: list[SupportedCause]
 
 
-def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedUnits]:
+def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedClasses]:
     """What is off, split into as few parts as causes can explain; no causes for the rest."""
-    left = [index for index, unit in enumerate(scoring.units) if unit.low]
-    found: list[ExplainedUnits] = []
-    while left:
-        tried = [scoring.supported(cause, left) for cause in causes]
-        supported = sorted(filter(None, tried), key=attrgetter("rank"))
+    unexplained = [index for index, size_class in enumerate(scoring.classes) if size_class.low]
+    found: list[ExplainedClasses] = []
+    while unexplained:
+        best_of_each = [scoring.supported(cause, unexplained) for cause in causes]
+        supported = sorted(filter(None, best_of_each), key=attrgetter("rank"))
         if not supported:
-            found.append(ExplainedUnits(frozenset(left), []))
+            found.append(ExplainedClasses(frozenset(unexplained), []))
             break
         best = supported[0]
-        partly = {index for index in left if scoring.in_part(index, best.scenario)}
+        partly = {index for index in unexplained if scoring.explains_most(index, best.scenario)}
         # what it explains in part has no cause of its own
-        units = best.units | partly
-        found.append(ExplainedUnits(units, _as_good(scoring, supported)))
-        left = [index for index in left if index not in units]
+        classes = best.classes | partly
+        found.append(ExplainedClasses(classes, _equally_good(scoring, supported)))
+        unexplained = [index for index in unexplained if index not in classes]
     return found
 
 
-def _as_good(scoring: Scoring, supported: Sequence[SupportedCause]) -> list[SupportedCause]:
+def _equally_good(scoring: Scoring, supported: Sequence[SupportedCause]) -> list[SupportedCause]:
     """The best cause and those that explain the same size classes about as well."""
-    units = supported[0].units
+    classes = supported[0].classes
     same = []
     for cause in supported:
-        if all(scoring.in_part(index, cause.scenario) for index in units):
-            same.append(scoring.over(cause.cause, cause.value, units))
+        if all(scoring.explains_most(index, cause.scenario) for index in classes):
+            same.append(scoring.with_errors(cause.cause, cause.value, classes))
     same.sort(key=attrgetter("rank"))
     most = min(cause.fit for cause in same) + 2 * ACCURACY
     return [cause for cause in same if cause.score <= most]

@@ -1,4 +1,8 @@
-"""Steps in measured times that no price takes: a changed algorithm, a lone outlier, congestion."""
+"""Steps in measured times that no price takes: a changed algorithm, a lone outlier, congestion.
+
+:func:`cliff_in` describes what breaks the curve of a series; :func:`collapse_in` finds the size
+from which on a rate falls and stays lower.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +11,43 @@ from itertools import pairwise, takewhile
 from math import log
 from typing import NamedTuple
 
-from colltool.base.formatting import format_time, size_text
-from colltool.diagnosis.sentences import sentence
+from colltool.base.statements import NOTHING, Statement
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import CLOSE, WITHIN
 from colltool.logs.series import Point
 
-SHAPE = 1.5  # factor by which times must differ to say anything
-TOO_STEEP = 1.3  # factor beyond the ratio of sizes that no price explains
-# sizes above the curve through their neighbours that make a series scattered; a fifth of a long one
+SHAPE = 1.5  # factor by which times must differ to show the shape of a curve
+# factor beyond the ratio of sizes that no price explains: at most, time grows in proportion to size
+TOO_STEEP = 1.3
+# sizes above the curve through their neighbours that make a series scattered, and their share of a
+# long one
 MANY = 4
+MANY_OF_LONG = 1 / 5
 
 
-def cliff_in(points: Sequence[Point]) -> str | None:
-    """What breaks the curve of a series, in words; None where nothing does."""
+def cliff_in(points: Sequence[Point]) -> Statement:
+    """What breaks the curve of a series; nothing where it is smooth."""
     steps = breaks(points)
     if not steps:
-        return None
+        return NOTHING
     over = _over_neighbours(points)
     above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]  # a price is not above
-    if len(above) >= max(MANY, len(points) / 5):
-        return sentence("scatter", share=max(above))
+    if len(above) >= max(MANY, MANY_OF_LONG * len(points)):
+        return statement("scatter", share=max(above))
     lone = _lone_points(points, steps, over)
     found = []
     if len(lone) > 1:
-        listed = ", ".join(_at(points[index]) for index in lone)
-        found.append(sentence("several-out-of-line", count=len(lone), listed=listed))
+        listed = tuple(_at(points[index]) for index in lone)
+        found.append(statement("several-out-of-line", count=len(lone), listed=listed))
     elif lone:
         (index,) = lone
         neighbours = [*points[max(index - 1, 0) : index], *points[index + 1 : index + 2]]
-        beside = " and ".join(map(_at, neighbours))
-        found.append(sentence("out-of-line", point=_at(points[index]), beside=beside))
+        near = tuple(map(_at, neighbours))
+        found.append(statement("out-of-line", point=_at(points[index]), neighbours=near))
     lasting = {index: steps[index] for index in steps if not {index - 1, index} & set(lone)}
     if lasting:
         found.append(_lasting_step(points, max(lasting, key=lasting.__getitem__)))
-    return "; ".join(found)
+    return statement("cliffs", found=tuple(found))
 
 
 def breaks(points: Sequence[Point]) -> dict[int, float]:
@@ -54,7 +61,7 @@ def breaks(points: Sequence[Point]) -> dict[int, float]:
 
 
 def _step_factor(before: Point, after: Point) -> float:
-    """How far a step is off what any price does; 0 where one may."""
+    """The factor by which a step exceeds what any price does; 0 where a price may take it."""
     ratio = after.seconds / before.seconds
     growth = after.bytes / before.bytes
     if ratio < 1 - WITHIN:
@@ -76,9 +83,12 @@ def _over_neighbours(points: Sequence[Point]) -> list[float]:
 def _lone_points(
     points: Sequence[Point], steps: dict[int, float], over: Sequence[float]
 ) -> list[int]:
-    """Lone points that break the curve: it closes without them, and they are further off than what
-    is beside the step. In logs a lone point is off by twice what its neighbours seem to be, the two
-    ends of a lasting step by the same."""
+    """Indices of lone points that break the curve: it closes without them, and they are further
+    off it than the other end of the step.
+
+    On a logarithmic scale a lone point is off by twice what its neighbours seem to be, the two
+    ends of a lasting step by the same.
+    """
     far = [abs(log(ratio)) for ratio in over]
     further = set()
     for step in steps:
@@ -90,12 +100,12 @@ def _lone_points(
     )
 
 
-def _at(point: Point) -> str:
-    return f"{format_time(point.seconds, 3)} at {size_text(point.bytes)}"
+def _at(point: Point) -> Statement:
+    return statement("time-at-size", seconds=point.seconds, size=point.bytes)
 
 
-def _lasting_step(points: Sequence[Point], index: int) -> str:
-    """A lasting step, with the sizes that are too slow for what is on its other side."""
+def _lasting_step(points: Sequence[Point], index: int) -> Statement:
+    """A lasting step, with the range of sizes that are too slow for what is on its other side."""
     before, after = points[index - 1], points[index]
     if after.seconds > before.seconds:
         # beyond the step a byte takes longer than before it
@@ -114,9 +124,15 @@ def _lasting_step(points: Sequence[Point], index: int) -> str:
     if len(slow) <= 1:
         code = "step-between"
         first, last = before, after
-    said = sentence(code, first=first.bytes, last=last.bytes, before=_at(before), after=_at(after))
     changed = sum(factor >= SHAPE for factor in slow) > 1
-    return f"{said}, {sentence('changed-algorithm')}" if changed else said
+    return statement(
+        code,
+        first=first.bytes,
+        last=last.bytes,
+        before=_at(before),
+        after=_at(after),
+        likely=statement("changed-algorithm") if changed else NOTHING,
+    )
 
 
 class Collapse(NamedTuple):
@@ -128,12 +144,13 @@ class Collapse(NamedTuple):
     factor: float
 
 
-COLLAPSE, LEAST_COLLAPSED = 1.5, 2.0**20
+COLLAPSE = 1.5  # factor of time per byte that makes a collapse
+LEAST_COLLAPSED = 2.0**20  # bytes: below, latency hides the rate
 STEADY = 0.7  # a rate that falls on beyond this is no step but congestion
 
 
 def collapse_in(points: Sequence[Point]) -> Collapse | None:
-    """The first size from which on a rate falls and stays lower."""
+    """The first size from which on a rate falls and stays lower; None where it keeps up."""
     for index in sorted(breaks(points)):
         before, after = points[index - 1], points[index]
         factor = after.seconds / before.seconds * before.bytes / after.bytes

@@ -35,6 +35,7 @@ def compared_totals(result: TraceComparison) -> tuple[ComparedCalls, ...]:
 
 
 def _per_step(result: TraceComparison) -> dict[tuple[Primitive, int, int], float]:
+    """Seconds of a step by primitive, group size and bytes."""
     step_s = result.window_s / max(1, result.steps or len(result.files))
     found: dict[tuple[Primitive, int, int], float] = defaultdict(float)
     for total in result.totals:

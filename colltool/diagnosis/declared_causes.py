@@ -9,12 +9,14 @@ from typing import NamedTuple
 from colltool.diagnosis.hypotheses import CauseName, Hypothesis
 from colltool.logs.nccl_debug import DebugLines
 
-DECLARED = -0.5  # handicap of what the log states
+# handicap of a cause that the log states: it leads unless another one fits far better
+DECLARED = -0.5
+# values of NCCL_NET_GDR_LEVEL and NCCL_P2P_LEVEL that switch it off
 _OFF = {"0", "false", "off", "LOC"}
 
 
 class DeclaredCause(NamedTuple):
-    """``quoted``: as the log has it."""
+    """A cause, and the words of the log that state it."""
 
     cause: CauseName
     quoted: str
@@ -32,6 +34,7 @@ def declared_causes(debug: DebugLines) -> tuple[DeclaredCause, ...]:
 
 
 def _network(debug: DebugLines, env: Mapping[str, str]) -> DeclaredCause | None:
+    """TCP sockets, or no GPUDirect RDMA."""
     sockets = debug.connections("NET/Socket")
     if debug.on_sockets:
         return DeclaredCause("sockets", f"Using network {debug.network}")
@@ -53,6 +56,7 @@ def _network(debug: DebugLines, env: Mapping[str, str]) -> DeclaredCause | None:
 
 
 def _peers(debug: DebugLines, env: Mapping[str, str]) -> DeclaredCause | None:
+    """No direct access between the devices of a host."""
     if env.get("NCCL_P2P_DISABLE") == "1":
         return DeclaredCause("pcie", "NCCL_P2P_DISABLE=1")
     level = env.get("NCCL_P2P_LEVEL")
@@ -66,6 +70,7 @@ def _peers(debug: DebugLines, env: Mapping[str, str]) -> DeclaredCause | None:
 
 
 def _multicast(debug: DebugLines, env: Mapping[str, str]) -> DeclaredCause | None:
+    """No reduction in the NVSwitch."""
     if env.get("NCCL_NVLS_ENABLE") == "0":
         return DeclaredCause("nvls-off", "NCCL_NVLS_ENABLE=0")
     if debug.multicast is False:
@@ -74,6 +79,7 @@ def _multicast(debug: DebugLines, env: Mapping[str, str]) -> DeclaredCause | Non
 
 
 def _settings(env: Mapping[str, str]) -> Iterator[DeclaredCause]:
+    """Variables that restrict algorithms, protocols or NICs."""
     algorithm = env.get("NCCL_ALGO", "")
     quoted = f"NCCL_ALGO={algorithm}"
     if algorithm.lower() == "ring":
@@ -101,8 +107,8 @@ def denied(debug: DebugLines) -> Iterator[CauseName]:
         yield "nvls-off"
 
 
-def weighed(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
-    """The causes with what the logs say of each, without those that they rule out."""
+def weighted_by_log(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
+    """The causes, weighted by what the logs state, without those that the logs rule out."""
     declared: dict[CauseName, str] = {}
     for cause, quoted in declared_causes(debug):
         declared.setdefault(cause, quoted)
@@ -118,4 +124,4 @@ def _declared(cause: Hypothesis, quoted: str) -> Hypothesis:
     weight = 0.0 if cause.name == "rails" else DECLARED  # naming NICs is usual, too few is not
     most = 1.0 if cause.name == "sockets" else cause.most
     handicap = cause.handicap + weight
-    return cause._replace(quoted=quoted, handicap=handicap, most=most, exact=False)
+    return cause._replace(quoted=quoted, handicap=handicap, most=most, must_fit_closely=False)

@@ -1,5 +1,10 @@
 """``doctor``: from logs and traces to the machine that they name, what is off, why, and what to run
-next."""
+next.
+
+:func:`diagnose` splits the evidence by ranks per host. For each part it finds the fabric
+(machines), prices the series (validate), groups their sizes (size_classes), scores hypotheses
+(causes) and chooses what to run next (experiments); fleet compares the hosts of many runs.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,12 @@ from statistics import fmean
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
-from colltool.base.formatting import whole_percent
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import check_fits
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
 from colltool.diagnosis.cliffs import Collapse, collapse_in
-from colltool.diagnosis.declared_causes import declared_causes, weighed
+from colltool.diagnosis.declared_causes import declared_causes, weighted_by_log
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
 from colltool.diagnosis.fleet import fleet_of
@@ -29,22 +34,20 @@ from colltool.diagnosis.hypotheses import (
 )
 from colltool.diagnosis.machines import given_fabric, nearest_fabric
 from colltool.diagnosis.networks import is_stream, trees_share
+from colltool.diagnosis.notes import notes_on
 from colltool.diagnosis.results import (
     Cause,
     Diagnosis,
     DiagnosisFinding,
     SeriesHealth,
-    ValidatedPoint,
     ValidatedSeries,
 )
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import SizeClass, size_classes
 from colltool.diagnosis.thresholds import (
-    FASTER,
     HEALTHY_SHARE,
     across_hosts,
-    of_few,
     threshold_of,
 )
 from colltool.diagnosis.validate import validate
@@ -74,14 +77,16 @@ def diagnose(
     if fabric is not None:
         check_even(fabric)
     options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
-    whole = _together([_diagnosed(part, options) for part in _by_shape(seen)])
-    unread = [sentence("empty-file", file=file) for file in seen.empty]
+    whole = _joined([_diagnose_shape(part, options) for part in _by_shape(seen)])
+    unread = [statement("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
-        unread.append(sentence("failed-file", file=failed.file, reason=failed.reason))
+        unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
     return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
 
 
 class _DiagnosisOptions(NamedTuple):
+    """What the user gave; ``expect``: the share of the expected rate that is healthy."""
+
     fabric: Fabric | None
     overrides: Overrides
     expect: float | None
@@ -103,7 +108,7 @@ def _by_shape(seen: Evidence) -> list[Evidence]:
     return parts
 
 
-def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
+def _joined(parts: Sequence[Diagnosis]) -> Diagnosis:
     """Join the diagnoses of several shapes; the fabric is that of the largest."""
     # findings on the largest shape come first
     first, *others = parts
@@ -118,7 +123,7 @@ def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
             ranks = part.series[0].judged.series.ranks_per_host
             values = " ".join(f"{key}={value}" for key, value in part.assumed.overrides)
             fabric = part.assumed.fabric
-            said.append(sentence("other-shape", ranks=ranks, fabric=fabric, values=values))
+            said.append(statement("other-shape", ranks=ranks, fabric=fabric, values=values))
         series += part.series
         findings += part.findings
         notes |= dict.fromkeys(part.notes)
@@ -131,7 +136,8 @@ def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
     )
 
 
-def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
+def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
+    """Diagnose runs that all have the same number of ranks per host."""
     if options.fabric:
         fabric, assumed = given_fabric(options.fabric, seen)
     else:
@@ -151,19 +157,19 @@ def _diagnosed(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
         placed.append(group)
         wires.append(group.spans[-1].tier.name)
         bars.append(_bar(fabric, health, options.expect))
-    units = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
-    scoring = Scoring(judged, units, base)
+    classes = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
+    scoring = Scoring(judged, classes, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
-    findings = _declared_alone(seen)
-    notes: tuple[str, ...] = ()
+    findings = _declared_findings(seen)
+    notes: tuple[Statement, ...] = ()
     if judged:
         causes = _causes(scoring, placed, seen, library)
         findings = _findings(scoring, placed, causes)
-        notes = tuple(_notes(scoring, causes))
+        notes = tuple(notes_on(scoring, causes))
     return Diagnosis(
         assumed=assumed,
         expect=HEALTHY_SHARE if options.expect is None else options.expect,
-        series=tuple(_health(scoring, wires, bars)),
+        series=tuple(_series_health(scoring, wires, bars)),
         findings=findings,
         notes=notes,
         skipped=measured.skipped,
@@ -186,27 +192,32 @@ def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float
     return bar * trees_share(fabric, judged)
 
 
-def _health(
+def _series_health(
     scoring: Scoring, wires: Sequence[str], bars: Sequence[float]
 ) -> Iterator[SeriesHealth]:
+    """How each series compares with the fabric, given its outermost tier and its bar."""
     for index, judged in enumerate(scoring.series):
         # its large messages, its small ones, or both
-        mine = [unit for unit in scoring.units if unit.at == index]
-        shares = {unit.size: unit.share for unit in mine}
-        low = any(unit.low for unit in mine) or collapse_in(judged.series.points) is not None
+        classes = [size_class for size_class in scoring.classes if size_class.series_index == index]
+        shares = {size_class.size: size_class.share for size_class in classes}
+        low = (
+            any(size_class.low for size_class in classes)
+            or collapse_in(judged.series.points) is not None
+        )
         yield SeriesHealth(
             judged, wires[index], shares.get("large"), shares.get("small"), low, bars[index]
         )
 
 
-def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
-    """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
-    on = ""
+def _declared_findings(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
+    """The causes that lines of NCCL_DEBUG=INFO state, as one finding; for logs without
+    measurements."""
+    on = NOTHING
     if seen.named.hosts:
-        on = f" on {' and '.join(seen.named.hosts)}"
+        on = statement("on-hosts", hosts=seen.named.hosts)
     causes = []
     for cause, quoted in declared_causes(seen.debug):
-        causes.append(_unpriced(cause, sentence("log-says", quoted=quoted, on=on)))
+        causes.append(_unpriced(cause, statement("log-says", quoted=quoted, on=on)))
     if not causes:
         return ()
     finding = DiagnosisFinding(
@@ -222,8 +233,8 @@ def _declared_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
     return (finding,)
 
 
-def _unpriced(cause: CauseName, said: str) -> Cause:
-    """A cause that no price is needed to see."""
+def _unpriced(cause: CauseName, said: Statement) -> Cause:
+    """A cause that is seen without a price, and so has no error."""
     return Cause(cause, said, check_of(cause), None, None)
 
 
@@ -236,9 +247,9 @@ def _causes(
         # a series across hosts crosses a network, whatever the fabric calls it
         spans = max(spans, len(group.spans), 2 if across_hosts(judged.series) else 1)
     maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
-    small = any(unit.size == "small" for unit in scoring.units)
+    small = any(size_class.size == "small" for size_class in scoring.classes)
     host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
-    return tuple(weighed(tuple(hypotheses(scoring.base, host)), seen.debug))
+    return tuple(weighted_by_log(tuple(hypotheses(scoring.base, host)), seen.debug))
 
 
 def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:
@@ -250,14 +261,15 @@ def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:
 def _findings(
     scoring: Scoring, placed: Sequence[PlacedGroup], causes: Sequence[Hypothesis]
 ) -> tuple[DiagnosisFinding, ...]:
+    """What is off, with its causes and the experiments that separate them."""
     largest = max((judged.series for judged in scoring.series), key=lambda series: series.ranks)
     inside = _ranks_inside(placed)
     # logs that list no hosts: those of the fabric that the group spans
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
     found = []
-    for units, supported in explained(scoring, causes):
-        found.append(_finding(scoring, sorted(units), supported, machine))
+    for classes, supported in explained(scoring, causes):
+        found.append(_finding(scoring, sorted(classes), supported, machine))
     return tuple(_with_collapses(scoring, found))
 
 
@@ -267,133 +279,76 @@ def _finding(
     supported: Sequence[SupportedCause],
     machine: ExperimentMachine,
 ) -> DiagnosisFinding:
-    units = [scoring.units[index] for index in found]
-    series = [scoring.series[index] for index in sorted({unit.at for unit in units})]
-    shares = [unit.share for unit in units]
+    """What is off in these size classes, with the causes that explain it; hints where none does."""
+    classes = [scoring.classes[index] for index in found]
+    series = [
+        scoring.series[index]
+        for index in sorted({size_class.series_index for size_class in classes})
+    ]
+    shares = [size_class.share for size_class in classes]
     causes = []
     for fitted in supported:
         cause = fitted.cause
         said = cause.said(fitted.value)
         causes.append(Cause(cause.name, said, cause.look, fitted.error, fitted.error_all))
-    hints: list[str] = []
+    hints: list[Statement] = []
     if not supported:
         if all(across_hosts(judged.series) for judged in series):
-            causes.append(_congested(units, scoring.base.fabric.tiers[-1].name))
+            causes.append(_congested(classes, scoring.base.fabric.tiers[-1].name))
         for judged in series:
-            hints += [f"{judged.series.title}: {said}" for said in judged.findings]
+            title = judged.series.title
+            hints += [statement("hint", series=title, finding=found) for found in judged.findings]
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
-        size=" and ".join(sorted({unit.size for unit in units})),
+        size=" and ".join(sorted({size_class.size for size_class in classes})),
         low=min(shares),
         high=max(shares),
-        error=sum(map(scoring.plain_error, units)) / len(units),
+        error=sum(map(scoring.plain_error, classes)) / len(classes),
         causes=tuple(causes),
         experiments=next_experiments(supported, scoring.base, machine) if supported else (),
         hints=tuple(hints),
     )
 
 
-def _congested(units: Sequence[SizeClass], network: str) -> Cause:
+def _congested(classes: Sequence[SizeClass], network: str) -> Cause:
     """The cause between hosts where no single rate, number of NICs or setting fits all sizes."""
-    shares = sorted({units[0].share, units[-1].share})
-    reach = " to ".join(dict.fromkeys(map(whole_percent, shares)))
-    return _unpriced("network", sentence("congested", network=network, reach=reach))
+    shares = sorted({classes[0].share, classes[-1].share})
+    return _unpriced("network", statement("congested", network=network, shares=tuple(shares)))
 
 
 def _with_collapses(
     scoring: Scoring, findings: Sequence[DiagnosisFinding]
 ) -> Iterator[DiagnosisFinding]:
     """Put a rate that falls at a size and stays low first among the causes of its series."""
-    fell: dict[str, tuple[ValidatedSeries, Collapse]] = {}
+    collapses: dict[str, tuple[ValidatedSeries, Collapse]] = {}
     for judged in scoring.series:
-        fall = collapse_in(judged.series.points)
-        if fall:
-            fell[judged.series.title] = (judged, fall)
+        collapse = collapse_in(judged.series.points)
+        if collapse:
+            collapses[judged.series.title] = (judged, collapse)
     for finding in findings:
-        mine = [title for title in finding.series if title in fell]
-        if mine and "large" in finding.size:
-            _, fall = fell.pop(mine[0])
-            finding = finding._replace(causes=(_collapse(fall), *finding.causes))
+        titles = [title for title in finding.series if title in collapses]
+        if titles and "large" in finding.size:
+            _, collapse = collapses.pop(titles[0])
+            finding = finding._replace(causes=(_collapse_cause(collapse), *finding.causes))
         yield finding
-    for title, (judged, fall) in fell.items():
-        # all sizes from the fall on
-        shares = [point.of_expected for point in judged.points if point.bytes >= fall.after.bytes]
+    for title, (judged, collapse) in collapses.items():
+        # all sizes from the collapse on
+        shares = [
+            point.of_expected for point in judged.points if point.bytes >= collapse.after.bytes
+        ]
         yield DiagnosisFinding(
             series=(title,),
             size="large",
             low=min(shares),
             high=max(shares),
             error=fmean(abs(log(share)) for share in shares),
-            causes=(_collapse(fall),),
+            causes=(_collapse_cause(collapse),),
             experiments=(),
             hints=(),
         )
 
 
-def _collapse(fall: Collapse) -> Cause:
-    before, after = fall.before.bytes, fall.after.bytes
-    said = sentence("collapse", after=after, factor=fall.factor, before=before)
+def _collapse_cause(collapse: Collapse) -> Cause:
+    before, after = collapse.before.bytes, collapse.after.bytes
+    said = statement("collapse", after=after, factor=collapse.factor, before=before)
     return _unpriced("collapse", said)
-
-
-# a size below this share of what larger ones reach is reported, up to sizes that come near them
-DIP, NEAR = 0.6, 0.9
-# large messages above the bar but below this share are reported where a setting explains them,
-# within this error
-SHORT, EXACT = 0.9, 0.06
-
-
-def _notes(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
-    """What is no finding, but worth a look."""
-    for ranks in sorted({judged.series.ranks for judged in scoring.series}):
-        if of_few(ranks):
-            yield of_few(ranks)
-    # a setting is there or not, and needs no number that would fit anything
-    settings = [cause for cause in causes if cause.fits == "setting"]
-    for unit in scoring.units:
-        judged = scoring.series[unit.at]
-        title = judged.series.title
-        if unit.share > FASTER:
-            yield sentence("too-fast", title=title, size=unit.size, share=unit.share)
-        if unit.low or unit.size == "small":
-            continue
-        cause = _setting_of(scoring, unit, settings)
-        if cause:
-            said = cause.said(0.0)
-            yield sentence(
-                "passes-short", title=title, share=unit.share, cause=said, look=cause.look
-            )
-        dip = _dip(judged.points, unit)
-        if dip:
-            first, last = dip
-            after = next(point for point in judged.points if point.bytes > last.bytes)
-            yield sentence(
-                "dip", title=title, share=first.of_expected, size=first.bytes, after=after.bytes
-            )
-
-
-def _setting_of(
-    scoring: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]
-) -> Hypothesis | None:
-    """A setting that explains large messages that pass but fall short."""
-    if unit.share >= SHORT:
-        return None
-    most = min(EXACT, scoring.plain_error(unit) / 2)
-    for cause in settings:
-        error = scoring.error(unit, cause.scenario(0.0))
-        if error is not None and error <= most:
-            return cause
-    return None
-
-
-def _dip(
-    points: Sequence[ValidatedPoint], unit: SizeClass
-) -> tuple[ValidatedPoint, ValidatedPoint] | None:
-    """First and last of the smaller sizes that fall short of what the largest reach."""
-    short = []
-    deep = False
-    for point in points[: min(unit.focus)]:
-        if point.bound == "bandwidth" and point.of_expected < NEAR * unit.share:
-            short.append(point)
-            deep = deep or point.of_expected < DIP * unit.share
-    return (short[0], short[-1]) if deep else None

@@ -1,6 +1,7 @@
 """The experiments that separate causes.
 
-The next experiment is the one for which the remaining causes predict the most different times.
+The next experiment is the one for which the remaining causes predict the most different times:
+:func:`next_experiments`. Where nothing could be judged, :func:`upper_bounds` proposes benchmarks.
 """
 
 from __future__ import annotations
@@ -18,24 +19,25 @@ from colltool.analysis.benchmark_command import (
     command_line,
 )
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
+from colltool.base.statements import NOTHING, Statement
 from colltool.diagnosis.causes import SupportedCause
 from colltool.diagnosis.hypotheses import Unaffected
 from colltool.diagnosis.results import Experiment, Prediction
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.sentences import sentence
-from colltool.diagnosis.thresholds import of_few
+from colltool.diagnosis.sentences import statement
+from colltool.diagnosis.thresholds import few_ranks_note
 from colltool.estimate.groups import place
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, without_in_network
 from colltool.logs.series import LogLibrary, log_library
 from colltool.logs.traced_calls import UpperBound
 
-GIB = 2.0**30
-AS_IS = "as the fabric says"
-# relative difference of predicted times from which on a measurement tells causes apart
-TELLS = 0.10
-_LOUD = {"NCCL_DEBUG": "INFO"}  # NCCL then says what it uses: NVLS, P2P or SHM, NICs, channels
-_SMALL_BYTES = 8192.0
+GIB = 2.0**30  # bytes of large trials, which bandwidth bounds on any fabric
+AS_IS = "as the fabric says"  # in place of a cause: the machine is healthy
+# log ratio of predicted times from which on a measurement separates causes
+SEPARATES = 0.10
+_DEBUG = {"NCCL_DEBUG": "INFO"}  # NCCL then prints what it uses: NVLS, P2P or SHM, NICs, channels
+_SMALL_BYTES = 8192.0  # latency takes nearly all of such a message on any fabric
 
 
 class ExperimentMachine(NamedTuple):
@@ -47,8 +49,9 @@ class ExperimentMachine(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """An experiment before it is priced: ``spared`` runs that some causes leave unaffected,
-    ``ringed`` forces rings, ``apart`` puts each rank alone on its host."""
+    """An experiment before it is priced. ``rings_only``: it forces rings. ``rank_per_host``: each
+    rank is alone on its host. ``unaffected_by``: kinds of causes that leave some of its runs as
+    they are."""
 
     primitive: Primitive
     ranks: int
@@ -56,22 +59,24 @@ class _Trial(NamedTuple):
     settings: dict[str, str]
     sizes: BenchmarkSizes = LARGE_SIZES
     bytes: float = GIB
-    ringed: bool = False
-    apart: bool = False
-    spared: frozenset[Unaffected] = frozenset()
-    note: str = ""
+    rings_only: bool = False
+    rank_per_host: bool = False
+    unaffected_by: frozenset[Unaffected] = frozenset()
+    note: Statement = NOTHING
 
     def seconds(self, scenario: Scenario, library: str) -> float | None:
-        if self.apart:
+        """What the experiment takes under a scenario; None where it cannot run."""
+        if self.rank_per_host:
             outer = scenario.fabric.tiers[1:]
             scenario = scenario._replace(fabric=scenario.fabric.model_copy(update={"tiers": outer}))
-        if self.ringed:
+        if self.rings_only:
             scenario = scenario.on(without_in_network, INNERMOST)
             if self.hosts > 1:
                 scenario = scenario._replace(only=("multi-rail-ring", "ring"))
         return scenario.time(self.primitive, self.bytes, self.ranks, library)
 
     def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:
+        """The command to run, with what it measures under each cause, from seconds by cause."""
         mpi = log_library(library) is LogLibrary.MPI
         command = command_line(
             self.primitive, self.sizes, self.ranks, self.hosts, mpi=mpi, settings=self.settings
@@ -84,25 +89,32 @@ class _Trial(NamedTuple):
 
 
 Pairs = set[tuple[int, int]]
+"""Causes that are not separated yet, by index."""
 
 
 class _PricedTrial(NamedTuple):
-    trial: _Trial
-    times: list[float]  # under each cause
+    """A trial with its seconds under each cause."""
 
-    def apart(self, pairs: Pairs) -> dict[tuple[int, int], float]:
-        """How far the times of each pair of causes are apart, by log ratio."""
+    trial: _Trial
+    times: list[float]
+
+    def distances(self, pairs: Pairs) -> dict[tuple[int, int], float]:
+        """How far the times of each pair of causes are from each other, by log ratio."""
         return {(i, j): abs(log(self.times[i] / self.times[j])) for i, j in pairs}
 
     def score(self, pairs: Pairs) -> tuple[int, float]:
-        apart = self.apart(pairs).values()
-        return sum(distance >= TELLS for distance in apart), round(fmean(apart), 2)
+        """How many of the pairs it separates, and how far on average."""
+        distances = self.distances(pairs).values()
+        return sum(distance >= SEPARATES for distance in distances), round(fmean(distances), 2)
 
 
 def next_experiments(
     causes: Sequence[SupportedCause], base: Scenario, machine: ExperimentMachine
 ) -> tuple[Experiment, ...]:
-    """What to run next: each experiment separates causes that those before it do not."""
+    """What to run next: each experiment separates causes that those before it do not.
+
+    Each step takes the trial that separates most of the pairs of causes that are left.
+    """
     # a single cause is separated from a healthy machine
     names: list[str] = [cause.cause.name for cause in causes]
     if len(causes) == 1:
@@ -116,10 +128,12 @@ def next_experiments(
     found = []
     while trials and pairs:
         best = max(trials, key=lambda trial: trial.score(pairs))
-        told = {pair for pair, distance in best.apart(pairs).items() if distance >= TELLS}
-        if not told:
+        separated = {
+            pair for pair, distance in best.distances(pairs).items() if distance >= SEPARATES
+        }
+        if not separated:
             break
-        pairs -= told
+        pairs -= separated
         outcomes = list(zip(names, best.times, strict=True))
         found.append(best.trial.experiment(machine.library, outcomes))
     return tuple(found)
@@ -132,8 +146,8 @@ def _times(
     where the trial cannot run."""
     scenarios = []
     for cause in causes:
-        spared = trial.spared & cause.cause.unaffected
-        scenarios.append(base if spared else cause.scenario)
+        unaffected_by = trial.unaffected_by & cause.cause.unaffected
+        scenarios.append(base if unaffected_by else cause.scenario)
     if len(causes) == 1:
         scenarios.append(base)
     times = (trial.seconds(scenario, library) for scenario in scenarios)
@@ -141,36 +155,43 @@ def _times(
 
 
 def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
+    """Every experiment that the machine can run, the most telling kinds first."""
     ran = log_library(machine.library)
     ranks, hosts, _ = machine
     per_host = ranks // hosts
-    loud = _LOUD if ran.launches_kernels else {}
+    debug = _DEBUG if ran.launches_kernels else {}
     multicast = ran.may_be_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None
     inside_host: frozenset[Unaffected] = frozenset()
-    # the order decides where several tell the causes apart equally well
-    yield _Trial(AR, ranks, hosts, loud)
+    # the order decides where several separate the causes equally well
+    yield _Trial(AR, ranks, hosts, debug)
     if multicast or (ran.may_be_nccl and hosts > 1):
-        yield _Trial(AR, ranks, hosts, {"NCCL_ALGO": "ring", **loud}, ringed=True)
-    yield _Trial(A2A, ranks, hosts, loud)
-    yield _Trial(AR, ranks, hosts, loud, SMALL_SIZES, _SMALL_BYTES)
+        yield _Trial(AR, ranks, hosts, {"NCCL_ALGO": "ring", **debug}, rings_only=True)
+    yield _Trial(A2A, ranks, hosts, debug)
+    yield _Trial(AR, ranks, hosts, debug, SMALL_SIZES, _SMALL_BYTES)
     if hosts > 1:
         inside_host = frozenset({"host"})
         if per_host > 1:
-            yield _Trial(AR, per_host, 1, loud, spared=inside_host)
-            each_nic = sentence("each-nic")
+            yield _Trial(AR, per_host, 1, debug, unaffected_by=inside_host)
+            each_nic = statement("each-nic")
             nic: frozenset[Unaffected] = frozenset({"nic"})
-            yield _Trial(P2P, 2, 2, loud, apart=True, spared=nic, note=each_nic)
+            yield _Trial(P2P, 2, 2, debug, rank_per_host=True, unaffected_by=nic, note=each_nic)
     if per_host >= 4 and per_host % 2 == 0 and ran.launches_kernels:
         visible = "HIP_VISIBLE_DEVICES" if ran is LogLibrary.RCCL else "CUDA_VISIBLE_DEVICES"
         half = {visible: ",".join(map(str, range(per_host // 2)))}
         if multicast:
             half["NCCL_NVLS_ENABLE"] = "0"
-        note = sentence("other-half")
-        if hosts > 1:
-            note = f"on every host; {note}"
-        spared: frozenset[Unaffected] = inside_host | frozenset({"half"})
-        yield _Trial(AR, per_host // 2, 1, half | loud, ringed=True, spared=spared, note=note)
-    yield _Trial(P2P, 2, 1, loud)
+        note = statement("other-half" if hosts == 1 else "other-half-of-hosts")
+        unaffected_by: frozenset[Unaffected] = inside_host | frozenset({"half"})
+        yield _Trial(
+            AR,
+            per_host // 2,
+            1,
+            half | debug,
+            rings_only=True,
+            unaffected_by=unaffected_by,
+            note=note,
+        )
+    yield _Trial(P2P, 2, 1, debug)
 
 
 def upper_bounds(
@@ -189,7 +210,9 @@ def upper_bounds(
         seen.add(link)
         inside = spans[1].ranks_inside if len(spans) > 1 else bound.ranks
         hosts = bound.ranks // inside
-        trial = _Trial(bound.primitive, bound.ranks, hosts, _LOUD, note=of_few(bound.ranks))
+        trial = _Trial(
+            bound.primitive, bound.ranks, hosts, _DEBUG, note=few_ranks_note(bound.ranks)
+        )
         seconds = None if bound.primitive is P2P else trial.seconds(base, library)
         if seconds is not None:
             tests.append(trial.experiment("", [(AS_IS, seconds)]))

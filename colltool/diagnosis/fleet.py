@@ -1,5 +1,9 @@
-"""Many runs of many hosts as one question: which host, pair or group is slow or fails, and which
-runs were slow only once."""
+"""Many runs of many hosts compared: which host, pair or group is slow or fails, and which runs were
+slow only once.
+
+:func:`fleet_of` is the entry. A run is compared with the median of runs of its kind; a host is
+named where most of its runs are slow and few of the others are.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,17 @@ from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
-from colltool.base.formatting import counted
+from colltool.base.statements import Statement
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Fleet, FleetHost, FleetPair, HostState, SeriesHealth
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 
 FEWEST_HOSTS = 3  # that make a fleet; two are a pair
 SLOW = 0.85  # of the median of runs like it, below which a run is slow
-MOSTLY, SELDOM = 0.6, 0.3  # share of the slow runs with a host, and without it, that name it
-FEWEST_RUNS = 2  # of a host that say something
-MOST_ODD = 5  # slow runs that no host explains, of which a sentence each is made
+MOSTLY_SLOW = 0.6  # share of the runs with a host that must be slow to name it
+SELDOM_SLOW = 0.3  # share of the runs without it that may be slow then
+FEWEST_RUNS = 2  # of a host, or of a kind, that allow a comparison
+MOST_ODD = 5  # slow runs without a slow host that get a statement each
 
 
 class _FleetRun(NamedTuple):
@@ -52,7 +57,7 @@ _is_failed = attrgetter("failed")
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
     """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts."""
     runs = list(_runs(seen, series))
-    names = sorted(_hosts_of(runs), key=_natural)
+    names = sorted(_hosts_of(runs), key=_natural_key)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
         return None
     # failed runs say nothing of speed
@@ -71,13 +76,14 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
         *_failures(runs, failing),
         *_odd_runs(runs, {*slow, *failing}),
         *_groups(runs),
-        *_all_alike(runs, series),
+        *_all_equally_slow(runs, series),
     ]
     files = {run.file for run in runs}
     return Fleet(tuple(hosts), tuple(_pairs(runs)), tuple(said), len(files))
 
 
 def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]:
+    """The runs of single files with known hosts, and failed runs."""
     by_kind: dict[object, list[float]] = defaultdict(list)
     measured = []
     for health in series:
@@ -99,7 +105,7 @@ def _distinct(hosts: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(hosts)))
 
 
-def _natural(name: str) -> tuple[object, ...]:
+def _natural_key(name: str) -> tuple[object, ...]:
     """Sort key that puts node9 before node10."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
 
@@ -122,12 +128,12 @@ def _slow_hosts(runs: Runs) -> list[str]:
             break
         totals = _hosts_of(left)
         worst = max(slow, key=lambda host: (slow[host] / totals[host], slow[host]))
-        if totals[worst] < FEWEST_RUNS or slow[worst] / totals[worst] < MOSTLY:
+        if totals[worst] < FEWEST_RUNS or slow[worst] / totals[worst] < MOSTLY_SLOW:
             break
         left = [run for run in left if worst not in run.hosts]
         # where nearly all runs are slow, no few hosts are the cause
         slow_without = sum(map(_is_slow, left))
-        if slow_without > SELDOM * len(left) and len(found) >= len(totals) / 3:
+        if slow_without > SELDOM_SLOW * len(left) and len(found) >= len(totals) / 3:
             break
         found.append(worst)
     return found
@@ -152,6 +158,7 @@ def _in_all_failures(runs: Runs) -> list[str]:
 
 
 def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
+    """A host with counts of its runs and their median rate."""
     shares = _relative_rates(runs)
     return FleetHost(
         host=name,
@@ -164,11 +171,12 @@ def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
 
 
 def _pairs(runs: Runs) -> Iterator[FleetPair]:
+    """The runs of each two hosts that ran together, by name."""
     by_pair: dict[tuple[str, ...], list[_FleetRun]] = defaultdict(list)
     for run in runs:
         if len(run.hosts) == 2:
             by_pair[run.hosts].append(run)
-    for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural, pair))):
+    for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural_key, pair))):
         first, second = pair
         both = by_pair[pair]
         shares = _relative_rates(both)
@@ -181,28 +189,30 @@ def _relative_rates(runs: Runs) -> list[float]:
     return [run.relative for run in runs if run.relative is not None]
 
 
-def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[str]:
+def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[Statement]:
+    """A statement for each slow host."""
     for host in hosts:
         if host.state == "slow" and host.of_fleet is not None:
-            yield sentence(
+            yield statement(
                 "slow-host",
                 host=host.host,
                 slow=host.slow,
-                runs=counted(host.runs, "run"),
+                runs=host.runs,
                 share=host.of_fleet,
             )
 
 
-def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[str]:
+def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[Statement]:
+    """How many runs failed, and the hosts that may be the cause."""
     # a file may hold several series, and fails as a whole
     failed = {run.file for run in filter(_is_failed, runs)}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
-        hosts = " or ".join(sorted(failing, key=_natural))
-        yield sentence(code, runs=len(failed), hosts=hosts)
+        hosts = tuple(sorted(failing, key=_natural_key))
+        yield statement(code, runs=len(failed), hosts=hosts)
 
 
-def _odd_runs(runs: Runs, known: set[str]) -> Iterator[str]:
+def _odd_runs(runs: Runs, known: set[str]) -> Iterator[Statement]:
     """Slow runs that no host explains, since each is fast at another time or with others."""
     fast: set[str] = set()
     fast_together: set[tuple[str, ...]] = set()
@@ -214,16 +224,16 @@ def _odd_runs(runs: Runs, known: set[str]) -> Iterator[str]:
     odd = [run for run in runs if run.slow and fast.issuperset(run.hosts)]
     for run in odd[:MOST_ODD]:
         code = "odd-run-again" if run.hosts in fast_together else "odd-run-path"
-        hosts = " and ".join(run.hosts)
-        yield sentence(code, hosts=hosts, share=run.relative, file=run.file)
+        yield statement(code, hosts=run.hosts, share=run.relative, file=run.file)
     if len(odd) > MOST_ODD:
-        yield sentence("more-odd-runs", count=len(odd) - MOST_ODD)
+        yield statement("more-odd-runs", count=len(odd) - MOST_ODD)
 
 
+# the number at the end of a host's name; what is left names its group, such as a rack
 _RACK = re.compile(r"\d+\D*\Z")
 
 
-def _groups(runs: Runs) -> Iterator[str]:
+def _groups(runs: Runs) -> Iterator[Statement]:
     """Where pairs within a group of hosts of one name are fast and those between groups are not."""
     inside: list[float] = []
     between: list[float] = []
@@ -241,12 +251,12 @@ def _groups(runs: Runs) -> Iterator[str]:
         return
     share = median(between) / median(inside)
     if share < SLOW:
-        yield sentence("slow-between", groups=", ".join(sorted(names)), share=share)
+        yield statement("slow-between", groups=tuple(sorted(names)), share=share)
 
 
-def _all_alike(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[str]:
-    """All slow alike: no host, but what they share."""
+def _all_equally_slow(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[Statement]:
+    """Whether all runs are equally slow: then what the hosts share is slow, and no single host."""
     shares = [run.share for run in runs if run.share is not None]
     bar = min((health.bar for health in series), default=0.0)
     if shares and median(shares) < bar and not any(map(_is_slow, runs)):
-        yield sentence("all-slow", least=min(shares), most=max(shares))
+        yield statement("all-slow", least=min(shares), most=max(shares))

@@ -2,7 +2,8 @@
 reveals it on the machine.
 
 A cause is a setting (one scenario) or has one number that is fitted to the times, such as a share
-or a count of links.
+or a count of links. :func:`hypotheses` yields those that a fabric and a library may have;
+:mod:`colltool.diagnosis.causes` decides which of them the times support.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
+from colltool.base.statements import Statement, word_table
 from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.sentences import sentence, table
+from colltool.diagnosis.sentences import statement
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, without_in_network
@@ -26,15 +28,16 @@ PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen
 """Bytes/s one way: lanes x GT/s x 128/130 / 8; PCI Express Base Specification."""
 
 SOCKETS = 0.12
-"""Of the rate of RDMA NICs, at most, that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in Azure's
-published log."""
+"""Largest share of the rate of RDMA NICs that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in
+Azure's published log."""
 NO_GPUDIRECT = 0.75
-"""Of a network's rate, at most, through host memory: 49 and 30 of 93 GB/s on A100 with 4 x 200G
+"""Largest share of a network's rate through host memory: 49 and 30 of 93 GB/s on A100 with 4 x 200G
 (nccl-tests 152)."""
-RARER = 0.03  # handicap of what is seen less often than a slow network
-LEAST_SHARE = 0.002  # of a network that carries anything
-INSIDE = 0.15  # handicap of causes inside hosts, where what is slow spans them
-LATENCY_FIRST = 0.02  # handicap of the host, where NICs and plugins delay as well
+# handicaps are added to a cause's error: small ones only decide between causes that fit alike
+RARER = 0.03  # of what is seen less often than a slow network
+LEAST_SHARE = 0.002  # least share of its rate at which a network carries anything
+INSIDE = 0.15  # of causes inside hosts, where what is slow spans hosts: more than ACCURACY
+LATENCY_FIRST = 0.02  # of late launches, where NICs and plugins delay as well
 LATEST = 1e-3  # seconds: no host launches later than this; what takes longer is on the link
 LEAST_OVER_PCIE = 2e9  # bytes/s, with copies through host memory and GPUs that share a root port
 LL_SHARE = 0.5
@@ -73,7 +76,7 @@ _AMD = re.compile(r"\bAMD\b|Instinct|\bMI\d{3}")
 
 @cache
 def _checks() -> Mapping[str, Mapping[str, str]]:
-    return table("checks.toml")
+    return word_table("colltool.diagnosis", "checks.toml")
 
 
 def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:
@@ -89,11 +92,12 @@ def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:
 class Hypothesis(NamedTuple):
     """A cause.
 
-    ``fields``: of its sentence, at a value of the fitted number. ``of``: a share is counted in so
-    many parts (18 links), 0 for any share. ``least``, ``most``: range of the fitted number.
-    ``free``: it may take any value, so such a cause fits any times of its kind. ``unaffected``:
-    experiments that run as the fabric says despite it, in at least one of their runs. ``look``:
-    what reveals it on the machine. ``quoted``: what the log says of it itself.
+    ``scenario``, ``fields``: the fabric with it and the fields of its sentence, at a value of its
+    number. ``fits``: what that number is. ``of``: a share is counted in so many parts (18 links), 0
+    for any share. ``least``, ``most``: range of the number. ``any_value``: nothing else bounds it,
+    so the cause fits any times of its kind. ``unaffected``: experiments that run as the fabric says
+    despite it, in at least one of their runs. ``look``: what reveals it on the machine.
+    ``quoted``: what the log says of it itself.
     """
 
     name: CauseName
@@ -103,17 +107,17 @@ class Hypothesis(NamedTuple):
     of: int = 0
     least: float = 0.02
     most: float = 1.0
-    free: bool = False
+    any_value: bool = False
     unaffected: frozenset[Unaffected] = frozenset()
     look: str = ""
     handicap: float = 0.0  # of what is rarer than others that fit as well
-    exact: bool = False  # a setting that must fit closely to lead
+    must_fit_closely: bool = False  # a setting that must fit closely to lead
     quoted: str = ""
 
-    def said(self, value: float) -> str:
-        """The cause in words, at a value of its number."""
-        said = sentence(f"cause-{self.name}", **self.fields(value))
-        return f"{said}; the log: {self.quoted}" if self.quoted else said
+    def said(self, value: float) -> Statement:
+        """The cause at a value of its number, with what the log says of it."""
+        cause = statement(f"cause-{self.name}", **self.fields(value))
+        return statement("logged", cause=cause, quoted=self.quoted) if self.quoted else cause
 
 
 class HostFacts(NamedTuple):
@@ -132,7 +136,8 @@ class HostFacts(NamedTuple):
 
 
 def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
-    """The maker by device names, else by the library, else by the links between devices."""
+    """The maker of the devices by their names, else by the library, else by the name of the
+    innermost tier; empty where none says it."""
     named = " ".join(devices)
     if named:
         return "AMD" if _AMD.search(named) else "NVIDIA"
@@ -156,12 +161,14 @@ def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:
+    """A cause inside hosts, where a network may be slow as well."""
     if cause.fits == "share":
-        return cause._replace(handicap=INSIDE, free=True)
-    return cause._replace(exact=True)
+        return cause._replace(handicap=INSIDE, any_value=True)
+    return cause._replace(must_fit_closely=True)
 
 
 def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
+    """Environment variables that restrict algorithms and protocols."""
     facts = base.fabric.library_facts
     ran = log_library(host.library)
     nccl = ran.may_be_nccl and facts is not None and facts.name == "nccl"
@@ -183,6 +190,7 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _links(base: Scenario) -> Iterator[Hypothesis]:
+    """Links inside a host: fewer of them, PCIe in their place, or a slow rank."""
     inner = base.fabric.tiers[0]
     kind = capabilities_of(inner)
 
@@ -203,7 +211,7 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
                 lambda count: inner_at(count / links),
                 lambda count: {"value": count, "links": links, "tier": inner.name},
                 fits="share",
-                free=True,
+                any_value=True,
                 of=links,
             )
         yield from _over_pcie(base, kind)
@@ -212,12 +220,13 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
         inner_at,
         lambda share: {"value": share, "tier": inner.name},
         fits="share",
-        free=True,
+        any_value=True,
         unaffected=frozenset({"half"}),
     )
 
 
 def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothesis]:
+    """Traffic over PCIe in place of the links, which must be faster than it."""
     inner = base.fabric.tiers[0]
     rate = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports  # what collectives get
     most = max(PCIE.values()) / rate
@@ -242,6 +251,7 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
 
 
 def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
+    """The network: fewer NICs, TCP, copies through host memory, a low rate, or latency."""
     outer = base.fabric.tiers[-1]
     inside_host: frozenset[Unaffected] = frozenset({"host"})
 
@@ -263,30 +273,31 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
             lambda used: outer_at(used / host.ranks_inside),
             lambda used: {"value": used, "nics": host.ranks_inside},
             fits="share",
-            free=True,
+            any_value=True,
             of=host.ranks_inside,
             unaffected=frozenset({"nic"}),
         )
     yield network("sockets", most=SOCKETS)
-    yield network("gpudirect", free=True, most=NO_GPUDIRECT, handicap=RARER)
-    yield network("network", free=True)
+    yield network("gpudirect", any_value=True, most=NO_GPUDIRECT, handicap=RARER)
+    yield network("network", any_value=True)
     yield Hypothesis(
         "latency",
         lambda extra: base._replace(extra_s=extra),
         fits="extra",
-        free=True,
+        any_value=True,
         most=LATEST,
         unaffected=inside_host,
     )
 
 
 def _of_the_host(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
+    """Clocks that slow everything down, and late launches."""
     yield Hypothesis(
         "clocks",
         lambda share: base._replace(factor=1 / share),
         lambda share: {"factor": 1 / share},
         fits="factor",
-        free=True,
+        any_value=True,
         least=0.3,  # no cap and no clock leaves less
         handicap=INSIDE if host.several and not host.small_seen else 0.0,
     )
@@ -294,7 +305,7 @@ def _of_the_host(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         "launch",
         lambda extra: base._replace(extra_s=extra),
         fits="extra",
-        free=True,
+        any_value=True,
         most=LATEST,
         handicap=LATENCY_FIRST if host.several else 0.0,
     )

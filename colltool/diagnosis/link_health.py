@@ -1,19 +1,23 @@
-"""Which tier's links are slow, by the calls of traces that cross it."""
+"""Which tier's links are slow, by the calls of traces that cross it.
+
+:func:`links_of` judges each tier by the calls whose outermost tier it is: their expected over their
+measured time against the bar of healthy machines. Times of calls that may have waited for an
+untraced rank are upper bounds: they clear a tier where they are fast, and never blame it.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import groupby, islice, pairwise
 from math import ceil, floor, log2
 from statistics import median
 
 from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
 from colltool.base.errors import argument_text, localize
-from colltool.base.formatting import ordinal
 from colltool.base.primitives import A2A, P2P, Primitive
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import FASTER, FEW, HEALTHY_SHARE, SLACK, threshold_of
 from colltool.diagnosis.trace_results import CallTotal, LinkHealth, LinkVerdict, TracedCall
 from colltool.fabric.model import Fabric
@@ -23,7 +27,6 @@ from colltool.logs.traced_calls import RankTrace, missing
 HEALTHY_SMALL_A2A = 0.40
 """Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to
 160%."""
-MOST_RUNS = 3  # runs of ranks that a sentence names
 Calls = Sequence[TracedCall]
 
 
@@ -58,6 +61,8 @@ def _link(
     traces: Sequence[RankTrace],
     fine: Collection[str],
 ) -> LinkHealth:
+    """The health of the tier that is the outermost of these calls; ``fine``: tiers inside that are
+    not slow."""
     clear = []
     waiting = []
     for call in calls:
@@ -67,12 +72,12 @@ def _link(
             clear.append(call)
     # upper bounds clear a link where they are fast, and do not blame it where they are slow
     judged = clear or calls
-    reach = _reach(judged)
+    share = _share_reached(judged)
     bar = _bar(fabric, judged)
     verdict: LinkVerdict = "fine"
-    if reach < bar:
+    if share < bar:
         verdict = "slow" if clear else "unknown"
-    unseen = _unseen(waiting, traces)
+    untraced = _untraced_ranks(waiting, traces)
     return LinkHealth(
         tier=calls[0].tiers[-1],
         innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
@@ -81,31 +86,31 @@ def _link(
         measured_s=sum(call.measured_s for call in calls),
         exposed_s=sum(call.exposed_s for call in calls),
         expected_s=_expected_s(calls),
-        of_expected=reach,
+        of_expected=share,
         share=sum(row.share for row in rows),
         exposed=sum(row.share * row.exposed for row in rows),
         bar=bar,
         verdict=verdict,
         beside=() if verdict == "fine" else _suspects(fabric, judged, fine),
-        missing=unseen,
-        why=_why(waiting, unseen),
+        missing=untraced,
+        why=_why_upper_bounds(waiting, untraced),
         measure=_measure(fabric, calls),
         note=_note(fabric, judged),
     )
 
 
-def _unseen(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
+def _untraced_ranks(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
     """Ranks without a trace; of several groups the fewest that complete one."""
     groups = {call.ranks for call in waiting if call.primitive is not P2P}
-    lacking = {missing(group, traces) for group in groups} - {()}
-    return min(lacking, key=lambda ranks: (len(ranks), ranks), default=())
+    missing_ranks = {missing(group, traces) for group in groups} - {()}
+    return min(missing_ranks, key=lambda ranks: (len(ranks), ranks), default=())
 
 
 def _expected_s(calls: Iterable[TracedCall]) -> float:
     return sum(call.expected_s or 0.0 for call in calls)
 
 
-def _reach(calls: Calls) -> float:
+def _share_reached(calls: Calls) -> float:
     """Expected over measured time, by the median of like calls: the first sets up connections."""
     alike: dict[object, list[float]] = defaultdict(list)
     for call in calls:
@@ -123,6 +128,7 @@ def _bar(fabric: Fabric, calls: Calls) -> float:
 
 
 def _bar_of(fabric: Fabric, call: TracedCall) -> float:
+    """The share of its expected rate that a call of a healthy machine reaches."""
     inner = fabric.tiers[0]
     across = call.tiers[-1] != inner.name
     bar = threshold_of(call.primitive, len(call.ranks), inner.endpoints, across=across)
@@ -137,8 +143,8 @@ def _small(call: TracedCall) -> bool:
 
 
 def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str, ...]:
-    """Inner tiers that slow calls cross and no others clear; none if calls over the outermost tier
-    alone are slow too."""
+    """Inner tiers that may be slow in place of the outermost: slow calls cross them, and no other
+    calls clear them. None if calls that cross the outermost tier alone are slow too."""
     cleared = {calls[0].tiers[-1], *fine}
     crossed: dict[tuple[int, ...], set[str]] = {}
     for call in calls:
@@ -146,7 +152,7 @@ def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str,
             crossed[call.places] = _crossed(fabric, call.places) - cleared
     # calls that cross no other suspect
     alone = [call for call in calls if not crossed[call.places]]
-    if alone and _reach(alone) < _bar(fabric, alone):
+    if alone and _share_reached(alone) < _bar(fabric, alone):
         return ()
     suspected = set().union(*crossed.values())
     return tuple(tier.name for tier in fabric.tiers if tier.name in suspected)
@@ -165,48 +171,33 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
     return found
 
 
-def _note(fabric: Fabric, calls: Calls) -> str:
-    """A reason to doubt the verdict."""
-    reach = _reach(calls)
+def _note(fabric: Fabric, calls: Calls) -> Statement:
+    """A reason to doubt the verdict, if there is one."""
+    share = _share_reached(calls)
     ranks = max(len(call.ranks) for call in calls)
-    if _bar(fabric, calls) <= reach < HEALTHY_SHARE and ranks < FEW:
-        return sentence("few-ranks-of-trace", ranks=ranks)
-    if reach > FASTER and not any(map(_small, calls)):
-        names = {"tier": calls[0].tiers[-1], "fabric": fabric.name}
-        return localize(sentence("tier-too-fast", argument=argument_text("placed"), **names))
-    return ""
+    if _bar(fabric, calls) <= share < HEALTHY_SHARE and ranks < FEW:
+        return statement("few-ranks-of-trace", ranks=ranks)
+    if share > FASTER and not any(map(_small, calls)):
+        return statement(
+            "tier-too-fast",
+            tier=calls[0].tiers[-1],
+            fabric=fabric.name,
+            argument=localize(argument_text("placed")),
+        )
+    return NOTHING
 
 
-def _why(waiting: Calls, unseen: Sequence[int]) -> str:
-    """Why calls are upper bounds."""
+def _why_upper_bounds(waiting: Calls, untraced: Sequence[int]) -> Statement:
+    """Why calls are upper bounds; nothing where none is."""
     if not waiting:
-        return ""
-    if unseen:
-        return sentence("waits-for-untraced", ranks=ranks_text(unseen))
+        return NOTHING
+    if untraced:
+        return statement("waits-for-untraced", ranks=tuple(untraced))
     if all(call.primitive is P2P for call in waiting):
-        return sentence("message-ends")
+        return statement("message-ends")
     if all(call.seen == call.group_size for call in waiting):
-        return sentence("uneven-parts")
-    return sentence("calls-do-not-pair")
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``,
-    ``ranks 1 to 3, 8, 10 and 3 more``."""
-    strides = {after - before for before, after in pairwise(ranks)}
-    if len(ranks) > MOST_RUNS and len(strides) == 1 and strides != {1}:
-        return f"every {ordinal(strides.pop())} rank from {ranks[0]} to {ranks[-1]}"
-    named: list[str] = []
-    left = len(ranks)
-    # ranks that follow each other keep their distance from their place in the list
-    runs = groupby(enumerate(ranks), key=lambda entry: entry[1] - entry[0])
-    for _, entries in islice(runs, MOST_RUNS):
-        run = [rank for _, rank in entries]
-        named.append(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}")
-        left -= len(run)
-    if left:
-        named[-1] += f" and {left} more"
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(named)}"
+        return statement("uneven-parts")
+    return statement("calls-do-not-pair")
 
 
 _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}
@@ -215,10 +206,10 @@ _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}
 def _measure(fabric: Fabric, calls: Calls) -> str:
     """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes
     of the run: inside a host the call's ranks, between hosts one rank on each."""
-    taken: dict[Primitive, float] = defaultdict(float)
+    seconds_of: dict[Primitive, float] = defaultdict(float)
     for call in calls:
-        taken[call.primitive] += call.measured_s
-    primitive = max(taken, key=taken.__getitem__)
+        seconds_of[call.primitive] += call.measured_s
+    primitive = max(seconds_of, key=seconds_of.__getitem__)
     alike = [call for call in calls if call.primitive is primitive]
     largest = max(alike, key=lambda call: (len(call.places), call.bytes))
     inner = fabric.tiers[0]

@@ -1,5 +1,9 @@
 """Which machine logs come from, by the devices that they name: the nearest bundled fabric, resized
-to what ran."""
+to what ran.
+
+:func:`given_fabric` takes the user's fabric as it is; :func:`nearest_fabric` looks for one by the
+named devices, else by the measured times. Both say what was read and what was assumed.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,24 @@ from math import log
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.formatting import counted
 from colltool.base.primitives import ceil_div
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.declared_causes import declared_causes
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import (
-    SENT,
+    SHOWS_RATE,
     TWO_HOSTS,
-    USUAL,
+    USUAL_SHARE,
     is_stream,
     matching_network,
     nics_of,
     per_host,
-    reached,
+    share_reached,
 )
 from colltool.diagnosis.results import AssumedFabric
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import HEALTHY_SHARE
 from colltool.fabric.by_device import CLUSTERS, DeviceMatch, known
 from colltool.fabric.load import load_fabric
@@ -35,7 +39,7 @@ from colltool.logs.series import Series, log_library
 
 
 class MachineFabric(NamedTuple):
-    """The fabric that logs are held against, and how it was found."""
+    """The fabric that logs are compared with, and how it was found."""
 
     fabric: Fabric
     assumed: AssumedFabric
@@ -43,16 +47,16 @@ class MachineFabric(NamedTuple):
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
     """The user's fabric, but for runs on fewer ranks of each host."""
-    said = [*_devices_read(seen), sentence("fabric-given", fabric=fabric.name)]
+    said = [*_devices_read(seen), statement("fabric-given", fabric=fabric.name)]
     inner = fabric.tiers[0]
     hosts = len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
     shapes = seen.ranks_per_host
     if hosts and len(shapes) == 1 and min(shapes) < inner.endpoints:
         (size,) = shapes
         fabric = with_tiers(fabric, lambda tier: tier.model_copy(update={"size": size}), INNERMOST)
-        said.append(sentence("hosts-of", ranks=counted(size, "rank"), tier=inner.name, size=size))
+        said.append(statement("hosts-of", ranks=size, tier=inner.name, size=size))
     for name in _other_devices(fabric, seen):
-        said.append(sentence("other-devices", fabric=fabric.name, nearest=name))
+        said.append(statement("other-devices", fabric=fabric.name, nearest=name))
     assumed = AssumedFabric(
         fabric.name, fabric.overrides, seen.named.devices, seen.named.hosts, tuple(said)
     )
@@ -85,7 +89,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     mentioned = seen.debug.mentioned
     if not devices and mentioned:
         devices = (mentioned,)
-        said = [sentence("device-mentioned", device=mentioned)]
+        said = [statement("device-mentioned", device=mentioned)]
     if not devices:
         return _by_times(seen, overrides)
     fabrics: dict[str, DeviceMatch] = {}
@@ -100,7 +104,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
         what = f"the logs come from different machines: {names}"
         raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
     (nearest,) = fabrics.values()
-    said.append(sentence("fabric-nearest", fabric=nearest.fabric))
+    said.append(statement("fabric-nearest", fabric=nearest.fabric))
     return _assumed(nearest, seen, overrides, said)
 
 
@@ -108,6 +112,7 @@ def _name_machine() -> str:
     return f"name the machine: {argument_text('fabric', 'dgx-h100')}, or a file of your own"
 
 
+# the machines that logs without a device are compared with
 USUAL_MACHINES = (
     DeviceMatch("", "dgx-h100"),
     DeviceMatch("", "dgx-a100"),
@@ -130,7 +135,7 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
         if distance is not None:
             fits[machine] = distance
     best = min(fits, key=fits.__getitem__, default=SLOWEST)
-    said = sentence(
+    said = statement(
         "fits-best" if fits else "slowest-usual",
         fabric=best.fabric,
         argument=argument_text("fabric", "dgx-h100"),
@@ -142,65 +147,69 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
 def _shows_machine(series: Series) -> bool:
     """Whether large messages of a series were measured on devices, or on a NIC alone."""
     on_machine = log_library(series.library).may_be_nccl or is_stream(series)
-    return on_machine and series.points[-1].bytes >= SENT
+    return on_machine and series.points[-1].bytes >= SHOWS_RATE
 
 
 def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
-    """How far a machine's prices are from the times; None where they cannot be its."""
+    """How far a machine's prices are from the times, by log ratio; None where the times cannot be
+    this machine's."""
     fabric, _ = _assumed(machine, seen, overrides, [])
-    found = [reached(fabric, series) for series in seen.on(fabric).series]
+    found = [share_reached(fabric, series) for series in seen.on(fabric).series]
     shares = [share for share in found if share is not None]
     if not shares or min(shares) < HEALTHY_SHARE or max(shares) > TWO_HOSTS:
         return None
-    return sum(abs(log(min(share, 1.25) / USUAL)) for share in shares)
+    return sum(abs(log(min(share, 1.25) / USUAL_SHARE)) for share in shares)
 
 
 def _assumed(
-    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: list[str]
+    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: list[Statement]
 ) -> MachineFabric:
     """A bundled fabric with the sizes and the network of the logs."""
     fabric, sizes = _sized(machine, seen, overrides)
-    words = [*said, *(sentence("measured-size", size=size) for size in sizes)]
+    said = [*said, *(statement("measured-size", size=size) for size in sizes)]
     # inside one host nothing is known of the network, and nothing needed
-    network = ""
-    own = ""
+    network = NOTHING
+    own = NOTHING
     if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
         own = nics_of(fabric)
         fabric, network, found = _with_network(fabric, machine, seen)
-        words.append(found)
+        said.append(found)
     assumed = AssumedFabric(
         fabric=machine.fabric,
         overrides=fabric.overrides,
         devices=seen.named.devices,
         hosts=seen.named.hosts,
-        said=tuple(words),
+        said=tuple(said),
         network=network,
         own=own,
     )
     return MachineFabric(fabric, assumed)
 
 
-def _with_network(fabric: Fabric, machine: DeviceMatch, seen: Evidence) -> tuple[Fabric, str, str]:
-    """The fabric with the network that its user, NCCL or the times name; the usual NICs where the
-    times do; and how it is known."""
+def _with_network(
+    fabric: Fabric, machine: DeviceMatch, seen: Evidence
+) -> tuple[Fabric, Statement, Statement]:
+    """The fabric with the network that the user, NCCL or the times name, the usual NICs if the
+    times name them, and a statement of how the network is known."""
     outer = fabric.tiers[-1]
     for key, _ in fabric.overrides:
         if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
-            return fabric, "", sentence("network-given", tier=outer.name)
+            return fabric, NOTHING, statement("network-given", tier=outer.name)
     debug = seen.debug
     if debug.nics and debug.nic_GBps:
         rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
-        said = sentence("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
-        return _with_rate(fabric, rate_Bps), "", said
+        said = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
+        return _with_rate(fabric, rate_Bps), NOTHING, said
     match = matching_network(fabric, seen.on(fabric).series)
     names = {"fabric": machine.fabric, "tier": outer.name}
     if match is None:
-        return fabric, "", sentence("network-assumed", **names)
-    said = sentence("network-fits", network=match.said, own=nics_of(fabric), **names)
+        return fabric, NOTHING, statement("network-assumed", **names)
+    said = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
     return _with_rate(fabric, match.fabric.tiers[-1].bandwidth), match.said, said
 
 
 def _with_rate(fabric: Fabric, rate_Bps: float) -> Fabric:
+    """The fabric with another bandwidth of its outermost tier."""
     outer = fabric.tiers[-1]
     rates = bandwidth_values(outer, rate_Bps / outer.bandwidth)
     return load_fabric(fabric.name, {**dict(fabric.overrides), **rates})
@@ -219,20 +228,19 @@ def _sized(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> tuple[
     return load_fabric(name, [*ours, *overrides]), sizes
 
 
-def _devices_read(seen: Evidence) -> list[str]:
-    """The devices and the number of hosts that logs name, as a sentence."""
+def _devices_read(seen: Evidence) -> list[Statement]:
+    """The devices and the number of hosts that logs name; empty where they name no device."""
     machine = seen.named
     if not machine.devices:
         return []
-    where = ", ".join(machine.devices)
-    if machine.hosts:
-        where += f" on {counted(len(machine.hosts), 'host')}"
-    return [sentence("devices-read", devices=where)]
+    hosts = len(machine.hosts)
+    on = statement("on-some-hosts", hosts=hosts) if hosts else NOTHING
+    return [statement("devices-read", devices=machine.devices, on=on)]
 
 
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Overrides for the innermost and outermost tier where the logs ran on other sizes; traced
-    ranks fill host after host."""
+    """Overrides such as ``nvlink.size=4`` for the innermost and outermost tier, where the logs ran
+    on other sizes; traced ranks fill host after host."""
     inner, outer = fabric.tiers[0], fabric.tiers[-1]
     if len(fabric.tiers) == 1:
         return []

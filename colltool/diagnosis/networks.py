@@ -1,5 +1,9 @@
 """The network of a machine whose logs name no NICs: the usual NICs of a host that fit what was
-measured between hosts."""
+measured between hosts.
+
+:func:`matching_network` tries every usual number and speed of NICs; :func:`trees_share` lowers the
+bar where NCCL may run trees or rings.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,28 @@ from statistics import median
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import whole_percent
 from colltool.base.primitives import AR
+from colltool.base.statements import Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST, check_fits
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario, with_share
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import LARGE, PLATEAU
 from colltool.diagnosis.thresholds import HEALTHY_SHARE
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Series
 
 RINGS = ("multi-rail-ring", "ring")
-COUNTS, SPEEDS_GBIT = (8, 4, 2, 1), (800, 400, 200, 100)
-LEAST = 1 / 4  # of the bundled fabric's network: below it a fault is likelier than other NICs
-# of the line rate, at most; trees of two hosts send each byte once and reach up to TWO_HOSTS of a
-# ring's busbw
-LINE = 1.02
+COUNTS = (8, 4, 2, 1)  # NICs of a host
+SPEEDS_GBIT = (800, 400, 200, 100)
+# share of the bundled fabric's network below which a fault is likelier than other NICs
+LEAST_NETWORK = 1 / 4
+MOST_OF_LINE = 1.02  # largest share of the line rate that measurements show
+# largest share of a ring's busbw that trees of two hosts reach, which send each byte once
 TWO_HOSTS = 1.7
-SURE = 1.3  # advantage of trees up to which they are not told from rings by the NICs
-USUAL = 0.93  # of its line rate, what a healthy network carries
-SENT = 2**24  # bytes from which messages show a rate
+TREE_GAIN = 1.3  # price of rings over that of trees up to which either may have run
+USUAL_SHARE = 0.93  # share of its line rate that a healthy network carries
+SHOWS_RATE = 2**24  # bytes from which on messages show a rate
 
 
 class NetworkMatch(NamedTuple):
@@ -40,15 +46,15 @@ class NetworkMatch(NamedTuple):
     fabric: Fabric
 
     @property
-    def said(self) -> str:
+    def said(self) -> Statement:
         """Every usual way to have that rate: ``4 x 200G or 8 x 100G a host at 93%``."""
         total = self.nics * self.gbit
         ways = []
         for count in reversed(COUNTS):
             if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT:
-                ways.append(f"{count} x {total // count}G")
+                ways.append(statement("nics", count=count, gbit=total // count))
         # of many the two with the most NICs, which are the likeliest
-        return f"{' or '.join(ways[-2:])} a host at {whole_percent(self.share)}"
+        return statement("nics-at", ways=tuple(ways[-2:]), share=self.share)
 
 
 def per_host(fabric: Fabric) -> int:
@@ -56,9 +62,10 @@ def per_host(fabric: Fabric) -> int:
     return fabric.tiers[0].endpoints
 
 
-def nics_of(fabric: Fabric) -> str:
+def nics_of(fabric: Fabric) -> Statement:
     """The NICs of a host by the fabric's own numbers: one a device."""
-    return f"{per_host(fabric)} x {fabric.tiers[-1].bandwidth * 8 / 1e9:.0f}G"
+    gbit = fabric.tiers[-1].bandwidth * 8 / 1e9
+    return statement("nics", count=per_host(fabric), gbit=gbit)
 
 
 def is_stream(series: Series) -> bool:
@@ -72,11 +79,12 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
     if len(fabric.tiers) < 2 or inside > MOST_IN_A_HOST:
         return []
     across = [run for run in series if run.ranks > inside or (run.nodes or 1) > 1]
-    return [run for run in across if run.points[-1].bytes >= SENT]
+    return [run for run in across if run.points[-1].bytes >= SHOWS_RATE]
 
 
-def reached(fabric: Fabric, series: Series) -> float | None:
-    """The share of a ring's rate, or of the fastest price, that large messages reach."""
+def share_reached(fabric: Fabric, series: Series) -> float | None:
+    """The share of a ring's rate, or of the fastest price, that large messages reach; None where
+    nothing runs."""
     try:
         check_fits(fabric, series)
     except ColltoolError:
@@ -99,12 +107,13 @@ def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch |
         return None
     return min(
         _candidates(fabric, across),
-        key=lambda match: abs(log(min(match.share, 1.0) / USUAL)),
+        key=lambda match: abs(log(min(match.share, 1.0) / USUAL_SHARE)),
         default=None,
     )
 
 
 def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMatch]:
+    """Every slower network of usual NICs that fits all series between hosts."""
     hosts = per_host(fabric)
     outer = fabric.tiers[-1].bandwidth
     network = frozenset(tier.name for tier in fabric.tiers[1:])
@@ -112,7 +121,7 @@ def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMat
     for count in COUNTS:
         for gbit in SPEEDS_GBIT:
             total = count * gbit / 8 * 1e9 / hosts / outer
-            if count > hosts or not LEAST <= total < 1 or total in tried:
+            if count > hosts or not LEAST_NETWORK <= total < 1 or total in tried:
                 continue
             tried.add(total)
             other = with_share(fabric, total, network)
@@ -125,8 +134,8 @@ def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
     """The lowest share of all series, if every one is at a healthy share."""
     shares: list[float] = []
     for series in across:
-        share = reached(fabric, series)
-        most = TWO_HOSTS if _may_run_trees(fabric, series) else LINE
+        share = share_reached(fabric, series)
+        most = TWO_HOSTS if _may_run_trees(fabric, series) else MOST_OF_LINE
         if share is None or not HEALTHY_SHARE <= share <= most:
             return None
         shares.append(share)
@@ -134,6 +143,7 @@ def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
 
 
 def _may_run_trees(fabric: Fabric, series: Series) -> bool:
+    """Whether it is an all-reduce of exactly two hosts."""
     return series.primitive is AR and series.ranks == 2 * per_host(fabric)
 
 
@@ -150,10 +160,10 @@ def trees_share(fabric: Fabric, judged: ValidatedSeries) -> float:
         return 1.0
     rings = Scenario(fabric, only=RINGS).times(series)
     share = judged.points[-1].predicted_s / rings[-1] if rings else 1.0
-    return share if share < 1 / SURE else 1.0
+    return share if share < 1 / TREE_GAIN else 1.0
 
 
 def _own_nics(fabric: Fabric) -> bool:
-    """Whether the network is not the bundled fabric's, which is known to run trees or rings."""
+    """Whether the network was changed: of bundled ones it is known whether trees or rings run."""
     outer = f"{fabric.tiers[-1].name}."
     return any(key.startswith(outer) and key.endswith("bandwidth") for key, _ in fabric.overrides)

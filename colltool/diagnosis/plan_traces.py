@@ -11,7 +11,8 @@ from colltool.base.errors import ColltoolError, argument_text, printable
 from colltool.base.files import AnyPath
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
-from colltool.diagnosis.rank_map import CallPrices, ExpectedTime, load_map
+from colltool.diagnosis.call_prices import CallPrices, ExpectedTime
+from colltool.diagnosis.rank_map import load_map
 from colltool.diagnosis.replay import PricedNode, Replayed, priced_nodes, replay, span_s
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
@@ -120,7 +121,7 @@ def plan_traces(
     slowest: _Walk | None = None  # of the others nothing but a row is kept
     for trace in traces:
         graph = _graph(trace)
-        nodes = priced_nodes(graph, prices.seconds)
+        nodes = priced_nodes(graph, prices)
         replayed, walked = replay(graph, nodes)
         ranks.append(replayed)
         if slowest is None or replayed.priced_s > slowest.replayed.priced_s:
@@ -148,6 +149,7 @@ def _compute_us(graph: ChakraTrace) -> float:
 
 
 def _graph(trace: RankTrace) -> ChakraTrace:
+    """The graph of a Chakra trace; ColltoolError for any other trace."""
     if trace.graph is not None:
         return trace.graph
     calls = argument_text("calls", "calls.yaml")

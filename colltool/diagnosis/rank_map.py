@@ -1,5 +1,4 @@
-"""Which fabric rank each rank of the job is, where a scheduler placed them in another order, and
-what a call takes there.
+"""Which fabric rank each rank of the job is, where a scheduler placed them in another order.
 
 ``block`` fills host after host and ``cyclic`` deals ranks out host by host, as Slurm's
 ``--distribution``. A file has a line per rank: a fabric rank, or a host as ``srun -l hostname``
@@ -12,26 +11,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import accumulate
-from operator import mul
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text, either, localize, printable, quote
+from colltool.base.errors import ColltoolError, argument_text, either, printable, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import counted
-from colltool.base.primitives import P2P
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.sentences import sentence
-from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.load import exists
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
-from colltool.logs.call_metadata import CallMetadata
-from colltool.network.group import sizes_of
-from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.parallel_config import Axes, RankGroup
 
 BLOCK, CYCLIC = "block", "cyclic"
 AnyMap = str | os.PathLike[str] | Sequence[int]
@@ -47,7 +35,7 @@ _LINE_EACH = "give a line for each rank of the job"
 
 
 class RankMap(NamedTuple):
-    """Where a job's ranks sit. ``given``: a word, a file name, ``a list``, or empty for the
+    """Which fabric rank each rank of a job is. ``given``: a word, a file name, ``a list``, or empty for the
     fabric's order. ``places``: the fabric rank of each; empty where they are the same, or the job's
     size is not known yet."""
 
@@ -79,6 +67,7 @@ class RankMap(NamedTuple):
 
 
 def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
+    """The fabric rank of each rank, dealt out host by host; ColltoolError if it is unclear."""
     inside = _ranks_a_host(fabric)
     file = either(shell="a file", python="a file or a list")
     fix = f"give {file} of ranks or hosts, one for each rank of the job"
@@ -87,7 +76,7 @@ def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
         raise ColltoolError(what, argument="placed", fix=fix)
     if world > fabric.ranks:
         what = f"the job has {world} ranks, and {fabric.name} has {fabric.ranks}"
-        raise ColltoolError(what, argument="fabric", fix=_larger(fabric))
+        raise ColltoolError(what, argument="fabric", fix=larger_fabric(fabric))
     if world > inside and world % inside:
         what = (
             f"{world} ranks do not fill hosts of {inside} ranks: how many are on each is not known"
@@ -98,7 +87,7 @@ def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
 
 
 class _MapEntry(NamedTuple):
-    """A line: a fabric rank, or a host and a slot on it (-1: the next)."""
+    """A line of a map or an entry of a list: a fabric rank, or a host and a slot (-1: the next)."""
 
     line: int
     rank: int | None
@@ -129,6 +118,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
 
 
 def _map_text(name: str) -> str:
+    """The text of a file with a map; ColltoolError where the name is neither a file nor a word."""
     try:
         return read_text(name, "definition")
     except ColltoolError as error:
@@ -143,13 +133,14 @@ def _map_text(name: str) -> str:
 
 
 def _entries(text: str, name: str) -> Iterator[_MapEntry]:
+    """The entries of a file, a line each; comments and blank lines are skipped."""
     for number, line in enumerate(text.splitlines(), 1):
-        bare = line.partition("#")[0].strip()
-        if not bare:
+        content = line.partition("#")[0].strip()
+        if not content:
             continue
-        match = _LINE.fullmatch(bare)
+        match = _LINE.fullmatch(content)
         if match is None or (match["slot"] and match["host"].isdigit()):
-            raise _refused(name, number, f"{quote(bare)} is neither a rank nor a host", _WRITE)
+            raise _refused(name, number, f"{quote(content)} is neither a rank nor a host", _WRITE)
         slot = -1 if match["slot"] is None else int(match["slot"])
         # a number alone is a rank of the fabric, a word a host
         yield _MapEntry(
@@ -208,14 +199,14 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
     inner = fabric.tiers[0]
     inside = inner.endpoints
     hosts: dict[str, int] = {}
-    taken: Counter[str] = Counter()
+    slots_used: Counter[str] = Counter()
     for entry in entries:
         if entry.number is not None:
             yield entry.number
             continue
         _ranks_a_host(fabric)
-        slot = entry.slot if entry.slot >= 0 else taken[entry.host]
-        taken[entry.host] += 1
+        slot = entry.slot if entry.slot >= 0 else slots_used[entry.host]
+        slots_used[entry.host] += 1
         if slot >= inside:
             joins = f"{inner.name} of {fabric.name} joins {inside}"
             what = f"{entry.host} has one rank too many: {joins}"
@@ -224,7 +215,8 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
         yield hosts.setdefault(entry.host, len(hosts)) * inside + slot
 
 
-def _larger(fabric: Fabric) -> str:
+def larger_fabric(fabric: Fabric) -> str:
+    """How to fix a fabric that has too few ranks."""
     return (
         f"a larger fabric, or {argument_text('overrides', [f'{fabric.tiers[-1].name}.size=...'])}"
     )
@@ -247,100 +239,3 @@ def _refused(name: str, line: int, what: str, fix: str) -> ColltoolError:
     if name:
         return ColltoolError(what, where=f"{printable(name)}:{line}", fix=fix)
     return ColltoolError(f"rank {line}: {what}", argument="placed", fix=fix)
-
-
-class ExpectedTime(NamedTuple):
-    """What a call should take; ``places`` are the group's fabric ranks, ascending, ``axes`` how
-    they lie; ``reason`` says why there is no price."""
-
-    places: tuple[int, ...] = ()
-    axes: Axes = ()
-    seconds: float | None = None
-    latency_s: float | None = None
-    algorithm: str = ""
-    tiers: tuple[str, ...] = ()
-    reason: str = ""
-
-
-def axes_of(ranks: Sequence[int]) -> Axes:
-    """Ascending ranks as (size, stride) per axis, innermost first; empty if not evenly spaced."""
-    axes: list[tuple[int, int]] = []
-    left = list(ranks)
-    while len(left) > 1:
-        stride = left[1] - left[0]
-        size = 2
-        while size < len(left) and left[size] - left[size - 1] == stride:
-            size += 1
-        if len(left) % size:
-            return ()
-        axes.append((size, stride))
-        left = left[::size]
-    group = RankGroup(tuple(axes))
-    return group.axes if [ranks[0] + member for member in group.members] == list(ranks) else ()
-
-
-class CallPrices:
-    """Prices of calls on one fabric, cached for groups that lie alike."""
-
-    def __init__(self, fabric: Fabric, readings: ModelOptions, rank_map: RankMap) -> None:
-        self._fabric = fabric
-        self._costs = CollectiveCostCache(fabric, readings)
-        self._map = rank_map
-        self._placed = lru_cache(maxsize=None)(self._place)
-
-    def of(self, call: CallMetadata) -> ExpectedTime:
-        """The price of a call, or why it has none."""
-        if not call.ranks:
-            return ExpectedTime(reason=sentence("no-ends" if call.primitive is P2P else "no-ranks"))
-        placed = self._placed(call.ranks)
-        if placed.reason:
-            return placed
-        try:
-            cost = self._costs.of(call.primitive, RankGroup(placed.axes), float(call.bytes))
-        except ColltoolError as error:
-            return placed._replace(reason=localize(error.what))
-        return placed._replace(
-            seconds=cost.each_s,
-            latency_s=cost.latency_s,
-            algorithm=cost.algorithm,
-            tiers=cost.tiers,
-        )
-
-    def seconds(self, call: CallMetadata) -> tuple[float | None, str]:
-        """The time of a call, or None and why there is none."""
-        expected = self.of(call)
-        return expected.seconds, expected.reason
-
-    def _place(self, ranks: tuple[int, ...]) -> ExpectedTime:
-        """Where a group lies, without a price."""
-        fabric = self._fabric
-        places = self._map.place(ranks)
-        if places[-1] >= fabric.ranks:
-            has = f"{fabric.name} has ranks 0 to {fabric.ranks - 1}"
-            raise ColltoolError(
-                f"the traces have a rank {ranks[-1]}, and {has}",
-                argument="fabric",
-                fix=_larger(fabric),
-            )
-        axes = axes_of(places)
-        if not axes:
-            return ExpectedTime(places, reason=sentence("unevenly-spaced"))
-        # prices are of groups that begin at rank 0
-        if _shares(fabric, places) != _shares(fabric, RankGroup(axes).members):
-            return ExpectedTime(places, axes, reason=sentence("off-domain"))
-        return ExpectedTime(places, axes)
-
-
-def _shares(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
-    """How many domains of each kind, from the inside out, hold how many of the ranks."""
-    inside = 1
-    found = []
-    for tier in fabric.tiers:
-        kind = capabilities_of(tier)
-        parts = [level.group for level in kind.levels]
-        parts += accumulate(sizes_of(kind.axes), mul)
-        for part in (*parts, tier.endpoints):
-            domains = Counter(rank // (inside * part) for rank in ranks)
-            found.append(Counter(domains.values()))
-        inside *= tier.endpoints
-    return found

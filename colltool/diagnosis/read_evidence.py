@@ -56,6 +56,7 @@ def _name(path: Path) -> str:
 
 
 def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
+    """Add what traces measured; ColltoolError where nothing at all was."""
     traced = measured_calls(traces)
     devices = dict.fromkeys((*found.named.devices, *traced.devices))
     found = found._replace(
@@ -76,7 +77,8 @@ def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
 
 
 class _ReadFiles(NamedTuple):
-    """``texts``: files whose lines can be read, whether they hold measurements or not."""
+    """The measurements of each file that holds any. ``texts``: files whose lines can be read,
+    whether they hold measurements or not. ``problem``: the error if no file can be used."""
 
     runs: dict[Path, Measurements]
     texts: list[Path]
@@ -85,8 +87,8 @@ class _ReadFiles(NamedTuple):
 
 
 def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
-    """Each log by itself. What argues with an argument is an error; a file that cannot be used is
-    one only where no other can."""
+    """Read each log by itself. An argument that contradicts a log is an error; a file that cannot
+    be used is an error only where no other can be used."""
     runs: dict[Path, Measurements] = {}
     texts: list[Path] = []
     failed: list[FailedLog] = []

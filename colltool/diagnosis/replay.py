@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from colltool.logs.call_metadata import CallMetadata, call_metadata, count, kernel_name
+from colltool.base.statements import NOTHING, Statement
+from colltool.diagnosis.call_prices import CallPrices
+from colltool.logs.call_metadata import CallMetadata, call_metadata, count
 from colltool.logs.chakra import ChakraTrace, Timed
+from colltool.logs.kernel_names import kernel_name
 
 
 class Replayed(NamedTuple):
@@ -19,7 +22,7 @@ class Replayed(NamedTuple):
     recorded_s: float
     priced_s: float
     priced: int  # collectives and messages
-    kept: tuple[tuple[str, int], ...]  # those that keep their duration, by reason
+    kept: tuple[tuple[Statement, int], ...]  # those that keep their duration, by reason
 
     @property
     def unpriced(self) -> int:
@@ -32,14 +35,10 @@ class PricedNode(NamedTuple):
 
     call: CallMetadata | None
     seconds: float | None
-    reason: str = ""
+    reason: Statement = NOTHING
 
 
-Price = Callable[[CallMetadata], tuple[float | None, str]]
-"""Seconds of a call, or None and why there are none."""
-
-
-def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
+def priced_nodes(graph: ChakraTrace, prices: CallPrices) -> dict[int, PricedNode]:
     """The collectives and messages of a graph by number."""
     found = {}
     for timed in graph.timed:
@@ -47,15 +46,17 @@ def priced_nodes(graph: ChakraTrace, price: Price) -> dict[int, PricedNode]:
             continue
         primitives = kernel_name(timed.node.name).primitives
         call = call_metadata(timed.labels, graph.header, primitives)
-        if isinstance(call, str):
+        if isinstance(call, Statement):
             found[timed.node.id] = PricedNode(None, None, call)
         else:
-            found[timed.node.id] = PricedNode(call, *price(call))
+            expected = prices.of(call)
+            found[timed.node.id] = PricedNode(call, expected.seconds, expected.reason)
     return found
 
 
 def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[Timed]]:
-    """A graph with the durations of its ``nodes``, and its nodes with their times then."""
+    """A graph walked with the prices of its ``nodes``: the result, and all nodes with the times
+    that they then have."""
 
     def lasts_us(timed: Timed) -> float:
         priced = nodes.get(timed.node.id)

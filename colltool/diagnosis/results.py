@@ -1,8 +1,13 @@
-"""What ``validate`` and ``doctor`` return: frozen records in SI units."""
+"""What ``validate`` and ``doctor`` return: frozen records in SI units.
+
+:class:`Validation` and :class:`Diagnosis` are the results, the other records their parts. What they
+say is held as statements, which views put into words.
+"""
 
 from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.result import Result, result
+from colltool.base.statements import NOTHING, Statement
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.logs.series import Series, Skipped
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
@@ -47,14 +52,15 @@ class Regime(NamedTuple):
 
 
 class ValidatedSeries(NamedTuple):
-    """A series judged; ``worst`` is signed; ``findings`` are sentences, most important first."""
+    """A series against its prices; ``worst``: the largest error, signed; ``findings``: most
+    important first."""
 
     series: Series
     points: tuple[ValidatedPoint, ...]
     mape: float
     worst: float
     regimes: tuple[Regime, ...]
-    findings: tuple[str, ...]
+    findings: tuple[Statement, ...]
 
 
 @result
@@ -66,7 +72,7 @@ class Validation(Result):
     fabric: str
     series: tuple[ValidatedSeries, ...]
     mape: float
-    verdict: str
+    verdict: Statement
     skipped: tuple[Skipped, ...]
     max_mape: float | None = None
     overrides: tuple[tuple[str, str], ...] = ()
@@ -78,7 +84,7 @@ class Validation(Result):
 
 
 class AssumedFabric(NamedTuple):
-    """The fabric that logs are held against; ``said``: in sentences, what was read and what was
+    """The fabric that logs are compared with; ``said``: what was read from the logs, and what was
     assumed. ``network``: the usual NICs that fit the times, where the logs name none and the
     fabric's ``own`` do not fit. ``guessed``: no device is named."""
 
@@ -86,9 +92,9 @@ class AssumedFabric(NamedTuple):
     overrides: tuple[tuple[str, str], ...]
     devices: tuple[str, ...]
     hosts: tuple[str, ...]
-    said: tuple[str, ...]
-    network: str = ""
-    own: str = ""
+    said: tuple[Statement, ...]
+    network: Statement = NOTHING
+    own: Statement = NOTHING
     guessed: bool = False
 
 
@@ -111,7 +117,7 @@ class Cause(NamedTuple):
     series; None for what no price is needed to see."""
 
     name: str
-    said: str
+    said: Statement
     look: str
     error: float | None
     error_all: float | None
@@ -132,7 +138,7 @@ class Experiment(NamedTuple):
     command: str
     bytes: float
     foretold: tuple[Prediction, ...]
-    note: str = ""
+    note: Statement = NOTHING
 
 
 class DiagnosisFinding(NamedTuple):
@@ -149,7 +155,7 @@ class DiagnosisFinding(NamedTuple):
     error: float | None
     causes: tuple[Cause, ...]
     experiments: tuple[Experiment, ...]
-    hints: tuple[str, ...]
+    hints: tuple[Statement, ...]
 
 
 HostState = Literal["slow", "in failed runs", "as the others"]
@@ -183,12 +189,12 @@ class FleetPair(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """Runs of several sets of hosts beside each other; ``said``: what they tell, in sentences;
-    ``files``: how many runs."""
+    """Runs of several sets of hosts compared; ``said``: what they show; ``files``: number of
+    runs."""
 
     hosts: tuple[FleetHost, ...]
     pairs: tuple[FleetPair, ...]
-    said: tuple[str, ...]
+    said: tuple[Statement, ...]
     files: int
 
 
@@ -203,7 +209,7 @@ class Diagnosis(Result):
     expect: float
     series: tuple[SeriesHealth, ...]
     findings: tuple[DiagnosisFinding, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Statement, ...]
     skipped: tuple[Skipped, ...]
     bounds: tuple[UpperBound, ...] = ()
     measure: tuple[Experiment, ...] = ()

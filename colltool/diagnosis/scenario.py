@@ -1,7 +1,8 @@
 """A fabric as it would be if something were wrong, and what series take on it.
 
-A diagnosis asks for the same prices again and again, for hundreds of series of the same sizes: each
-is worked out once.
+A diagnosis needs the same prices again and again, for hundreds of series of the same sizes: each is
+worked out once, and found again by the fabric object, the series without its times, and the
+algorithms.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def prices_of(
     """Prices of a series; None where nothing runs."""
     # they depend on none of the measured times
     points = tuple(_unmeasured(point.bytes) for point in series.points)
-    bare = Series(series.primitive, series.ranks, None, points, series.library)
-    return _prices(SameFabric(fabric), bare, readings, algorithms)
+    unmeasured = Series(series.primitive, series.ranks, None, points, series.library)
+    return _prices(SameFabric(fabric), unmeasured, readings, algorithms)
 
 
 @lru_cache(maxsize=4096)

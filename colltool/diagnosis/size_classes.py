@@ -1,4 +1,4 @@
-"""Large and small messages of measured series: which sizes stand for each, and whether they reach
+"""Large and small messages of measured series: which sizes represent each, and whether they reach
 the bar."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from colltool.logs.series import log_library
 LARGE = 3  # largest sizes that represent the bandwidth-bound ones
 PLATEAU = 16  # sizes down to 1/16 of the largest represent the rate
 SMALL = 5  # smallest sizes that represent the time of a call
-FEWEST_SMALL = 3  # fewer say nothing
+FEWEST_SMALL = 3  # sizes below those that bandwidth bounds; fewer show nothing
 
 
 class SizeClass(NamedTuple):
-    """Large or small messages of series ``at``: the indices ``focus`` represent them, ``trusted``
+    """Large or small messages of a series: the indices ``focus`` represent them, ``trusted``
     are all whose prices a healthy machine meets. ``share``: median of the expected rate;
     ``within``: error up to which prices explain them; ``low``: below the bar."""
 
-    at: int
+    series_index: int
     size: Literal["large", "small"]
     focus: tuple[int, ...]
     trusted: tuple[int, ...]
@@ -77,8 +77,8 @@ def size_classes(
     return (*large, *small)
 
 
-def wide(points: Sequence[ValidatedPoint]) -> range:
-    """The sizes from which on bandwidth takes most of every price."""
+def bandwidth_bound_sizes(points: Sequence[ValidatedPoint]) -> range:
+    """Indices of the sizes from which on bandwidth takes most of every price."""
     first = len(points)
     while first and points[first - 1].bound == "bandwidth":
         first -= 1
@@ -86,8 +86,10 @@ def wide(points: Sequence[ValidatedPoint]) -> range:
 
 
 def plateau(points: Sequence[ValidatedPoint]) -> tuple[int, ...]:
-    """The largest of the bandwidth-bound sizes, as far as they are of one kind."""
-    alike = [i for i in wide(points) if points[i].bytes * PLATEAU >= points[-1].bytes]
+    """Indices of the LARGE largest sizes that bandwidth bounds, within PLATEAU of the largest."""
+    alike = [
+        i for i in bandwidth_bound_sizes(points) if points[i].bytes * PLATEAU >= points[-1].bytes
+    ]
     return tuple(alike[-LARGE:])
 
 
@@ -95,6 +97,8 @@ def _median_share(points: Sequence[ValidatedPoint], focus: Iterable[int]) -> flo
     return median(points[index].of_expected for index in focus)
 
 
-def off(measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]) -> float:
+def mean_log_error(
+    measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]
+) -> float:
     """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way."""
     return fmean(abs(log(priced[index] / measured[index])) for index in focus)

@@ -1,29 +1,35 @@
-"""What share of the price healthy machines reach: the bars of ``doctor`` and ``trace``."""
+"""What share of the expected rate healthy machines reach: the pass marks (bars) of ``doctor`` and
+``trace``, and the errors within which a price explains a time."""
 
 from __future__ import annotations
 
 import re
 
 from colltool.base.primitives import P2P, Primitive
+from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.logs.series import Series
 
 # on whole hosts: healthy nodes of eight reach 85 to 107% of the prices of their bundled fabric
 HEALTHY_SHARE = 0.80
-FEW, HEALTHY_FEW, HEALTHY_PART = 4, 0.55, 0.75
-"""On fewer ranks than FEW, and on part of a host: healthy machines reach 56 to 85%, and 80 to 100%.
-NCCL 2.27 to 2.29 on 2 and 4 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
+FEW = 4
+HEALTHY_FEW = 0.55
+HEALTHY_PART = 0.75
+"""The bars on fewer ranks than FEW, where healthy machines reach 56 to 85%, and on part of a host,
+where they reach 80 to 100%: NCCL 2.27 to 2.29 on 2 and 4 GPUs of NVSwitch nodes (A100, H100, B200),
+ai-dynamo/aiconfigurator."""
 
 # a message between hosts takes few channels: 54 to 95% of a NIC on 2 and 10 healthy hosts of H100
 HEALTHY_P2P = 0.5
 # the bar of small messages is lower: launch and hops vary more between healthy hosts than rates do
 SLACK = 0.20
-FASTER = 1.2  # share of the price of large messages above which the machine is not the fabric
+FASTER = 1.2  # share of the expected rate above which the machine is not the fabric
 
 CLOSE = 0.10  # relative error up to which one of several prices explains a time
-WITHIN, WITHIN_ACROSS = 0.15, 0.30
-"""Mean relative error up to which a cause's prices explain times; the second for small messages
+WITHIN = 0.15
+WITHIN_ACROSS = 0.30
+"""Mean relative errors up to which a cause's prices explain times; the second for small messages
 between hosts, which depend on NICs and proxies that no log names."""
 
 
@@ -37,9 +43,9 @@ def threshold_of(primitive: Primitive, ranks: int, whole: int, *, across: bool) 
     return HEALTHY_SHARE if across or ranks >= min(whole, MOST_IN_A_HOST) else HEALTHY_PART
 
 
-def of_few(ranks: int) -> str:
-    """What to say of so few ranks that a low share means little; empty for more."""
-    return sentence("few-ranks", ranks=ranks) if ranks < FEW else ""
+def few_ranks_note(ranks: int) -> Statement:
+    """A note that a low share means little on so few ranks; nothing for FEW or more."""
+    return statement("few-ranks", ranks=ranks) if ranks < FEW else NOTHING
 
 
 def across_hosts(series: Series) -> bool:
@@ -47,7 +53,10 @@ def across_hosts(series: Series) -> bool:
     return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
 
 
-SMALL_OLD, SMALL_UNKNOWN_NICS, FIRST_QUICK = 0.35, 0.25, (2, 12)
+# the bars of small messages with an old library, and over NICs that no log names (EFA)
+SMALL_OLD = 0.35
+SMALL_UNKNOWN_NICS = 0.25
+FIRST_QUICK = (2, 12)  # first version of NCCL that is not old
 _VERSION = re.compile(r"\b(\d{1,2})\.(\d{1,3})")
 
 

@@ -11,8 +11,9 @@ from statistics import median
 from colltool.base.errors import ColltoolError
 from colltool.base.files import AnyPath
 from colltool.base.primitives import P2P
+from colltool.diagnosis.call_prices import CallPrices
 from colltool.diagnosis.link_health import links_of
-from colltool.diagnosis.rank_map import AnyMap, CallPrices, load_map
+from colltool.diagnosis.rank_map import AnyMap, load_map
 from colltool.diagnosis.replay import Replayed, priced_nodes, replay
 from colltool.diagnosis.trace_results import (
     CallTotal,
@@ -89,7 +90,7 @@ def _file(trace: RankTrace) -> TraceFile:
 def _replayed(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Replayed]:
     for trace in traces:
         if trace.graph:
-            replayed, _ = replay(trace.graph, priced_nodes(trace.graph, prices.seconds))
+            replayed, _ = replay(trace.graph, priced_nodes(trace.graph, prices))
             yield replayed
 
 
@@ -108,6 +109,7 @@ def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
 
 
 def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
+    """A call of the job with its price, by the kernel that waited least."""
     call = merged.call
     least = merged.shortest
     expected = prices.of(call)
@@ -151,6 +153,7 @@ _KIND = attrgetter(
 def _totals(
     calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
 ) -> tuple[CallTotal, ...]:
+    """Calls of one kind as one row, those that take most of a step first."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         alike[_KIND(call)].append(call)
@@ -160,6 +163,7 @@ def _totals(
 
 
 def _total(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> CallTotal:
+    """The row of calls that are alike."""
     first = calls[0]
     made: Counter[int] = Counter()  # calls in steps, by trace
     in_steps_s = 0.0

@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import Result, result
+from colltool.base.statements import Statement
 from colltool.diagnosis.rank_map import RankMap
 from colltool.diagnosis.replay import Replayed
 from colltool.logs.activity import RankActivity
@@ -49,7 +50,7 @@ class TracedCall(NamedTuple):
     latency_s: float | None
     runs: str
     tiers: tuple[str, ...]
-    reason: str
+    reason: Statement
 
 
 class CallTotal(NamedTuple):
@@ -77,7 +78,7 @@ class CallTotal(NamedTuple):
     expected_s: float | None
     runs: str
     tiers: tuple[str, ...]
-    reason: str
+    reason: Statement
     share: float
     a_step: float
 
@@ -102,7 +103,7 @@ LinkVerdict = Literal["slow", "fine", "unknown"]
 class LinkHealth(NamedTuple):
     """Priced calls whose outermost tier is this one, and whether it is slow.
 
-    ``clear``: calls that waited for nobody. ``of_expected``: expected over measured time of the
+    ``clear``: calls whose kernels waited for no other rank. ``of_expected``: expected over measured time of the
     clear ones; of all where none is, a lower bound. ``share``: of the steps' time on a rank,
     ``exposed`` the exposed part. ``bar``: share of expected below which it is slow; ``unknown``:
     below it, but by upper bounds only. ``beside``: inner tiers that may be slow instead, since the
@@ -125,9 +126,9 @@ class LinkHealth(NamedTuple):
     verdict: LinkVerdict
     beside: tuple[str, ...]
     missing: tuple[int, ...]
-    why: str
+    why: Statement
     measure: str
-    note: str
+    note: Statement
 
 
 class RankWait(NamedTuple):
@@ -184,7 +185,7 @@ class TraceFinding(NamedTuple):
     """Findings of ``validate`` on the calls of one primitive and rank count."""
 
     series: str
-    findings: tuple[str, ...]
+    findings: tuple[Statement, ...]
 
 
 @result

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.base.errors import printable
-from colltool.base.formatting import counted
 from colltool.base.primitives import SHORT
+from colltool.base.statements import NOTHING, Statement
 from colltool.definitions.field_types import MAX_LISTED
-from colltool.diagnosis.sentences import sentence
+from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.trace_results import CallTotal, TracedCall
 
 
@@ -24,7 +24,7 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
         if reason:
             inexpressible.append(_left_out(total, reason))
         elif len(listed) == MAX_LISTED:
-            too_many.append(_left_out(total, sentence("too-many-calls", most=MAX_LISTED)))
+            too_many.append(_left_out(total, statement("too-many-calls", most=MAX_LISTED)))
         else:
             listed.append(_call_line(total))
     lines = [
@@ -41,6 +41,7 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
 
 
 def _call_line(total: CallTotal) -> str:
+    """The line of a call in the job file."""
     count = max(1, round(total.a_step))
     ((size, stride),) = total.axes
     line = (
@@ -50,16 +51,23 @@ def _call_line(total: CallTotal) -> str:
     return line if count == total.a_step else f"{line}  # {total.a_step:.4g} in a step"
 
 
-def _left_out(total: CallTotal, reason: str) -> str:
-    calls = counted(total.calls, "call")
-    kind = f"{total.primitive.spoken} of {total.bytes} B"
-    return f"# left out: {calls}, {kind}: {printable(reason)}"
+def _left_out(total: CallTotal, reason: Statement) -> str:
+    """The comment that says why calls are not in the job file."""
+    return str(
+        statement(
+            "left-out-of-job",
+            calls=total.calls,
+            collective=total.primitive.spoken,
+            bytes=total.bytes,
+            reason=printable(str(reason)),
+        )
+    )
 
 
-def _why_not(total: CallTotal) -> str:
-    """Why a job file cannot express these calls; empty where it can."""
+def _why_not(total: CallTotal) -> Statement:
+    """Why a job file cannot express these calls; nothing where it can."""
     if total.reason:
         return total.reason
     if len(total.axes) > 1:
-        return sentence("several-strides")
-    return "" if total.a_step > 0 else sentence("outside-steps")
+        return statement("several-strides")
+    return NOTHING if total.a_step > 0 else statement("outside-steps")

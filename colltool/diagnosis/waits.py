@@ -1,5 +1,5 @@
-"""Who arrives last: a call's time on the wire is its shortest kernel, and what the others take
-longer they wait."""
+"""Which rank arrives last: the shortest kernel of a call is its time on the wire, and whatever the
+other ranks' kernels take longer is waiting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from colltool.logs.traced_calls import MergedCall, RankTrace
 
 def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits:
     """Waiting by rank and by collective, of calls that several traced ranks made."""
-    # of a message the two ends wait for each other
+    # the two ends of a message wait for each other, so that neither is the time on the wire
     shared = [call for call in merged if len(call.seen) > 1 and call.call.primitive is not P2P]
     waits: dict[int, list[float]] = defaultdict(list)  # seconds of each call, by trace
     last = [0] * len(traces)
@@ -32,13 +32,14 @@ def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits
 
 
 def _by_collective(shared: Sequence[MergedCall]) -> Iterator[CallWait]:
+    """Time on the wire and of waiting by primitive and group size, mean per rank."""
     alike: dict[tuple[Primitive, int], list[MergedCall]] = defaultdict(list)
     for call in shared:
         alike[call.call.primitive, call.call.size].append(call)
     for (primitive, size), calls in sorted(alike.items()):
         wire_s = 0.0
-        whole_s = 0.0
+        kernels_s = 0.0
         for call in calls:
             wire_s += call.shortest.seconds
-            whole_s += sum(seen.seconds for seen in call.seen) / len(call.seen)
-        yield CallWait(primitive, size, len(calls), wire_s, whole_s - wire_s)
+            kernels_s += sum(seen.seconds for seen in call.seen) / len(call.seen)
+        yield CallWait(primitive, size, len(calls), wire_s, kernels_s - wire_s)

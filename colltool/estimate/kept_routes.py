@@ -13,10 +13,24 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from colltool.base.cache import keep, newest_change_ns, recall
-from colltool.base.primitives import Chain, Ring, Route, Terms, Trees
+from colltool.base.primitives import (
+    AllPeers,
+    Chain,
+    Links,
+    Pair,
+    Peers,
+    Ring,
+    Rounds,
+    Route,
+    Servers,
+    ShardExchange,
+    Switch,
+    Terms,
+    Trees,
+)
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import spread_inside
 from colltool.estimate.link_cost import LinkCost
@@ -111,13 +125,25 @@ def routed_costs(terms: Terms, wired: LinkNetwork, readings: ModelOptions) -> li
     return list(cost)
 
 
-def _over_rails(route: Route | None) -> bool:
+def _over_rails(route: Route) -> bool:
     match route:
         case Ring() | Chain():
             return route.via == "rails"
         case Trees():
             return route.rails
-    return False
+        case (
+            Rounds()
+            | Peers()
+            | AllPeers()
+            | ShardExchange()
+            | Pair()
+            | Links()
+            | Switch()
+            | Servers()
+        ):
+            return False
+        case _:
+            assert_never(route)
 
 
 @lru_cache(maxsize=16)

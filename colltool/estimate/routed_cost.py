@@ -15,6 +15,7 @@ from typing import NamedTuple, assert_never
 import numpy as np
 
 from colltool.algorithms.executor import Network
+from colltool.algorithms.partners import pairs_of_round
 from colltool.algorithms.trees import edges_of, two_trees, two_trees_under_one_root
 from colltool.algorithms.uneven import rail_trees, walks_over_rails
 from colltool.base.errors import ColltoolError
@@ -263,20 +264,13 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
     kept = ranks - route.folded
     # the rank of each that takes part
-    rank = np.concatenate([2 * np.arange(route.folded) + 1, np.arange(2 * route.folded, ranks)])
-    place = np.arange(kept)
+    of_pairs = 2 * np.arange(route.folded) + 1
+    alone = np.arange(2 * route.folded, ranks)
+    rank = np.concatenate([of_pairs, alone])
     for stride, load in route.steps:
-        match route.partner:
-            case "xor":
-                src, dst = place, place ^ stride
-            case "shift":
-                src, dst = place, (place + stride) % kept
-            case "fanout":
-                src = place[(place % (2 * stride) == 0) & (place + stride < kept)]
-                dst = src + stride
-            case _:
-                assert_never(route.partner)
-        sent = Sends(rank[src], rank[dst], np.full(len(src), load))
+        src, dst = pairs_of_round(route.partner, stride, kept)
+        sizes = np.full(len(src), load)
+        sent = Sends(rank[src], rank[dst], sizes)
         yield terms._replace(n_alpha=1, n_beta=load), sent
 
 

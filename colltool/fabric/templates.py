@@ -25,8 +25,8 @@ from colltool.network.sizing.size_clos import LEVELS
 # as the shipped dgx-h100, whose file has the sources
 TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
-# Default contention (α, β) of the topologies that a line can describe. Source: Collectives
-# Explainer Series part 05 §4.1 and §4.2.
+# Default contention (α, β) of the topologies that a line can describe, which take no more than a
+# size. Source: Collectives Explainer Series part 05 §4.1 and §4.2.
 ETAS = {
     "star": (1.0, 0.8),
     "full_mesh": (1.0, 0.8),
@@ -34,8 +34,6 @@ ETAS = {
     "mesh": (1.2, 0.6),
     "clos": (1.2, 0.8),
 }
-# Topologies that take more than a size; tests/fabric/test_topology.py has each in one of the two.
-NOT_ON_A_LINE = frozenset({"graph", "hyperx", "dragonfly", "dragonfly_plus"})
 
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")

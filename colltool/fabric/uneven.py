@@ -10,21 +10,11 @@ from typing import Protocol
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.definitions.field_types import FieldError
 
-# Topologies in which the ranks that a smaller domain lacks take nothing from the others.
-INSIDE = {
-    "star": True,
-    "full_mesh": True,
-    "torus": False,
-    "mesh": False,
-    "clos": False,
-    "graph": False,
-    "hyperx": False,
-    "dragonfly": False,
-    "dragonfly_plus": False,
-}
-# Topologies that can join domains of different sizes. tests/fabric/test_topology.py has every
-# topology answer both.
-OUTSIDE = dict.fromkeys(INSIDE, False) | {"star": True, "clos": True}
+# Topologies in which the ranks that a smaller domain lacks take nothing from the others; any other
+# is refused.
+INSIDE = ("star", "full_mesh")
+# Topologies that can join domains of different sizes.
+OUTSIDE = ("star", "clos")
 
 
 class SomeTier(Protocol):
@@ -116,11 +106,10 @@ def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_topology(tier: SomeTier, answers: dict[str, bool]) -> tuple[str, str] | None:
+def _wrong_topology(tier: SomeTier, known: Sequence[str]) -> tuple[str, str] | None:
     topology = tier.topology
-    if answers[topology]:
+    if topology in known:
         return None
-    known = [name for name, works in answers.items() if works]
     return (
         f"'{tier.name}' is a {topology}: domains of different sizes are modelled where it is one of"
         f" {', '.join(known)}",

@@ -1,5 +1,5 @@
-"""What the devices of a rank did: intervals of communication and compute, exact whatever the bytes
-were.
+"""What the devices of a rank did: how long they communicated and computed, and how much of it at
+once.
 
 Overlap is the share of communication time that compute covers, of all kernels of a trace, as
 Holistic Trace Analysis counts it.
@@ -14,9 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from colltool.base.statements import NOTHING, Statement
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, Window
+from colltool.logs.sentences import statement
 
-BELIEVED = 0.8  # of the kernels' time that step annotations must hold to be steps
+# share of the kernels' time that step annotations must cover to be the steps of the devices
+BELIEVED = 0.8
 
 
 class BusyIntervals:
@@ -44,6 +47,7 @@ class BusyIntervals:
         return max(0.0, self._until(end) - self._until(start))
 
     def within(self, windows: Iterable[Window]) -> float:
+        """How much of several intervals is covered."""
         return sum(self.of(start, end) for start, end in windows)
 
     def _until(self, time: float) -> float:
@@ -57,9 +61,9 @@ Busy = dict[int, BusyIntervals]  # by device
 
 
 class RankActivity(NamedTuple):
-    """Seconds of one trace: communication, compute, both at once, of all its kernels; ``window_s``
-    of its steps, and in these communication and what of it no compute covers. ``doubt``: why step
-    annotations are not believed."""
+    """Seconds of one trace. Of all its kernels: communication, compute, and both at once. Of its
+    steps: ``window_s`` in all, communication, and the part that no compute covers. ``doubt``: why
+    step annotations are not believed."""
 
     file: str
     rank: int | None
@@ -69,7 +73,7 @@ class RankActivity(NamedTuple):
     window_s: float
     comm_in_steps_s: float
     exposed_in_steps_s: float
-    doubt: str = ""
+    doubt: Statement = NOTHING
 
     @property
     def overlap(self) -> float | None:
@@ -82,7 +86,7 @@ class Steps(NamedTuple):
 
     windows: list[Window]
     steps: int
-    doubt: str = ""
+    doubt: Statement = NOTHING
 
     @property
     def window_us(self) -> float:
@@ -90,19 +94,17 @@ class Steps(NamedTuple):
 
 
 def believed_steps(found: TraceEvents) -> Steps:
-    """The annotated steps that hold the kernels; the whole trace where none do."""
+    """The annotated steps that cover the kernels; the whole trace, with a doubt, where none do."""
     kernels = _busy(found.launched, found.busy)
     annotated = found.step_windows()
     most = 0.0
     for windows in annotated:
-        held_us = sum(busy.within(windows) for busy in kernels.values())
-        held = held_us / (sum(busy.total for busy in kernels.values()) or 1.0)
-        if held >= BELIEVED or not kernels:
+        covered_us = sum(busy.within(windows) for busy in kernels.values())
+        share = covered_us / (sum(busy.total for busy in kernels.values()) or 1.0)
+        if share >= BELIEVED or not kernels:
             return Steps(windows, len(windows))
-        most = max(most, held)
-    doubt = ""
-    if annotated:
-        doubt = f"step annotations hold {most:.0%} of the kernels' time: the whole trace is taken"
+        most = max(most, share)
+    doubt = statement("steps-not-believed", share=most) if annotated else NOTHING
     whole = [(found.first_us, found.last_us)] if found.kernels else []
     return Steps(whole, 0, doubt)
 

@@ -15,9 +15,9 @@ _SIGN = re.compile(rb"\| *payload *\| *busbw *\| *algbw *\|")
 _RATE = re.compile(r"([\d.]{1,20}) *GBps")
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """The one table of a log; ranks follow from busbw/algbw."""
-    table = LogTable(AR, stated.ranks, "NCCL", "all_reduce_bench", 1)
+    table = LogTable(AR, hints.ranks, "NCCL", "all_reduce_bench", 1)
     ratios = []
     for number, text in log.clean_lines():
         cells = [cell.strip() for cell in text.strip("|").split("|")]
@@ -36,7 +36,7 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
             ratios.append(shown)
     if not table.ranks:
         table.ranks, _ = ranks_of(AR, ratios, None, "", f"{log.file}:{table.line}", named=True)
-    return records_of(log, [table], stated)
+    return records_of(log, [table], hints)
 
 
 FORMAT = Format(

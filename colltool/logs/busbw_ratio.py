@@ -1,5 +1,9 @@
-"""Printed numbers of benchmarks: rank count and collective from busbw/algbw, as far as the digits
-allow."""
+"""Printed numbers of benchmarks, and what they show as far as their digits allow: rank count and
+collective follow from busbw/algbw.
+
+:func:`ranks_of` compares that ratio in all rows with the agreed rank count, or finds the count.
+:func:`rounding_interval`, :func:`positive_time` and :func:`message_size` read single cells.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,10 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import Primitive, busbw_factor
+from colltool.logs.sentences import statement
 
-_SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
-_MOST_RANKS = 10**7
+_SLACK = 0.02  # share of the rank count, beyond the rounding of the printed digits
+_MOST_RANKS = 10**7  # from there on busbw/algbw has reached its limit
 FEW_RANKS = 128  # above them the digits allow too many counts
 # ranks: of several counts that digits allow, the only one of whole hosts is taken, else the only
 # power of two
@@ -105,12 +110,13 @@ def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> Iterator[Rati
 
 
 def _ranks_at(share: float) -> float:
-    """The n of which (n-1)/n is ``share``."""
+    """The rank count n of which (n-1)/n is ``share``."""
     return 1 / (1 - share) if share < 1 - 1 / _MOST_RANKS else float(_MOST_RANKS)
 
 
 def _ranks_in_all(evidence: Sequence[Ratio], where: str) -> int:
-    """The rank count that the sharpest rows allow together."""
+    """The rank count that the rows allow together, the most precise first; ColltoolError where it
+    is not clear."""
     low, high = 1.0, float(_MOST_RANKS)
     for row in sorted(evidence, key=lambda row: row.width):
         if row.low <= high and row.high >= low:
@@ -143,10 +149,11 @@ def _likely(counts: range) -> int | None:
 
 
 def _integers(low: float, high: float) -> range:
+    """The rank counts of a range, from 2 on; its ends count."""
     return range(max(2, math.ceil(low - 1e-9)), math.floor(high + 1e-9) + 1)
 
 
-# digits are enough to tell one collective from another: busbw/algbw is known within this share
+# busbw/algbw is known within this share: its digits are enough to tell collectives apart
 _SHARP = 0.02
 _RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digits
 
@@ -165,6 +172,7 @@ def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | N
 
 
 def _other_collective(stated: Primitive, row: Ratio, ranks: int | None) -> ColltoolError:
+    """The error that names the collectives whose busbw/algbw a row has."""
     others = [other for other in Primitive if _fitting(other, [row], ranks)]
     if not ranks:
         counts: set[str] = set()
@@ -192,13 +200,16 @@ def _fitting(primitive: Primitive, rows: Iterable[Ratio], ranks: int | None) -> 
 _DIGITS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
 _LONGEST = 40  # characters of a number that a program prints
 _MOST_VALUES = 40  # of a row of any benchmark; what is wider is no row
-_PLAIN = 20
+_PLAIN = 20  # characters of a number without sign and exponent
+# half a unit of the last digit, by the number of decimals
 _HALVES = tuple(0.5 * 10.0**-digits for digits in range(_PLAIN + 1))
 
 
 class UnusableRow(Exception):
-    """A row that says nothing about speed; the text is the reason, the same for rows with the same
-    trouble."""
+    """A row that says nothing about speed; rows with the same trouble have the same ``reason``."""
+
+    def __init__(self, code: str, **fields: object) -> None:
+        self.reason = statement(code, **fields)
 
 
 class RoundingInterval(NamedTuple):
@@ -238,9 +249,9 @@ def positive_time(text: str) -> RoundingInterval:
     """A printed time; UnusableRow unless it is a number above 0."""
     time = rounding_interval(text)
     if time is None:
-        raise UnusableRow("the time is not a finite number")
+        raise UnusableRow("no-finite-time")
     if time.value <= 0:
-        raise UnusableRow("the time is zero or negative")
+        raise UnusableRow("no-positive-time")
     return time
 
 
@@ -248,9 +259,9 @@ def message_size(text: str) -> float:
     """A printed size in bytes; UnusableRow unless it is a whole number above 0."""
     size = rounding_interval(text)
     if size is None or size.value < 0 or size.value > MAX_SIZE or not size.value.is_integer():
-        raise UnusableRow("the size is not a number of bytes")
+        raise UnusableRow("no-size")
     if size.value == 0:
-        raise UnusableRow("size 0: nothing is sent")
+        raise UnusableRow("size-zero")
     return size.value
 
 

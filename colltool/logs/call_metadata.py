@@ -1,4 +1,8 @@
-"""A call's primitive, size, dtype and group from the profiler's metadata, or why they are unknown."""
+"""A call's primitive, size, dtype and group from the profiler's metadata, or why they are unknown.
+
+:func:`call_metadata` is the entry. The names of labels are those of ParamCommsUtils in PyTorch; a
+PyTorch before 2.1 has none of them, but the dimensions of the tensors.
+"""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +13,9 @@ from typing import Any, NamedTuple
 from colltool.base.errors import quote
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.statements import Statement
 from colltool.logs.dtypes import element_bytes
+from colltool.logs.sentences import statement
 
 Labels = dict[str, Any]  # metadata of a call, by the profiler's names
 SPLITS = ("In split size", "Out split size")
@@ -31,7 +37,7 @@ LABELS = (
     "Input type",
     *SPLITS,
 )
-COMMS = "record_param_comms"
+COMMS = "record_param_comms"  # the event that has the labels
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR,
     "all_reduce": AR,
@@ -57,9 +63,8 @@ _PRIMITIVES: dict[str, Primitive] = {
 }
 _COALESCED = "_coalesced"
 _UNNAMED = ("", "undefined")
-NO_METADATA = "no metadata (coalesced, from a CUDA graph, or of a PyTorch before 2.1)"
-MIXED = "coalesced: the trace has the type of the first tensor alone"
-MOST_MEMBERS = 2**18
+NO_METADATA = statement("no-metadata")
+MOST_MEMBERS = 2**18  # ranks of a group up to which they are written out
 
 
 class CallMetadata(NamedTuple):
@@ -85,28 +90,26 @@ class CallMetadata(NamedTuple):
 
 def call_metadata(
     labels: Labels, header: Labels, primitives: Sequence[Primitive]
-) -> CallMetadata | str:
-    """A call from its labels, or a text that says why it is unknown."""
-    called = labels.get("Collective name")
-    if not isinstance(called, str) or not called:
+) -> CallMetadata | Statement:
+    """A call from its labels, or why it is unknown."""
+    collective = labels.get("Collective name")
+    if not isinstance(collective, str) or not collective:
         return _by_dims(labels, header, primitives)
-    primitive = _PRIMITIVES.get(called.lower())
+    primitive = _PRIMITIVES.get(collective.lower())
     if primitive is None:
-        if called.endswith(_COALESCED):
-            return MIXED
-        return f"{quote(called)} is not a primitive that colltool models"
+        if collective.endswith(_COALESCED):
+            return statement("mixed-types")
+        return statement("not-modelled-call", name=quote(collective))
     if primitives and primitive not in primitives:
-        return (
-            f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
-        )
+        return statement("another-kernel", collective=primitive.spoken)
     size = count(labels.get("Group size"))
     dtype = text(labels.get("dtype"))
     width = element_bytes(dtype)
     elements = _elements(labels, primitive)
     if not size or not width or elements is None:
-        return "metadata without a group size, a known dtype or a number of elements"
+        return statement("incomplete-metadata")
     if size < 2 or elements == 0 or elements * width > MAX_SIZE:
-        return "groups of one rank, or nothing to send"
+        return statement("nothing-to-send")
     name = text(labels.get("Process Group Name"))
     group = text(labels.get("Process Group Description"))
     members = _members(labels, header, name, size)
@@ -119,13 +122,14 @@ def call_metadata(
         size=size,
         ranks=_ends(labels, members) if primitive is P2P else members,
         seq=count(labels.get("Seq")),
-        coalesced=called.endswith(_COALESCED),
+        coalesced=collective.endswith(_COALESCED),
         uneven=primitive is A2A and _are_uneven(labels),
     )
 
 
 def _elements(labels: Labels, primitive: Primitive) -> int | None:
-    """Elements of M: an all-gather's whole result, a receive's output, else what a rank puts in."""
+    """Elements of the message as nccl-tests counts it: an all-gather's whole result, a receive's
+    output, else what a rank puts in. None where the label is missing."""
     sent = count(labels.get("In msg nelems"))
     received = count(labels.get("Out msg nelems"))
     if primitive is AG:
@@ -144,9 +148,11 @@ def _are_uneven(labels: Labels) -> bool:
     return False
 
 
-def _by_dims(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> CallMetadata | str:
-    """A call of a PyTorch before 2.1, whose ``record_param_comms`` has the tensors' dims and types:
-    of all ranks."""
+def _by_dims(
+    labels: Labels, header: Labels, primitives: Sequence[Primitive]
+) -> CallMetadata | Statement:
+    """A call of a PyTorch before 2.1, whose ``record_param_comms`` has the dimensions and types of
+    tensors. It names no group: all ranks of the job are taken."""
     dims = labels.get("Input Dims")
     types = labels.get("Input type")
     world = count(_about(header).get("world_size")) or 0
@@ -169,6 +175,7 @@ def _by_dims(labels: Labels, header: Labels, primitives: Sequence[Primitive]) ->
 
 
 def _about(header: Labels) -> Labels:
+    """What the header of a trace says of the job."""
     about = header.get("distributedInfo")
     return about if isinstance(about, dict) else {}
 
@@ -206,7 +213,7 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
 
 
 def _listed_in_header(about: Labels, name: str) -> Any:
-    """The ranks of a group by its name."""
+    """The ranks of a group by its name, as the header has them; None where it does not."""
     groups = about.get("pg_config")
     for group in groups if name and isinstance(groups, list) else ():
         if isinstance(group, dict) and text(group.get("pg_name")) == name:
@@ -228,22 +235,25 @@ def _ranks(listed: Any, size: int) -> tuple[int, ...]:
 
 
 def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
-    """The two ends of a message: a group of two, or both named, if it is clear whether by rank or
-    by place in the group."""
+    """The two ends of a message, ascending: a group of two, or both ends as labelled.
+
+    Some versions label ends by rank and some by place in the group: empty where both are possible
+    and differ.
+    """
     if len(members) == 2:
         return members
     source = count(labels.get("Src Rank"))
     target = count(labels.get("Dst Rank"))
     if source is None or target is None or source == target:
         return ()
-    readings = set()
+    possible = set()
     if {source, target} <= set(members):
-        readings.add((source, target))
+        possible.add((source, target))
     if max(source, target) < len(members):
-        readings.add((members[source], members[target]))
-    if len({frozenset(ends) for ends in readings}) != 1:
+        possible.add((members[source], members[target]))
+    if len({frozenset(ends) for ends in possible}) != 1:
         return ()
-    return tuple(sorted(readings.pop()))
+    return tuple(sorted(possible.pop()))
 
 
 def count(value: Any) -> int | None:
@@ -256,72 +266,3 @@ def count(value: Any) -> int | None:
 def text(value: Any) -> str:
     """A label as text; empty for none."""
     return "" if value is None else str(value)
-
-
-_COLLECTIVE = re.compile(
-    # NCCL and RCCL, old and new, symmetric ones too; PyTorch's symmetric memory; custom all-reduce
-    # of engines; experts
-    r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel"
-    r"|\bmultimem_\w+|\b(?:one|two)_shot_all_reduce\w*|symm_mem\w*(?:all_reduce|all_gather|reduce_scatter|all_to_all)"
-    r"|cross_device_reduce|quickreduce|custom_all_?reduce|allreduce_fusion|(?:one|two)shotAllreduce|lamport\w*allreduce"
-    r"|\bdeep_ep::|\bnvshmem\w*|\brocshmem\w*|\bmori::|\bmscclpp::|\bEp(?:Dispatch|Combine)\w*Kernel",
-    re.ASCII | re.IGNORECASE,
-)
-_ALGORITHM = re.compile(
-    r"(?:^|_)(COLLNET(?:_DIRECT|_CHAIN)?|NVLS(?:_TREE)?|PAT|RING|TREE)(?:_(LL128|LL|SIMPLE))?(?=_|$)"
-)
-_CALLED = {
-    "AllReduce": (AR,),
-    "AllGather": (AG,),
-    "ReduceScatter": (RS,),
-    "Broadcast": (BC,),
-    "Reduce": (REDUCE,),
-    "SendRecv": (A2A, P2P),
-}
-_PRIMITIVE = re.compile(
-    r"Kernel_(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)(?:_|$)"
-)
-
-
-class KernelName(NamedTuple):
-    """What a kernel's name says: ``says`` as written (``RING_LL``), ``algorithm`` and ``protocol``
-    what of it holds for every call under that name, ``primitives`` what it may run (empty:
-    anything)."""
-
-    says: str
-    algorithm: str
-    protocol: str
-    primitives: tuple[Primitive, ...]
-
-
-@lru_cache(maxsize=4096)
-def is_collective(name: str) -> bool:
-    """Whether a kernel communicates, by its name."""
-    return _COLLECTIVE.search(name) is not None
-
-
-_LONGEST = 60
-
-
-def short_name(name: str) -> str:
-    """A kernel's name without template arguments and parameters."""
-    bare = name.removeprefix("void ")
-    return (re.split(r"[<(]", bare, maxsplit=1)[0] or bare)[:_LONGEST]
-
-
-@lru_cache(maxsize=4096)
-def kernel_name(name: str) -> KernelName:
-    """Algorithm, protocol and primitives by a kernel's name."""
-    bare = name.partition("(")[0]
-    kind = _PRIMITIVE.search(bare)
-    primitives = _CALLED[kind[1]] if kind else ()
-    found = _ALGORITHM.search(bare)
-    if found is None or primitives == (A2A, P2P):
-        return KernelName("", "", "", primitives)
-    algorithm = found[1].lower()
-    protocol = (found[2] or "").lower()
-    says = "_".join(filter(None, found.groups()))
-    # such a kernel carries the calls of every algorithm
-    if "DevKernel" in bare and algorithm == "ring" and protocol == "ll":
-        algorithm = ""
-    return KernelName(says, algorithm, "" if protocol == "ll" else protocol, primitives)

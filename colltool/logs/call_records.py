@@ -11,6 +11,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.log_file import Log
 from colltool.logs.records import Note, ParsedLog, Record
+from colltool.logs.sentences import statement
 
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR,
@@ -25,7 +26,7 @@ _PRIMITIVES: dict[str, Primitive] = {
 }
 _MOST_VALUES = 1_000_000
 _MOST = 1e18  # of a number that is believed
-NOT_MODELLED = "no modelled collective, or no size and time"
+NOT_MODELLED = statement("not-modelled")
 
 
 def primitive_of(name: object) -> Primitive | None:

@@ -35,11 +35,12 @@ from colltool.logs.chakra_format import (
     decoded,
 )
 
-MOST_JSON = 2**28  # bytes
+MOST_JSON = 2**28  # bytes: JSON is read as a whole
 MOST_LISTED = 2**24  # ranks of unevenly spaced groups, over all calls: each call reads them
 PROCESS_GROUPS = "process_groups"  # the name of Chakra's own attribute
 _RANKS = "Process Group Ranks"
-_CALLED = {
+# what the profiler calls the collectives of Chakra
+_COLLECTIVE_NAMES = {
     "ALL_REDUCE": "allreduce",
     "ALL_GATHER": "allgather",
     "REDUCE_SCATTER": "reduce_scatter",
@@ -60,12 +61,12 @@ _STARTS_JSON = (b"{", b" ", b"\n", b"\r", b"\t", b"\xef")
 _GIVE_ET = "give the .et file itself"
 _WRITE_AGAIN = "write the trace again"
 
-# a rank sends and receives at once
+# what runs one node at a time; a rank sends and receives at once
 Stream = Literal["cpu", "compute", "communication", "receiving"]
 
 
 class Timed(NamedTuple):
-    """A node with its times, and of a communication node the labels of a call."""
+    """A node with its times, and the labels of its call, empty if it does not communicate."""
 
     node: ChakraNode
     stream: Stream
@@ -75,7 +76,7 @@ class Timed(NamedTuple):
 
 
 class ChakraTrace(NamedTuple):
-    """One file: ``header`` as a profile has it."""
+    """One file: ``header`` as a profile has it, ``timed`` its nodes in order of start."""
 
     name: str
     header: Labels
@@ -138,6 +139,7 @@ def _rank_of(metadata: Mapping[str, Value], name: str) -> int | None:
 
 
 def _check_listed(calling: Iterable[ChakraNode], placed: Mapping[str, Labels], where: str) -> None:
+    """Refuse files whose calls would list too many ranks."""
     listed = 0
     for node in calling:
         group = placed.get(text(node.attributes.get("pg_name")), {})
@@ -193,6 +195,7 @@ def _from_json(content: bytes, where: str) -> tuple[Mapping[str, Value], list[Ch
 
 
 def _objects(content: str) -> Iterator[dict[str, Any]]:
+    """JSON objects that follow each other."""
     decoder = JSONDecoder(strict=False)
     start = 0
     while start < len(content):
@@ -206,6 +209,7 @@ def _objects(content: str) -> Iterator[dict[str, Any]]:
 
 
 def _json_attributes(value: dict[str, Any]) -> dict[str, Value]:
+    """The attributes of an object by name; whole numbers may be written as text."""
     found: dict[str, Value] = {}
     listed = value.get("attr")
     if not isinstance(listed, list):
@@ -225,6 +229,7 @@ def _is_object(value: object) -> bool:
 
 
 def _json_node(value: dict[str, Any]) -> ChakraNode:
+    """A node of JSON; ValueError for what is none."""
     kind = value.get("type", NODE_TYPES[0])
     control = value.get("ctrlDeps", [])
     data = value.get("dataDeps", [])
@@ -316,12 +321,12 @@ def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) ->
         return labels | message
     group = placed.get(name, {})
     kind = count(attributes.get("comm_type"))
-    called = "unknown"
+    collective = "unknown"
     if kind is not None and kind < len(COLLECTIVES):
-        called = COLLECTIVES[kind]
-    if called == "ALL_GATHER":
+        collective = COLLECTIVES[kind]
+    if collective == "ALL_GATHER":
         labels["Out msg nelems"] = size * (group.get("Group size") or 0)
-    labels["Collective name"] = _CALLED.get(called, called.lower())
+    labels["Collective name"] = _COLLECTIVE_NAMES.get(collective, collective.lower())
     return labels | group
 
 
@@ -349,8 +354,8 @@ def _times(nodes: list[ChakraNode], where: str) -> Iterator[TimedNode]:
 def _walked(
     nodes: list[ChakraNode], lasts_us: Callable[[ChakraNode], float], where: str
 ) -> Iterator[TimedNode]:
-    """Each node as early as what it depends on and its stream let it start; nodes that the file
-    does not have hold nothing up."""
+    """Each node as early as its dependencies and its stream let it start, in that order; nodes
+    that the file does not have delay nothing. ColltoolError for a circle."""
     by_id = {node.id: node for node in nodes}
     if len(by_id) < len(nodes):
         raise ColltoolError("has two nodes of one number", where=where, fix=_WRITE_AGAIN)
@@ -389,7 +394,7 @@ def _walked(
 
 
 def _exclusive_stream(node: ChakraNode) -> object:
-    """What runs one node at a time."""
+    """The stream of a node; communication has one per process group."""
     stream = _stream(node)
     # PyTorch gives every process group a stream of its own (ProcessGroupNCCL)
     if node.type in _COMMUNICATION:

@@ -65,7 +65,7 @@ _STRING = 29
 # Names whose numbers are written as int32, all others as int64: Chakra's first feeder looks at one
 # kind of integer for each name.
 _INT32_NAMES = ("comm_src", "comm_dst", "comm_tag", "comm_priority")
-_KEPT = 2**16  # encoded values that are remembered
+_KEPT = 2**16  # encoded values that are remembered, as most attributes repeat
 _FIX = (
     "give a .et file of Chakra's converter, as it is or gzipped, or what chakra_jsonizer made of it"
 )
@@ -191,6 +191,7 @@ def decoded(stream: BinaryIO, where: str) -> Decoded:
 
 
 def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
+    """The nodes of a file, one at a time."""
     number = 0
     while (message := _message(stream, where, f"node {number + 1}")) is not None:
         number += 1
@@ -273,6 +274,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_node(data: bytes) -> ChakraNode:
+    """A node by the field numbers of Chakra's et_def.proto."""
+    # 1 id, 2 name, 3 type, 4 and 5 dependencies, 6 start, 7 duration, 8 inputs, 10 attributes
     numbers: dict[int, int] = {}
     name = ""
     inputs = ""

@@ -24,9 +24,11 @@ from colltool.logs.records import (
     agree,
     agreed_primitive,
 )
+from colltool.logs.sentences import statement
 
-_MOST_ERRORS, _MOST_KINDS = 20, 1000
-_MOST_ABOVE = 1000  # lines among which the header is looked for
+_MOST_ERRORS = 20  # mistakes that are listed
+_MOST_KINDS = 1000  # kinds of mistakes that are counted
+_MOST_ABOVE = 1000  # lines among which the header is searched
 _COLUMNS = {
     "collective": ("collective", "primitive", "operation", "coll"),
     "ranks": ("ranks", "n", "nranks", "n_ranks", "num_ranks", "world_size", "gpus"),
@@ -70,10 +72,10 @@ def is_csv(log: Log) -> bool:
     return len(understood) > 1
 
 
-def read_csv(log: Log, stated: UserHints) -> ParsedLog:
+def read_csv(log: Log, hints: UserHints) -> ParsedLog:
     """All rows; ColltoolError with every kind of mistake otherwise."""
     header_line, header = _header(log)
-    table = _CsvTable(header, f"{log.file}:{header_line}", log.file, stated)
+    table = _CsvTable(header, f"{log.file}:{header_line}", log.file, hints)
     records: list[Record] = []
     mistakes = _Mistakes(log.file)
     # all mistakes are reported at once, so that a file is corrected once
@@ -145,6 +147,7 @@ def _separator(header: str) -> str:
 
 
 def _names(header: str) -> list[str]:
+    """The column names of a header line, in lower case; empty for what is no CSV."""
     header = header[:MAX_LINE].lstrip("\ufeff").rstrip("\r")
     try:
         cells = next(csv.reader([header], delimiter=_separator(header), skipinitialspace=True), [])
@@ -181,19 +184,19 @@ def _rows(log: Log, header: int, separator: str) -> Iterator[tuple[int, list[str
 class _CsvTable:
     """What the header line says, and the cells of rows by it."""
 
-    def __init__(self, header: str, where: str, file: str, stated: UserHints) -> None:
+    def __init__(self, header: str, where: str, file: str, hints: UserHints) -> None:
         self.separator = _separator(header)
         self.names = _names(header)
         self.where = where
         self.file = file
-        self.stated = stated
+        self.hints = hints
         self.columns: dict[str, int] = {}
         for column, names in _COLUMNS.items():
             self._find(column, names)
         self.time_column, self.per_second = self._time()
         self._require("size", "bytes", None, "")
-        self._require("collective", "collective", stated.primitive, "primitive")
-        self._require("ranks", "ranks", stated.ranks, "ranks")
+        self._require("collective", "collective", hints.primitive, "primitive")
+        self._require("ranks", "ranks", hints.ranks, "ranks")
         # columns that name the machine, and their first cells
         self.machines = {place: name for place, name in enumerate(self.names) if name in _MACHINES}
         self.machine: dict[int, str] = {}
@@ -201,6 +204,7 @@ class _CsvTable:
         self.primitives: dict[str, Primitive] = {}  # parsed once per spelling
 
     def _find(self, column: str, names: tuple[str, ...]) -> None:
+        """Find the one column with any of these names, if there is one."""
         found = [place for place, name in enumerate(self.names) if name in names]
         if len(found) > 1:
             listed = ", ".join(self.names[place] for place in found)
@@ -253,18 +257,17 @@ class _CsvTable:
         self._check_commas(cells)
         primitive = self._primitive(cells)
         ranks = self._ranks(cells)
-        nodes = self._count(cells, "nodes", self.stated.nodes, 1)
+        nodes = self._count(cells, "nodes", self.hints.nodes, 1)
         if nodes is not None and nodes > ranks:
             raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
         seconds = self._seconds(cells)
         if _ZERO.fullmatch(self._cell(cells, "size")):
-            self.notes.append(Note("size 0: nothing is sent", self.file, number))
+            self.notes.append(Note(statement("size-zero"), self.file, number))
             return None
         size = parse_size(self._cell(cells, "size"))
         dtype = self._cell(cells, "dtype")
         if not _WORD.fullmatch(dtype):
-            what = "used without its dtype, which is a sentence, not a type"
-            self.notes.append(Note(what, self.file, number, used=True))
+            self.notes.append(Note(statement("no-type"), self.file, number, used=True))
             dtype = ""
         return Record(
             primitive,
@@ -295,6 +298,7 @@ class _CsvTable:
                 )
 
     def _check_commas(self, cells: list[str]) -> None:
+        """Refuse numbers with a comma, which may be decimal or separate thousands."""
         columns = [self.columns.get(column) for column in ("size", "ranks", "nodes")]
         for place in (self.time_column, *columns):
             match = None if place is None else _COMMA.fullmatch(cells[place][:_LONGEST])
@@ -326,16 +330,17 @@ class _CsvTable:
         return library.upper()
 
     def _primitive(self, cells: list[str]) -> Primitive:
+        """The collective of a row, as the cell or the caller names it."""
         word = self._cell(cells, "collective")
         if word not in self.primitives:
             found = parse_primitive(word) if "collective" in self.columns else None
-            agreed = agreed_primitive(found, self.stated, "")
+            agreed = agreed_primitive(found, self.hints, "")
             assert agreed is not None  # a table without the column needs the caller's
             self.primitives[word] = agreed
         return self.primitives[word]
 
     def _ranks(self, cells: list[str]) -> int:
-        ranks = self._count(cells, "ranks", self.stated.ranks, 2)
+        ranks = self._count(cells, "ranks", self.hints.ranks, 2)
         if ranks is None:
             raise ColltoolError(
                 "no number of ranks", fix=f"fill the cell, or say it for the whole file: {RANKS_N}"
@@ -343,6 +348,7 @@ class _CsvTable:
         return ranks
 
     def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
+        """A whole number of at least ``least``; the caller's where the cell is empty."""
         text = self._cell(cells, column)
         if not text:
             return stated

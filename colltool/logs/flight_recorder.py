@@ -20,44 +20,44 @@ from colltool.logs.call_records import (
 from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_ranks
+from colltool.logs.sentences import statement
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """The completed calls of one rank."""
-    return parsed(log, _calls(log, stated), "a Flight Recorder dump")
+    return parsed(log, _calls(log, hints), "a Flight Recorder dump")
 
 
-def _calls(log: Log, stated: UserHints) -> Iterator[Record | Note]:
+def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     for dump in json_values(log):
         groups = dump.get("pg_config") or {}
         for index, entry in enumerate(dump.get("entries") or []):
-            yield _call(entry, groups, stated, log.file, f"entry {index}")
+            yield _call(entry, groups, hints, log.file, f"entry {index}")
 
 
 def _call(
-    entry: dict[str, Any], groups: Mapping[str, Any], stated: UserHints, file: str, item: str
+    entry: dict[str, Any], groups: Mapping[str, Any], hints: UserHints, file: str, item: str
 ) -> Record | Note:
+    """A call that completed and was timed, or a note on why it cannot be used."""
     primitive = primitive_of(entry.get("profiling_name"))
     seconds = positive(entry.get("duration_ms")) / 1e3
     shapes = entry.get("input_sizes") or []
     dtypes = entry.get("input_dtypes") or []
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
-        what = "no modelled collective, or not timed (TORCH_NCCL_ENABLE_TIMING=1)"
-        return Note(what, file, 1, item)
+        return Note(statement("not-timed"), file, 1, item)
     listed = re.findall(r"\d+", str(_group(entry, groups).get("ranks", "")))
-    ranks = agreed_ranks(len(listed) or None, stated, f"{file}:1: {item}")
+    ranks = agreed_ranks(len(listed) or None, hints, f"{file}:1: {item}")
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size += prod(map(positive, shape)) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not size:
-        what = f"no size, or no group of ranks; {argument_text('ranks')} says how many"
-        return Note(what, file, 1, item)
+        return Note(statement("no-group", argument=argument_text("ranks")), file, 1, item)
     if primitive is AG:
         size *= ranks
     return call_record(
         primitive,
         ranks,
-        stated.nodes,
+        hints.nodes,
         size,
         seconds,
         version="Flight Recorder",

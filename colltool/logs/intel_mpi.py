@@ -29,6 +29,7 @@ _TIMES = ("t_avg[usec]", "t[usec]")
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
+    """A table per benchmark and number of processes."""
     table = None
     name = ""
     column = 0

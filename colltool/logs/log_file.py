@@ -72,6 +72,7 @@ def is_text(path: str) -> bool:
 
 
 def _content(path: str) -> bytes:
+    """A file as UTF-8; ColltoolError if it is binary or packed."""
     content = read_bytes(path, "log")
     if content.startswith(_GZIP):
         raise not_utf8(content, path, path)

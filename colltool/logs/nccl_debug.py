@@ -39,18 +39,22 @@ _DEVICE = re.compile(
     r"(?<![A-Za-z0-9])(GB300|GB200|GH200|B300|B200|H200|H100|H800|H20|A100|A800|V100|MI300X|MI325X|MI355X|L40S|A10G|T4)(?![0-9])",
     re.IGNORECASE,
 )
-_DIRECT = "/GDRDMA"
-_MOST = 1_000_000  # lines that are looked at, of all files
-_LONGEST = 2000  # characters of a line that are looked at
-_OF_INSTANCE = {"p4d": "A100", "p4de": "A100", "p5": "H100", "p5e": "H200", "p5en": "H200"}  # EC2
+_DIRECT = "/GDRDMA"  # after a transport: GPUDirect RDMA
+_MOST = 1_000_000  # lines that are read, of all files
+_LONGEST = 2000  # characters of a line that are read
+# devices of AWS instances
+_DEVICE_OF_INSTANCE = {"p4d": "A100", "p4de": "A100", "p5": "H100", "p5e": "H200", "p5en": "H200"}
 _INSTANCE = re.compile(r"\b(p4de?|p5(?:en?)?)\.\d{0,2}xlarge", re.IGNORECASE)
 
 
 class DebugLines(NamedTuple):
-    """``network`` as NCCL calls it (IB, Socket, AWS Libfabric); ``nics`` of a host, ``nic_GBps`` of
-    each by NCCL's topology; ``via``: connections by transport; None where the lines do not say.
+    """What the lines say; None where they do not.
+
+    ``network`` as NCCL calls it (IB, Socket, AWS Libfabric); ``nics`` of a host, ``nic_GBps`` of
+    each by NCCL's topology; ``via``: connections by transport.
     ``mentioned``: a device that the text names outside of Rank lines; ``failure``: the first error,
-    quoted."""
+    quoted.
+    """
 
     network: str = ""
     provider: str = ""
@@ -68,6 +72,7 @@ class DebugLines(NamedTuple):
         return bool(self.network or self.nics or self.via or self.env or self.multicast is not None)
 
     def connections(self, kind: str) -> int:
+        """How many connections go over transports that begin with ``kind``."""
         return sum(count for name, count in self.via if name.startswith(kind))
 
     @property
@@ -92,6 +97,7 @@ class _Gathered:
         self.failure = ""
 
     def take(self, text: str) -> None:
+        """Add what one line says."""
         for name, value in _ENV.findall(text):
             # a sentence ends with a dot, a command line does not
             if "set by environment" in text:
@@ -110,7 +116,7 @@ class _Gathered:
         if device:
             self.devices[device[1].upper()] += 1
         elif instance:
-            self.devices[_OF_INSTANCE[instance[1].lower()]] += 1
+            self.devices[_DEVICE_OF_INSTANCE[instance[1].lower()]] += 1
 
     def network(self, match: re.Match[str]) -> None:
         self.networks[match[1].strip()] += 1
@@ -152,6 +158,7 @@ class _Gathered:
         return True in self.rdma if self.rdma else None
 
     def lines(self) -> DebugLines:
+        """What all lines say together."""
         return DebugLines(
             network=_commonest(self.networks) or "",
             provider=next(iter(self.providers), ""),

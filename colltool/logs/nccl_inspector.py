@@ -16,12 +16,13 @@ from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """The calls of all ranks in the file."""
-    return parsed(log, _calls(log, stated), "NCCL Inspector's output")
+    return parsed(log, _calls(log, hints), "NCCL Inspector's output")
 
 
-def _calls(log: Log, stated: UserHints) -> Iterator[Record | Note]:
+def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
+    """A record per call and rank, or a note on why it cannot be used."""
     for index, value in enumerate(json_values(log)):
         item = f"record {index}"
         header = value.get("header") or {}
@@ -36,8 +37,8 @@ def _calls(log: Log, stated: UserHints) -> Iterator[Record | Note]:
         # the size is what one rank passes, where algobw counts the parts of all ranks
         if round(positive(call.get("coll_algobw_gbs")) * 1e9 * seconds / size) == ranks:
             size *= ranks
-        if stated.primitive in (None, primitive):
-            nodes = int(positive(header.get("nnodes"))) or stated.nodes
+        if hints.primitive in (None, primitive):
+            nodes = int(positive(header.get("nnodes"))) or hints.nodes
             yield call_record(
                 primitive,
                 ranks,

@@ -23,18 +23,19 @@ from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 _BEGIN, _END = "b", "e"
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """The collectives of a trace, whose rank count the caller states."""
-    if stated.ranks is None:
+    if hints.ranks is None:
         raise ColltoolError(
             "NCCL's profiler does not say how many ranks there are",
             where=f"{log.file}:1",
             fix=SAY_RANKS,
         )
-    return parsed(log, _calls(log, stated.ranks, stated.nodes), "NCCL's profiler trace")
+    return parsed(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace")
 
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
+    """A record per collective whose begin and end are there, or a note."""
     begun: dict[tuple[object, object, object], dict[str, Any]] = {}
     for value in json_values(log):
         for index, event in enumerate(value if isinstance(value, list) else [value]):
@@ -55,6 +56,7 @@ def _call(
     file: str,
     item: str,
 ) -> Record | Note:
+    """A collective from its begin to its end, or a note on why it cannot be used."""
     args = begin.get("args") or {}
     primitive = primitive_of(begin.get("name"))
     width = element_bytes(args.get("Datatype"))

@@ -1,5 +1,10 @@
 """A run of nccl-tests: its table, by the header line, and its timings, checked against its own
-numbers and the caller's."""
+numbers and the caller's.
+
+Readers of text and JSON fill a :class:`TestRun`; :func:`records_of` makes records of it: it finds
+the program and the collective, picks the half of each row to use (:func:`used_rows`), and checks
+rank count and times.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, parse_primitive
+from colltool.base.statements import Statement
 from colltool.logs.busbw_ratio import (
     Ratio,
     RoundingInterval,
@@ -30,6 +36,7 @@ from colltool.logs.records import (
     agreed_ranks,
     place,
 )
+from colltool.logs.sentences import statement
 from colltool.logs.which_collective import SeenRow, collective_of
 
 
@@ -69,7 +76,7 @@ class TableRow(Protocol):
     def cells(self) -> Cells: ...
 
 
-# spaces where a half was left blank; columns that are printed are at most 8 apart
+# spaces from which on a half was left blank: printed columns are at most 8 spaces apart
 _WIDE_GAP = 20
 _GAP = re.compile(rf"(?<!\s)\s{{{_WIDE_GAP},}}+[\d.]")
 
@@ -97,6 +104,7 @@ class Columns(NamedTuple):
         return words
 
     def cut(self, text: str) -> Cells:
+        """The cells of a row's text; a row with one half has it by its blanks."""
         words = self.words(text)
         first = self.starts[0]
         halves: dict[str, Half] = {}
@@ -175,15 +183,15 @@ class TestRun:
     def place(self, row: TableRow) -> str:
         return place(self.file, row.number, row.item)
 
-    def note(self, reason: str, row: TableRow, *, used: bool = False) -> Note:
+    def note(self, reason: Statement, row: TableRow, *, used: bool = False) -> Note:
         return Note(reason, self.file, row.number, row.item, used)
 
 
-def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note]]:
+def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]]:
     """The usable rows of a run, with everything checked that can be, and notes on the others."""
-    name = _program(run, stated)
-    primitive = _primitive(name, run, stated)
-    rows, notes = used_rows(run, stated.in_place)
+    name = _program(run, hints)
+    primitive = _primitive(name, run, hints)
+    rows, notes = used_rows(run, hints.in_place)
     ratios = [row.ratio for row in rows if row.ratio]
     listed = _listed_ranks(run)
     nodes = None
@@ -194,16 +202,16 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
         where = run.where_devices
         group = run.devices[0].group
         nodes = len({device.host for device in run.devices if device.group == group})
-    agreed = agreed_ranks(listed, stated, where)
+    agreed = agreed_ranks(listed, hints, where)
     ranks, garbled = ranks_of(primitive, ratios, agreed, source, run.where, named=bool(name))
     _check_ranks(run, ranks, where)
-    nodes = agreed_nodes(nodes, stated, where)
+    nodes = agreed_nodes(nodes, hints, where)
     groups = len(run.groups)
     records = []
     for used in rows:
         row = used.row
         if garbled and run.place(row) in garbled:
-            notes.append(run.note("busbw and algbw do not fit the rank count: garbled", row))
+            notes.append(run.note(statement("garbled-busbw"), row))
             continue
         record = Record(
             primitive,
@@ -220,12 +228,11 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
         )
         records.append(record)
         if groups > 1:
-            what = f"used as measured: {groups} groups ran this at the same time (NCCL_TESTS_SPLIT)"
-            notes.append(run.note(what, row, used=True))
+            notes.append(run.note(statement("groups-at-once", groups=groups), row, used=True))
     return records, notes
 
 
-def _program(run: TestRun, stated: UserHints) -> str:
+def _program(run: TestRun, hints: UserHints) -> str:
     """The collective's name as the program announced itself, else as the only command line above
     names it, else by the columns; empty where nothing says it or the caller does."""
     if run.started:
@@ -233,12 +240,13 @@ def _program(run: TestRun, stated: UserHints) -> str:
     if len(run.mentions) == 1:
         (mentioned,) = run.mentions
         return mentioned
-    if stated.primitive is not None:
+    if hints.primitive is not None:
         return ""
     return str(collective_of(_seen(run)) or "")
 
 
 def _seen(run: TestRun) -> Iterator[SeenRow]:
+    """The columns of each row that show which collective ran."""
     for row in run.rows:
         cells = row.cells()
         before = cells.before
@@ -261,7 +269,8 @@ def _cell(cells: Mapping[str, str], name: str) -> RoundingInterval | None:
     return rounding_interval(cells.get(name, ""))
 
 
-def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
+def _primitive(name: str, run: TestRun, hints: UserHints) -> Primitive:
+    """The collective of a run by its program's name or the caller; ColltoolError without either."""
     found = None
     if name:
         try:
@@ -269,7 +278,7 @@ def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
         except ColltoolError as error:
             what = f"'{name}' is not one of the seven modelled primitives"
             raise NotModelled(what, where=run.where, fix=error.fix) from error
-    agreed = agreed_primitive(found, stated, run.where)
+    agreed = agreed_primitive(found, hints, run.where)
     if agreed is None:
         what = "the log does not say which collective this table measures"
         raise ColltoolError(
@@ -307,6 +316,7 @@ def _listed_ranks(run: TestRun) -> int | None:
 
 
 def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
+    """Refuse runs on one rank, and rank counts that contradict the Rank lines."""
     if ranks < 2:
         fix = "run nccl-tests on two ranks or more, built with MPI=1 across processes"
         raise ColltoolError(f"{ranks} rank: nothing was communicated", where=where, fix=fix)
@@ -324,7 +334,7 @@ def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
 # limits).
 _ROUNDING = {"double": 1e-12, "float64": 1e-12, "float": 1e-5, "float32": 1e-5}
 _ROUGH_ROUNDING = 1e-2
-_AGREES = 0.05  # of the time that size/algbw gives
+_AGREES = 0.05  # share by which size/algbw and the time may differ beyond rounding
 
 
 class UsedRow(NamedTuple):
@@ -357,16 +367,17 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
         halves = {IN: cells.halves[EITHER]} if only_half else cells.halves
         label = wanted if wanted in halves else other
         if label not in halves:
-            notes.append(run.note("truncated: fewer values than columns", row))
+            notes.append(run.note(statement("truncated"), row))
             continue
         try:
             used.append(_used_half(run, row, cells, halves[label]))
         except UnusableRow as error:
-            notes.append(run.note(str(error), row))
+            notes.append(run.note(error.reason, row))
             continue
         if label != wanted:
-            what = f"{label} half used: the log has no {wanted} time"
-            notes.append(run.note(what, row, used=True))
+            notes.append(
+                run.note(statement("other-half", used=label, wanted=wanted), row, used=True)
+            )
     used = _timed(run, used, notes)
     if not used:
         first = min(notes, key=lambda note: note.line)
@@ -379,6 +390,7 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
 
 
 def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow:
+    """One half of a row, with size, time, result and rate checked; UnusableRow for wrong ones."""
     size = message_size(cells.size)
     time = positive_time(half.get("time") or half.get("cputime") or "")
     # `#wrong` counts wrong elements; `error`, before 2.12, is the largest deviation, where rounding
@@ -387,7 +399,7 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
     for name, limit in limits.items():
         count = rounding_interval(half.get(name, "0").replace("N/A", "0"))
         if count is None or count.value > limit:
-            raise UnusableRow(f"the result is wrong, or not readable: #{name} is not 0")
+            raise UnusableRow("wrong-result", column=name)
     algbw = _cell(half, "algbw")
     consistent = by_rate = None
     if algbw and algbw.value > 0:
@@ -398,7 +410,7 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
         if algbw.half <= 0.01 * algbw.value:
             by_rate = size / algbw.value / 1e3 / 1e6
     if row.joined and "time" in half and consistent is False:
-        raise UnusableRow("garbled: time and algbw do not fit the size")
+        raise UnusableRow("garbled-time")
     shown = ratio(algbw, _cell(half, "busbw"), run.place(row))
     return UsedRow(row, cells.dtype, size, time.value / 1e6, by_rate, consistent, ratio=shown)
 
@@ -410,16 +422,13 @@ def _timed(run: TestRun, rows: list[UsedRow], notes: list[Note]) -> list[UsedRow
     if run.time == "time" or (True in verdicts and False not in verdicts):
         for used in rows:
             if used.consistent is False:
-                what = "time used although size/algbw says otherwise"
-                notes.append(run.note(what, used.row, used=True))
+                notes.append(run.note(statement("time-not-as-rate"), used.row, used=True))
         return rows
     timed = []
     for used in rows:
         if used.algbw_seconds is None:
-            what = "cputime is the launch alone, and algbw has too few digits to give the time"
-            notes.append(run.note(what, used.row))
+            notes.append(run.note(statement("cputime-alone"), used.row))
             continue
         timed.append(used._replace(seconds=used.algbw_seconds))
-        what = "time taken from size/algbw: cputime is the launch alone"
-        notes.append(run.note(what, used.row, used=True))
+        notes.append(run.note(statement("time-from-rate"), used.row, used=True))
     return timed

@@ -12,6 +12,7 @@ from colltool.logs.log_file import Log
 from colltool.logs.nccl_runs import IN, OUT, Cells, Device, Half, TestRun, records_of
 from colltool.logs.nccl_tests_text import version_text
 from colltool.logs.records import Format, Note, ParsedLog, UserHints
+from colltool.logs.sentences import statement
 
 _HALVES = {"out_of_place": OUT, "in_place": IN}
 _CELLS = {
@@ -32,7 +33,7 @@ def is_report(log: Log) -> bool:
     return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
-def read_report(log: Log, stated: UserHints) -> ParsedLog:
+def read_report(log: Log, hints: UserHints) -> ParsedLog:
     """The one run of a report."""
     text = log.json_text()
     results, report = _results_of(text, log.file)
@@ -44,10 +45,10 @@ def read_report(log: Log, stated: UserHints) -> ParsedLog:
         if halves:
             run.rows.append(JsonRow(lines[index], result, item))
         else:
-            run.bad.append(Note("no time", log.file, lines[index], item))
+            run.bad.append(Note(statement("no-time"), log.file, lines[index], item))
         if any("cputime" in half for half in halves.values()):
             run.time = "cputime"
-    records, notes = records_of(run, stated)
+    records, notes = records_of(run, hints)
     return ParsedLog(records, notes)
 
 
@@ -91,6 +92,7 @@ def listed_devices(report: Json) -> list[Json]:
 
 
 def _run_of(report: Json, file: str) -> TestRun:
+    """What a report says of its run: program, library and devices."""
     run = TestRun(file, table=1, library="NCCL")
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
@@ -148,6 +150,7 @@ def _count(value: object) -> int:
 
 
 def _halves(result: object) -> dict[str, Half]:
+    """The printed cells of a result by half, under the names of the text output."""
     found: dict[str, Half] = {}
     for key, label in _HALVES.items():
         half = _mapping(result).get(key)

@@ -21,6 +21,7 @@ from colltool.logs.nccl_runs import (
     records_of,
 )
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.sentences import statement
 
 _PROCESS = re.compile(r"nThread (\d{1,6}) nGpus (\d{1,6}) ")
 _LIBRARY = re.compile(r"\b(NCCL|RCCL) version *:? *(\d[\w.+:-]*)")
@@ -52,7 +53,7 @@ def recognises(log: Log) -> bool:
     return any(sign.search(log.content) for sign in _SIGNS)
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """All runs of a log; runs of other collectives are notes where any run is usable."""
     runs = _Runs(log.file)
     for number, line in enumerate(log.lines(), 1):
@@ -64,13 +65,13 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
     for run in runs.all:
         if not run.rows and not run.bad:
             if run.table:
-                notes.append(Note("a table without rows", log.file, run.table))
+                notes.append(Note(statement("empty-table"), log.file, run.table))
             continue
         try:
-            found, doubts = records_of(run, stated)
+            found, doubts = records_of(run, hints)
         except NotModelled as error:
             other.append(error)
-            notes += [run.note(error.what, row) for row in run.rows]
+            notes += [run.note(statement("refused", error=error.what), row) for row in run.rows]
         else:
             records += found
             notes += doubts
@@ -82,6 +83,7 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
 
 
 def _without_rows(runs: _Runs) -> ColltoolError:
+    """The error for a log in which no run has a row."""
     if runs.stray:
         return ColltoolError(
             "rows without a header line that names the columns",
@@ -127,6 +129,8 @@ class _Runs:
         self.above = text
 
     def _take_text(self, text: str, number: int) -> None:
+        """Read a line as the start of a row, the header of a table, the rest of a row, or a header
+        of a run."""
         head = row_head(text)
         if head:
             self._start_row(head, number)
@@ -157,6 +161,7 @@ class _Runs:
         self.columns = None
 
     def _start_table(self, columns: Columns) -> None:
+        """Begin a table below its header line; a closed run is followed by a new one."""
         self.finish_row()
         if self.run.closed:
             self.begin_run()
@@ -168,32 +173,35 @@ class _Runs:
         self.mentions = set()
 
     def _start_row(self, head: str, number: int) -> None:
+        """Begin a row; one that has all of its columns is finished at once."""
         self.finish_row()
         if self.columns is None:
-            self.stray.append(Note("a row without a header line above it", self.file, number))
+            self.stray.append(Note(statement("no-header"), self.file, number))
             return
         self.pieces = Pieces(self.columns, number, head)
         if self.pieces.missing <= 0:
             self.finish_row()
 
     def _is_rest_of_row(self, text: str, number: int) -> bool:
+        """Whether a line continues the row that is being read, or is a garbled row."""
         if self.pieces is not None and self.pieces.add(text):
             if self.pieces.missing <= 0:
                 self.finish_row()
             return True
         if self.columns is not None and looks_like_a_row(text):
             self.finish_row()
-            self.run.bad.append(Note("garbled: no row of this table", self.file, number))
+            self.run.bad.append(Note(statement("garbled-row"), self.file, number))
             return True
         return False
 
     def finish_row(self) -> None:
+        """Keep the row that is being read, or note why it cannot be used."""
         if self.pieces is None:
             return
         try:
             self.run.rows.append(self.pieces.row())
         except UnusableRow as error:
-            self.run.bad.append(Note(str(error), self.file, self.pieces.number))
+            self.run.bad.append(Note(error.reason, self.file, self.pieces.number))
         self.pieces = None
 
 
@@ -372,11 +380,11 @@ class Pieces:
 
     def row(self) -> TextRow:
         if self.missing < 0:
-            raise UnusableRow("more values than columns")
+            raise UnusableRow("too-many-values")
         # a whole half may be missing: one of the two was not measured
         one_half = len(self.columns.starts) == 2 and self.missing == self.columns.width
         if self.missing and not one_half:
-            raise UnusableRow("truncated: fewer values than columns")
+            raise UnusableRow("truncated")
         return TextRow(self.number, self.text, self.columns, self.joined)
 
 

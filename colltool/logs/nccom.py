@@ -23,14 +23,14 @@ _SHORT = {
 }
 
 
-def read(log: Log, stated: UserHints) -> ParsedLog:
+def read(log: Log, hints: UserHints) -> ParsedLog:
     """The log with nccl-tests' header in place of its own, read as one of nccl-tests."""
     lines = [_NAMES if "count(elems)" in line else line for line in log.lines()]
-    if stated.primitive is None and not re.search(r"_perf\b", log.text()):
+    if hints.primitive is None and not re.search(r"_perf\b", log.text()):
         command = _COMMAND.search(log.content)
         named = command[1] if command else b""
-        stated = stated._replace(primitive=_SHORT.get(named, AR))  # the default of nccom-test
-    return nccl_tests_text.read(Log(log.file, "\n".join(lines).encode()), stated)
+        hints = hints._replace(primitive=_SHORT.get(named, AR))  # the default of nccom-test
+    return nccl_tests_text.read(Log(log.file, "\n".join(lines).encode()), hints)
 
 
 FORMAT = Format("nccom-test", "nccom-test ('size(B) count(elems) type')", has(_SIGN), read)

@@ -13,6 +13,7 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row
 from colltool.logs.log_file import Log, clean
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.sentences import statement
 from colltool.logs.tables import (
     STREAM,
     LogTable,
@@ -50,6 +51,8 @@ _AVERAGES = ("avglatency(us)", "latency(us)")
 
 @dataclass
 class _Test:
+    """A test of a log: its title, columns and rows."""
+
     title: str
     library: str
     version: str
@@ -67,7 +70,7 @@ class _Test:
         return _TITLES.get(re.sub(r"[\s_-]", "", title).lower())
 
 
-def read_latency(log: Log, stated: UserHints) -> ParsedLog:
+def read_latency(log: Log, hints: UserHints) -> ParsedLog:
     """All latency tests of a log; other tests are notes where any test is usable."""
     records: list[Record] = []
     notes: list[Note] = []
@@ -76,9 +79,9 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
         primitive = test.primitive
         if primitive is not None and test.names:
             if test.rows:
-                _add_test(test, primitive, log, stated, records, notes)
+                _add_test(test, primitive, log, hints, records, notes)
             else:
-                notes.append(Note("a table without rows", log.file, test.line))
+                notes.append(Note(statement("empty-table"), log.file, test.line))
             continue
         if primitive is None:
             what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
@@ -86,8 +89,9 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
         else:
             what = "an OSU test without its column names"
             fix = "keep the line '# Size  Avg Latency(us)'"
+        reason = statement("refused", error=what)
         unusable.append(ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix))
-        notes += [Note(what, log.file, number) for number, _ in test.rows]
+        notes += [Note(reason, log.file, number) for number, _ in test.rows]
     if records:
         return ParsedLog(records, notes)
     if unusable:
@@ -100,6 +104,7 @@ def read_latency(log: Log, stated: UserHints) -> ParsedLog:
 
 
 def _tests(log: Log, notes: list[Note]) -> list[_Test]:
+    """The tests of a log in order; garbled rows become notes."""
     tests: list[_Test] = []
     for number, line in enumerate(log.lines(), 1):
         text = clean(line)
@@ -113,6 +118,7 @@ def _tests(log: Log, notes: list[Note]) -> list[_Test]:
 
 
 def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> None:
+    """Add a line to the test above it."""
     if "#" in text:
         dtype = _DTYPE.search(text)
         names = _NAMES.search(text)
@@ -126,17 +132,18 @@ def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> 
     if words and words[0][0].isdigit() and len(words) < _MOST_VALUES:
         test.rows.append((number, text))
     elif looks_like_a_row(text):
-        notes.append(Note("garbled: no row of this table", file, number))
+        notes.append(Note(statement("garbled-row"), file, number))
 
 
 def _add_test(
     test: _Test,
     primitive: Primitive,
     log: Log,
-    stated: UserHints,
+    hints: UserHints,
     records: list[Record],
     notes: list[Note],
 ) -> None:
+    """Add the records of a latency test; ColltoolError where none of its rows is usable."""
     # Ping-pong is between two, whatever was launched.
     ranks = 2 if primitive is P2P else None
     table = LogTable(primitive, ranks, test.library, test.version, test.line)
@@ -148,9 +155,9 @@ def _add_test(
         try:
             table.rows.append(_row(test.names, number, text.split()))
         except UnusableRow as error:
-            bad.append(Note(str(error), log.file, number))
+            bad.append(Note(error.reason, log.file, number))
     before = len(records)
-    add_records(table, log.file, stated, records, bad)
+    add_records(table, log.file, hints, records, bad)
     if len(records) == before:
         first = min(bad, key=attrgetter("line"))
         raise ColltoolError(
@@ -162,13 +169,14 @@ def _add_test(
 
 
 def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
+    """The size and the average time of a row; UnusableRow where cells are missing."""
     if len(words) < len(names):
-        raise UnusableRow("truncated: fewer values than columns")
+        raise UnusableRow("truncated")
     if len(words) > len(names) and "iterations" not in names[-1]:
-        raise UnusableRow("more values than columns")
+        raise UnusableRow("too-many-values")
     cells = dict(zip(names, words, strict=False))
     if "fail" in cells.get("validation", "").lower():
-        raise UnusableRow("the result is wrong: validation failed")
+        raise UnusableRow("validation-failed")
     time = next((cells[name] for name in _AVERAGES if name in cells), "")
     return MeasuredRow(line, words[0], time)
 
@@ -179,6 +187,7 @@ _WINDOW = 64  # messages in flight of OSU's bandwidth tests
 
 
 def _rates(log: Log) -> Iterator[LogTable]:
+    """A table per bandwidth test."""
     table = None
     pairs = 1
     ways = 1

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from colltool.base.primitives import P2P
+from colltool.base.statements import NOTHING
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, has, numbers, reader_of
@@ -16,6 +17,7 @@ _AVERAGE_RATE, _AVERAGE_TIME = 3, 5  # columns
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
+    """The one table of a log, of rates or of latencies."""
     # perftest is of verbs, but what it measures is the wire, which MPI uses as it is
     table = LogTable(P2P, 2, "MPI", "perftest", 1, nodes=2, note=STREAM)
     unit_Bps = _RATES["Gb/sec"]
@@ -26,7 +28,7 @@ def _tables(log: Log) -> Iterator[LogTable]:
             table.note = STREAM
             column = _AVERAGE_RATE
             if "usec" in text:
-                table.note = ""
+                table.note = NOTHING
                 column = _AVERAGE_TIME
             unit_Bps = next((rate for name, rate in _RATES.items() if name in text), unit_Bps)
             continue

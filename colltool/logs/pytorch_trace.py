@@ -1,5 +1,8 @@
-"""Stream a trace: its events one by one, a few MB in memory, of which kernels, intervals, steps and
-metadata are kept.
+"""Stream a PyTorch profiler trace: its events one by one, a few MB in memory, of which kernels,
+intervals, steps and metadata are kept.
+
+:func:`collect` is the entry, :func:`is_trace` tells traces from logs; :class:`Reader` cuts the JSON
+into members and :class:`TraceEvents` keeps what matters.
 
 Traces are gigabytes of small objects. Each is decoded by the standard library's C scanner out of a
 buffer that is refilled in the middle of a value; a token-based streaming parser is several times
@@ -26,8 +29,11 @@ from typing import IO, Any, NamedTuple, cast
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.base.reach import within_reach
-from colltool.logs.call_metadata import COMMS, LABELS, Labels, is_collective, text
+from colltool.base.statements import Statement
+from colltool.logs.call_metadata import COMMS, LABELS, Labels, text
 from colltool.logs.chakra import ChakraTrace, is_chakra, read_chakra
+from colltool.logs.kernel_names import is_collective
+from colltool.logs.sentences import statement
 
 EVENTS = "traceEvents"
 CHUNK = 2**20  # bytes read at once
@@ -62,6 +68,7 @@ class Reader:
         self.broken = False
 
     def members(self) -> Iterator[tuple[str, Any]]:
+        """Keys and values of the outer object; each event by itself under :data:`EVENTS`."""
         first = self._mark()
         if first not in ("{", "["):
             raise NotJson
@@ -75,6 +82,7 @@ class Reader:
             self.broken = True
 
     def _object(self) -> Iterator[tuple[str, Any]]:
+        """The members of the outer object; those of its list of events one by one."""
         while (mark := self._mark()) != "}":
             if mark == ",":
                 self._at += 1
@@ -90,6 +98,7 @@ class Reader:
                 yield key, self._value()
 
     def _events(self) -> Iterator[tuple[str, Any]]:
+        """The events of a list."""
         while (mark := self._mark()) != "]":
             if mark == ",":
                 self._at += 1
@@ -98,6 +107,7 @@ class Reader:
         self._at += 1
 
     def _mark(self) -> str:
+        """The next character that is not blank, without passing it; empty at the end."""
         while True:
             match = _BLANK.match(self._text, self._at)
             self._at = match.end() if match else self._at
@@ -175,9 +185,9 @@ def _unpacked(head: bytes, most: int) -> bytes:
 ID = "External id"
 STEP = "ProfilerStep#"
 Window = tuple[float, float]
-_TIMELESS = "kernels without a time or a duration"
-_LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
-_PACKED = 4096  # bytes of what was packed: more than its tables take
+_TIMELESS = statement("timeless")
+_LOOKED_AT = 64  # bytes of a file that tell its kind: UTF-16 has a zero among them
+_PACKED = 4096  # bytes of a packed file that yield as many: more than its tables take
 # the device's own steps before those of the host
 _STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")
 _HEADER = ("distributedInfo", "deviceProperties")
@@ -211,7 +221,7 @@ class TraceEvents:
         default_factory=lambda: defaultdict(lambda: (array("d"), array("d")))
     )
     annotated: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[Statement] = field(default_factory=Counter)
     kernels: int = 0
     first_us: float = float("inf")
     last_us: float = float("-inf")
@@ -238,6 +248,7 @@ class TraceEvents:
         return [sorted(self.annotated[kind]) for kind in _STEP_KINDS if self.annotated.get(kind)]
 
     def take(self, event: Any) -> None:
+        """Keep an event if it is a kernel, the metadata of a call or a step."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
         kind = event.get("cat")
@@ -256,6 +267,7 @@ class TraceEvents:
                 self.annotated[kind].append(times)
 
     def _take_kernel(self, name: str, event: Labels) -> None:
+        """Keep a kernel as communication or compute; without a time it is left out."""
         times = _times(event)
         if times is None:
             self.kernels += 1

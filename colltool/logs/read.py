@@ -67,13 +67,13 @@ def read_logs(
         raise ColltoolError(what, argument="nodes", fix="1 to the number of ranks")
     if not paths:
         raise ColltoolError("no log given", fix=f"give one or more of: {_known()}")
-    stated = UserHints(ranks, primitive, nodes, in_place)
+    hints = UserHints(ranks, primitive, nodes, in_place)
     records: list[Record] = []
     notes: list[Note] = []
     problems: list[ColltoolError] = []
     for path in paths:
         try:
-            log = _read(os.fspath(path), stated)
+            log = _read(os.fspath(path), hints)
         except ManyErrors as error:
             problems += error.problems
         except ColltoolError as error:
@@ -90,12 +90,13 @@ def _known() -> str:
     return ", ".join(format_.known_by for format_ in FORMATS)
 
 
-def _read(path: str, stated: UserHints) -> ParsedLog:
+def _read(path: str, hints: UserHints) -> ParsedLog:
+    """One log in all formats that it holds, checked against the caller's hints."""
     log = open_log(path)
     records: list[Record] = []
     notes: list[Note] = []
     for format_ in _formats_of(log):
-        found = format_.read(log, stated)
+        found = format_.read(log, hints)
         records += found.timings
         notes += found.notes
     for record in records:
@@ -103,11 +104,12 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
         # whatever the reader already checked
         for argument in ("ranks", "primitive", "nodes"):
             found_value = getattr(record, argument)
-            agree(found_value, getattr(stated, argument), f"{argument}:", argument, record.where)
+            agree(found_value, getattr(hints, argument), f"{argument}:", argument, record.where)
     return ParsedLog(records, notes)
 
 
 def _formats_of(log: Log) -> list[Format]:
+    """The format of a log; several where tables of formats that share a log follow each other."""
     first = next((format_ for format_ in FORMATS if format_.recognises(log)), None)
     if first is None:
         raise ColltoolError(

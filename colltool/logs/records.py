@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
+from colltool.base.statements import Statement
 from colltool.logs.log_file import Log
 
 _T = TypeVar("_T")
@@ -65,7 +66,7 @@ class Record(NamedTuple):
 class Note(NamedTuple):
     """A row that was left out, or ``used`` with a reservation."""
 
-    reason: str
+    reason: Statement
     file: str
     line: int
     item: str = ""

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time
 from colltool.base.primitives import Primitive, busbw_factor
+from colltool.base.statements import Statement
 from colltool.logs.records import Note, Record
 
 
@@ -117,7 +118,7 @@ class Series(NamedTuple):
 class Skipped(NamedTuple):
     """Rows left out, or ``used`` with a reservation; ``where`` is ``file:line`` of the first."""
 
-    reason: str
+    reason: Statement
     rows: int
     where: str
     used: bool = False
@@ -160,6 +161,7 @@ def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
 
 
 def _series(records: Sequence[Record]) -> Series:
+    """The series of records that are alike in all but size."""
     by_size: dict[float, list[Record]] = defaultdict(list)
     for record in records:
         by_size[record.bytes].append(record)
@@ -184,8 +186,8 @@ def _series(records: Sequence[Record]) -> Series:
 
 def skipped_of(notes: Iterable[Note]) -> Iterator[Skipped]:
     """Rows by reason, in the order of the first row of each."""
-    by_reason: dict[str, list[Note]] = defaultdict(list)
-    for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
+    by_reason: dict[Statement, list[Note]] = defaultdict(list)
+    for note in sorted(notes, key=lambda note: (note.file, note.line, str(note.reason))):
         by_reason[note.reason].append(note)
     for reason, rows in by_reason.items():
         yield Skipped(reason, len(rows), rows[0].where, rows[0].used)

@@ -1,7 +1,8 @@
 """Tables of benchmarks that are one header and rows of numbers, as records.
 
 Each row becomes a time. A bandwidth is of a stream of messages: it counts as one transfer of all of
-them, from messages on that are long enough to fill the link.
+them, from messages on that are long enough to fill the link. A format is a generator of
+:class:`LogTable`, which :func:`reader_of` makes a reader.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
+from colltool.base.statements import NOTHING, Statement
 from colltool.logs.busbw_ratio import (
     SAY_RANKS,
     UnusableRow,
@@ -30,10 +32,11 @@ from colltool.logs.records import (
     agreed_primitive,
     agreed_ranks,
 )
+from colltool.logs.sentences import statement
 
-STREAM = "used as one transfer of the whole stream: a rate, no latency"
+STREAM = statement("stream")
 FILLS = 2.0**16  # bytes of a message that fills a link
-_MOST_WORDS = 20  # of a row
+_MOST_WORDS = 20  # words of a line that is a row
 
 
 class MeasuredRow(NamedTuple):
@@ -60,7 +63,7 @@ class LogTable:
     line: int
     nodes: int | None = None
     per_peer: bool = False
-    note: str = ""
+    note: Statement = NOTHING
     dtype: str = ""
     called: str = ""
     rows: list[MeasuredRow] = field(default_factory=list)
@@ -75,13 +78,13 @@ class LogTable:
             self.add_rate(line, float(size) * count, rate_Bps)
 
 
-def records_of(log: Log, tables: Iterable[LogTable], stated: UserHints) -> ParsedLog:
+def records_of(log: Log, tables: Iterable[LogTable], hints: UserHints) -> ParsedLog:
     """Records of all tables; ColltoolError where no row is usable."""
     records: list[Record] = []
     notes: list[Note] = []
     for table in tables:
         if table.rows:
-            add_records(table, log.file, stated, records, notes)
+            add_records(table, log.file, hints, records, notes)
     if not records:
         why = f": {notes[0].reason}" if notes else ""
         raise ColltoolError(
@@ -93,19 +96,19 @@ def records_of(log: Log, tables: Iterable[LogTable], stated: UserHints) -> Parse
 
 
 def add_records(
-    table: LogTable, file: str, stated: UserHints, records: list[Record], notes: list[Note]
+    table: LogTable, file: str, hints: UserHints, records: list[Record], notes: list[Note]
 ) -> None:
     """Add a table's records, and notes on rows that cannot be used."""
     where = f"{file}:{table.line}"
-    primitive = agreed_primitive(table.primitive, stated, where)
+    primitive = agreed_primitive(table.primitive, hints, where)
     if primitive is None:
         what = "the table does not say which collective it is"
         raise ColltoolError(what, where=where, fix=f"say it: {argument_text('primitive')}")
-    ranks = agreed_ranks(table.ranks, stated, where)
+    ranks = agreed_ranks(table.ranks, hints, where)
     if ranks is None:
         what = f"{table.called or table.version} does not say on how many ranks it ran"
         raise ColltoolError(what, where=where, fix=SAY_RANKS)
-    nodes = agreed_nodes(table.nodes, stated, where)
+    nodes = agreed_nodes(table.nodes, hints, where)
     # a size is M, the bytes that a rank has for all others together
     parts = ranks if table.per_peer else 1
     for row in table.rows:
@@ -115,7 +118,7 @@ def add_records(
             if isinstance(seconds, str):
                 seconds = positive_time(seconds).value / 1e6
         except UnusableRow as error:
-            notes.append(Note(str(error), file, row.line))
+            notes.append(Note(error.reason, file, row.line))
             continue
         if table.note:
             notes.append(Note(table.note, file, row.line, used=True))
@@ -136,7 +139,7 @@ def add_records(
 
 def reader_of(tables: Callable[[Log], Iterator[LogTable]]) -> Callable[[Log, UserHints], ParsedLog]:
     """The reader of a format whose tables need no hints."""
-    return lambda log, stated: records_of(log, list(tables(log)), stated)
+    return lambda log, hints: records_of(log, list(tables(log)), hints)
 
 
 def has(sign: re.Pattern[bytes]) -> Callable[[Log], bool]:

@@ -9,6 +9,7 @@ from colltool.base.formatting import parse_size
 from colltool.logs.busbw_ratio import rounding_interval
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format
+from colltool.logs.sentences import statement
 from colltool.logs.tables import LogTable, has, reader_of
 
 _SIGN = re.compile(rb"Size +NCCL\(?\w*\)? +\S+")
@@ -16,6 +17,7 @@ _SIZE = re.compile(r"(\d+)([KMG]?)B")
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
+    """The table of a log, whose size column names a unit."""
     table = None
     for number, text in log.clean_lines():
         words = text.split()
@@ -23,7 +25,7 @@ def _tables(log: Log) -> Iterator[LogTable]:
             continue
         if words[0] == "Size" and words[1].startswith("NCCL"):
             table = LogTable(None, None, "NCCL", "torchcomms", number)
-            table.note = f"used as GB/s of {words[1]}: the table names no unit"
+            table.note = statement("assumed-unit", column=words[1])
             yield table
         size = _SIZE.fullmatch(words[0])
         rate = rounding_interval(words[1])

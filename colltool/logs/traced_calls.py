@@ -1,7 +1,10 @@
 """The calls of a job: each communication kernel of a trace with its metadata, and how much of it
 compute hides.
 
-What several ranks saw is one call: the last to arrive waits for nobody, so its kernel is the
+:func:`read_traces` reads the files of a job, a rank each, by :func:`observe`; :func:`merged_calls`
+puts the kernels of one call together; :func:`measured_calls` gives what a benchmark would measure.
+
+What several ranks saw is one call: the last rank to arrive does not wait, so its kernel is the
 shortest.
 """
 
@@ -19,31 +22,27 @@ from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import AnyPath
 from colltool.base.formatting import counted, format_time
 from colltool.base.primitives import P2P, Primitive
+from colltool.base.statements import NOTHING, Statement
 from colltool.logs.activity import BusyIntervals, RankActivity, Steps, activity_of, believed_steps
-from colltool.logs.call_metadata import (
-    CallMetadata,
-    KernelName,
-    call_metadata,
-    count,
-    kernel_name,
-    short_name,
-    text,
-)
+from colltool.logs.call_metadata import CallMetadata, call_metadata, count, text
 from colltool.logs.chakra import ChakraTrace
+from colltool.logs.kernel_names import KernelName, kernel_name, short_name
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect
+from colltool.logs.sentences import statement
 from colltool.logs.series import Measurements, Series, point_of
 
-LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
-# the steps' time: several streams at once, and kernels that outlast the step that launched them
+LONGEST_S = 86_400.0  # of a call, a day: NCCL's watchdog ends one after minutes
+# calls in steps may take this many times the steps' time: several streams at once, and kernels that
+# outlast the step that launched them
 MOST_TIMES = 1000
-MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes may name a million
+MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes of labels may name a million
 Path = str | PathLike[str]
 
 
 class LeftOutKernels(NamedTuple):
     """Communication kernels that are in no row; ``file`` is the first with one."""
 
-    reason: str
+    reason: Statement
     kernels: int
     file: str
 
@@ -87,7 +86,7 @@ class RankTrace(NamedTuple):
     window_s: float
     device: str
     nccl: str
-    left_out: dict[str, int]
+    left_out: dict[Statement, int]
     broken: bool
     activity: RankActivity
     others: tuple[tuple[str, float, float], ...] = ()
@@ -171,7 +170,7 @@ def _check_times(found: TraceEvents, calls: Sequence[ObservedCall], window_s: fl
 
 
 def _described(
-    found: TraceEvents, left_out: Counter[str]
+    found: TraceEvents, left_out: Counter[Statement]
 ) -> tuple[list[tuple[LaunchedKernel, CallMetadata]], list[LaunchedKernel]]:
     """Calls with their kernels in order of start, and the other kernels, which are counted. A
     coalesced call may be several kernels, each labelled with all its tensors: they are merged."""
@@ -183,7 +182,7 @@ def _described(
     for kernel in sorted(found.launched, key=lambda kernel: kernel.start_us):
         labels = found.labels.get(kernel.external, {}) | kernel.labels
         call = call_metadata(labels, found.header, kernel_name(kernel.name).primitives)
-        if isinstance(call, str):
+        if isinstance(call, Statement):
             left_out[call] += 1
             others.append(kernel)
             continue
@@ -204,6 +203,7 @@ def _described(
 
 
 def _check_listed(found: TraceEvents, ranks: int) -> None:
+    """Refuse traces whose groups list too many ranks."""
     if ranks > MOST_LISTED:
         raise ColltoolError(
             f"names groups of more than {MOST_LISTED} ranks in all",
@@ -225,8 +225,8 @@ class MergedCall(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether the time is an upper bound: an untraced rank may have been waited for, or parts
-        are uneven."""
+        """Whether the time is an upper bound: kernels may wait for an untraced rank, or the parts are
+        uneven."""
         return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
 
 
@@ -294,6 +294,7 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
 
 
 def _without_calls(traces: Sequence[RankTrace]) -> ColltoolError:
+    """The error for traces without any call, with the commonest reason."""
     what = "no collective call can be told"
     where = traces[0].file
     reasons = left_out(traces)
@@ -310,7 +311,7 @@ def _without_calls(traces: Sequence[RankTrace]) -> ColltoolError:
 
 
 def world_of(traces: Sequence[RankTrace]) -> int | None:
-    """Ranks of the job."""
+    """Number of ranks of the job; None where no trace says it."""
     return next((trace.world for trace in traces if trace.world), None)
 
 
@@ -322,21 +323,18 @@ def missing(ranks: Sequence[int], traces: Sequence[RankTrace]) -> tuple[int, ...
 
 def left_out(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
     """Why kernels are no calls, the commonest reason first."""
-    counts: Counter[str] = Counter()
-    first: dict[str, str] = {}
+    counts: Counter[Statement] = Counter()
+    first: dict[Statement, str] = {}
     for trace in traces:
         counts.update(trace.left_out)
         for reason in trace.left_out:
             first.setdefault(reason, trace.file)
     found = [LeftOutKernels(reason, kernels, first[reason]) for reason, kernels in counts.items()]
-    return tuple(sorted(found, key=lambda kernels: (-kernels.kernels, kernels.reason)))
+    return tuple(sorted(found, key=lambda kernels: (-kernels.kernels, str(kernels.reason))))
 
 
-MESSAGE = "messages: their two ends are measured apart"
-SPREAD = (
-    "groups of other than consecutive ranks, or that do not begin at a multiple of their size: no"
-    " benchmark runs on them"
-)
+MESSAGE = statement("message")
+SPREAD = statement("spread-group")
 
 
 class TracedSeries(NamedTuple):
@@ -360,7 +358,7 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
     calls: list[MeasuredCall] = []
     bounds: Counter[UpperBound] = Counter()
     unseen = lru_cache(maxsize=None)(lambda ranks: missing(ranks, traces))
-    apart: dict[str, list[str]] = defaultdict(list)
+    apart: dict[Statement, list[str]] = defaultdict(list)
     for merged in merged_calls(traces):
         call = merged.call
         reason = _not_measured(call)
@@ -381,15 +379,15 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
     )
 
 
-def _not_measured(call: CallMetadata) -> str:
-    """Why no benchmark measures a call; empty where one does."""
+def _not_measured(call: CallMetadata) -> Statement:
+    """Why no benchmark measures a call; nothing where one does."""
     if call.primitive is P2P:
         return MESSAGE
     if call.ranks:
         first = call.ranks[0]
         if call.ranks[-1] - first >= call.size or first % call.size:
             return SPREAD
-    return ""
+    return NOTHING
 
 
 def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:

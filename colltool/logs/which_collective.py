@@ -14,12 +14,12 @@ from typing import NamedTuple
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.dtypes import element_bytes
 
-CLOSE = 0.02
+CLOSE = 0.02  # how near busbw/algbw must be to 1
 
 
 class SeenRow(NamedTuple):
-    """``ratio``: busbw/algbw, None where its digits are too few; ``in_place_wrong``: the cell of
-    the in-place half."""
+    """The cells of a row by which collectives differ. ``ratio``: busbw/algbw, None where its digits
+    are too few; ``in_place_wrong``: the cell ``wrong`` of the in-place half."""
 
     size: float
     elements: float
@@ -41,6 +41,7 @@ def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
 
 
 def _collective_of_row(row: SeenRow) -> Primitive | None:
+    """The collective that a row's columns show; None where several are possible."""
     width = element_bytes(row.dtype)
     if not width or not row.elements:
         return None

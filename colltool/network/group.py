@@ -41,7 +41,7 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "dragonfly": ("routes", "a dragonfly"),
     "dragonfly_plus": ("routes", "a dragonfly+"),
 }
-assert set(_WORDS) == set(get_args(Topology))
+assert set(_WORDS) == set(get_args(Topology)), "every topology has its words here"
 
 
 def joined_by(topology: Topology) -> JoinedBy:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from colltool.base.formatting import counted, plain_number
+from colltool.base.statements import Statement
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -57,6 +58,8 @@ class Column(NamedTuple, Generic[Record]):
     def _read(self, record: Record) -> Any:
         read = self.get or partial(attribute_at, path=self.path or self.key)
         value = read(record)
+        if isinstance(value, Statement):
+            value = str(value)
         return None if isinstance(value, str) and not value else value
 
 

@@ -338,7 +338,7 @@ def _same_in_all(key: str, value: Any) -> Column[Any]:
     return kind(key, key, hidden=True, get=lambda _: value)
 
 
-def listed(title: str, lines: Iterable[str], first: int | None = None) -> list[Block]:
-    """A list; no block without lines."""
-    found = tuple(lines)
+def listed(title: str, lines: Iterable[object], first: int | None = None) -> list[Block]:
+    """A list of texts or statements; no block without lines."""
+    found = tuple(map(str, lines))
     return [Lines(title, found, first=first)] if found else []

@@ -31,6 +31,7 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.formatting import plain_number
+from colltool.base.statements import Statement
 from colltool.render.blocks import attribute_at
 
 
@@ -139,8 +140,10 @@ class Document:
 
 
 def plain(value: Any) -> Any:
-    """A value for JSON: records by their document or field by field, tuples as lists, enums as
-    text."""
+    """A value for JSON: records by their document or field by field, tuples as lists, enums and
+    statements as text."""
+    if isinstance(value, Statement):
+        return str(value)
     kind: Any = type(value)
     document = WRITTEN_AS.get(kind)
     if document is not None:

@@ -11,7 +11,7 @@ from colltool.estimate.interval import NO_INTERVAL, Interval
 from colltool.render.documents import LEFT_OUT, Document, derived
 
 if TYPE_CHECKING:
-    from colltool.analysis.grid import Cell
+    from colltool.analysis.cells import Cell
 
 
 WIDE = 3.0

@@ -14,6 +14,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.base.statements import Statement
 from colltool.estimate.assumptions import KINDS, takes_count, words
 from colltool.render.documents import WRITTEN_AS, Document, field_names
 
@@ -228,6 +229,8 @@ def _keys(kind: Any) -> dict[str, bool]:
 def _known(hint: Any) -> Any:
     """A type with documents and records replaced by what pydantic makes objects of."""
     kind: Any = hint
+    if hint is Statement:
+        return str
     if isinstance(hint, type) and (issubclass(hint, Document) or field_names(kind)):
         return record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)

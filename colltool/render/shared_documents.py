@@ -23,7 +23,12 @@ def whole(path: str) -> Any:
 
 def mapping(path: str) -> Any:
     """Declare a key whose value is an object of the pairs at a path."""
-    return derived(lambda record: dict(attribute_at(record, path)))
+
+    def pairs(record: Any) -> dict[str, Any]:
+        # a statement is a key by its text
+        return {str(key): value for key, value in dict(attribute_at(record, path)).items()}
+
+    return derived(pairs)
 
 
 def model_echo(result: Any) -> Any:

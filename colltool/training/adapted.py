@@ -1,7 +1,8 @@
-"""A shipped job, or one drafted from a model, where its layout does not fit a fabric: the nearest
-that does, and the changes.
+"""Shipped and drafted jobs, fitted to a fabric where their layout does not fit.
 
-What a user wrote is meant as it is, and refused where it does not fit.
+:func:`fit_to_fabric` takes another stack or precision for the fabric's device, whole powers of two
+of its innermost domains, fewer ranks, or the fastest layout of a search, and says what it changed.
+A user's own job is not changed, and refused where it does not fit.
 """
 
 from __future__ import annotations
@@ -21,35 +22,37 @@ from colltool.training.layout_search import FastestLayout, fastest_layout
 from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.search_space import NAMES
-from colltool.training.sentences import Remark, sentence
+from colltool.training.sentences import Remark, remark
 
-# in the order they are tried for a device that a job's stack does not know
+# stacks to try, in this order, for a device that a job's stack has no efficiency for
 STACKS = ("megatron", "jax", "fsdp")
-# keys with which a user says how a job is cut
-ITS_OWN = ("layout", "schedule", "shard", "batch", "recompute")
+# keys of a job that decide its layout: one that a user sets is kept
+LAYOUT_KEYS = ("layout", "schedule", "shard", "batch", "recompute")
 
 
 class FittedJob(NamedTuple):
+    """A job that fits a fabric, with the ranks that it runs on."""
+
     fabric: Fabric
     job: Job
     ranks: int | None
-    said: tuple[str, ...]  # what differs from the file
+    changes: tuple[Remark, ...]  # what differs from the file
 
 
 def fit_to_fabric(
     job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions | None = None
 ) -> FittedJob:
-    """The job as it runs on ``ranks`` of a fabric; unchanged where it fits, or is a user's own.
+    """Return the job as it runs on ``ranks`` of a fabric; unchanged where it fits, or is a user's.
 
     Raises:
         ColltoolError: no layout fits the ranks and the memory, and why.
     """
     check_even(fabric)
-    if not job.yields or job.draft.model is None or job.draft.compute is not None:
+    if not job.adaptable or job.draft.model is None or job.draft.compute is not None:
         return FittedJob(fabric, job, ranks, ())
-    job, changed = _on_known_stack(job, fabric)
-    fabric, cut = _whole_domains(fabric)
-    return _fit_layout(job, fabric, ranks, readings, [*changed, *cut])
+    job, of_job = _on_known_stack(job, fabric)
+    fabric, of_fabric = _whole_domains(fabric)
+    return _fit_layout(job, fabric, ranks, readings, (*of_job, *of_fabric))
 
 
 def _fit_layout(
@@ -57,59 +60,61 @@ def _fit_layout(
     fabric: Fabric,
     ranks: int | None,
     readings: ModelOptions | None,
-    remarks: list[Remark],
+    changes: tuple[Remark, ...],
 ) -> FittedJob:
-    """The job in its own layout where that fits, on fewer ranks, or in another layout."""
-    told = tuple(map(sentence, remarks))
+    """Return the job in its own layout where that fits, else on fewer ranks, else in another
+    layout."""
     if job.drafted:
-        job_now, count, found = _searched(job, fabric, ranks, readings)
-        remark = Remark("fastest_layout", {"job": job.name, "layout": found.choice.spoken})
-        return FittedJob(fabric, job_now, count, (*told, sentence(remark)))
-    own_layout = any(key.split(".")[0] in ITS_OWN for key, _ in job.overrides)
-    if own_layout or _fits(job, fabric, ranks or fabric.ranks):
-        return FittedJob(fabric, job, ranks, told)
+        changed_job, used_ranks, found = _searched(job, fabric, ranks, readings)
+        fastest = remark("fastest_layout", job=job.name, layout=found.choice.text)
+        return FittedJob(fabric, changed_job, used_ranks, (*changes, fastest))
+    user_layout = any(key.split(".")[0] in LAYOUT_KEYS for key, _ in job.overrides)
+    if user_layout or _fits(job, fabric, ranks or fabric.ranks):
+        return FittedJob(fabric, job, ranks, changes)
     used = _fewer_ranks(job, fabric) if ranks is None else None
     if used is not None:
-        remark = Remark("fewer_ranks", {"used": used, "ranks": fabric.ranks})
-        return FittedJob(fabric, job, used, (*told, sentence(remark)))
+        fewer = remark("fewer_ranks", used=used, ranks=fabric.ranks)
+        return FittedJob(fabric, job, used, (*changes, fewer))
     try:
-        job_now, count, found = _searched(job, fabric, ranks, readings)
+        changed_job, used_ranks, found = _searched(job, fabric, ranks, readings)
     except ColltoolError:
-        if ranks is None or not _sits(job, fabric, ranks):
+        if ranks is None or not _can_run(job, fabric, ranks):
             raise
         # too large for its devices in any layout: the plan says so
-        return FittedJob(fabric, job, ranks, told)
-    fields = {"ranks": ranks or fabric.ranks, "layout": found.choice.spoken}
-    return FittedJob(fabric, job_now, count, (*told, sentence(Remark("nearest_layout", fields))))
+        return FittedJob(fabric, job, ranks, changes)
+    nearest = remark("nearest_layout", ranks=ranks or fabric.ranks, layout=found.choice.text)
+    return FittedJob(fabric, changed_job, used_ranks, (*changes, nearest))
 
 
 def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
-    """The most ranks that the job fits in its own layout."""
-    inside = job.draft.layout.tp * job.draft.layout.cp * job.draft.layout.pp
-    for dp in range(fabric.ranks // inside, 0, -1):
-        if _fits(job, fabric, inside * dp):
-            return inside * dp
+    """Return the most ranks on which the job fits in its own layout; None where it fits on none."""
+    replica_ranks = job.draft.layout.tp * job.draft.layout.cp * job.draft.layout.pp
+    for dp in range(fabric.ranks // replica_ranks, 0, -1):
+        if _fits(job, fabric, replica_ranks * dp):
+            return replica_ranks * dp
     return None
 
 
 def _whole_domains(fabric: Fabric) -> tuple[Fabric, list[Remark]]:
-    """Jobs use the largest power of two of a domain that none fills: 64 of a rack of 72."""
+    """Return the fabric with its innermost domains cut to a power of two, such as racks of 72 used
+    as 64, and the change."""
     tier = fabric.tiers[0]
     kind = capabilities_of(tier)
     used = _power_below(tier.endpoints)
     if used in (tier.endpoints, 1, 2, 4) or kind.axes or kind.levels or len(fabric.tiers) == 1:
         return fabric, []
     part = tier.model_copy(update={"size": used})
-    remark = Remark("whole_domains", {"used": used, "ranks": tier.endpoints, "tier": tier.name})
-    return fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])}), [remark]
+    change = remark("whole_domains", used=used, ranks=tier.endpoints, tier=tier.name)
+    return fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])}), [change]
 
 
 def _power_below(count: int) -> int:
-    """The largest power of two that is not above a number."""
+    """Return the largest power of two that is not above a number."""
     return 1 << (count.bit_length() - 1)
 
 
-def _sits(job: Job, fabric: Fabric, ranks: int) -> bool:
+def _can_run(job: Job, fabric: Fabric, ranks: int) -> bool:
+    """Whether the job in its own layout can be placed on so many ranks of a fabric."""
     try:
         on_fabric(job, fabric).setup(ranks)
     except ColltoolError:
@@ -118,7 +123,8 @@ def _sits(job: Job, fabric: Fabric, ranks: int) -> bool:
 
 
 def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
-    if not _sits(job, fabric, ranks):
+    """Whether the job can run on so many ranks and fits their memory, as far as that is known."""
+    if not _can_run(job, fabric, ranks):
         return False
     return memory(on_fabric(job, fabric).setup(ranks)).fits is not False
 
@@ -126,51 +132,53 @@ def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
 def _searched(
     job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions | None
 ) -> tuple[Job, int, FastestLayout]:
-    """The job in its fastest layout that keeps what was said of it, with micro-batches of the
-    job's own size where it says so."""
-    keep = {}
+    """Return the job in its fastest layout that keeps what the user set, its ranks, and the result
+    of the search."""
+    kept = {}
     for key, value in job.overrides:
         name = key.split(".")[-1]
-        if key.split(".")[0] in ITS_OWN and name in NAMES:
-            keep[name] = value
+        if key.split(".")[0] in LAYOUT_KEYS and name in NAMES:
+            kept[name] = value
     count = ranks or _power_below(fabric.ranks)
     try:
-        found = fastest_layout(job, fabric, count, {"shard": "zero1"} | keep, readings=readings)
-    except ColltoolError:  # weights and gradients that do not fit whole
-        found = fastest_layout(job, fabric, count, keep, readings=readings)
+        found = fastest_layout(job, fabric, count, {"shard": "zero1"} | kept, readings=readings)
+    except ColltoolError:  # nothing fits with whole weights and gradients
+        found = fastest_layout(job, fabric, count, kept, readings=readings)
     return job.with_values(dict(found.values)), count, found
 
 
 def _on_known_stack(job: Job, fabric: Fabric) -> tuple[Job, list[Remark]]:
-    """The job on a stack and in a precision that the fabric's device has."""
+    """Return the job on a stack and in a precision that work on the fabric's device, and the
+    change."""
     stack, precision = job.draft.stack, job.draft.precision.compute
     if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
         return job, []
     device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
     if stack.knows(device, precision) and precision in dict(device.peak):
         return job, []
-    named = [key.split(".")[0] for key, _ in job.overrides]
-    stacks = [stack.name] if "stack" in named else [stack.name, *STACKS]
-    precisions = [precision] if "precision" in named else [precision, "bf16"]
-    for kind in precisions:
-        other = _stack_for(device, kind, stacks)
-        if other is None:
+    set_by_user = [key.split(".")[0] for key, _ in job.overrides]
+    stacks = [stack.name] if "stack" in set_by_user else [stack.name, *STACKS]
+    precisions = [precision] if "precision" in set_by_user else [precision, "bf16"]
+    for other_precision in precisions:
+        other_stack = _stack_for(device, other_precision, stacks)
+        if other_stack is None:
             continue
         values = {}
-        words = []
-        if other != stack.name:
-            values["stack"] = other
-            words.append(f"stack {other}")
-        if kind != precision:
-            values |= {"precision.compute": kind, "precision.dispatch": "bf16"}
-            words.append(f"precision {kind}")
-        remark = Remark("device_runs", {"values": ", ".join(words), "device": device.name})
-        return job.with_values(values), [remark]
+        texts = []
+        if other_stack != stack.name:
+            values["stack"] = other_stack
+            texts.append(f"stack {other_stack}")
+        if other_precision != precision:
+            values |= {"precision.compute": other_precision, "precision.dispatch": "bf16"}
+            texts.append(f"precision {other_precision}")
+        change = remark("device_runs", values=", ".join(texts), device=device.name)
+        return job.with_values(values), [change]
     return job, []
 
 
 def _stack_for(device: Accelerator, precision: str, names: list[str]) -> str | None:
-    """The first stack that knows a device in a precision."""
+    """Return the first stack with efficiencies for a device in a precision; None where none has
+    them."""
     if precision not in dict(device.peak):
         return None
     for name in names:

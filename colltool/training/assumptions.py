@@ -1,4 +1,8 @@
-"""What the figures of a plan rest on, a check for each thing; :mod:`sentences` has the words."""
+"""What the figures of a plan rest on.
+
+A generator for each assumption yields its remark where it holds for a :class:`PricedJob`;
+:func:`assumptions` runs them all. :mod:`sentences` has the words.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,19 @@ from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
-from colltool.training.sentences import Remark
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
-LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
+# seconds to start a collective that a note adds up where a fabric gives none: libraries were measured
+# at 5 to 12 us
+LAUNCH_S = 10e-6
 
 
 class PricedJob(NamedTuple):
-    """A job's step, the fabric as it was asked for, and the one that it was priced on."""
+    """A job with its priced step, and the fabric before a lattice was cut to the job's slice."""
 
     job: Job
-    asked: Fabric
+    whole_fabric: Fabric
     costs: CollectiveCostCache
     step: TrainingStep
 
@@ -37,43 +43,42 @@ class PricedJob(NamedTuple):
         return [call for stage in self.step.stages for call in stage.sent]
 
     @property
-    def on_wires(self) -> list[PricedCall]:
-        """Calls of all stages whose time is not given but priced."""
+    def priced_calls(self) -> list[PricedCall]:
+        """Calls of all stages that were priced, without those whose time the job gives."""
         return [call for call in self.sent if call.cost.busy]
 
 
 Remarks = Iterator[Remark]
 
 
-def changed_readings(priced: PricedJob) -> Remarks:
-    """Readings other than the default ones."""
+def model_options(priced: PricedJob) -> Remarks:
+    """Options of the model other than the default ones."""
     readings = priced.costs.readings
     if readings != ModelOptions():
-        yield Remark("readings", {"readings": readings.spoken()})
+        yield remark("readings", readings=readings.spoken())
 
 
 def slice_of_lattice(priced: PricedJob) -> Remarks:
     """The shape of the slice that the ranks take of a lattice."""
-    part = slice_of(priced.asked, priced.fabric)
+    part = slice_of(priced.whole_fabric, priced.fabric)
     if part is None:
         return
     tier, shape = part
-    # as the file has it: the shape of a slice is innermost first
-    turned = ",".join(map(str, reversed(shape)))
-    other = argument_text("overrides", [f"{tier.name}.shape=[{turned}]"])
-    yield Remark("slice", {"shape": shape_text(shape), "tier": tier.name, "other": other})
+    # files have the outermost axis first, slices the innermost
+    override_shape = ",".join(map(str, reversed(shape)))
+    other = argument_text("overrides", [f"{tier.name}.shape=[{override_shape}]"])
+    yield remark("slice", shape=shape_text(shape), tier=tier.name, other=other)
 
 
 def device(priced: PricedJob) -> Remarks:
     """The device that computes, where the job does not name it."""
-    used, fabric = priced.job.draft.device, priced.asked
+    used, fabric = priced.job.draft.device, priced.whole_fabric
     if used is None:
         return
-    fields = {"device": used.name, "fabric": fabric.name}
     if priced.job.device_from == "fabric":
-        yield Remark("device_of_fabric", fields)
+        yield remark("device_of_fabric", device=used.name, fabric=fabric.name)
     elif priced.job.device_from == "default" and fabric.device is None:
-        yield Remark("device_of_job", fields)
+        yield remark("device_of_job", device=used.name, fabric=fabric.name)
 
 
 def drafted(priced: PricedJob) -> Remarks:
@@ -81,16 +86,15 @@ def drafted(priced: PricedJob) -> Remarks:
     if priced.job.drafted:
         config = priced.step.config
         other = argument_text("job_overrides", ["batch.global=1024"])
-        fields = {"sequence": config.sequence, "batch": config.global_batch, "other": other}
-        yield Remark("drafted", fields)
+        yield remark("drafted", sequence=config.sequence, batch=config.global_batch, other=other)
 
 
 def assumed_imbalance(priced: PricedJob) -> Remarks:
-    """The busiest rank's share of experts, where the job does not say it."""
+    """The imbalance of experts, where the job does not give it."""
     moe = priced.step.config.moe
-    if moe is not None and not moe.imbalance_said:
+    if moe is not None and not moe.imbalance_given:
         even = argument_text("job_overrides", ["model.moe.imbalance=1"])
-        yield Remark("assumed_imbalance", {"imbalance": moe.imbalance, "even": even})
+        yield remark("assumed_imbalance", imbalance=moe.imbalance, even=even)
 
 
 def recompute_of_stack(priced: PricedJob) -> Remarks:
@@ -100,47 +104,45 @@ def recompute_of_stack(priced: PricedJob) -> Remarks:
         return
     if recompute == stack.recompute:
         other = argument_text("job_overrides", ["recompute=none"])
-        fields = {"recompute": recompute, "stack": stack.name, "other": other}
-        yield Remark("recompute_of_stack", fields)
+        yield remark("recompute_of_stack", recompute=recompute, stack=stack.name, other=other)
 
 
 def not_counted(priced: PricedJob) -> Remarks:
-    """Parts of the model without work and memory."""
+    """Parts of the model whose work and memory are not counted."""
     model = priced.job.draft.model
     for part in model.left_out if model is not None else ():
-        yield Remark("not_counted", {"part": part})
+        yield remark("not_counted", part=part)
 
 
 def assumed_efficiency(priced: PricedJob) -> Remarks:
-    """A stack's share of the peak that no measured kernel is behind."""
+    """A stack's efficiency on a device where no kernel was measured."""
     config = priced.step.config
     if config.stack is None or config.device is None or config.compute is not None:
         return
     generation = config.device.generation
     if generation in config.stack.assumed:
-        fields = {"stack": config.stack.name, "generation": generation}
-        yield Remark("assumed_efficiency", fields)
+        yield remark("assumed_efficiency", stack=config.stack.name, generation=generation)
 
 
 def whole_step_times(priced: PricedJob) -> Remarks:
-    """Given times of a whole step, under whose layers nothing hides."""
+    """Given times of a whole step, so that nothing hides under layers."""
     config = priced.step.config
     if config.compute is not None and not config.compute.per_layer and config.model is not None:
-        yield Remark("whole_step_times", {})
+        yield remark("whole_step_times")
 
 
 def algorithm_choice(priced: PricedJob) -> Remarks:
     """Who picked the algorithms of the calls."""
-    libraries = sorted({call.cost.pick for call in priced.on_wires} - {""})
+    libraries = sorted({call.cost.pick for call in priced.priced_calls} - {""})
     facts = priced.fabric.library_facts
     if libraries:
-        yield Remark("library_choice", {"libraries": ", ".join(libraries)})
-    elif not priced.on_wires:
+        yield remark("library_choice", libraries=", ".join(libraries))
+    elif not priced.priced_calls:
         return
     elif facts is None or facts.name == "all":
-        yield Remark("fastest_of_any", {})
+        yield remark("fastest_of_any")
     else:
-        yield Remark("fastest_of_library", {"library": facts.name})
+        yield remark("fastest_of_library", library=facts.name)
 
 
 def no_launch_overhead(priced: PricedJob) -> Remarks:
@@ -148,45 +150,48 @@ def no_launch_overhead(priced: PricedJob) -> Remarks:
     fabric = priced.fabric
     rows = [row for tier in fabric.tiers if tier.library for row in tier.library.protocols]
     # from the file itself or from rows of its library
-    known = "launch_overhead" in fabric.model_fields_set or any(row.launch_s for row in rows)
-    if known or fabric.hypothetical:
+    has_launch_overhead = "launch_overhead" in fabric.model_fields_set or any(
+        row.launch_s for row in rows
+    )
+    if has_launch_overhead or fabric.hypothetical:
         return
     exposed = [call for call in priced.step.critical_calls if call.exposed_s and call.cost.busy]
     calls = sum(call.call.calls for call in exposed)
     if calls:
-        fields = {
-            "fabric": fabric.name,
-            "calls": calls,
-            "launch": format_time(LAUNCH_S),
-            "extra": format_time(calls * LAUNCH_S, 2),
-        }
-        yield Remark("no_launch_overhead", fields)
+        yield remark(
+            "no_launch_overhead",
+            fabric=fabric.name,
+            calls=calls,
+            launch=format_time(LAUNCH_S),
+            extra=format_time(calls * LAUNCH_S, 2),
+        )
 
 
 def padded_strides(priced: PricedJob) -> Remarks:
     """Strides that do not tile the outermost tier, and the sizes that were priced in their
     place."""
     dimensions: dict[int, dict[str, None]] = {}
-    for call in priced.on_wires:
+    for call in priced.priced_calls:
         for _, stride in call.call.group.axes:
             dimensions.setdefault(stride, {})[call.call.dimension] = None
     for stride, names in sorted(dimensions.items()):
         padded = priced.costs.padded_fabric(stride)
         if padded is not None:
             sizes = ", ".join(padded_sizes(priced.fabric, padded))
-            fields = {"dimensions": ", ".join(names), "stride": stride, "sizes": sizes}
-            yield Remark("padded_strides", fields)
+            yield remark("padded_strides", dimensions=", ".join(names), stride=stride, sizes=sizes)
 
 
 def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
-    """``ib of 16, priced on 15``, and levels whose groups changed."""
+    """Yield the sizes that padding changed, such as ``ib of 16, priced on 15``."""
     tier, other = fabric.tiers[-1], padded.tiers[-1]
     sizes = [(tier.name, tier.endpoints, other.endpoints)]
-    for level, its in zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True):
-        sizes.append((level.name, level.group, its.group))
+    for level, padded_level in zip(
+        capabilities_of(tier).levels, capabilities_of(other).levels, strict=True
+    ):
+        sizes.append((level.name, level.group, padded_level.group))
     for name, before, after in sizes:
         if before != after:
-            yield f"{name} of {before}, priced on {after}"
+            yield sentence(remark("padded_size", name=name, before=before, after=after))
 
 
 def missing_energy(priced: PricedJob) -> Remarks:
@@ -196,12 +201,12 @@ def missing_energy(priced: PricedJob) -> Remarks:
     crossed = {tier for call in priced.sent for tier in call.cost.tiers}
     for tier in priced.fabric.tiers:
         if tier.name in crossed and tier.energy is None:
-            yield Remark("missing_energy", {"tier": tier.name})
+            yield remark("missing_energy", tier=tier.name)
 
 
 # in the order that a plan lists them
 CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
-    changed_readings,
+    model_options,
     slice_of_lattice,
     device,
     drafted,

@@ -1,5 +1,9 @@
-"""What a rank of a stage sends in a step: the calls of its layers, gradients and weights, pipeline
-borders."""
+"""The collectives that a rank of a pipeline stage sends in a step.
+
+A generator each yields the calls of layers, gradients and weights, pipeline borders, and the
+update; :func:`stage_calls` runs them and counts how often a step has each call. Sizes follow from
+the model's shape, with the letters of :mod:`operations`.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,13 @@ from colltool.training.parallel_config import (
     PipelineStage,
     RankGroup,
     RankParameters,
-    cut,
     ends_parameters,
     layer_parameters_of,
+    split_group,
 )
-from colltool.training.updates import trained, trained_layer
+from colltool.training.updates import trained_layer_parameters, trained_parameters
 
+# sources of calls
 SHOEYBI = "Shoeybi 2019, arXiv:1909.08053, section 3"
 KORTHIKANTI = "Korthikanti 2022, arXiv:2205.05198, section 4.2"
 RING = "Ring attention, Liu 2023, arXiv:2310.01889"
@@ -38,10 +43,12 @@ TIED = "Megatron-LM: the embedding's gradient is summed over the first and the l
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
-LEAST_BYTES = 0.5  # a smaller part is what rounding left
-# in reading order
+LEAST_BYTES = 0.5  # of a call; smaller parts are what rounding left
+# of calls, in the order of tables
 DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")
+# what a call belongs to: a layer of a kind in a micro-batch, a micro-batch, a border, or the step
 Per = Literal["layer", "dense_layer", "moe_layer", "micro_batch", "border", "step"]
+# what a call hides under
 Hiding = Literal[
     "nothing",  # all is exposed
     # of the last micro-batch; exposed: the last bucket, and what exceeds that backward
@@ -88,17 +95,17 @@ class Call(NamedTuple):
 Calls = Iterator[Call]
 
 
-def _passes(config: ParallelConfig, operation: str, *, core: bool = False) -> tuple[Phase, ...]:
-    """The passes that run an operation; ``core``: also again where attention's core is
-    recomputed."""
+def _phases(config: ParallelConfig, operation: str, *, core: bool = False) -> tuple[Phase, ...]:
+    """The phases in which an operation runs; ``core``: it also runs again where only attention's
+    core is recomputed."""
     if config.again.operation(operation) or (core and config.again.core):
         return "forward", "again", "backward"
     return "forward", "backward"
 
 
 def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """Attention's calls in all layers, the rest by kind of layer, and the vocabulary's; all of them
-    every micro-batch."""
+    """Yield the calls of every micro-batch: attention's in all layers, others by kind of layer,
+    and those of the vocabulary."""
     shape, layout = config.shape, config.layout
     if shape is None:
         return
@@ -113,13 +120,13 @@ def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     if layout.tp > 1:
         for per, operation in operations:
             if operation.region:
-                yield from _region(config, shape, per, operation.name)
-        yield from _vocabulary(config, shape, stage)
+                yield from _tensor_calls(config, shape, per, operation.name)
+        yield from _vocabulary_calls(config, shape, stage)
     if layout.cp > 1:
-        yield from _context(config, shape)
+        yield from _context_calls(config, shape)
     for _, operation in operations:
         if operation.routed:
-            yield from _experts(config, operation.routed)
+            yield from _expert_calls(config, operation.routed)
 
 
 def _tokens_bytes(config: ParallelConfig, shape: Shape) -> float:
@@ -127,14 +134,15 @@ def _tokens_bytes(config: ParallelConfig, shape: Shape) -> float:
     return config.tokens * shape.hidden * config.precision.activation_bytes
 
 
-def _region(config: ParallelConfig, shape: Shape, per: Per, operation: str) -> Calls:
-    """T h w of a tensor parallel region: without sequence parallelism an all-reduce each way.
+def _tensor_calls(config: ParallelConfig, shape: Shape, per: Per, operation: str) -> Calls:
+    """Yield the calls of a tensor parallel region, of T h w each.
 
-    With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the
-    weight's gradient. In bulk the sum of an input's gradient runs under the weight's gradient too
-    (Megatron-Core, tensor_parallel/layers.py).
+    Without sequence parallelism an all-reduce each way. With it an all-gather and a reduce-scatter
+    each way, and another all-gather backward, which hides under the weight's gradient. In bulk the
+    sum of an input's gradient hides under the weight's gradient too (Megatron-Core,
+    tensor_parallel/layers.py).
     """
-    sp, how = config.layout.sp, config.overlap.tp
+    sp, mode = config.layout.sp, config.overlap.tp
     call = partial(
         Call,
         "tp",
@@ -143,23 +151,23 @@ def _region(config: ParallelConfig, shape: Shape, per: Per, operation: str) -> C
         per=per,
         source=KORTHIKANTI if sp else SHOEYBI,
     )
-    gathered: Hiding = "split gemm" if how == "split" else "nothing"
-    for phase in _passes(config, operation):
-        summed = gathered
-        if how == "bulk" and phase == "backward":
-            summed = "weight gradient"
+    gather_hides: Hiding = "split gemm" if mode == "split" else "nothing"
+    for phase in _phases(config, operation):
+        sum_hides = gather_hides
+        if mode == "bulk" and phase == "backward":
+            sum_hides = "weight gradient"
         if not sp:
-            yield call(AR, phase=phase, hides=summed)
+            yield call(AR, phase=phase, hides=sum_hides)
         else:
-            yield call(AG, phase=phase, hides=gathered)
-            yield call(RS, phase=phase, hides=summed)
+            yield call(AG, phase=phase, hides=gather_hides)
+            yield call(RS, phase=phase, hides=sum_hides)
     if sp:
         yield call(AG, phase="backward", hides="weight gradient")
 
 
-def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> Calls:
-    """The embedding's sum on the first stage; on the last the head's gradient and three all-reduces
-    for the loss.
+def _vocabulary_calls(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> Calls:
+    """Yield the embedding's sum on the first stage; on the last the head's gradient and three
+    all-reduces for the loss.
 
     With sequence parallelism a sum is a reduce-scatter, with an all-gather where the tokens come
     together again.
@@ -173,9 +181,9 @@ def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> C
         per="micro_batch",
         source=KORTHIKANTI if sp else SHOEYBI,
     )
-    summed = RS if sp else AR
+    primitive = RS if sp else AR
     if stage.embedding:
-        yield call(summed, bytes=size, phase="forward")
+        yield call(primitive, bytes=size, phase="forward")
         if sp:
             yield call(AG, bytes=size, phase="backward")
     if stage.head:
@@ -183,30 +191,30 @@ def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> C
             yield call(AG, bytes=size, phase="forward")
         # the largest logit, the sum of exponentials, the target's logit: 4 bytes a token each
         yield call(AR, bytes=config.tokens * 4, phase="forward", source=SHOEYBI, each=3)
-        yield call(summed, bytes=size, phase="backward")
+        yield call(primitive, bytes=size, phase="backward")
 
 
-def _context(config: ParallelConfig, shape: Shape) -> Calls:
-    """Every rank's queries meet all keys and values.
+def _context_calls(config: ParallelConfig, shape: Shape) -> Calls:
+    """Yield the calls of context parallelism, with which all queries see all keys and values.
 
     Ring: c-1 messages of a block's keys and values, twice that backward (they and their gradients).
-    All-gather of both, and their gradients' reduce-scatter backward. Ulysses: four all-to-alls each
-    way: q, k, v in, the output back.
+    All-gather: keys and values are gathered, their gradients reduce-scattered backward. Ulysses:
+    four all-to-alls each way, of q, k, v and the output.
     """
     layout, heads = config.layout, heads_of(shape, config.layout.tp)
     token = config.tokens * config.precision.activation_bytes
     block = (heads.k + heads.v) * token
     call = partial(Call, "cp", group=layout.group("cp"), per="layer")
     hides: Hiding = "attention block" if config.overlap.cp else "nothing"
-    for phase in _passes(config, "attention", core=True):
-        back = phase == "backward"
+    for phase in _phases(config, "attention", core=True):
+        backward = phase == "backward"
         match layout.cp_mode:
             case "ulysses":
                 widths = Counter((heads.q, heads.k, heads.v, heads.out))
                 for width, count in widths.items():
                     yield call(A2A, bytes=width * token, phase=phase, source=ULYSSES, each=count)
             case "ring":
-                each = (2 if back else 1) * (layout.cp - 1)
+                each = (2 if backward else 1) * (layout.cp - 1)
                 yield call(
                     P2P,
                     bytes=block,
@@ -217,38 +225,41 @@ def _context(config: ParallelConfig, shape: Shape) -> Calls:
                     closed=True,
                 )
             case "all-gather":
-                yield call(RS if back else AG, bytes=block * layout.cp, phase=phase, source=GATHER)
+                yield call(
+                    RS if backward else AG, bytes=block * layout.cp, phase=phase, source=GATHER
+                )
             case _:
                 assert_never(layout.cp_mode)
 
 
-def copies(ep: int, top_k: int, *, deduplicated: bool, reached: float = 1.0) -> float:
-    """How often a token is in a rank's send buffer: k, or once for each rank that has any of its
-    experts.
+def copies(ep: int, top_k: int, *, deduplicated: bool, reachable: float = 1.0) -> float:
+    """Copies of a token in a rank's send buffer: k, or deduplicated one for each rank with any of
+    its experts.
 
-    Of them (e-1)/e leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly;
-    ``reached``: the share of the ranks that they may be on where routing is limited to groups.
+    (e-1)/e of them leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly;
+    ``reachable``: the share of ranks that may have them where routing is limited to groups.
 
     >>> copies(8, 2, deduplicated=False), copies(8, 2, deduplicated=True)
     (2.0, 1.875)
     """
     if not deduplicated:
         return float(top_k)
-    on = max(1.0, reached * ep)
-    return on * (1 - (1 - 1 / on) ** top_k)
+    candidate_ranks = max(1.0, reachable * ep)
+    return candidate_ranks * (1 - (1 - 1 / candidate_ranks) ** top_k)
 
 
 def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
-    """Share of a deduplicated all-to-all's bytes on the outer wires: a token crosses once a node,
-    not a rank (DeepEP)."""
+    """Share of a deduplicated all-to-all's bytes on the outer tiers, where a token crosses once per
+    node and not once per rank (DeepEP)."""
     moe, ranks = config.moe, config.layout.ep
     inner = max(1, per_domain[0]) if per_domain else 1
     if moe is None or inner in (1, ranks):
         return 1.0
-    to_nodes = copies(ranks // inner, moe.top_k, deduplicated=True, reached=moe.reached)
-    return to_nodes / copies(ranks, moe.top_k, deduplicated=True, reached=moe.reached)
+    to_nodes = copies(ranks // inner, moe.top_k, deduplicated=True, reachable=moe.reached)
+    return to_nodes / copies(ranks, moe.top_k, deduplicated=True, reachable=moe.reached)
 
 
+# what the all-to-alls of experts hide under, by the value of ``overlap.ep``
 HIDES_EXPERTS: dict[str, Hiding] = {
     "": "nothing",
     "batch": "other batch",
@@ -256,18 +267,19 @@ HIDES_EXPERTS: dict[str, Hiding] = {
 }
 
 
-def _experts(config: ParallelConfig, routed: float) -> Calls:
-    """Dispatch and combine of T' k h w, forward and backward; T' = T/t with sequence parallelism.
+def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
+    """Yield dispatch and combine of T' k h w each way; T' = T/t with sequence parallelism.
 
-    Experts cut in width gather their ranks' tokens after the dispatch, and sum before the combine.
+    The ranks that share an expert gather its tokens after the dispatch, and sum before the combine.
+    ``routed``: elements of a rank's tokens, T' h.
     """
     layout, moe = config.layout, config.moe
     assert moe is not None
-    sent = routed * copies(
-        layout.ep, moe.top_k, deduplicated=layout.deduplicate, reached=moe.reached
+    elements = routed * copies(
+        layout.ep, moe.top_k, deduplicated=layout.deduplicate, reachable=moe.reached
     )
-    back = config.precision.activation_bytes
-    between = partial(
+    combined_bytes = config.precision.activation_bytes
+    exchange = partial(
         Call,
         "ep",
         A2A,
@@ -277,23 +289,25 @@ def _experts(config: ParallelConfig, routed: float) -> Calls:
         hides=HIDES_EXPERTS[config.overlap.ep],
         skew=moe.imbalance,
     )
-    within = partial(
+    expert_group = partial(
         Call, "etp", group=layout.group("tp", experts=True), per="moe_layer", source=GSHARD
     )
-    for phase in _passes(config, "experts"):
+    for phase in _phases(config, "experts"):
         # gradients travel in full
-        there = back if phase == "backward" else BYTES[config.precision.dispatch]
+        dispatched_bytes = (
+            combined_bytes if phase == "backward" else BYTES[config.precision.dispatch]
+        )
         if layout.ep > 1:
-            yield between(bytes=sent * there, phase=phase)
-            yield between(bytes=sent * back, phase=phase)
+            yield exchange(bytes=elements * dispatched_bytes, phase=phase)
+            yield exchange(bytes=elements * combined_bytes, phase=phase)
         if layout.etp > 1 and layout.sp:
-            whole = sent * layout.etp
-            yield within(AG, bytes=whole * there, phase=phase)
-            yield within(RS, bytes=whole * back, phase=phase)
+            gathered = elements * layout.etp
+            yield expert_group(AG, bytes=gathered * dispatched_bytes, phase=phase)
+            yield expert_group(RS, bytes=gathered * combined_bytes, phase=phase)
 
 
 def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
-    """Bytes in buckets: (bytes, count) of the full ones and of the rest.
+    """Return (bytes, count) of the full buckets of so many bytes, and of the last one.
 
     >>> buckets(70e6, 25e6)
     ((25000000.0, 2), (20000000.0, 1))
@@ -304,34 +318,43 @@ def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
 
 
 def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[float, int], ...]:
-    """Equal tensors in buckets; a bucket goes out before the next tensor would overflow it.
+    """Return (bytes, count) of the buckets of equal tensors.
+
+    A bucket is sent before the next tensor would overflow it.
 
     >>> tensor_buckets(1000, 1e6, 25e6), tensor_buckets(1000, 1e6, 25 * 2**20)
     (((25000000.0, 40),), ((26000000.0, 38), (12000000.0, 1)))
     """
-    together = max(1, int(bucket // size))
-    full, rest = divmod(tensors, together)
-    parts = ((together, full), (rest, 1))
-    return tuple((held * size, count) for held, count in parts if held and count)
+    per_bucket = max(1, int(bucket // size))
+    full, rest = divmod(tensors, per_bucket)
+    parts = ((per_bucket, full), (rest, 1))
+    return tuple(
+        (tensors_in_bucket * size, count)
+        for tensors_in_bucket, count in parts
+        if tensors_in_bucket and count
+    )
 
 
 def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """DDP all-reduces gradients in buckets; ZeRO-1 and 2 reduce-scatter them and all-gather the
-    weights."""
+    """Yield the calls of gradients and weights, by sharding.
+
+    DDP all-reduces gradients in buckets, ZeRO-1 and 2 reduce-scatter them and all-gather weights,
+    FSDP does so by layer.
+    """
     if config.model is None:
         return
     if config.shard.layers:
-        yield from _layered(config, stage)
+        yield from _fully_sharded_calls(config, stage)
         return
     shard, row, grads = config.shard, config.shard.row, config.shard.grad_bytes
-    for name, group, parameters in _replicated(config, trained(config, stage)):
+    for name, group, parameters in _by_replicas(config, trained_parameters(config, stage)):
         bucket = shard.bucket
         if bucket is None:
             bucket = DDP_BUCKET
             if row.optimizer:
                 bucket = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads
-        inner, outer = _shared(config, group)
-        for primitive, who, phase, width, share in _summed(config, inner, outer):
+        inner, outer = _split_replicas(config, group)
+        for primitive, ranks, phase, width, share in _gradient_steps(config, inner, outer):
             hides: Hiding = "nothing"
             if config.overlap.dp:
                 hides = "first forward" if phase == "forward" else "last backward"
@@ -339,7 +362,7 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
                 yield Call(
                     name,
                     primitive,
-                    who,
+                    ranks,
                     size / share,
                     "step",
                     phase,
@@ -349,13 +372,14 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
                 )
 
 
-def _summed(
+def _gradient_steps(
     config: ParallelConfig, inner: RankGroup, outer: RankGroup
 ) -> Iterator[tuple[Primitive, RankGroup, Phase, float, int]]:
-    """How gradients are summed and weights come back: bytes a parameter, and the parts that each
-    call has of them.
+    """Yield the collectives that sum gradients and return weights.
 
-    Where states are shared by part of the replicas, the sums of their shards go across the others.
+    Each with its ranks, its phase, the bytes of a parameter, and the parts of a bucket of which it
+    sends one. Where part of the replicas share states (``inner``), the sums of their shards go
+    across the others (``outer``).
     """
     grads, weights = config.shard.grad_bytes, config.precision.param_bytes
     if not config.shard.row.optimizer:
@@ -369,63 +393,69 @@ def _summed(
         yield AG, inner, "forward", weights, 1
 
 
-def _shared(config: ParallelConfig, group: RankGroup) -> tuple[RankGroup, RankGroup]:
-    """The replicas that share states, and those that copy them: none, where all share."""
-    return cut(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
+def _split_replicas(config: ParallelConfig, group: RankGroup) -> tuple[RankGroup, RankGroup]:
+    """Split replicas in those that share states and those that copy them; none copy where all
+    share."""
+    return split_group(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
 
 
-def _replicated(
-    config: ParallelConfig, held: RankParameters
+def _by_replicas(
+    config: ParallelConfig, parameters: RankParameters
 ) -> Iterator[tuple[str, RankGroup, float]]:
-    """Dense gradients are summed over D c ranks, those of experts over the replicas of an
-    expert."""
+    """Yield dimension, ranks and number of dense parameters and of experts' ones.
+
+    Dense gradients are summed over D c ranks, those of experts over the replicas of an expert.
+    """
     dense, experts = config.layout.group("cp", "dp"), config.layout.group("dp", experts=True)
-    if dense.ranks > 1 and held.dense:
-        yield "dp", dense, held.dense
-    if experts.ranks > 1 and held.experts:
-        yield "expert dp", experts, held.experts
+    if dense.ranks > 1 and parameters.dense:
+        yield "dp", dense, parameters.dense
+    if experts.ranks > 1 and parameters.experts:
+        yield "expert dp", experts, parameters.experts
 
 
-def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """FSDP gathers a layer for each pass and reduce-scatters its gradient; without resharding it
-    gathers once a step.
+def _fully_sharded_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
+    """Yield FSDP's calls: a layer is gathered for each pass and its gradient reduce-scattered;
+    without resharding it is gathered once a step.
 
     HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as
     soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
     """
     for experts, layers in stage.layers_by_kind:
-        held = layer_parameters_of(config, experts=experts)
-        own = trained_layer(config, experts=experts)
-        yield from _unit(config, "moe_layer" if experts else "dense_layer", layers, held, own)
+        gathered = layer_parameters_of(config, experts=experts)
+        trained = trained_layer_parameters(config, experts=experts)
+        yield from _unit_calls(
+            config, "moe_layer" if experts else "dense_layer", layers, gathered, trained
+        )
     ends = RankParameters(ends_parameters(config, stage))
-    own = RankParameters(0.0) if config.lora else ends
-    yield from _unit(config, "micro_batch", 1, ends, own)
+    trained = RankParameters(0.0) if config.lora else ends
+    yield from _unit_calls(config, "micro_batch", 1, ends, trained)
 
 
-def _unit(
-    config: ParallelConfig, per: Per, layers: int, held: RankParameters, own: RankParameters
+def _unit_calls(
+    config: ParallelConfig, per: Per, layers: int, gathered: RankParameters, trained: RankParameters
 ) -> Calls:
-    """Gathers of what FSDP keeps of layers, or of the ends, and scatters of what is trained."""
+    """Yield the gathers of one layer's parameters, or of the ends', and the scatters of those that
+    are trained."""
     shard, source = config.shard, config.shard.row.source
     passes: tuple[Phase, ...] = ("forward", "backward")
     if shard.gathers == 1:
         passes = ("forward",)
-    under: Hiding = "nothing"
-    behind: Hiding = "nothing"
+    hides: Hiding = "nothing"
+    summed_hides: Hiding = "nothing"
     if config.overlap.dp:
-        under = "neighbour layer"
-        behind = "last backward"
-    often, each = per, 1
+        hides = "neighbour layer"
+        summed_hides = "last backward"
+    frequency, each = per, 1
     # without resharding the layers are gathered one after the other, once a step
     if not shard.reshard:
-        often, each = "step", layers
-    summed = {name: shard.grad_bytes * size for name, _, size in _replicated(config, own)}
-    for name, group, parameters in _replicated(config, held):
-        inner, outer = _shared(config, group)
+        frequency, each = "step", layers
+    summed = {name: shard.grad_bytes * size for name, _, size in _by_replicas(config, trained)}
+    for name, group, parameters in _by_replicas(config, gathered):
+        inner, outer = _split_replicas(config, group)
         gradients = summed.get(name, 0.0)
         if inner.ranks > 1:
             call = partial(
-                Call, name, group=inner, per=often, source=source, each=each, hides=under
+                Call, name, group=inner, per=frequency, source=source, each=each, hides=hides
             )
             for phase in passes:
                 yield call(AG, bytes=parameters * config.precision.param_bytes, phase=phase)
@@ -440,13 +470,13 @@ def _unit(
                 "backward",
                 source=source,
                 each=layers,
-                hides=behind,
+                hides=summed_hides,
             )
 
 
 def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
-    """b s h w / c over each border each way, a t-th of it with sequence parallelism; the slowest
-    pair sets the time."""
+    """Yield the messages over a border each way: b s h w / c, with sequence parallelism a t-th of
+    it; the slowest pair sets the time."""
     shape, layout = config.shape, config.layout
     if layout.pp == 1 or shape is None:
         return
@@ -466,8 +496,10 @@ def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
 
 
 def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage;
-    Muon's gather; the norm."""
+    """Yield the calls of an update: a tied embedding's gradient, Muon's gather, and the norm.
+
+    The first is an all-reduce of V h / t between the first and the last stage.
+    """
     shape, layout = config.shape, config.layout
     call = partial(Call, per="step", phase="update")
     # a stage in the middle, or one with both ends, sends none
@@ -476,8 +508,8 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         size = shape.vocab * shape.hidden / layout.tp * config.shard.grad_bytes
         yield call("embedding", AR, ends, size, source=TIED)
     if config.update.orthogonal and config.shard.row.optimizer and shape is not None:
-        for name, group, parameters in _replicated(config, trained(config, stage)):
-            inner, _ = _shared(config, group)
+        for name, group, parameters in _by_replicas(config, trained_parameters(config, stage)):
+            inner, _ = _split_replicas(config, group)
             yield call(name, AG, inner, 2.0 * parameters, source=MOONLIGHT)
     if layout.ranks > 1 and config.model is not None:
         yield call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, source=NORM)
@@ -486,18 +518,19 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
 Rows = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]
 
 OFTEN: Rows = (layer_calls,)  # every micro-batch
-BORDERS: Rows = (pipeline_calls,)
+BORDERS: Rows = (pipeline_calls,)  # every micro-batch and chunk
 GRADIENTS: Rows = (gradient_calls,)  # every micro-batch or once a step, by sharding
-ONCE: Rows = (update_calls,)
+ONCE: Rows = (update_calls,)  # once a step
 ROWS = OFTEN + BORDERS + GRADIENTS + ONCE
 
 
 def stage_calls(
     config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS
 ) -> tuple[Call, ...]:
-    """The collectives of one rank of a stage; equal calls are merged, empty ones dropped."""
+    """Return the collectives of one rank of a stage with their calls in a step; equal ones are
+    merged, empty ones dropped."""
     m = config.micro_batches
-    every: dict[Per, int] = {
+    times_per_step: dict[Per, int] = {
         "layer": stage.layers * m,
         "dense_layer": stage.dense_layers * m,
         "moe_layer": stage.moe_layers * m,
@@ -505,11 +538,11 @@ def stage_calls(
         "border": config.chunks * m,
         "step": 1,
     }
-    again = config.again.share(stage.layers)
+    recomputed_share = config.again.share(stage.layers)
     found: dict[tuple[object, ...], Call] = {}
     for call in chain.from_iterable(row(config, stage) for row in rows):
-        share = again if call.phase == "again" else 1.0
-        calls = call.each * every[call.per] * share
+        share = recomputed_share if call.phase == "again" else 1.0
+        calls = call.each * times_per_step[call.per] * share
         if not calls or call.bytes <= LEAST_BYTES:
             continue
         key = (

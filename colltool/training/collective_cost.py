@@ -1,5 +1,10 @@
-"""The price of one collective on its group, under the library in force; each (primitive, group,
-bytes) is priced once."""
+"""Prices of a job's collectives on a fabric, as its library runs them.
+
+:class:`CollectiveCostCache` prices each (primitive, group, bytes) once. A group of several axes is
+priced axis by axis, a point-to-point as its slowest pair. Where a group does not tile the fabric,
+it is priced on one that is padded to whole strides (:func:`in_strides`), along the axes of a
+lattice, or as the nearest pair. :func:`job_slice` cuts a lattice to the ranks of the job.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +30,15 @@ from colltool.fabric.topology import capabilities_of
 from colltool.network.group import sizes_of
 from colltool.training.parallel_config import RankGroup
 
-Busy = tuple[tuple[str, float], ...]
+Busy = tuple[tuple[str, float], ...]  # (tier, seconds)
 Shared = TypeVar("Shared")
-# a search goes through layouts in order, and what the next ones share was worked out a moment ago
-MOST_SHARED = 16384
+# parts of steps that are remembered: a search goes through layouts in order, and what the next ones
+# share was priced a moment ago
+MAX_SHARED = 16384
 
 
 class PricedSchedule(NamedTuple):
-    """What runs on every ``stride``-th of so many ranks; ``bytes`` is M."""
+    """The schedule that runs on a group of evenly spaced ranks; ``bytes`` is M."""
 
     primitive: Primitive
     ranks: int
@@ -42,6 +48,8 @@ class PricedSchedule(NamedTuple):
 
 
 class CollectiveCost(NamedTuple):
+    """The price of one call of a collective."""
+
     algorithm: str
     protocol: str
     latency_s: float  # all that is not bandwidth: latency, launch, software
@@ -57,7 +65,7 @@ class CollectiveCost(NamedTuple):
         return self.latency_s + self.bandwidth_s
 
     def scaled(self, factor: float) -> CollectiveCost:
-        """The cost of so many times the bytes on the wires, by the same algorithm."""
+        """The cost of ``factor`` times the bytes, by the same algorithm."""
         busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
         energy_J = None if self.energy_J is None else factor * self.energy_J
         return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy, energy_J=energy_J)
@@ -84,7 +92,7 @@ def _busiest(busy: Busy) -> str:
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
-_Asked = tuple[Primitive, RankGroup, float, bool]
+_Key = tuple[Primitive, RankGroup, float, bool]
 
 
 class CollectiveCostCache:
@@ -92,23 +100,25 @@ class CollectiveCostCache:
 
     def __init__(self, fabric: Fabric, readings: ModelOptions | None = None) -> None:
         self.fabric, self.readings = fabric, readings or ModelOptions()
-        self._known: dict[_Asked, CollectiveCost | ColltoolError] = {}
+        self._known: dict[_Key, CollectiveCost | ColltoolError] = {}
         self._in_strides: dict[int, Fabric] = {}
         self._shared: dict[Hashable, Any] = {}
 
     def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
-        """What several layouts have in common, worked out once; ``key`` holds all that it depends
-        on."""
+        """Return a part of steps that several layouts share, made once for each ``key``.
+
+        The key holds all that the part depends on.
+        """
         if key not in self._shared:
-            if len(self._shared) >= MOST_SHARED:
+            if len(self._shared) >= MAX_SHARED:
                 self._shared.clear()
             self._shared[key] = make()
         found: Shared = self._shared[key]
         return found
 
     def changed(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
-        """Prices for a fabric that differs in one tier: those of groups without two members in it
-        are kept."""
+        """Return a cache for a fabric that differs in one tier, with the prices of groups that have
+        no two members in it."""
         found = CollectiveCostCache(fabric, self.readings)
         number = [level.name for level in self.fabric.tiers].index(tier)
         for key, cost in self._known.items():
@@ -129,48 +139,60 @@ class CollectiveCostCache:
         closed: bool = False,
     ) -> CollectiveCost:
         """Price one call; a point-to-point as its slowest pair of neighbours, including last to
-        first where ``closed``."""
+        first where ``closed``.
+
+        Raises:
+            ColltoolError: the group cannot be placed on the fabric; the message begins with
+                ``what``.
+        """
         key = (primitive, group, size, closed)
         if key not in self._known:
             try:
-                self._known[key] = self._priced(primitive, group, size, closed)
+                self._known[key] = self._group_cost(primitive, group, size, closed)
             except ColltoolError as error:
                 self._known[key] = error
         found = self._known[key]
         if isinstance(found, ColltoolError):
             raise ColltoolError(
                 f"{what or 'group'} {group.ranks}: {localize(found.what)}",
-                fix=f"another layout or order{self._smaller(group)}; {localize(found.fix)}",
+                fix=f"another layout or order{self._hint(group)}; {localize(found.fix)}",
             ) from found
         return found
 
-    def _smaller(self, group: RankGroup) -> str:
-        """A size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice's
-        axes turned."""
+    def _hint(self, group: RankGroup) -> str:
+        """Return the end of an error's fix: an override with which a group would fit, or nothing.
+
+        It is a size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice
+        with its axes in another order.
+        """
         tier = self.fabric.tiers[0]
         other = ""
         if capabilities_of(tier).axes:
-            other = turned_axes(self.fabric, group)
+            other = reordered_axes(self.fabric, group)
         else:
             whole = tier.endpoints // group.stride * group.stride
             if whole not in (0, tier.endpoints):
                 other = f"{tier.name}.size={whole}"
         return f", or {argument_text('overrides', [other])}" if other else ""
 
-    def _priced(
+    def _group_cost(
         self, primitive: Primitive, group: RankGroup, size: float, closed: bool
     ) -> CollectiveCost:
+        """Price a group: point-to-point as its slowest pair, others axis by axis."""
         if primitive is P2P:
-            pairs = [(2, apart) for apart in self._apart(group)]
-            if closed and self._open(group):
+            pairs = [(2, apart) for apart in self._pair_distances(group)]
+            if closed and self._open_ring(group):
                 pairs.insert(0, (group.ranks, group.stride))
-            costs = [self._one(P2P, ranks, size) for ranks in pairs]
+            costs = [self._cost_of_ranks(P2P, ranks, size) for ranks in pairs]
             return max(costs, key=lambda cost: cost.each_s)
-        return _joined(
-            [self._one(kind, ranks, part) for kind, ranks, part in in_axes(primitive, group, size)]
+        return _in_sequence(
+            [
+                self._cost_of_ranks(kind, ranks, part)
+                for kind, ranks, part in axis_by_axis(primitive, group, size)
+            ]
         )
 
-    def _open(self, group: RankGroup) -> bool:
+    def _open_ring(self, group: RankGroup) -> bool:
         """Whether a ring of these ranks lies open on a line of a lattice, so that its ends are the
         farthest pair.
 
@@ -183,9 +205,9 @@ class CollectiveCostCache:
             inside *= axis.size
         return False
 
-    def _apart(self, group: RankGroup) -> list[int]:
-        """Distances of neighbours among which the slowest is: inside a domain, and over the border
-        of each larger one."""
+    def _pair_distances(self, group: RankGroup) -> list[int]:
+        """Distances of neighbours among which the slowest pair is: inside a domain, and over the
+        border of each larger one."""
         stride, last = group.stride, group.members[-1]
         borders = {stride}
         inside = 1
@@ -199,22 +221,27 @@ class CollectiveCostCache:
             if stride <= border <= last and border < self.fabric.ranks
         ]
 
-    def _one(self, primitive: Primitive, ranks: tuple[int, int], size: float) -> CollectiveCost:
-        """Price ranks as they are placed; else along the axes of a lattice one after the other, and
-        a pair at the nearest distance."""
+    def _cost_of_ranks(
+        self, primitive: Primitive, ranks: tuple[int, int], size: float
+    ) -> CollectiveCost:
+        """Price a group of (ranks, stride) where it is placed; else along the axes of a lattice one
+        after the other, or a pair at the nearest distance."""
         try:
-            return self._placed(primitive, ranks, size)
+            return self._placed_cost(primitive, ranks, size)
         except ColltoolError:
             parts = along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks)
             if not parts:
                 raise
         shared = dict(parts)
         costs = []
-        for kind, axis, part in in_axes(primitive, RankGroup(tuple(shared)), size):
-            costs.append(self._placed(kind, axis, part).scaled(shared[axis]))
-        return _joined(costs)
+        for kind, axis, part in axis_by_axis(primitive, RankGroup(tuple(shared)), size):
+            costs.append(self._placed_cost(kind, axis, part).scaled(shared[axis]))
+        return _in_sequence(costs)
 
-    def _placed(self, primitive: Primitive, ranks: tuple[int, int], size: float) -> CollectiveCost:
+    def _placed_cost(
+        self, primitive: Primitive, ranks: tuple[int, int], size: float
+    ) -> CollectiveCost:
+        """Price a group of (ranks, stride) as the library of the fabric runs it."""
         count, stride = ranks
         if stride not in self._in_strides:
             self._in_strides[stride] = in_strides(self.fabric, stride)
@@ -224,26 +251,26 @@ class CollectiveCostCache:
         asked = (fabric, primitive, max(1.0, float(size)), group, self.readings)
         picked = price_of_pick(*asked)
         if picked is not None:
-            return _cost(picked, picked.best, fabric.library_name)
+            return _collective_cost(picked, picked.best, fabric.library_name)
         (found,) = with_library_choice((price(*asked),), fabric, self.readings, asked=False)
         if found.library is None or found.library.runs is None:
-            return _cost(found, found.best, "")
-        return _cost(found, found.library.runs, found.library.name)
+            return _collective_cost(found, found.best, "")
+        return _collective_cost(found, found.library.runs, found.library.name)
 
     def padded_fabric(self, stride: int) -> Fabric | None:
-        """The fabric in whole strides that groups were priced on; None where they tile it as it
-        is."""
+        """The padded fabric that groups of a stride were priced on; None where they tile the fabric
+        as it is."""
         found = self._in_strides.get(stride, self.fabric)
         return None if found is self.fabric else found
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
-    """A fabric whose outermost tier holds whole strides: 35 nodes have stages of 4 nodes too, and
-    so have leaves of 18.
+    """Return a fabric whose outermost tier holds whole strides, so that 35 nodes, or leaves of 18,
+    can have stages of 4 nodes.
 
     The tier grows to the next whole stride, which changes no price of a group that ends before it.
-    A switch's nodes shrink to whole strides, or to a part of one: one more pair in so many then
-    crosses it.
+    The nodes under a switch shrink to whole strides, or to a part of one, so that slightly more
+    pairs cross it.
     """
     tier = fabric.tiers[-1]
     kind, inside = capabilities_of(tier), fabric.ranks // tier.endpoints
@@ -266,7 +293,7 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
 
 
 def _aligned(group: int, nodes: int) -> int:
-    """Nodes under a switch in whole strides, or the largest that divides a stride."""
+    """Nodes under a switch, rounded down to whole strides or to a divisor of a stride."""
     if group >= nodes:
         return group // nodes * nodes
     return max(part for part in range(1, group + 1) if nodes % part == 0)
@@ -277,11 +304,10 @@ Parts = tuple[tuple[tuple[int, int], float], ...]
 
 
 def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
-    """A group by the axes of a fabric's lattices; empty where it does not tile them, or there is no
-    lattice.
+    """Split a group along the axes of a fabric's lattices; empty where it does not tile them, or
+    there is no lattice.
 
-    Of every ``step``-th member of an axis, the messages of ``step`` interleaved groups cross each
-    of its links.
+    Where a group has every ``step``-th rank of an axis, ``step`` interleaved groups share its links.
     """
     sizes: list[int] = []
     for tier in fabric.tiers:
@@ -290,27 +316,27 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
     if len(sizes) == len(fabric.tiers):
         return ()
     found: list[tuple[tuple[int, int], float]] = []
-    inside, left, apart = 1, ranks, stride
+    domain_ranks, rest, step = 1, ranks, stride
     for size in sizes:
-        if apart % size == 0:
-            apart //= size
-        elif size % apart:
+        if step % size == 0:
+            step //= size
+        elif size % step:
             return ()
         else:
-            here = min(left, size // apart)
-            if here > 1:
-                found.append(((here, inside), float(apart)))
-                if left % here:
+            members = min(rest, size // step)
+            if members > 1:
+                found.append(((members, domain_ranks), float(step)))
+                if rest % members:
                     return ()
-                left //= here
-                apart = 1
-        inside *= size
-    return tuple(found) if left == 1 else ()
+                rest //= members
+                step = 1
+        domain_ranks *= size
+    return tuple(found) if rest == 1 else ()
 
 
 def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
-    """Two ranks at a distance that no group of the fabric has, such as the ends of a pipeline: the
-    next farther one."""
+    """Return the next farther pair for two ranks at a distance that no group of the fabric has,
+    such as the ends of a pipeline; empty for other groups."""
     known = every_stride(fabric)
     if ranks != 2 or not known:
         return ()
@@ -319,43 +345,42 @@ def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:
-    """The fabric with the lattice that the ranks end on cut to their slice; itself where they take
-    all of it or none fits.
+    """Return the fabric with its lattice cut to the slice that the ranks of a job take.
 
-    Every group of the job lies in that slice: 256 chips are 4x8x8, where tensor groups are no lines
-    of 16.
+    The fabric itself where they take all of it, or no slice has that many. Every group of the job
+    lies in the slice: 256 chips are 4x8x8, where tensor groups are no lines of 16.
     """
-    inside = 1
-    for at, tier in enumerate(fabric.tiers):
-        if inside * tier.endpoints < ranks:
-            inside *= tier.endpoints
+    domain_ranks = 1
+    for index, tier in enumerate(fabric.tiers):
+        if domain_ranks * tier.endpoints < ranks:
+            domain_ranks *= tier.endpoints
             continue
         kind = capabilities_of(tier)
-        if not kind.axes or ranks % inside or ranks == inside * tier.endpoints:
+        if not kind.axes or ranks % domain_ranks or ranks == domain_ranks * tier.endpoints:
             return fabric
-        part = kind.slice(ranks // inside)
+        part = kind.slice(ranks // domain_ranks)
         if part is None:
             return fabric
         return fabric.model_copy(
-            update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])}
+            update={"tiers": (*fabric.tiers[:index], part, *fabric.tiers[index + 1 :])}
         )
     return fabric
 
 
 def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
-    """The lattice that was cut, as the file has it, and the shape of its slice; None where none
-    was."""
+    """Return the tier whose lattice :func:`job_slice` cut, and the shape of the slice; None where
+    it cut none."""
     for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
         if tier != part:
             return tier, sizes_of(capabilities_of(part).axes)
     return None
 
 
-def turned_axes(fabric: Fabric, group: RankGroup) -> str:
-    """The lattice with its axes turned so that a group is a box, as ``--set`` takes it; empty where
-    there is none.
+def reordered_axes(fabric: Fabric, group: RankGroup) -> str:
+    """Return the override that orders the axes of a lattice so that a group is a box; empty where
+    no order does.
 
-    Every 8th of 4x8x8 is no box, of 8x8x4 it is.
+    Every 8th rank of 4x8x8 is no box, every 8th of 8x8x4 is.
     """
     tier = fabric.tiers[0]
     if len(fabric.tiers) > 1 or len(group.axes) > 1:
@@ -369,10 +394,11 @@ def turned_axes(fabric: Fabric, group: RankGroup) -> str:
     return ""
 
 
-def in_axes(
+def axis_by_axis(
     primitive: Primitive, group: RankGroup, size: float
 ) -> list[tuple[Primitive, tuple[int, int], float]]:
-    """A group of several axes is priced axis by axis, as hierarchical schedules go.
+    """Return the collectives (primitive, (ranks, stride), bytes) that run a collective axis by
+    axis, as hierarchical schedules do.
 
     A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same
     way, an all-reduce is both; an all-to-all sends everything along each axis.
@@ -386,60 +412,61 @@ def in_axes(
         )
     found = []
     for kind in (RS, AG) if primitive is AR else (primitive,):
-        left = size
+        bytes_left = size
         for axis in group.axes:
-            found.append((kind, axis, left))
+            found.append((kind, axis, bytes_left))
             if kind is not A2A:
-                left /= axis[0]
+                bytes_left /= axis[0]
     return found
 
 
-def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
+def _collective_cost(priced: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
+    """Return the cost of one row of a price; ``pick``: the library that chose it."""
     moved_s, total_s = float(row.moved_s), float(row.total_s)
-    # bytes below the tiers' bandwidth keep the wires as long
-    slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0
-    # a machine that does better than its library's usual share moves its bytes faster
-    if slower * moved_s > total_s:
-        slower = total_s / moved_s
+    # links are busy all the time that they carry bytes, also below their full rate
+    stretch = 1 + float(row.short_s) / moved_s if moved_s else 1.0
+    # a machine with a better share of bandwidth than its library's usual one takes less than moved_s
+    if stretch * moved_s > total_s:
+        stretch = total_s / moved_s
     energy_J = None
     if row.energy_J is not None:
-        senders = 1 if found.primitive is P2P else found.ranks
+        senders = 1 if priced.primitive is P2P else priced.ranks
         energy_J = float(row.energy_J) / senders
-    group = found.group
+    group = priced.group
     return CollectiveCost(
         algorithm=row.title,
         protocol=str(row.protocol),
-        latency_s=max(0.0, total_s - slower * moved_s),  # whatever else a price has parts for
-        bandwidth_s=slower * moved_s,
+        latency_s=max(0.0, total_s - stretch * moved_s),  # whatever else a price has parts for
+        bandwidth_s=stretch * moved_s,
         per_domain=group.per_domain,
-        busy=_by_tier((phase.tier, slower * float(phase.bandwidth_s)) for phase in row.phases),
+        busy=_sum_by_tier((phase.tier, stretch * float(phase.bandwidth_s)) for phase in row.phases),
         pick=pick,
         energy_J=energy_J,
         ran=(
             PricedSchedule(
-                found.primitive, group.ranks, group.stride, row.choice, float(row.bytes)
+                priced.primitive, group.ranks, group.stride, row.choice, float(row.bytes)
             ),
         ),
     )
 
 
-def _by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
+def _sum_by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
     busy: dict[str, float] = defaultdict(float)
     for tier, seconds in carried:
         busy[tier] += seconds
     return tuple(busy.items())
 
 
-def _joined(parts: Sequence[CollectiveCost]) -> CollectiveCost:
-    """One collective after the other."""
+def _in_sequence(parts: Sequence[CollectiveCost]) -> CollectiveCost:
+    """Return the cost of collectives that run one after the other."""
     if len(parts) == 1:
         return parts[0]
-    spent = [part.energy_J for part in parts if part.energy_J is not None]
+    energies_J = [part.energy_J for part in parts if part.energy_J is not None]
     return parts[0]._replace(
         algorithm=" + ".join(part.algorithm for part in parts),
         latency_s=sum(part.latency_s for part in parts),
         bandwidth_s=sum(part.bandwidth_s for part in parts),
-        busy=_by_tier(chain.from_iterable(part.busy for part in parts)),
-        energy_J=sum(spent) if spent else None,
+        busy=_sum_by_tier(chain.from_iterable(part.busy for part in parts)),
+        energy_J=sum(energies_J) if energies_J else None,
         ran=tuple(chain.from_iterable(part.ran for part in parts)),
     )

@@ -1,15 +1,15 @@
-"""What does not fit together in a job, each thing at its key path with a fix; checks of files and
-of every search candidate.
+"""What does not fit together in a job, each violation at its key path with a fix.
 
-Overlap that a job asks for where nothing can hide is checked in files only, and only what a file
-says itself: a default hides what there is, and the layouts of search candidates differ.
+:func:`constraint_violations` checks job files and every candidate of a search, a generator for each
+part of the job. :func:`invalid_overlaps` finds overlap that a job asks for where nothing can hide.
+It checks files only, and only what a file says itself: a default hides what there is, and the
+layouts of search candidates differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.definitions.source import KeyPath
@@ -18,38 +18,33 @@ from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import (
     ParallelConfig,
     ParallelLayout,
-    cut,
     ends_as_layers,
     layers_of_stages,
     pipeline_stages,
+    split_group,
     strides,
 )
+from colltool.training.violation import Violation
 
-_MOST_NAMED = 12  # divisors in a fix
-
-
-class Violation(NamedTuple):
-    path: KeyPath
-    what: str
-    fix: str
+_MAX_LISTED = 12  # divisors that a fix lists
 
 
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
-    """What does not fit together; checks that need dp are skipped while ``layout.dp`` is 0,
-    unknown."""
+    """Return what does not fit together; checks that need dp are skipped while ``layout.dp`` is 0,
+    not known yet."""
     model, shape = config.model, config.shape
     found = [
-        *_machine(config),
+        *_device_and_stack(config),
         *_overlap_and_schedule(config),
         *_shards(config),
-        *_update(config, shape),
+        *_offload_and_training(config, shape),
     ]
     if model is None:
         return found
     found += _stages(config, model)
     found += _batch(config)
     if shape is None:
-        found += _without_shape(config, model)
+        found += _missing_shape(config, model)
         return found
     found += _tensor(config, shape)
     found += _context(config, shape)
@@ -57,8 +52,8 @@ def constraint_violations(config: ParallelConfig) -> list[Violation]:
     return found
 
 
-def _machine(config: ParallelConfig) -> Iterator[Violation]:
-    """The device and the stack know the precision."""
+def _device_and_stack(config: ParallelConfig) -> Iterator[Violation]:
+    """Check that the device and the stack have figures for the precision."""
     device, stack, precision = config.device, config.stack, config.precision.compute
     if device is None or stack is None or config.compute is not None:
         return
@@ -72,19 +67,20 @@ def _machine(config: ParallelConfig) -> Iterator[Violation]:
         yield Violation(path, error.what, error.fix)
 
 
-def divisors(number: int) -> str:
-    """The first divisors of a number, in words."""
+def divisors_text(number: int) -> str:
+    """Return the first divisors of a number as text, such as ``1, 2, 4``."""
     found = [str(size) for size in range(1, min(number, 100_000) + 1) if number % size == 0]
-    more = ", ..." if len(found) > _MOST_NAMED else ""
-    return ", ".join(found[:_MOST_NAMED]) + more
+    more = ", ..." if len(found) > _MAX_LISTED else ""
+    return ", ".join(found[:_MAX_LISTED]) + more
 
 
-def _divides(path: KeyPath, size: int, whole: int, what: str) -> Iterator[Violation]:
+def _not_a_divisor(path: KeyPath, size: int, whole: int, what: str) -> Iterator[Violation]:
     if whole % size:
-        fix = f"what divides it: {divisors(whole)}"
+        fix = f"what divides it: {divisors_text(whole)}"
         yield Violation(path, f"{path[-1]} {size} does not divide {what} {whole}", fix)
 
 
+# what each dimension needs to know of a model's shape
 NEEDS_OF_SHAPE = {
     "tp": "the size of activations",
     "cp": "heads",
@@ -93,8 +89,8 @@ NEEDS_OF_SHAPE = {
 }
 
 
-def _without_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
-    """What a job cannot do with a model of which only the size is known."""
+def _missing_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
+    """Refuse what a job cannot do with a model of which only the size is known."""
     for name, needed in NEEDS_OF_SHAPE.items():
         size = getattr(config.layout, name)
         if size > 1:
@@ -118,7 +114,7 @@ def _no_experts(etp: int) -> Iterator[Violation]:
 
 
 def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    """Tensor parallelism cuts every size of the model evenly."""
+    """Check that tensor parallelism divides every size of the model."""
     layout, path, kv = config.layout, ("layout", "tp"), shape.kv_heads
     for size, what in (
         (shape.heads, "heads"),
@@ -126,11 +122,11 @@ def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         (shape.ffn, "ffn width"),
     ):
         if size % layout.tp:
-            yield from _divides(path, layout.tp, size, what)
+            yield from _not_a_divisor(path, layout.tp, size, what)
             return
     if shape.mla is None and kv % layout.tp and layout.tp % kv:
         what = f"tp {layout.tp} neither divides {kv} kv heads nor is a multiple of them"
-        yield Violation(path, what, f"tp: {divisors(kv)}")
+        yield Violation(path, what, f"tp: {divisors_text(kv)}")
     parts = layout.tp * layout.cp
     if layout.sp and config.sequence % parts:
         what = f"a sequence of {config.sequence} is not cut in tp x cp = {parts} equal parts"
@@ -138,7 +134,7 @@ def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
 
 
 def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    """Context parallelism cuts a sequence evenly, Ulysses also the heads."""
+    """Check that context parallelism divides the sequence, Ulysses also the heads."""
     layout, path = config.layout, ("layout", "cp")
     if layout.cp == 1:
         return
@@ -148,7 +144,7 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             " not modelled"
         )
         yield Violation(path, what, f"cp: 1, or a sequence of at most {shape.window}")
-    # two each, so that a causal mask is shared evenly
+    # a rank of a ring has two parts, so that the work of a causal mask is even
     parts = 2 * layout.cp if layout.cp_mode == "ring" else layout.cp
     if config.sequence % parts:
         what = (
@@ -163,11 +159,11 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             f"ulysses splits heads, and cp {layout.cp} does not divide the {heads} kv heads of"
             " a rank"
         )
-        yield Violation(path, what, f"cp: {divisors(heads)}, or cp_mode: ring")
+        yield Violation(path, what, f"cp: {divisors_text(heads)}, or cp_mode: ring")
 
 
 def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    """Experts tile the ranks of a stage, and their stages are those of attention."""
+    """Check that experts tile the ranks of a stage, and that their stages are those of attention."""
     layout, moe, path = config.layout, shape.moe, ("layout", "ep")
     if moe is None:
         if layout.ep > 1:
@@ -175,8 +171,8 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             yield Violation(path, what, "ep: 1, or a model with moe")
         yield from _no_experts(layout.etp)
         return
-    yield from _divides(path, layout.ep, moe.experts, "the number of experts")
-    yield from _divides(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
+    yield from _not_a_divisor(path, layout.ep, moe.experts, "the number of experts")
+    yield from _not_a_divisor(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
     if layout.tp > 1 and not layout.sp and layout.etp != layout.tp:
         what = (
             f"without sp all {layout.tp} ranks of a tensor group have the same tokens, so etp must"
@@ -192,14 +188,14 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         fits = [str(ep) for ep in range(1, moe.experts + 1) if common % ep == 0]
         yield Violation(path, what, f"ep: {', '.join(fits)}")
     elif layout.dp and layout.pp > 1:
-        ours = strides(layout.sizes(), layout.order)["pp"]
-        if ours != strides(layout.sizes(experts=True), layout.order)["pp"]:
+        stage_stride = strides(layout.sizes(), layout.order)["pp"]
+        if stage_stride != strides(layout.sizes(experts=True), layout.order)["pp"]:
             what = "attention and experts would have different stages: pp is inside ep or dp"
             yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
 
 
 def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
-    """Stages hold the model's layers, and as many chunks as they are cut in."""
+    """Check that stages have all layers of the model, and a layer for each chunk."""
     layout = config.layout
     if layout.stages:
         yield from _listed_stages(layout, model)
@@ -218,6 +214,7 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
 
 
 def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[Violation]:
+    """Check the layers of stages that a job lists itself."""
     stages, fewest = layout.stages, min(layout.stages)
     if len(stages) != layout.pp or sum(stages) != model.layers:
         what = (
@@ -232,24 +229,23 @@ def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[
 
 
 def _batch(config: ParallelConfig) -> Iterator[Violation]:
-    """Replicas have whole micro-batches, as many as the schedule needs."""
+    """Check that replicas have whole micro-batches, as many as the schedule needs."""
     dp = config.layout.dp
     part = config.micro_batch * (dp or 1)
     if config.global_batch % part:
-        made = f"micro {config.micro_batch}"
+        product = f"micro {config.micro_batch}"
         if dp:
-            made += f" x dp {dp}"
+            product += f" x dp {dp}"
         # the nearest number of sequences that is a multiple
-        near = part * max(1, round(config.global_batch / part))
-        what = f"{config.global_batch} sequences are not a multiple of {made} = {part}"
-        yield Violation(("batch", "global"), what, f"global: {near}, or another micro or dp")
+        nearest = part * max(1, round(config.global_batch / part))
+        what = f"{config.global_batch} sequences are not a multiple of {product} = {part}"
+        yield Violation(("batch", "global"), what, f"global: {nearest}, or another micro or dp")
     elif dp:
-        for need in config.pipeline.requires_batch(config):
-            yield Violation(*need)
+        yield from config.pipeline.requires_batch(config)
 
 
-def _update(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
-    """What is away from the device, and what is trained of the model."""
+def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
+    """Check that the host's memory has a rate for offload, and a model a shape for LoRA and Muon."""
     device = config.device
     for key, share in config.offload._asdict().items():
         if share and device is not None and not device.host_Bps:
@@ -263,7 +259,7 @@ def _update(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
 
 
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
-    """Groups that share states tile the ranks that hold a weight."""
+    """Check that groups that share states tile the ranks with the same weight."""
     layout, shard = config.layout, config.shard
     if layout.cp > 1 and layout.pp > 1:
         first, last = sorted(map(layout.order.index, ("cp", "dp")))
@@ -277,17 +273,17 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
         groups.append(layout.group("dp", experts=True))
     for group in groups:
         try:
-            cut(group, shard.group)
+            split_group(group, shard.group)
         except ValueError:
             what = (
                 f"shard groups of {shard.group} do not tile the {group.ranks} ranks that share a"
                 " weight"
             )
-            yield Violation(("shard", "group"), what, f"what does: {divisors(group.ranks)}")
+            yield Violation(("shard", "group"), what, f"what does: {divisors_text(group.ranks)}")
 
 
 def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
-    """What hides needs something to hide under, and a schedule its layout."""
+    """Check that calls have something to hide under, and that the layout fits the schedule."""
     layout, overlap, row = config.layout, config.overlap, config.pipeline
     experts = ("overlap", "ep")
     if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
@@ -310,21 +306,20 @@ def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
     if layout.virtual > 1 and not row.interleaved and not folded:
         what = f"virtual {layout.virtual}, and {config.schedule} runs one chunk per stage"
         yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
-    for need in row.requires(config):
-        yield Violation(*need)
+    yield from row.requires(config)
 
 
 def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
-    """Overlap that a job asks for in vain; checks that need dp are skipped while ``layout.dp`` is
-    0, unknown."""
+    """Return overlap that a job asks for in vain; checks that need dp are skipped while
+    ``layout.dp`` is 0, not known yet."""
     if config.model is None:  # plain calls name their groups themselves
         return []
-    found = [*_nothing_to_hide(config), *_given_times(config)]
+    found = [*_nothing_to_hide(config), *_given_times_have_no_parts(config)]
     if found or not config.layout.dp or "sm_share" not in config.overlap.asked:
         return found
     for stage in pipeline_stages(config):
         for call in stage_calls(config, stage):
-            # no multiprocessor copies a stage's messages
+            # messages of a pipeline are sent without multiprocessors
             if call.hides not in ("nothing", "steady pipeline"):
                 return []
     what = "sm_share slows compute while communication runs beside it, and none does here"
@@ -333,6 +328,7 @@ def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
 
 
 def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
+    """Refuse overlap and compression of calls that a layout does not send."""
     layout, asked = config.layout, config.overlap.asked
     one_replica = layout.dp and config.gradient_ranks == 1
     if "dp" in asked and one_replica:
@@ -362,8 +358,9 @@ def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
         yield Violation(("overlap", "ep"), what, fix)
 
 
-def _given_times(config: ParallelConfig) -> Iterator[Violation]:
-    """Given times have no parts to hide under: of a layer no attention, of a step no layers."""
+def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
+    """Refuse overlap under parts that given times do not have: of a layer attention, of a step
+    layers."""
     layout, overlap, times = config.layout, config.overlap, config.compute
     if times is None:
         return

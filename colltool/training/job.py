@@ -1,5 +1,8 @@
-"""A job by path, shipped name or mapping: validated with every error in one report, and again for a
-number of ranks."""
+"""Jobs: loaded by path, shipped name or mapping, or drafted from a model alone.
+
+:func:`load_job` reads and checks a file, with all errors in one report. A :class:`Job` holds the
+configuration of its file; :meth:`Job.setup` resolves and checks it for a number of ranks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ from colltool.definitions.source import KeyPath
 from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
 from colltool.training.constraint_violations import (
-    Violation,
     constraint_violations,
     invalid_overlaps,
 )
@@ -30,11 +32,13 @@ from colltool.training.files.presets import (
     preset_names,
     stem_of,
 )
-from colltool.training.job_configuration import configuration, lacking
+from colltool.training.job_configuration import configuration, lacks_keys
 from colltool.training.parallel_config import ParallelConfig, RankGroup
+from colltool.training.violation import Violation
 
-SHORT = Shorthand(example="layout.tp=4")
-MOST_TRIED = 256  # numbers of replicas, to find one that fits
+SHORTHAND = Shorthand(example="layout.tp=4")
+# numbers of replicas, above and below, among which a fix looks for one that fits
+MAX_REPLICAS_TRIED = 256
 
 JobSource = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -47,11 +51,13 @@ class PlainCall(NamedTuple):
     group: RankGroup
     bytes: float
     calls: int
-    time_s: float | None  # of one, where it is known
+    time_s: float | None  # of one call, where the job gives it
 
 
 @dataclass(frozen=True)
 class Job:
+    """A validated job file, with the configuration that it asks for."""
+
     name: str
     description: str
     draft: ParallelConfig  # dp is 0 where it follows from the ranks
@@ -59,53 +65,59 @@ class Job:
     steps: int | None
     measured_step_s: float | None
     measured_memory_bytes: float | None
-    overrides: tuple[tuple[str, str], ...]  # that it was read with
+    overrides: tuple[tuple[str, str], ...]  # (key, value) that it was read with
     model_name: str
     device_from: str  # "job", "default" of a shipped job, "fabric", or ""
     shipped: bool = False
-    drafted: bool = False  # from a model alone: its layout is searched
-    folder: Path = field(default=Path(), repr=False, compare=False)  # of the files that it names
+    drafted: bool = False  # made from a model alone: its layout is searched
+    folder: Path = field(default=Path(), repr=False, compare=False)  # for files that it names
     file: JobFile = field(kw_only=True, repr=False, compare=False)
     reading: Reading[JobFile] = field(kw_only=True, repr=False, compare=False)
 
     @property
-    def yields(self) -> bool:
-        """Whether its layout, stack and precision give way to a fabric that they do not fit."""
+    def adaptable(self) -> bool:
+        """Whether its layout, stack and precision may be changed where they do not fit a fabric."""
         return self.shipped or self.drafted
 
     def with_values(self, values: Overrides) -> Job:
-        """The same job with other values; a text is read as YAML."""
+        """Return the job with other values by key; a text is read as YAML."""
         if not values:
             return self
-        changed = _finished(
-            read(JobFile, self.reading.data, overrides=values, short=SHORT), self.folder, self.name
+        changed = _job_of(
+            read(JobFile, self.reading.data, overrides=values, short=SHORTHAND),
+            self.folder,
+            self.name,
         )
         # a user's GEMM times are in no file
-        draft, own = changed.draft, self.draft.stack
-        if own is not None and own.measured and draft.stack is not None:
-            draft = draft._replace(stack=draft.stack._replace(measured=own.measured))
+        draft, stack = changed.draft, self.draft.stack
+        if stack is not None and stack.measured and draft.stack is not None:
+            draft = draft._replace(stack=draft.stack._replace(measured=stack.measured))
         job = replace(self, draft=draft, file=changed.file, reading=changed.reading)
         if "device" in values:
             job = replace(job, device_from=changed.device_from)
         return job
 
     def setup(self, ranks: int | None = None) -> ParallelConfig:
-        """The configuration on ``ranks``, or those of its layout; ManyErrors where something does
-        not fit, at its place in the file."""
+        """Return the configuration on ``ranks``, or on those of its layout.
+
+        Raises:
+            ColltoolError: no ranks, or dp is auto and ``ranks`` is not given.
+            ManyErrors: what does not fit together, each at its place in the file.
+        """
         layout = self.draft.layout
-        inside = layout.tp * layout.cp * layout.pp
+        replica_ranks = layout.tp * layout.cp * layout.pp
         if ranks is None and not layout.dp:
             raise ColltoolError(
                 "dp is auto and follows from the ranks",
                 argument="ranks",
-                fix=f"write {argument_text('ranks', inside)}",
+                fix=f"write {argument_text('ranks', replica_ranks)}",
             )
-        total = inside * layout.dp if ranks is None else ranks
+        total = replica_ranks * layout.dp if ranks is None else ranks
         if total < 1:
-            raise no_ranks(total, inside)
-        config = self.draft._replace(layout=layout._replace(dp=total // inside))
+            raise no_ranks(total, replica_ranks)
+        config = self.draft._replace(layout=layout._replace(dp=total // replica_ranks))
         violations = (
-            self._unfilled(inside, total)
+            self._unfilled_ranks(replica_ranks, total)
             or constraint_violations(config)
             or invalid_overlaps(config)
         )
@@ -113,32 +125,34 @@ class Job:
             self.refuse(violations)
         return config
 
-    def takes(self, values: Overrides) -> bool:
-        """Whether the file would be read with these values; one may contradict a key beside it."""
-        return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
+    def accepts(self, values: Overrides) -> bool:
+        """Whether the file is valid with these values; one may contradict another key."""
+        return read(JobFile, self.reading.data, overrides=values, short=SHORTHAND).model is not None
 
-    def _unfilled(self, inside: int, ranks: int) -> list[Violation]:
-        """Why the layout does not fill the ranks, with what would."""
+    def _unfilled_ranks(self, replica_ranks: int, ranks: int) -> list[Violation]:
+        """Return why the layout does not fill the ranks, with a fix; empty where it does."""
         dp = self.draft.layout.dp
-        if dp and inside * dp != ranks:
-            fix = argument_text("ranks", inside * dp)
-            if ranks % inside == 0:
-                fix = f"dp: {ranks // inside}, dp: auto, or {fix}"
-            what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
+        if dp and replica_ranks * dp != ranks:
+            fix = argument_text("ranks", replica_ranks * dp)
+            if ranks % replica_ranks == 0:
+                fix = f"dp: {ranks // replica_ranks}, dp: auto, or {fix}"
+            what = f"tp x cp x pp x dp = {replica_ranks * dp} does not fill {ranks} ranks"
             return [Violation(("layout", "dp"), what, fix)]
-        if ranks % inside == 0:
+        if ranks % replica_ranks == 0:
             return []
-        most = ranks // inside
-        fewer = self._first_sound(range(most, max(0, most - MOST_TRIED), -1))
-        more = self._first_sound(range(most + 1, most + MOST_TRIED))
-        near = [argument_text("ranks", dp * inside) for dp in (fewer, more) if dp]
+        whole_replicas = ranks // replica_ranks
+        fewer = self._first_valid(
+            range(whole_replicas, max(0, whole_replicas - MAX_REPLICAS_TRIED), -1)
+        )
+        more = self._first_valid(range(whole_replicas + 1, whole_replicas + MAX_REPLICAS_TRIED))
+        other_ranks = [argument_text("ranks", dp * replica_ranks) for dp in (fewer, more) if dp]
         fix = "a smaller tp, cp or pp"
-        if near:
-            fix = f"{' or '.join(near)}, or {fix}"
-        what = f"tp x cp x pp = {inside} does not divide {ranks} ranks"
+        if other_ranks:
+            fix = f"{' or '.join(other_ranks)}, or {fix}"
+        what = f"tp x cp x pp = {replica_ranks} does not divide {ranks} ranks"
         return [Violation(("layout",), what, fix)]
 
-    def _first_sound(self, replicas: Iterable[int]) -> int:
+    def _first_valid(self, replicas: Iterable[int]) -> int:
         """The first number of replicas without a violation; 0 where all have one."""
         for dp in replicas:
             layout = self.draft.layout._replace(dp=dp)
@@ -147,40 +161,44 @@ class Job:
         return 0
 
     def refuse(self, found: list[Violation]) -> None:
-        """Raises ManyErrors, each violation at its place in the file or at its override."""
-        # a reading of the same source, which raises what is refused in it
+        """Raise ManyErrors, with each violation at its place in the file or at its override."""
+        # a reading of the same source raises what is refused in it
         again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
         for violation in found:
             again.refuse(violation.path, violation.what, violation.fix)
         again.result()
 
     def where(self, path: KeyPath) -> str:
+        """Place of a key in the file, for errors and warnings."""
         return self.reading.source.where(path)
 
     def plain_calls(self, config: ParallelConfig) -> tuple[PlainCall, ...]:
-        """Calls that the job lists itself; ManyErrors where a group has one rank, or more than
-        there are."""
+        """Return the calls that the job lists itself.
+
+        Raises:
+            ManyErrors: a group has a single rank, or does not fit in the ranks.
+        """
         ranks = config.layout.ranks
         calls: list[PlainCall] = []
-        wrong: list[Violation] = []
+        violations: list[Violation] = []
         for index, call in enumerate(self.file.calls):
             name, group = _plain_group(call.group, config)
             if group.ranks < 2 or (group.ranks - 1) * group.stride >= ranks:
                 what = f"a group of {group.ranks} with stride {group.stride} among {ranks} ranks"
                 fix = "a dimension of at least 2 ranks, or all"
-                wrong.append(Violation(("calls", index, "group"), what, fix))
-            together: tuple[tuple[float, int], ...] = ((call.size, call.count),)
+                violations.append(Violation(("calls", index, "group"), what, fix))
+            buckets: tuple[tuple[float, int], ...] = ((call.size, call.count),)
             if call.bucket:
-                together = tensor_buckets(call.count, call.size, call.bucket)
-            for size, count in together:
+                buckets = tensor_buckets(call.count, call.size, call.bucket)
+            for size, count in buckets:
                 calls.append(PlainCall(call.primitive, name, group, size, count, call.time))
-        if wrong:
-            self.refuse(wrong)
+        if violations:
+            self.refuse(violations)
         return tuple(calls)
 
 
 def _plain_group(group: str | RanksFile, config: ParallelConfig) -> tuple[str, RankGroup]:
-    """The dimension and the ranks of a group that a job names."""
+    """Return the dimension and the ranks of a group that a job names."""
     if not isinstance(group, str):
         return "group", RankGroup(((group.ranks, group.stride),))
     if group == "all":
@@ -196,9 +214,9 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
     a mapping of values by key; ``argument`` gave them, for errors. ManyErrors has everything wrong
     with the content, in the order of the file.
     """
-    short = SHORT._replace(argument=argument)
+    short = SHORTHAND._replace(argument=argument)
     if isinstance(job, Mapping):
-        return _finished(_opened(job, "", Path(), overrides, short), Path(), "")
+        return _job_of(_job_reading(job, "", Path(), overrides, short), Path(), "")
     if not isinstance(job, str | os.PathLike):
         raise ColltoolError(
             f"expected a job to load, got a {type(job).__name__}",
@@ -209,75 +227,75 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
         return drafted_job(str(job), overrides, short)
     file, name = find_job(job)
     text, folder = read_text(file, "definition", name), Path(file).parent
-    return _finished(_opened(text, name, folder, overrides, short), folder, stem_of(file))
+    return _job_of(_job_reading(text, name, folder, overrides, short), folder, stem_of(file))
 
 
 def is_model(name: str) -> bool:
-    """Whether a model is named where a job may be: a config.json, or a shipped model that no
-    shipped job is called by."""
+    """Whether a name is that of a model: a config.json, or a shipped model where no job has that
+    name."""
     if name.endswith(".json"):
         return True
     shipped = name in preset_names("models") and name not in preset_names("jobs")
     return shipped and not exists(name)
 
 
-# tokens of a step where nothing says more: the first batch of Llama 3 (arXiv:2407.21783, section
-# 3.4.1)
-TOKENS = 4 * 2**20
-# a sequence where a model takes longer ones: Llama 3 trained with it before it was made longer
-# (section 3.4.2)
-LONGEST = 8192
+# tokens of a step of a drafted job: the first batch of Llama 3 (arXiv:2407.21783, section 3.4.1)
+DEFAULT_TOKENS = 4 * 2**20
+# longest sequence of a drafted job: Llama 3 trained with it before longer ones (section 3.4.2)
+MAX_DEFAULT_SEQUENCE = 8192
 
 
-def drafted_job(model: str, overrides: Overrides, short: Shorthand = SHORT) -> Job:
-    """A job for a model alone; sequence and batch are usual ones unless overridden, the layout is
+def drafted_job(model: str, overrides: Overrides, short: Shorthand = SHORTHAND) -> Job:
+    """Draft a job for a model, with a usual sequence and batch unless overridden; its layout is
     left to a search."""
     path = Path(os.path.abspath(model) if model.endswith(".json") else model)
     name = path.parent.name if path.name == "config.json" else path.stem
-    sequence = min(LONGEST, longest_sequence(str(path)) or LONGEST)
+    sequence = min(MAX_DEFAULT_SEQUENCE, longest_sequence(str(path)) or MAX_DEFAULT_SEQUENCE)
     content = {
         "schema": "colltool.job/1",
         "name": name or "model",
         "model": str(path),
         "sequence": sequence,
-        "batch": {"global": max(1, TOKENS // sequence), "micro": 1},
+        "batch": {"global": max(1, DEFAULT_TOKENS // sequence), "micro": 1},
         "shard": {"mode": "zero1"},
         "stack": "megatron",
     }
-    job = _finished(_opened(content, "", Path(), overrides, short), Path(), "")
+    job = _job_of(_job_reading(content, "", Path(), overrides, short), Path(), "")
     return replace(job, drafted=True)
 
 
-def _opened(
+def _job_reading(
     content: str | Mapping[str, Any],
     name: str,
     folder: Path,
     overrides: Overrides,
     short: Shorthand,
 ) -> Reading[JobFile]:
-    """A job's reading; what it names is written out where an override goes below the name:
-    ``model.moe.imbalance=1``."""
+    """Return the reading of a job; a model, device or stack that it names is written out where an
+    override sets a key of it, such as ``model.moe.imbalance=1``."""
     source, problems = sourced(content, name)
-    below = set()
+    overridden_parts = set()
     if isinstance(overrides, Iterable) and not isinstance(overrides, str):
         for override in overrides:
             part, dot, _ = str(override).partition("=")[0].strip().partition(".")
             if dot:
-                below.add(part)
+                overridden_parts.add(part)
     for part in ("model", "device", "stack"):
         named = source.data.get(part) if isinstance(source.data, dict) else None
-        if isinstance(named, str) and part in below:
+        if isinstance(named, str) and part in overridden_parts:
             with suppress(ColltoolError):  # a name that is not there is refused where it is read
                 source.data[part] = mapping_of(part, named, folder)
     return read_source(JobFile, source, problems, overrides, short)
 
 
 def read_job(text: str, name: str, folder: Path, overrides: Overrides) -> Job:
-    """A job as :func:`load_job` reads it, from text; ``folder`` holds the files that it names."""
-    return _finished(read(JobFile, text, name, overrides, SHORT), folder, stem_of(name))
+    """Read a job from text; ``folder`` holds the files that it names."""
+    return _job_of(read(JobFile, text, name, overrides, SHORTHAND), folder, stem_of(name))
 
 
-def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
+def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
+    """Return the job of a reading, called ``stem`` where its file has no name; ManyErrors where it
+    is not valid."""
     shipped = folder == preset_folder("jobs")
     found, device_from = None, ""
     if reading.model is not None:
@@ -286,9 +304,9 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         if reading.model.device is not None:
             overridden = any(key.split(".")[0] == "device" for key, _ in reading.overrides)
             device_from = "default" if shipped and not overridden else "job"
-        if found is not None and not lacking(reading, reading.model):
-            meant = found if device_from == "job" else found._replace(device=None)
-            for violation in constraint_violations(meant) or invalid_overlaps(meant):
+        if found is not None and not lacks_keys(reading, reading.model):
+            checked = found if device_from == "job" else found._replace(device=None)
+            for violation in constraint_violations(checked) or invalid_overlaps(checked):
                 reading.refuse(violation.path, violation.what, violation.fix)
     file = reading.result()
     assert found is not None  # nothing was refused
@@ -311,12 +329,14 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
 
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the path of a job, and the name by which errors call it."""
     return find_file(
         path_or_name, "job", preset_folder("jobs"), f"shipped: {', '.join(preset_names('jobs'))}"
     )
 
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:
+    """Return the error of a job on fewer than one rank."""
     return ColltoolError(
         f"a job on {ranks} ranks", argument="ranks", fix=f"write {argument_text('ranks', example)}"
     )

@@ -1,5 +1,5 @@
-"""The configuration that a job file asks for: named files are read, and what follows from other keys
-is filled in."""
+"""The :class:`ParallelConfig` of a job file: files that it names are read, and defaults that follow
+from other keys are filled in."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ File = TypeVar("File", bound=Part)
 
 
 def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelConfig | None:
-    """The configuration of a job; dp is 0 where it is auto.
+    """Return the configuration of a job, with dp of 0 where it is auto.
 
-    None where a named file cannot be read; it is then refused in the reading.
+    None where a named file cannot be read; its errors are then in the reading.
     """
     failed: list[str] = []
-    part = partial(_part, reading, folder, failed)
-    model = part("model", file.model, load=read_model, made=transformer_of)
-    device = part("device", file.device, load=read_device, made=accelerator_of)
-    stack = part("stack", file.stack, load=read_stack, made=stack_of)
+    named_part = partial(_named_part, reading, folder, failed)
+    model = named_part("model", file.model, read_file=read_model, convert=transformer_of)
+    device = named_part("device", file.device, read_file=read_device, convert=accelerator_of)
+    stack = named_part("stack", file.stack, read_file=read_stack, convert=stack_of)
     # every named file is read first, so that all errors are in one report
     if failed:
         return None
@@ -59,7 +59,7 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
         micro_batch=batch.micro if batch else 1,
         shard=shard_of(file.shard, layout, file.precision.grads),
         schedule=schedule,
-        **_recomputed(file, stack),
+        **_recompute_fields(file, stack),
         optimizer=file.optimizer,
         offload=Offload(file.offload.optimizer, file.offload.activations),
         lora=file.lora.rank if file.lora else 0,
@@ -73,23 +73,26 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     )
 
 
-def _part(
+def _named_part(
     reading: Reading[JobFile],
     folder: Path,
     failed: list[str],
     key: str,
     value: str | File | None,
     *,
-    load: Callable[[str, Path], File],
-    made: Callable[..., Any],
+    read_file: Callable[[str, Path], File],
+    convert: Callable[..., Any],
 ) -> Any:
-    """A model, device or stack that a job names or writes out; None where there is none."""
+    """Return a model, device or stack that a job names or writes out.
+
+    None where it has none, or where the file cannot be read; ``failed`` then gets its key.
+    """
     if value is None:
         return None
     if not isinstance(value, str):
-        return made(value)
+        return convert(value)
     try:
-        return made(load(value, folder), Path(value).stem)
+        return convert(read_file(value, folder), Path(value).stem)
     except ColltoolError as error:
         failed.append(key)
         for problem in problems_of(error):
@@ -101,6 +104,7 @@ def _part(
 
 
 def _given_times(file: JobFile) -> GivenTimes | None:
+    """Return the times that a job gives; None where it gives none."""
     times = file.compute
     if times is None:
         return None
@@ -110,33 +114,35 @@ def _given_times(file: JobFile) -> GivenTimes | None:
 
 
 def _compression(file: JobFile) -> Compression | None:
-    asked = file.compression
-    if asked is None:
+    """Return the compression of a job; None where it has none."""
+    compression = file.compression
+    if compression is None:
         return None
     return Compression(
-        on=asked.on,
-        scheme=asked.scheme,
-        block=asked.block,
-        keep=asked.keep,
-        warmup=asked.warmup,
-        overhead_s=asked.overhead,
-        extra_steps=asked.extra_steps,
-        realised=asked.ratio,
+        on=compression.on,
+        scheme=compression.scheme,
+        block=compression.block,
+        keep=compression.keep,
+        warmup=compression.warmup,
+        overhead_s=compression.overhead,
+        extra_steps=compression.extra_steps,
+        realised=compression.ratio,
     )
 
 
-def _recomputed(file: JobFile, stack: Stack | None) -> dict[str, Any]:
-    """What a job recomputes, as fields of a configuration: by default what its stack does."""
-    asked = file.recompute or (stack.recompute if stack is not None else "none")
-    if isinstance(asked, str):
-        return {"recompute": asked}
-    if asked.layers is not None:
-        return {"recompute": "layers", "again_layers": asked.layers}
-    return {"recompute": "modules", "again_modules": asked.modules}
+def _recompute_fields(file: JobFile, stack: Stack | None) -> dict[str, Any]:
+    """Return what a job recomputes, as fields of a configuration; by default what its stack
+    does."""
+    recompute = file.recompute or (stack.recompute if stack is not None else "none")
+    if isinstance(recompute, str):
+        return {"recompute": recompute}
+    if recompute.layers is not None:
+        return {"recompute": "layers", "again_layers": recompute.layers}
+    return {"recompute": "modules", "again_modules": recompute.modules}
 
 
-def lacking(reading: Reading[JobFile], file: JobFile) -> bool:
-    """Whether a job leaves out what it cannot do without, each refused in the reading."""
+def lacks_keys(reading: Reading[JobFile], file: JobFile) -> bool:
+    """Whether a job lacks keys that it needs; each gets an error in the reading."""
     model, compute, batch = file.model, file.compute, file.batch
     per_layer = compute is not None and compute.forward_per_layer is not None
     checks = (
@@ -179,48 +185,52 @@ def lacking(reading: Reading[JobFile], file: JobFile) -> bool:
         ),
     )
     found = False
-    for key, lacks, what, fix in checks:
-        if lacks:
+    for key, is_missing, what, fix in checks:
+        if is_missing:
             found = True
             reading.refuse((key,) if key in reading.data else (), what, fix, about_key=True)
     if file.compression is None:
         return found
-    on = file.compression.on
-    sizes = [getattr(file.layout, name) for name in (("cp", "dp") if on == "dp" else (on,))]
+    dimension = file.compression.on
+    sizes = [
+        getattr(file.layout, name) for name in (("cp", "dp") if dimension == "dp" else (dimension,))
+    ]
     if all(size == 1 for size in sizes):
         found = True
-        what = f"{on} is 1: there is nothing to compress"
+        what = f"{dimension} is 1: there is nothing to compress"
         reading.refuse(("compression", "on"), what, "on: dp")
     return found
 
 
 def default_etp(tp: int, *, sp: bool, experts: object) -> int:
-    """Width of expert parts where a job does not say: with whole tokens on each rank that of tp."""
+    """Tensor parallelism of experts where a job gives none: tp where each rank has whole tokens,
+    else 1."""
     return tp if experts and not sp else 1
 
 
 def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
-    asked = file.layout
-    sp = asked.sp and asked.tp > 1
+    """Return the layout of a job, with defaults that depend on the model."""
+    layout = file.layout
+    sp = layout.sp and layout.tp > 1
     experts = model is not None and model.shape is not None and model.shape.moe
     return ParallelLayout(
-        tp=asked.tp,
+        tp=layout.tp,
         sp=sp,
-        cp=asked.cp,
-        cp_mode=asked.cp_mode,
-        ep=asked.ep,
-        etp=asked.etp or default_etp(asked.tp, sp=sp, experts=experts),
-        pp=asked.pp,
-        virtual=asked.virtual,
-        dp=0 if asked.dp == "auto" else asked.dp,
-        order=asked.order,
-        stages=asked.stages or (),
-        deduplicate=asked.deduplicate,
+        cp=layout.cp,
+        cp_mode=layout.cp_mode,
+        ep=layout.ep,
+        etp=layout.etp or default_etp(layout.tp, sp=sp, experts=experts),
+        pp=layout.pp,
+        virtual=layout.virtual,
+        dp=0 if layout.dp == "auto" else layout.dp,
+        order=layout.order,
+        stages=layout.stages or (),
+        deduplicate=layout.deduplicate,
     )
 
 
 def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
-    """Sharding of a layout; under pipelines FSDP does not ``reshard`` by default."""
+    """Return the sharding of a layout; in a pipeline FSDP does not ``reshard`` by default."""
     reshard = layout.pp == 1 if file.reshard is None else file.reshard
     return Shard(
         file.mode,
@@ -232,6 +242,7 @@ def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
     )
 
 
+# the overlap of a key's value; a value that is not here has the default
 TENSOR_OVERLAP: dict[bool | str | None, TensorOverlap] = {
     True: "split",
     False: "none",
@@ -243,25 +254,23 @@ EXPERT_OVERLAP: dict[bool | str | None, str] = {True: "batch", False: "", "share
 def overlap_of(
     file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None
 ) -> Overlap:
-    """What hides: by default ep as the schedule does, tp and ``sm_share`` as in the stack.
-
-    ``asked`` are the file's own keys.
-    """
+    """Return what hides; by default ep is as the schedule has it, tp and ``sm_share`` as the
+    stack."""
     asked = [
         name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) in (True, "bulk")
     ]
     if file.sm_share:
         asked.append("sm_share")
-    experts = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
-    tensors: TensorOverlap = stack.tensor_overlap if stack is not None else "none"
-    slowed = stack.slowed if stack is not None else 0.0
+    default_ep = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
+    default_tp: TensorOverlap = stack.tensor_overlap if stack is not None else "none"
+    default_sm_share = stack.slowed if stack is not None else 0.0
     return Overlap(
         dp=file.dp is not False,
-        tp=TENSOR_OVERLAP.get(file.tp, tensors),
+        tp=TENSOR_OVERLAP.get(file.tp, default_tp),
         pp=file.pp is not False,
-        ep=EXPERT_OVERLAP.get(file.ep, experts),
+        ep=EXPERT_OVERLAP.get(file.ep, default_ep),
         cp=file.cp is not False,
         asked=tuple(asked),
         overhead_s=file.overhead,
-        sm_share=slowed if file.sm_share is None else file.sm_share,
+        sm_share=default_sm_share if file.sm_share is None else file.sm_share,
     )

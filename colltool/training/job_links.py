@@ -1,4 +1,4 @@
-"""The busiest links of a training step: each kind's worst under all that a job sends.
+"""The busiest links of a training step: the worst of each kind under all that a job sends.
 
 Every group of every dimension counts at once: a call sends what its priced schedule (the one that
 ``verify`` runs) sends, summed over a step. A link's seconds are its bytes at full rate: no
@@ -20,7 +20,7 @@ from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.collective_cost import PricedSchedule, in_strides
 from colltool.training.parallel_config import RankGroup, strides
-from colltool.training.sentences import Remark, sentence
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
 if TYPE_CHECKING:
@@ -45,39 +45,47 @@ class JobLink(NamedTuple):
 
 
 class JobLinks(NamedTuple):
-    """Innermost tier first; ``notes`` say what is not counted."""
+    """Busiest links, innermost tier first; ``notes`` say what is not counted."""
 
     links: tuple[JobLink, ...]
     notes: tuple[str, ...]
 
 
-class _Load(NamedTuple):
+class _ScheduleLoad(NamedTuple):
+    """What the groups of a dimension send by one schedule in a step."""
+
     dimension: str
     ran: PricedSchedule
     border: str  # ``ring``, ``next`` or ``previous`` of a point-to-point; empty for a collective
-    groups: dict[Ranks, float]  # how often a step each sends
+    groups: dict[Ranks, float]  # bytes that each sends in a step
 
 
 def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> JobLinks:
-    """The busiest links of a priced step; ColltoolError where a full mesh has too many links to
-    follow."""
+    """Return the busiest links of a priced step.
+
+    Raises:
+        ColltoolError: a full mesh has too many links to follow.
+    """
     # loads numpy, which a plan does without
     from colltool.congestion.loads import Flow, busiest_links
     from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
 
     numbers: dict[str, int] = {}  # of dimensions
     flows: list[Flow] = []
-    missed: dict[str, list[str]] = defaultdict(list)
-    for load in _loads(step):
+    not_counted: dict[str, list[str]] = defaultdict(list)
+    for load in _schedule_loads(step):
         number = numbers.setdefault(load.dimension, len(numbers))
         try:
             traffic = _traffic(load, fabric, readings)
         except Unscheduled as error:
-            missed[str(error)].append(load.dimension)
+            not_counted[str(error)].append(load.dimension)
             continue
         if len(traffic.src) * len(load.groups) > MOST_MESSAGES:
-            many = {"algorithm": load.ran.choice.spec, "ranks": load.ran.ranks}
-            missed[sentence(Remark("too_many_messages", many))].append(load.dimension)
+            algorithm = load.ran.choice.spec
+            reason = sentence(
+                remark("too_many_messages", algorithm=algorithm, ranks=load.ran.ranks)
+            )
+            not_counted[reason].append(load.dimension)
             continue
         flows.append(Flow(traffic, list(load.groups), list(load.groups.values()), number))
     dimensions = list(numbers)
@@ -96,44 +104,47 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
                 by=tuple((dimensions[number], size) for number, size in link.by),
             )
         )
-    return JobLinks(tuple(links), tuple(map(sentence, _notes(step, missed))))
+    return JobLinks(tuple(links), tuple(map(sentence, _notes(step, not_counted))))
 
 
-def _notes(step: TrainingStep, missed: dict[str, list[str]]) -> Iterator[Remark]:
-    """What the loads of links leave out."""
-    for reason, dimensions in missed.items():
-        yield Remark("links_not_counted", {"dimensions": _listed(dimensions), "reason": reason})
+def _notes(step: TrainingStep, not_counted: dict[str, list[str]]) -> Iterator[Remark]:
+    """Yield what the loads of links leave out."""
+    for reason, dimensions in not_counted.items():
+        yield remark("links_not_counted", dimensions=_listed(dimensions), reason=reason)
     sent = [call for stage in step.stages for call in stage.sent]
     timed = [call.call.dimension for call in sent if not call.cost.ran]
     if timed:
-        yield Remark("links_of_given_times", {"dimensions": _listed(timed)})
+        yield remark("links_of_given_times", dimensions=_listed(timed))
     exchanges = [call.call for call in sent if call.call.primitive is A2A]
     skewed = [call.dimension for call in exchanges if call.skew != 1]
     if skewed:
-        yield Remark("links_counted_evenly", {"dimensions": _listed(skewed)})
+        yield remark("links_counted_evenly", dimensions=_listed(skewed))
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Names in words, each once."""
+    """Return names as text, each once."""
     return ", ".join(dict.fromkeys(names))
 
 
-def _loads(step: TrainingStep) -> list[_Load]:
-    found: dict[tuple[object, ...], _Load] = {}
-    groups = _JobGroups(step)
+def _schedule_loads(step: TrainingStep) -> list[_ScheduleLoad]:
+    """Return what each schedule of the step sends, by the groups that run it."""
+    loads: dict[tuple[object, ...], _ScheduleLoad] = {}
+    groups = _GroupsOfCalls(step)
     for number, stage in enumerate(step.stages):
         for call, cost, *_ in stage.sent:
             border = _border(call)
             for ran in cost.ran:
                 key = (call.dimension, call.group, ran._replace(bytes=0.0), border)
-                load = found.setdefault(key, _Load(call.dimension, ran, border, defaultdict(float)))
+                load = loads.setdefault(
+                    key, _ScheduleLoad(call.dimension, ran, border, defaultdict(float))
+                )
                 for group, calls in groups.senders(call, ran, number, border):
                     load.groups[group] += ran.bytes * calls
-    return [load for load in found.values() if any(load.groups.values())]
+    return [load for load in loads.values() if any(load.groups.values())]
 
 
 def _border(call: Call) -> str:
-    """Who a point-to-point goes to; empty for a collective."""
+    """Return the neighbour to which a point-to-point goes; empty for a collective."""
     if call.primitive is not P2P:
         return ""
     if call.dimension != "pp":
@@ -141,7 +152,9 @@ def _border(call: Call) -> str:
     return "previous" if call.phase == "backward" else "next"
 
 
-class _JobGroups:
+class _GroupsOfCalls:
+    """The groups of ranks on which calls of a job run."""
+
     def __init__(self, step: TrainingStep) -> None:
         self.layout, self.stages = step.config.layout, len(step.stages)
         self.stride = strides(self.layout.sizes(), self.layout.order)["pp"]
@@ -150,10 +163,10 @@ class _JobGroups:
     def senders(
         self, call: Call, ran: PricedSchedule, stage: int, border: str
     ) -> Iterator[tuple[Ranks, float]]:
-        """The groups that a stage's call runs on, each with how often a step it sends.
+        """Yield the groups that a stage's call runs on, each with its calls in a step.
 
-        Messages go from a stage to its neighbour; virtual stages also wrap round, except for the
-        last chunk.
+        Messages go from a stage to its neighbour; with virtual stages also from the last to the
+        first, except for the last chunk.
         """
         if border in ("", "ring"):
             group = call.group
@@ -163,18 +176,18 @@ class _JobGroups:
             for members in self.groups(group, stage):
                 yield members, call.calls
             return
-        way = 1 if border == "next" else -1
+        direction = 1 if border == "next" else -1
         chunks = self.layout.virtual
         for members in self.groups(call.group, 0):
             for sender in range(call.group.ranks) if self.stages == 1 else [stage]:
                 calls = call.calls
-                if not 0 <= sender + way < len(members):
+                if not 0 <= sender + direction < len(members):
                     calls = calls * (chunks - 1) / chunks
                 if calls:
-                    yield (members[sender], members[(sender + way) % len(members)]), calls
+                    yield (members[sender], members[(sender + direction) % len(members)]), calls
 
     def _groups(self, group: RankGroup, stage: int) -> tuple[Ranks, ...]:
-        """Groups of a shape whose first rank is on a stage, none twice; those over several stages
+        """Return the groups of a shape whose first rank is on a stage; those over several stages
         count for stage 0."""
 
         def stage_of(rank: int) -> int:
@@ -183,17 +196,18 @@ class _JobGroups:
         offsets = group.members
         if stage and any(stage_of(offset) for offset in offsets):
             return ()
-        taken: set[int] = set()
-        found = []
+        placed: set[int] = set()
+        groups = []
         for rank in range(self.layout.ranks - offsets[-1]):
-            if rank not in taken and stage_of(rank) == stage:
+            if rank not in placed and stage_of(rank) == stage:
                 members = tuple(rank + offset for offset in offsets)
-                found.append(members)
-                taken.update(members)
-        return tuple(found)
+                groups.append(members)
+                placed.update(members)
+        return tuple(groups)
 
 
-def _traffic(load: _Load, fabric: Fabric, readings: ModelOptions) -> Traffic:
+def _traffic(load: _ScheduleLoad, fabric: Fabric, readings: ModelOptions) -> Traffic:
+    """Return the messages of one call of a load, between the ranks of a group."""
     from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
 
     ran = load.ran

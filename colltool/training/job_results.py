@@ -1,4 +1,8 @@
-"""A job on a device, its own or the fabric's; and results of the questions about job files."""
+"""Results of ``job show`` and ``job check``, and the checks of a job against a fabric's device.
+
+:func:`show_job` tells what a rank computes, sends and keeps, :func:`check_job` what of a file is
+allowed and doubtful. :func:`on_fabric` puts a job on the device of a fabric.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,6 @@ from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 from colltool.training.calls import DIMENSIONS, Call, stage_calls
-from colltool.training.constraint_violations import Violation
 from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job, PlainCall, find_job, load_job
@@ -23,26 +26,36 @@ from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.sentences import WARNING_REASONS, Remark, remark, sentence
+from colltool.training.violation import Violation
 
-MAPPING = "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: ...} in the job"
-# tensor cores work on tiles of 64 and 128: a side that is no multiple costs 30 to 50% of published
-# GEMM rates
+DEVICE_MAPPING = (
+    "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: ...} in the job"
+)
+# multiple that sides of matrices should be: tensor cores work on tiles of 64 and 128, and other sides
+# cost 30 to 50% of published GEMM rates
 TILE = 64
 
 
 @result
 class JobList(Result):
+    """Shipped jobs."""
+
     subject: ClassVar[str] = "job"
     jobs: tuple[Job, ...]
 
 
 class SentBy(NamedTuple):
+    """A call with the stages that send it."""
+
     stages: tuple[int, ...]
     call: Call
 
 
 @result
 class JobShown(Result):
+    """What a rank of a job computes, sends and keeps."""
+
     subject: ClassVar[str] = "job"
     job: Job
     setup: ParallelConfig
@@ -56,12 +69,24 @@ class JobShown(Result):
 
 
 class JobWarning(NamedTuple):
+    """Something of a job file that is allowed and doubtful, with its place in the file."""
+
     where: str
-    what: str
-    why: str
+    remark: Remark
+
+    @property
+    def what(self) -> str:
+        return sentence(self.remark)
+
+    @property
+    def why(self) -> str:
+        """What it costs."""
+        return WARNING_REASONS[self.remark.code]
 
 
 class CheckedJob(NamedTuple):
+    """A valid job file with its warnings."""
+
     file: str
     job: Job
     warnings: tuple[JobWarning, ...]
@@ -69,13 +94,15 @@ class CheckedJob(NamedTuple):
 
 @result
 class JobsChecked(Result):
+    """Checked job files."""
+
     subject: ClassVar[str] = "job"
     checks: tuple[CheckedJob, ...]
 
 
 def show_job(job: Job, ranks: int | None = None) -> JobShown:
-    """What a rank of a job computes, sends and keeps."""
-    config = computing(job).setup(ranks)
+    """Return what a rank of a job computes, sends and keeps."""
+    config = require_speed(job).setup(ranks)
     plain = job.plain_calls(config)
     if config.model is None:
         return JobShown(job, config, (), plain, (), None, cure=None, flops=None)
@@ -104,7 +131,7 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
 
 
 def check_job(name: str) -> CheckedJob:
-    """Read a job file, with what it has that is allowed and odd."""
+    """Read a job file, and return it with its warnings."""
     job = load_job(name)
     # without dp the groups of calls are not known
     if job.draft.layout.dp:
@@ -113,25 +140,21 @@ def check_job(name: str) -> CheckedJob:
 
 
 def job_warnings(job: Job) -> Iterator[JobWarning]:
-    """Yield what of a job is allowed, and costs time or is missing from the figures."""
+    """Yield what is allowed in a job, but costs time or is missing from the figures."""
     config, layout = job.draft, job.draft.layout
     model = job.where(("model",))
     for part in config.model.left_out if config.model else ():
-        why = "its work and memory are missing from every figure"
-        yield JobWarning(model, f"not counted: {part}", why)
-    for name, size in _sides(config).items():
+        yield JobWarning(model, remark("not_counted", part=part))
+    for name, size in _matrix_sides(config).items():
         if size % TILE:
-            what = f"{name} is {size}, no multiple of {TILE}"
-            why = "partly filled matrix tiles cost published runs 30 to 50%"
-            yield JobWarning(model, what, why)
+            yield JobWarning(model, remark("partial_tiles", side=name, size=size, tile=TILE))
     if layout.dp and layout.pp > 1 and config.micro_batches < layout.pp:
-        what = f"{config.micro_batches} micro-batches for {layout.pp} pipeline stages"
-        why = "most of the step is pipeline bubble"
-        yield JobWarning(job.where(("batch",)), what, why)
+        few = remark("few_micro_batches", micro_batches=config.micro_batches, stages=layout.pp)
+        yield JobWarning(job.where(("batch",)), few)
 
 
-def _sides(config: ParallelConfig) -> dict[str, int]:
-    """Sides of a model's matrices."""
+def _matrix_sides(config: ParallelConfig) -> dict[str, int]:
+    """Sides of a model's matrices on a rank, by name."""
     shape, layout = config.shape, config.layout
     if shape is None:
         return {}
@@ -145,58 +168,61 @@ def _sides(config: ParallelConfig) -> dict[str, int]:
 
 
 def on_fabric(job: Job, fabric: Fabric) -> Job:
-    """The job on the fabric's device unless it names its own; ManyErrors where they clash or the
-    stack does not know it."""
+    """Return the job on the fabric's device, unless it names its own.
+
+    Raises:
+        ManyErrors: the two differ, or the stack has no efficiency for the device.
+    """
     check_even(fabric)
     draft = job.draft
     if draft.model is None or fabric.device is None:
-        return computing(job, fabric)
-    theirs = None
+        return require_speed(job, fabric)
+    fabric_device = None
     if fabric.device in preset_names("devices"):
-        theirs = accelerator_of(read_device(fabric.device, Path()), fabric.device)
+        fabric_device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
     if job.device_from == "job":
-        _refuse_other_device(job, fabric, theirs)
+        _refuse_other_device(job, fabric, fabric_device)
         return job
     if draft.compute is not None and draft.device is None:  # given times need no device
         return job
-    if theirs is None:
+    if fabric_device is None:
         what = f"{fabric.name} has {fabric.device}, which has no compute figures here"
-        job.refuse([Violation(("device",), what, MAPPING)])
-    assert theirs is not None
-    found = replace(job, draft=draft._replace(device=theirs), device_from="fabric")
+        job.refuse([Violation(("device",), what, DEVICE_MAPPING)])
+    assert fabric_device is not None
+    changed = replace(job, draft=draft._replace(device=fabric_device), device_from="fabric")
     stack, precision = draft.stack, draft.precision.compute
-    if stack is not None and draft.compute is None and not stack.knows(theirs, precision):
+    if stack is not None and draft.compute is None and not stack.knows(fabric_device, precision):
         what = (
-            f"stack {stack.name} has no efficiency for {precision} on {theirs.name}, the fabric's"
+            f"stack {stack.name} has no efficiency for {precision} on {fabric_device.name}, the fabric's"
             " device"
         )
-        fix = " or ".join([*_other_stacks(theirs, precision), "the stack as a mapping"])
-        found.refuse([Violation(("stack",), what, fix)])
-    return found
+        fix = " or ".join([*_other_stacks(fabric_device, precision), "the stack as a mapping"])
+        changed.refuse([Violation(("stack",), what, fix)])
+    return changed
 
 
-def _refuse_other_device(job: Job, fabric: Fabric, theirs: Accelerator | None) -> None:
+def _refuse_other_device(job: Job, fabric: Fabric, fabric_device: Accelerator | None) -> None:
     """Refuse a job that asks for another device than the fabric has.
 
     The same chip may have other memory, as H200 is H100; a device of the job's own counts by its
     generation.
     """
-    own, shipped = job.draft.device, preset_names("devices")
-    assert own is not None
-    if own.name == fabric.device:
+    device, shipped = job.draft.device, preset_names("devices")
+    assert device is not None
+    if device.name == fabric.device:
         return
-    known = own.name in shipped
-    if theirs is None:
-        same = not known
+    is_shipped = device.name in shipped
+    if fabric_device is None:
+        same_chip = not is_shipped
     else:
-        same = own.generation == theirs.generation and (
-            not known or own.peak_flops("bf16") == theirs.peak_flops("bf16")
+        same_chip = device.generation == fabric_device.generation and (
+            not is_shipped or device.peak_flops("bf16") == fabric_device.peak_flops("bf16")
         )
-    if same:
+    if same_chip:
         return
-    other = argument_text("overrides", [f"device={own.name if known else 'null'}"])
+    other = argument_text("overrides", [f"device={device.name if is_shipped else 'null'}"])
     fix = f"device: {fabric.device}, or leave it out; {other} where the fabric has other devices"
-    what = f"the job asks for {own.name}, but {fabric.name} has {fabric.device}"
+    what = f"the job asks for {device.name}, but {fabric.name} has {fabric.device}"
     job.refuse([Violation(("device",), what, fix)])
 
 
@@ -208,9 +234,12 @@ def _other_stacks(device: Accelerator, precision: str) -> Iterator[str]:
             yield argument_text("job_overrides", [f"stack={stack.name}"])
 
 
-def computing(job: Job, fabric: Fabric | None = None) -> Job:
-    """The job as it is; ColltoolError where it has a model, and neither a device nor times say how
-    fast it computes."""
+def require_speed(job: Job, fabric: Fabric | None = None) -> Job:
+    """Return the job as it is.
+
+    Raises:
+        ColltoolError: it has a model, but neither a device nor times of its compute.
+    """
     draft = job.draft
     if draft.model is None or draft.device is not None or draft.compute is not None:
         return job
@@ -225,27 +254,28 @@ def computing(job: Job, fabric: Fabric | None = None) -> Job:
 
 
 def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
-    """Refuses a step above the peak of its devices, at what the job itself says of its speed."""
+    """Refuse a step faster than the peak of its devices, at the key of the job that sets its
+    speed."""
     if mfu is None or mfu <= 1:
         return
     draft = job.draft
-    path: KeyPath = ("device",)
-    check = "the peak of the device, the stack, and the precision"
+    key: KeyPath = ("device",)
+    suspects = "the peak of the device, the stack, and the precision"
     if draft.compute is not None:
-        path = ("compute",)
-        check = (
+        key = ("compute",)
+        suspects = (
             "compute: forward and backward are of a whole step over all micro-batches, or of one"
             " layer and one"
         )
     elif job.measured_step_s is not None and job.file.slower is None:
-        path = ("measured", "step")
-        check = "the measured time, the batch, the ranks and the device"
+        key = ("measured", "step")
+        suspects = "the measured time, the batch, the ranks and the device"
     elif draft.slower < 1:
-        path = ("slower",)
-        check = "slower: a number below 1 computes faster than the stack says"
+        key = ("slower",)
+        suspects = "slower: a number below 1 computes faster than the stack says"
     device = draft.device.name if draft.device is not None else "device"
     what = (
         f"a step of {format_time(step_s)} would be {percent(mfu)} of the peak of {device} in"
         f" {draft.precision.compute}: more than it can compute"
     )
-    job.refuse([Violation(path, what, f"check {check}")])
+    job.refuse([Violation(key, what, f"check {suspects}")])

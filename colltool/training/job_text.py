@@ -1,4 +1,4 @@
-"""A job as the text of a file that loads again: one that was read, or one to start from a model."""
+"""The text of job files: of a job that was read, or of a new one for a model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from colltool.fabric.templates import fabric_text, start_lines
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.files.presets import mapping_of
 from colltool.training.job import Job, drafted_job
-
-SEARCHED = "The layout is the fastest of colltool search on"
+from colltool.training.sentences import remark, sentence
 
 
 def job_text(job: Job, comments: Sequence[str] = ()) -> str:
-    """What a job holds, overrides applied, as YAML; a model in a config.json is written out, so
-    that the file stands alone."""
+    """Return a job with its overrides as YAML; a model in a config.json is written out, so that the
+    file needs no other."""
     data: dict[str, Any] = {"schema": "colltool.job/1", "name": job.name} | job.reading.data
     named = data.get("model")
     if isinstance(named, str) and named.endswith(".json"):
@@ -30,8 +29,8 @@ def job_start(
     ranks: int | None = None,
     overrides: Sequence[str] = (),
 ) -> str:
-    """A file for a model, with a usual sequence and batch; on a fabric with the layout that a
-    search finds.
+    """Return the text of a job for a model, with a usual sequence and batch; on a fabric with the
+    layout that a search finds.
 
     Raises:
         ColltoolError: no such model, or no layout fits the ranks.
@@ -41,4 +40,5 @@ def job_start(
         return job_text(drafted, start_lines("job"))
     found = fit_to_fabric(drafted, fabric, ranks)
     job = found.job.with_values({"device": fabric.device} if fabric.device is not None else {})
-    return job_text(job, (*start_lines("job"), f"{SEARCHED} {fabric.name}, {found.ranks} ranks"))
+    searched = sentence(remark("searched_layout", fabric=fabric.name, ranks=found.ranks))
+    return job_text(job, (*start_lines("job"), searched))

@@ -1,4 +1,9 @@
-"""The search: every layout that fits the memory, priced on one fabric by the step of ``plan``."""
+"""The search of a job's layouts on one fabric.
+
+:func:`search` prices every layout that fits the memory with the step of ``plan``;
+:func:`fastest_layout` finds the best alone, and skips layouts whose lower bound is above it. Sizes to
+try come from :mod:`search_space`. A search without a layout says why (:func:`_no_layout`).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ from colltool.training.parallel_config import (
     each_kind,
     pipeline_stages,
 )
-from colltool.training.plan import rates, seated
+from colltool.training.plan import check_ranks, rates
 from colltool.training.published import memory_error
 from colltool.training.search_space import (
     Constraints,
@@ -39,14 +44,16 @@ from colltool.training.search_space import (
 )
 from colltool.training.step_time import TrainingStep, compute_step_s, least_step_s, step_time
 
-MOST_REASONS = 3
-TIE = 0.03  # of the best step: plans of published runs are off by more
+MAX_REASONS = 3  # that an error lists for layouts that do not fit together
+# share of the best step within which layouts count as equal: plans of published runs are off by more
+TIE = 0.03
 
-Watch = Callable[[int, int], None]
+# called with how many combinations of sizes are done, and how many there are
+Progress = Callable[[int, int], None]
 
 
 class LayoutChoice(NamedTuple):
-    """``dp`` and ``schedule`` follow from what is chosen."""
+    """A layout of a search; ``dp`` and ``schedule`` follow from the other choices."""
 
     tp: int
     sp: bool
@@ -62,8 +69,8 @@ class LayoutChoice(NamedTuple):
     schedule: Schedule
 
     @property
-    def spoken(self) -> str:
-        """``tp 8, pp 2, zero1, recompute none``: sizes of 1 are left out."""
+    def text(self) -> str:
+        """The layout in words, such as ``tp 8, pp 2, zero1, recompute none``, without sizes of 1."""
         words = []
         for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro"):
             size = getattr(self, name)
@@ -73,6 +80,8 @@ class LayoutChoice(NamedTuple):
 
 
 class PricedLayout(NamedTuple):
+    """A layout with the figures of its step, compared with the best one."""
+
     choice: LayoutChoice
     step_s: float
     control_step_s: float
@@ -87,16 +96,19 @@ class PricedLayout(NamedTuple):
 
     @property
     def network_share(self) -> float:
+        """Share of the step that a free network would save."""
         return 1 - self.control_step_s / self.step_s
 
 
 class Ties(NamedTuple):
+    """Layouts that are as fast as the best one within TIE."""
+
     layouts: int  # within TIE of the best, itself among them
     differ: tuple[str, ...]  # the choices that tell them apart
 
 
 class OwnLayout(NamedTuple):
-    """The job's own layout beside those of the search; ``why`` it could not be priced."""
+    """The job's own layout, compared with those of the search; ``why`` it could not be priced."""
 
     searched: PricedLayout | None
     fits: bool | None
@@ -113,9 +125,9 @@ class LayoutSearch(Result):
     fabric_overrides: tuple[tuple[str, str], ...]
     ranks: int
     kept: tuple[tuple[str, str], ...]
-    held: int  # layouts that fill the ranks and fit together
-    fit: int  # of them the memory
-    priced: int  # of those sit on the fabric
+    valid: int  # layouts that fill the ranks and fit together
+    fit: int  # of them, layouts that fit the memory
+    priced: int  # of those, layouts that can be placed on the fabric
     capacity_bytes: float
     headroom: float  # share of it that every layout leaves free
     ties: Ties
@@ -135,7 +147,7 @@ class LayoutSearch(Result):
 
 
 class Figures(NamedTuple):
-    """A priced layout; of two the better compares smaller."""
+    """A priced layout; a better one compares as smaller."""
 
     step_s: float
     memory_bytes: float
@@ -161,7 +173,8 @@ class Figures(NamedTuple):
             schedule=config.schedule,
         )
 
-    def against(self, best: Figures) -> PricedLayout:
+    def compared_with(self, best: Figures) -> PricedLayout:
+        """Return the figures as users see them, with the excess over the best step."""
         tokens, mfu = rates(self.setup, self.step_s)
         assert tokens is not None
         assert mfu is not None
@@ -177,7 +190,7 @@ class Figures(NamedTuple):
 
 
 class _SearchRequest(NamedTuple):
-    """A search that is ready to run: the job on the fabric's device, and all sizes to try."""
+    """A checked search: the job on the fabric's device, and all sizes to try."""
 
     job: Job
     fabric: Fabric
@@ -190,14 +203,15 @@ class _SearchRequest(NamedTuple):
 def _search_request(
     job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None
 ) -> _SearchRequest:
+    """Check what a user wants searched; ColltoolError where it cannot be."""
     kept, job = constraints_of(keep), on_fabric(job, fabric)
-    model, shape = _searchable(job)
+    model, shape = _model_to_search(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
-    seated(job, fabric, total)
-    inside = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
-    if total % inside:
+    check_ranks(job, fabric, total)
+    replica_ranks = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
+    if total % replica_ranks:
         raise ColltoolError(
-            f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks",
+            f"{kept.text}: tp x cp x pp = {replica_ranks} does not divide {total} ranks",
             argument="keep",
             fix="sizes whose product divides them",
         )
@@ -213,7 +227,7 @@ def search(
     *,
     top: int | None = None,
     readings: ModelOptions | None = None,
-    watch: Watch | None = None,
+    watch: Progress | None = None,
     headroom: float | None = None,
 ) -> LayoutSearch:
     """Every layout of a job that fills the ranks and fits the memory, priced on a fabric; the
@@ -223,15 +237,15 @@ def search(
     in ``keep``, such as ``{"tp": 8}``. ``watch`` is called with how many sizes of how many are
     done. ColltoolError where nothing fits, and why.
     """
-    asked = _search_request(job, fabric, ranks, keep)
-    free = usual_headroom() if headroom is None else headroom
-    layouts = _FittingLayouts(asked, free)
-    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
+    request = _search_request(job, fabric, ranks, keep)
+    headroom_share = usual_headroom() if headroom is None else headroom
+    layouts = _FittingLayouts(request, headroom_share)
+    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     priced: list[Figures] = []
-    for frame in layouts.fitting(watch):
-        # ZeRO-2 sends what ZeRO-1 sends, so they share a price; None: not on the fabric
+    for candidates in layouts.fitting(watch):
+        # ZeRO-2 sends what ZeRO-1 sends, so they share a price; None: cannot be placed
         steps: dict[tuple[object, ...], TrainingStep | None] = {}
-        for layout in frame:
+        for layout in candidates:
             row = layout.config.shard.row
             sent = row.optimizer, row.weights, row.grouped, layout.config.recompute
             if sent not in steps:
@@ -240,30 +254,31 @@ def search(
             if step is not None:
                 priced.append(layout.priced(step))
     if not priced:
-        raise _nothing(layouts, prices)
+        raise _no_layout(layouts, prices)
     best = min(priced)
     # the best is the likeliest to be above the peak
-    refuse_impossible_step(asked.job, best.step_s, rates(best.setup, best.step_s)[1])
+    refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
     chosen = sorted(priced) if top is None else nsmallest(top, priced)
     return LayoutSearch(
-        job=asked.job,
+        job=request.job,
         fabric=fabric.name,
         fabric_overrides=fabric.overrides,
-        ranks=asked.ranks,
-        kept=tuple((name, written(value)) for name, value in asked.kept.values.items()),
-        held=layouts.held,
+        ranks=request.ranks,
+        kept=tuple((name, written(value)) for name, value in request.kept.values.items()),
+        valid=layouts.valid,
         fit=layouts.fit,
         priced=len(priced),
         capacity_bytes=layouts.capacity,
-        headroom=free,
+        headroom=headroom_share,
         ties=_ties(priced, best),
-        layouts=tuple(figures.against(best) for figures in chosen),
-        own=_own(asked.job, asked.ranks, prices.costs, best),
-        values=values_of(asked.job, best.setup),
+        layouts=tuple(figures.compared_with(best) for figures in chosen),
+        own=_own_layout(request.job, request.ranks, prices.costs, best),
+        values=values_of(request.job, best.setup),
     )
 
 
 def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
+    """Count the layouts that are as fast as the best, and the choices in which they differ."""
     tied = [figures.choice for figures in priced if figures.step_s / best.step_s - 1 <= TIE]
     differ = []
     for name in LayoutChoice._fields[:-1]:  # the schedule follows
@@ -281,43 +296,46 @@ class FittingLayout(NamedTuple):
     memory_bytes: float
 
     def priced(self, step: TrainingStep) -> Figures:
+        """Return the figures of the layout with its step."""
         return Figures(step.step_s, self.memory_bytes, self.number, step.control_s, self.config)
 
 
 class _FittingLayouts:
-    """The layouts of a search, and how many of them fit the memory."""
+    """Generator of the layouts of a search that fit the memory; counts those that do not."""
 
-    def __init__(self, asked: _SearchRequest, headroom: float) -> None:
-        self.asked, self.headroom = asked, headroom
-        self.held = self.fit = 0
+    def __init__(self, request: _SearchRequest, headroom: float) -> None:
+        self.request, self.headroom = request, headroom
+        self.valid = self.fit = 0
         self.capacity = 0.0
         self.smallest: Figures | None = None
 
-    def fitting(self, watch: Watch | None = None) -> Iterator[list[FittingLayout]]:
-        """Yield what fits the memory of every layout's shardings and recomputations."""
+    def fitting(self, watch: Progress | None = None) -> Iterator[list[FittingLayout]]:
+        """Yield for each combination of sizes the shardings and recomputations that fit."""
         too_large: set[tuple[object, ...]] = set()
-        for done, sizes in enumerate(self.asked.sizes):
+        for done, sizes in enumerate(self.request.sizes):
             if watch is not None:
-                watch(done, len(self.asked.sizes))
-            frame = self.asked.space.frame(sizes)
-            if frame is None:
+                watch(done, len(self.request.sizes))
+            base_layout = self.request.space.base_layout(sizes)
+            if base_layout is None:
                 continue
-            found = []
-            for config in self.asked.space.variants(frame[0]):
-                self.held += 1
-                but_micro = (sizes._replace(micro=0), config.shard.mode, config.recompute)
-                # a larger micro-batch never takes less; the smallest is told only if none fits
-                if self.fit and but_micro in too_large:
+            fitting = []
+            without_shard, plain = base_layout
+            for config in self.request.space.variants(without_shard):
+                self.valid += 1
+                but_micro_batch = (sizes._replace(micro=0), config.shard.mode, config.recompute)
+                # a larger micro-batch never takes less; the smallest memory matters only if none fits
+                if self.fit and but_micro_batch in too_large:
                     continue
-                size = self._weighed(config)
+                size = self._memory_of(config)
                 if size > (1 - self.headroom) * self.capacity:
-                    too_large.add(but_micro)
+                    too_large.add(but_micro_batch)
                     continue
-                found.append(FittingLayout(self.fit, config, frame[1], size))
+                fitting.append(FittingLayout(self.fit, config, plain, size))
                 self.fit += 1
-            yield found
+            yield fitting
 
-    def _weighed(self, config: ParallelConfig) -> float:
+    def _memory_of(self, config: ParallelConfig) -> float:
+        """Bytes of the worst stage of a layout; remembers the layout with the fewest."""
         assert config.device is not None  # without one nothing is searched
         self.capacity = config.device.memory_bytes
         size = memory_bytes(config)
@@ -327,25 +345,28 @@ class _FittingLayouts:
 
 
 class _LayoutPrices:
-    """Steps of layouts; why some cannot be placed on the fabric."""
+    """Steps of layouts, and why the last of those without one cannot be placed on the fabric."""
 
     def __init__(self, costs: CollectiveCostCache) -> None:
         self.costs = costs
-        self.unseated: tuple[int, ColltoolError] | None = None  # of the last layout
+        self.not_placed: tuple[int, ColltoolError] | None = None  # of the last layout
 
-    def step(self, layout: FittingLayout, within_s: float = inf) -> TrainingStep | None:
-        """The step of a layout; None where a group has no place on the fabric, or it is longer."""
+    def step(self, layout: FittingLayout, limit_s: float = inf) -> TrainingStep | None:
+        """Return the step of a layout; None where a group cannot be placed on the fabric, or the
+        step is longer than the limit."""
         try:
-            if within_s < inf and least_step_s(layout.config, self.costs) > within_s:
+            if limit_s < inf and least_step_s(layout.config, self.costs) > limit_s:
                 return None
             return step_time(layout.config, self.costs, layout.plain)
         except ColltoolError as error:
-            if self.unseated is None or layout.number > self.unseated[0]:
-                self.unseated = layout.number, error
+            if self.not_placed is None or layout.number > self.not_placed[0]:
+                self.not_placed = layout.number, error
             return None
 
 
 class FastestLayout(NamedTuple):
+    """The best layout of a search."""
+
     choice: LayoutChoice
     values: tuple[tuple[str, str], ...]  # that make ``plan`` show it
 
@@ -358,35 +379,35 @@ def fastest_layout(
     *,
     readings: ModelOptions | None = None,
 ) -> FastestLayout:
-    """The best layout of :func:`search`, which stops pricing a layout once a part of its step takes
-    longer than the best so far."""
-    asked = _search_request(job, fabric, ranks, keep)
-    layouts = _FittingLayouts(asked, usual_headroom())
-    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, asked.ranks), readings))
+    """Return the best layout of :func:`search`; a layout is not priced further once a part of its
+    step takes longer than the best so far."""
+    request = _search_request(job, fabric, ranks, keep)
+    layouts = _FittingLayouts(request, usual_headroom())
+    prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     compute = _ComputeTimes()
     bounds = []
-    for frame in layouts.fitting():
-        bounds += [(compute.least_step_s(layout.config), layout) for layout in frame]
+    for candidates in layouts.fitting():
+        bounds += [(compute.least_step_s(layout.config), layout) for layout in candidates]
     # the least bound first: once a step is found, most others are ruled out
     bounds.sort(key=itemgetter(0))
     best: Figures | None = None
-    within_s = inf
+    limit_s = inf
     for least_s, layout in followed(bounds):
-        if least_s > within_s:
+        if least_s > limit_s:
             break
-        step = prices.step(layout, within_s)
+        step = prices.step(layout, limit_s)
         if step is not None:
             figures = layout.priced(step)
             best = figures if best is None else min(best, figures)
-            within_s = best.step_s * (1 + 1e-9)  # sums may round below their bound
+            limit_s = best.step_s * (1 + 1e-9)  # sums may round below their bound
     if best is None:
-        raise _nothing(layouts, prices)
-    refuse_impossible_step(asked.job, best.step_s, rates(best.setup, best.step_s)[1])
-    return FastestLayout(best.choice, values_of(asked.job, best.setup))
+        raise _no_layout(layouts, prices)
+    refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
+    return FastestLayout(best.choice, values_of(request.job, best.setup))
 
 
 class _ComputeTimes:
-    """Compute of stages, which hundreds of layouts share."""
+    """Lower bounds of steps from the compute of stages, which hundreds of layouts share."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], StageTimes] = {}
@@ -400,6 +421,7 @@ class _ComputeTimes:
         return compute_step_s(config, [by_kind[stage.kind] for stage in stages], 0.0)
 
     def _stage(self, config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+        """Return the compute of a stage, worked out once for layouts that share it."""
         layout = config.layout
         key = (
             layout.tp,
@@ -417,33 +439,35 @@ class _ComputeTimes:
 
 
 def usual_headroom() -> float:
-    """What a layout leaves free so that nine runs in ten like it fit, as published runs took more
-    than their plan."""
+    """Share of memory to leave free so that nine runs in ten fit, as published runs took more than
+    their plans."""
     return max(0.0, 1 - 1 / memory_error().high)
 
 
-def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
+def _model_to_search(job: Job) -> tuple[TransformerModel, Shape]:
+    """Return the model of a job with its shape; ColltoolError where other layouts cannot be priced."""
     draft = job.draft
     if draft.model is None or draft.model.shape is None:
-        what = f"{job.name} has no model"
+        problem = f"{job.name} has no model"
         if draft.model is not None:
-            what = f"{draft.model.name} has no shape"
+            problem = f"{draft.model.name} has no shape"
         raise ColltoolError(
-            f"{what}: the compute and memory of other layouts are unknown",
+            f"{problem}: the compute and memory of other layouts are unknown",
             where=job.where(("model",)),
             fix="give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab",
         )
     if draft.compute is not None:
-        what = f"{job.name} gives times of one layout only; a search compares others"
+        problem = f"{job.name} gives times of one layout only; a search compares others"
         raise ColltoolError(
-            what,
+            problem,
             where=job.where(("compute",)),
             fix="device: h100 and stack: megatron in place of compute",
         )
     return draft.model, draft.model.shape
 
 
-def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> OwnLayout:
+def _own_layout(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> OwnLayout:
+    """Price the job's own layout, or say why that is not possible."""
     try:
         config = job.setup(ranks)
         step = step_time(config, costs, job.plain_calls(config))
@@ -451,38 +475,40 @@ def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> Own
         return OwnLayout(None, None, localize(error.what).splitlines()[0])
     size = memory(config)
     return OwnLayout(
-        Figures(step.step_s, size.bytes, 0, step.control_s, config).against(best), size.fits, ""
+        Figures(step.step_s, size.bytes, 0, step.control_s, config).compared_with(best),
+        size.fits,
+        "",
     )
 
 
-def _nothing(found: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
-    """Why a search has no layout: none is placed on the fabric, fits the memory, or fits
-    together."""
-    asked = found.asked
-    job, kept, space = asked.job, asked.kept, asked.space
-    if prices.unseated is not None:
-        _, error = prices.unseated
+def _no_layout(layouts: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
+    """Return the error of a search without a layout: none can be placed on the fabric, none fits
+    the memory, or none fits together."""
+    request = layouts.request
+    job, kept, space = request.job, request.kept, request.space
+    if prices.not_placed is not None:
+        _, error = prices.not_placed
         fix = (
-            f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric:"
+            f"{counted(layouts.fit, 'layout')} fit the memory, none can be placed on the fabric:"
             f" {localize(error.what)}; {localize(error.fix)}"
         )
-    elif found.smallest is not None:
-        room = format_bytes(found.capacity, 3)
-        if found.headroom:
-            room += f" less {percent(found.headroom)} headroom"
-        least = found.smallest
+    elif layouts.smallest is not None:
+        capacity = format_bytes(layouts.capacity, 3)
+        if layouts.headroom:
+            capacity += f" less {percent(layouts.headroom)} headroom"
+        smallest = layouts.smallest
         fix = (
-            f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes"
-            f" {format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep"
+            f"{counted(layouts.valid, 'layout')} fill the ranks, none fits {capacity}: the smallest takes"
+            f" {format_bytes(smallest.memory_bytes, 3)} ({smallest.choice.text}); more ranks, or keep"
             " less"
         )
     else:
         reasons = [
             f"{count} for {key}: {space.examples[key].what}"
-            for key, count in space.refused.most_common(MOST_REASONS)
+            for key, count in space.refused.most_common(MAX_REASONS)
         ]
         fix = f"refused {'; '.join(reasons) or 'all'}"
-    what = f"no layout of {job.name} on {asked.ranks} ranks"
+    what = f"no layout of {job.name} on {request.ranks} ranks"
     if not kept.values:
         return ColltoolError(what, argument="ranks", fix=fix)
-    return ColltoolError(f"{what} with {kept.spoken}", argument="keep", fix=fix)
+    return ColltoolError(f"{what} with {kept.text}", argument="keep", fix=fix)

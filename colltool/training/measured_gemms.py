@@ -1,5 +1,5 @@
-"""A user's own table of GEMM times, in place of a stack's shares: M, N, K, dtype and time, a CSV
-with these columns."""
+"""A user's table of measured GEMM times, which scale those of a stack: a CSV with columns M, N, K,
+dtype and a time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from colltool.base.files import read_text
 from colltool.base.formatting import parse_time
 from colltool.training.files import BYTES
 
+# seconds of the unit of a time column
 UNITS = {
     "us": 1e-6,
     "time_us": 1e-6,
@@ -22,7 +23,8 @@ UNITS = {
     "time_s": 1.0,
     "time": 0.0,  # each cell has its unit
 }
-SPELLED = {
+# other spellings of precisions
+PRECISION_NAMES = {
     "bfloat16": "bf16",
     "float16": "fp16",
     "half": "fp16",
@@ -30,11 +32,14 @@ SPELLED = {
     "e4m3": "fp8",
     "float32": "fp32",
 }
+# shown in errors
 COLUMNS = "M,N,K,dtype,us"
 EXAMPLE = "4096,4096,4096,bf16,250"
 
 
 class MeasuredGemm(NamedTuple):
+    """The measured time of a product of (m, k) and (k, n)."""
+
     precision: str
     m: float
     n: float
@@ -43,19 +48,22 @@ class MeasuredGemm(NamedTuple):
 
 
 def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
-    """The rows of a CSV, by its header; ManyErrors or ColltoolError with ``file:line`` for what
-    cannot be used."""
+    """Read the rows of a CSV by its header.
+
+    Raises:
+        ColltoolError: the table cannot be used; the error has its file and line.
+    """
     name = printable(str(path))
     text = read_text(str(path), "matrix", str(path))
     head, *rows = [*csv.reader(io.StringIO(text))] or [[]]
     columns = [cell.strip().lower() for cell in head]
     # any order of columns, and others beside them
-    lacking = [column for column in ("m", "n", "k", "dtype") if column not in columns]
+    missing = [column for column in ("m", "n", "k", "dtype") if column not in columns]
     units = [column for column in columns if column in UNITS]
     if not units:
-        lacking.append("a time")
-    if lacking:
-        what = f"the table has no column {', '.join(lacking)}"
+        missing.append("a time")
+    if missing:
+        what = f"the table has no column {', '.join(missing)}"
         raise _refused(what, f"{name}:1", f"a header such as {COLUMNS}", argument="compute")
     found = []
     for line, row in enumerate(rows, 2):
@@ -78,8 +86,9 @@ def _seconds(cell: str, unit: str) -> float:
 
 
 def _row(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:
+    """Return the GEMM of a row of cells by column; ColltoolError where a cell cannot be used."""
     dtype = cells.get("dtype", "").strip().lower()
-    precision = SPELLED.get(dtype, dtype)
+    precision = PRECISION_NAMES.get(dtype, dtype)
     if precision not in BYTES:
         fix = f"one of {', '.join(BYTES)}"
         raise _refused(f"dtype '{printable(dtype)}' is not known", where, fix)

@@ -1,4 +1,9 @@
-"""Memory of a rank by stage and part, what binds, and the changes with which a job fits."""
+"""Memory of a rank by pipeline stage and part, and the changes with which a job fits its device.
+
+:func:`memory` sums weights, gradients and optimizer states (:func:`state_bytes`), activations
+(:func:`layer_activations`), FSDP's gathered layers, the loss, and what a stack's allocator and
+runtime take. :func:`cures` tries changes that take less, the cheapest in time first.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +33,26 @@ from colltool.training.parallel_config import (
     stage_parameters,
     with_values,
 )
-from colltool.training.strategies import InFlight, Recomputation, default_schedule
-from colltool.training.updates import more_states, trained
+from colltool.training.strategies import PipelinePlace, Recomputation, default_schedule
+from colltool.training.updates import extra_state_bytes, trained_parameters
 
 MASTER = 4  # bytes of a master weight in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
-# bytes that the loss keeps of a logit in fp32, besides the 16 bits that the head wrote, where no
-# stack says otherwise
+# bytes of a logit that the loss keeps in fp32, besides the 16 bits that the head wrote; a stack may
+# say otherwise
 LOSS_BYTES = 4
 
 
 class MemoryPart(NamedTuple):
+    """Bytes of one kind on a rank of a stage."""
+
     stage: int
     part: str
     bytes: float
 
 
 class Memory(NamedTuple):
+    """Memory of all stages, against that of a device."""
+
     parts: tuple[MemoryPart, ...]
     worst_stage: int
     bytes: float  # of the worst stage
@@ -56,7 +65,11 @@ class Memory(NamedTuple):
 
 
 def memory(config: ParallelConfig) -> Memory:
-    """Memory of every stage; ColltoolError where the job has no model."""
+    """Memory of every stage.
+
+    Raises:
+        ColltoolError: the job has no model.
+    """
     if config.model is None:
         raise ColltoolError(
             "the job has no model, and nothing is known of its memory", fix="give a model"
@@ -87,8 +100,8 @@ def memory_bytes(config: ParallelConfig) -> float:
     return max(sum(parts.values()) for parts in bytes_of_stages(config, stages))
 
 
-# parts that the allocator gives and takes back within a step
-COMES_AND_GOES = ("gathered layers", "activations", "layer computed again", "logits")
+# parts that are allocated and freed within a step, which fragments memory
+TRANSIENT = ("gathered layers", "activations", "layer computed again", "logits")
 
 
 def bytes_of_stages(
@@ -107,7 +120,7 @@ def bytes_of_stages(
             if stage.head:
                 parts["logits"] = loss_bytes(config, shape)
         if stack is not None:
-            passing = sum(size for part, size in parts.items() if part in COMES_AND_GOES)
+            passing = sum(size for part, size in parts.items() if part in TRANSIENT)
             if passing and stack.allocator:
                 parts["allocator"] = stack.allocator * passing
             parts["runtime"] = stack.runtime_bytes
@@ -118,18 +131,18 @@ def _states(
     config: ParallelConfig, stage: PipelineStage, dense: StateBytes, experts: StateBytes
 ) -> dict[str, float]:
     """Weights, gradients and optimizer states of a stage on a rank."""
-    held = stage_parameters(config, stage)
-    own = trained(config, stage) if config.lora else held
+    parameters = stage_parameters(config, stage)
+    trained = trained_parameters(config, stage) if config.lora else parameters
     copies = 1
     if config.layout.pp > 1:
         copies = config.pipeline.weight_copies
-    states = own.dense * dense.optimizer + own.experts * experts.optimizer
+    states = trained.dense * dense.optimizer + trained.experts * experts.optimizer
     if config.update.orthogonal:
         replicas = config.shard.group or config.gradient_ranks
-        states += more_states(config, stage) / (replicas if config.shard.row.optimizer else 1)
+        states += extra_state_bytes(config, stage) / (replicas if config.shard.row.optimizer else 1)
     return {
-        "weights": copies * (held.dense * dense.weight + held.experts * experts.weight),
-        "gradients": copies * (own.dense * dense.gradient + own.experts * experts.gradient),
+        "weights": copies * (parameters.dense * dense.weight + parameters.experts * experts.weight),
+        "gradients": copies * (trained.dense * dense.gradient + trained.experts * experts.gradient),
         "optimizer": (1 - config.offload.optimizer) * states,
     }
 
@@ -137,17 +150,18 @@ def _states(
 def _activations(
     config: ParallelConfig, shape: Shape, stage: PipelineStage
 ) -> Iterator[tuple[str, float]]:
-    """Yield what a stage keeps for its backward passes, and what a layer needs to run again."""
+    """Yield the bytes that a stage keeps for its backward passes, and those that a layer takes
+    while it is recomputed."""
     share = config.again.share(stage.layers)
-    stored = on_its_way = working = 0.0
+    stored = largest_layer = working = 0.0
     for experts, layers in stage.layers_by_kind:
-        kept, most = layer_activations(config, shape, experts=experts, share=share)
+        kept, while_computing = layer_activations(config, shape, experts=experts, share=share)
         stored += layers * kept
-        on_its_way = max(on_its_way, kept)
-        working = max(working, most)
-    away = config.offload.activations
-    here = (1 - away) * micro_batches_kept(config, stage) * stored
-    yield "activations", here + away * on_its_way
+        largest_layer = max(largest_layer, kept)
+        working = max(working, while_computing)
+    offloaded = config.offload.activations
+    on_device = (1 - offloaded) * micro_batches_kept(config, stage) * stored
+    yield "activations", on_device + offloaded * largest_layer
     if config.again.layers and stage.layers:
         yield "layer computed again", working
 
@@ -155,12 +169,12 @@ def _activations(
 def layer_activations(
     config: ParallelConfig, shape: Shape, *, experts: bool, share: float = 1.0
 ) -> tuple[float, float]:
-    """Bytes of one layer and micro-batch: kept for its backward pass, and at most while it
+    """Bytes of one layer for one micro-batch: kept for its backward pass, and at most while it
     computes.
 
-    Full recomputation keeps only a layer's input, 2 s b h, a t-th of it with sequence parallelism;
-    of a ``share`` of the layers. Selective recomputation and fused attention keep all but the
-    scores, modules all but what they keep themselves.
+    Full recomputation, of a ``share`` of the layers, keeps only a layer's input: 2 s b h, with
+    sequence parallelism a t-th of it. Selective recomputation and fused attention keep all but the
+    scores, recomputed modules all but what they store themselves.
     """
     cut, flash = cut_of(config), config.stack is None or config.stack.flash
     kept, working = _layer_bytes(shape, cut, config.again, flash, experts)
@@ -174,21 +188,24 @@ def layer_activations(
 def _layer_bytes(
     shape: Shape, cut: LayerCut, again: Recomputation, flash: bool, experts: bool
 ) -> tuple[float, float]:
+    """Bytes of one layer for one micro-batch: kept without full recomputation, and at most."""
     operations = layer_operations(shape, cut, experts=experts)
     whole = sum(operation.stored for operation in operations)
     scores = 0.0
     if not flash:
         scores = SCORE_BYTES * sum(operation.scores for operation in operations)
     working = whole + scores
-    whole -= sum(_spared(operation, shape, cut, again) for operation in operations)
+    whole -= sum(_bytes_not_kept(operation, shape, cut, again) for operation in operations)
     return whole if again.core else whole + scores, working
 
 
-def _spared(operation: Operation, shape: Shape, cut: LayerCut, again: Recomputation) -> float:
-    """Bytes of an operation that modules do not keep as they run again.
+def _bytes_not_kept(
+    operation: Operation, shape: Shape, cut: LayerCut, again: Recomputation
+) -> float:
+    """Bytes of an operation that are not kept because a module is recomputed.
 
-    A norm keeps two of its four parts, its output is computed again; an activation function one of
-    the parts of its FFN; what comes out of latent attention's bottlenecks is computed from them.
+    Two of a norm's four parts, as its output is computed again; of an activation function one of
+    the parts of its FFN; of latent attention what is computed from its bottlenecks.
     """
     if again.operation(operation.name):
         return operation.stored
@@ -210,13 +227,13 @@ def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
     layout = config.layout
     if layout.pp == 1:
         return 1.0
-    at = InFlight(config.micro_batches, layout.pp, layout.virtual, layout.pp - stage.number)
-    return float(config.pipeline.in_flight(at))
+    place = PipelinePlace(config.micro_batches, layout.pp, layout.virtual, layout.pp - stage.number)
+    return float(config.pipeline.in_flight(place))
 
 
 def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
-    """Logits of one micro-batch as the head wrote them, and what the loss keeps: s b V / t (w +
-    4)."""
+    """Bytes of one micro-batch's logits as the head wrote them, and of what the loss keeps: s b V /
+    t (w + 4)."""
     kept = config.stack.loss_bytes if config.stack is not None else LOSS_BYTES
     logits = config.tokens * shape.vocab / config.layout.tp
     return logits * (config.precision.activation_bytes + kept)
@@ -252,11 +269,11 @@ def state_bytes(config: ParallelConfig, replicas: int) -> StateBytes:
 
 
 def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
-    """FSDP keeps two units whole beside the shards, and the gradients of one; all of them where
-    they are not resharded.
+    """Bytes of the weights that FSDP has gathered at once, and of their gradients.
 
-    A unit is a layer, or the embedding and the head: the largest two count. What is gathered once a
-    step sums gradients whole.
+    Two units are whole besides the shards, and the gradients of one. A unit is a layer, or the
+    embedding and the head; the largest two count. Without resharding all units are whole, with
+    their gradients.
     """
     if not stage.layers:
         return 0.0
@@ -272,7 +289,7 @@ def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
 
 
 class Cure(NamedTuple):
-    """Values with which a job fits its device, what it then takes, and its setup."""
+    """Values with which a job fits its device, its memory then, and its setup."""
 
     values: dict[str, object]
     memory: Memory
@@ -285,18 +302,19 @@ def cures(config: ParallelConfig) -> Iterator[Cure]:
         return
     for values, changed in candidates(config):
         if not constraint_violations(changed):
-            then = memory(changed)
-            if then.fits:
-                yield Cure(values, then, changed)
+            after = memory(changed)
+            if after.fits:
+                yield Cure(values, after, changed)
 
 
-Changed = Iterator[tuple[dict[str, object], ParallelConfig]]
+MemoryChanges = Iterator[tuple[dict[str, object], ParallelConfig]]
+# values of changes that take less memory
 SELECTIVE: dict[str, object] = {"recompute": "selective"}
 FULL: dict[str, object] = {"recompute": "full"}
 FSDP: dict[str, object] = {"shard.mode": "fsdp"}
 
 
-def candidates(config: ParallelConfig) -> Changed:
+def candidates(config: ParallelConfig) -> MemoryChanges:
     """Yield changes that take less memory, the cheapest in time first."""
     layout, shard, again = config.layout, config.shard, config.again
     tried: list[dict[str, object]] = []
@@ -320,28 +338,29 @@ def candidates(config: ParallelConfig) -> Changed:
     sharded = config._replace(shard=fully_sharded(config))
     if not shard.layers:
         yield FSDP, sharded
-    yield from _more_ranks_a_replica(config)
+    yield from _larger_replicas(config)
     if again.layers:
         return
     if not shard.layers:
         yield FSDP | FULL, with_values(sharded, FULL)
-    for values, changed in _more_ranks_a_replica(config):
+    for values, changed in _larger_replicas(config):
         yield values | FULL, with_values(changed, FULL)
 
 
 def fully_sharded(config: ParallelConfig) -> Shard:
-    """FSDP as a job file has it unless it says more: under pipelines weights are gathered once."""
+    """FSDP with the defaults of a job file: in a pipeline weights are gathered once a step."""
     if config.layout.pp > 1:
         return config.shard._replace(mode="fsdp", reshard=False, gathers=1)
     return config.shard._replace(mode="fsdp", reshard=True, gathers=2)
 
 
 def expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
-    """The value that keeps etp of a model with experts, which otherwise follows from tp and sp."""
+    """Return the value that sets etp of a model with experts, which otherwise follows from tp and
+    sp; empty without experts."""
     return {"layout.etp": etp} if config.moe is not None else {}
 
 
-def _more_ranks_a_replica(config: ParallelConfig) -> Changed:
+def _larger_replicas(config: ParallelConfig) -> MemoryChanges:
     """Yield wider tensor groups and deeper pipelines, on as many ranks."""
     layout = config.layout
     schedule = config.schedule

@@ -1,5 +1,9 @@
-"""A model and its parameter counts; a device and a stack, and kernel times by a roofline with the
-shares of peak they reach."""
+"""A transformer and its parameter counts; a device, a software stack, and times of kernels.
+
+:class:`TransformerModel`, :class:`Accelerator` and :class:`Stack` are made from the files of a job.
+Kernel times (:func:`gemm_s`, :func:`core_s`, :func:`moved_s`) follow a roofline: FLOPs at the share
+of a device's peak that a stack reaches, or bytes at a share of its memory bandwidth.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +25,23 @@ from colltool.training.files import (
 )
 from colltool.training.measured_gemms import MeasuredGemm
 
-# whose attention and head stay in 16 bits
+# precisions of GEMMs beside which attention and the head stay in 16 bits
 EIGHT_BITS = ("fp8", "int8", "fp4")
 BYTES_OF_ADAM = 8.0  # of a parameter: two moments in fp32
 
 
 class Moe(NamedTuple):
+    """The experts of a model's layers."""
+
     experts: int
     top_k: int  # experts that a token visits
     ffn: int  # width of one expert
     shared_ffn: int = 0  # width of the part that every token passes
     dense_layers: int = 0  # first layers, without experts
     imbalance: float = 1.0  # the busiest rank's load over the mean
-    groups: int = 1
+    groups: int = 1  # of experts, where routing is limited to some of them
     top_groups: int = 1  # groups that a token's experts are in, at most
-    imbalance_said: bool = True  # else it is ROUTED
+    imbalance_given: bool = True  # else it is DEFAULT_IMBALANCE
 
     @property
     def reached(self) -> float:
@@ -46,7 +52,7 @@ class Moe(NamedTuple):
 # the busiest rank's load over the mean where a job does not say: expert by expert 1.04
 # (bias-controlled) to 1.7 (auxiliary loss) in arXiv:2408.15664, table 2; a rank holds several,
 # whose loads even out
-ROUTED = 1.1
+DEFAULT_IMBALANCE = 1.1
 
 
 class Mla(NamedTuple):
@@ -61,6 +67,8 @@ class Mla(NamedTuple):
 
 
 class Shape(NamedTuple):
+    """Sizes of a transformer's layers, embedding and head."""
+
     hidden: int
     heads: int
     kv_heads: int
@@ -79,6 +87,7 @@ class Shape(NamedTuple):
 
     @property
     def norm(self) -> int:
+        """Parameters of a norm."""
         return self.hidden * (2 if self.bias else 1)
 
     def keys(self, sequence: int) -> float:
@@ -93,6 +102,8 @@ class Shape(NamedTuple):
 
 
 class TransformerModel(NamedTuple):
+    """A model: its layers with their shape, or only their number and all parameters."""
+
     name: str
     layers: int
     shape: Shape | None  # None: only layers and parameters are known
@@ -152,6 +163,7 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
 
 
 def _attention(shape: Shape) -> LayerParameters:
+    """Parameters of ordinary attention."""
     qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
     split = shape.hidden * qkv + shape.hidden * shape.heads * shape.head_dim
     if not shape.bias:
@@ -177,8 +189,8 @@ def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = T
     if embedding:
         total += table + shape.positions * shape.hidden
     if head:
-        own = not shape.tied or not embedding
-        total += (table if own else 0.0) + shape.norm
+        separate = not shape.tied or not embedding
+        total += (table if separate else 0.0) + shape.norm
     return total
 
 
@@ -203,8 +215,8 @@ def active_parameters(model: TransformerModel) -> float:
 
 def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
     """A model from its file; ``name`` where the file has none."""
-    called = file.name or name or "model"
-    return TransformerModel(called, file.layers, _shape(file), file.parameters, file.left_out)
+    model_name = file.name or name or "model"
+    return TransformerModel(model_name, file.layers, _shape(file), file.parameters, file.left_out)
 
 
 def _shape(file: ModelFile) -> Shape | None:
@@ -246,25 +258,28 @@ def _moe_of(file: MoeFile) -> Moe:
         shared_ffn=file.shared_ffn,
         dense_layers=file.dense_layers,
         groups=file.groups,
-        imbalance=ROUTED if file.imbalance is None else file.imbalance,
+        imbalance=DEFAULT_IMBALANCE if file.imbalance is None else file.imbalance,
         top_groups=file.top_groups or file.groups,
-        imbalance_said=file.imbalance is not None,
+        imbalance_given=file.imbalance is not None,
     )
 
 
-PairsOf = tuple[tuple[str, float], ...]
+Pairs = tuple[tuple[str, float], ...]
 
 
 class Accelerator(NamedTuple):
+    """A device that computes."""
+
     name: str
     generation: str
-    peak: PairsOf  # dense FLOP/s by precision
+    peak: Pairs  # dense FLOP/s by precision
     memory_bytes: float
     bandwidth_Bps: float
     units: int = 0  # multiprocessors; 0: any shape fills the device
     host_Bps: float = 0.0  # one way to the memory of its host; 0: not known
 
     def peak_flops(self, precision: str) -> float:
+        """Dense FLOP/s in a precision; ColltoolError where the device has none."""
         rate = dict(self.peak).get(precision)
         if rate is not None:
             return rate
@@ -279,14 +294,14 @@ class Stack(NamedTuple):
     it."""
 
     name: str
-    gemm: tuple[tuple[str, PairsOf], ...]
-    grouped: PairsOf
+    gemm: tuple[tuple[str, Pairs], ...]
+    grouped: Pairs
     fp8_half: float
     flash: bool
-    attention: PairsOf
+    attention: Pairs
     elementwise: float
     backward_elementwise: float
-    launch: PairsOf
+    launch: Pairs
     memory_gemm: float
     memory_elementwise: float
     memory_optimizer: float
@@ -311,6 +326,7 @@ class Stack(NamedTuple):
     measured: tuple[MeasuredGemm, ...] = ()
 
     def gemm_share(self, precision: str, generation: str) -> float:
+        """Share of the peak that GEMMs reach; ColltoolError where it is not known."""
         table = dict(self.gemm).get(precision)
         if table is None:
             known = ", ".join(name for name, _ in self.gemm)
@@ -318,11 +334,11 @@ class Stack(NamedTuple):
                 f"stack {self.name} has no efficiency for {precision}",
                 fix=f"another precision ({known}), or give the stack as a mapping",
             )
-        return self._of(table, generation, f"GEMMs in {precision}")
+        return self._share_of(table, generation, f"GEMMs in {precision}")
 
     def attention_share(self, generation: str) -> float:
         """Share of the bf16 peak that attention reaches."""
-        return self._of(self.attention, generation, "attention")
+        return self._share_of(self.attention, generation, "attention")
 
     def grouped_share(self, precision: str, generation: str) -> float:
         """Share of the peak that a GEMM over several experts reaches; that of any GEMM where the
@@ -342,7 +358,8 @@ class Stack(NamedTuple):
         except ColltoolError:
             return False
 
-    def _of(self, table: PairsOf, generation: str, what: str) -> float:
+    def _share_of(self, table: Pairs, generation: str, what: str) -> float:
+        """Return the share of a generation; ColltoolError where the table has none."""
         found = dict(table).get(generation)
         if found is not None:
             return found
@@ -353,7 +370,7 @@ class Stack(NamedTuple):
         )
 
 
-def _pairs(table: Mapping[Any, float]) -> PairsOf:
+def _pairs_of(table: Mapping[Any, float]) -> Pairs:
     return tuple((str(key), value) for key, value in table.items())
 
 
@@ -362,7 +379,7 @@ def accelerator_of(file: DeviceFile, name: str = "") -> Accelerator:
     return Accelerator(
         file.name or name or "device",
         file.generation,
-        _pairs(file.peak),
+        _pairs_of(file.peak),
         memory_bytes=file.memory,
         bandwidth_Bps=file.bandwidth,
         units=file.units or 0,
@@ -374,12 +391,12 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
     """A stack from its file; ``name`` where the file has none."""
     made: dict[str, Any] = {
         "name": file.name or name or "stack",
-        "gemm": tuple((str(precision), _pairs(table)) for precision, table in file.gemm.items()),
-        "grouped": _pairs(file.grouped),
+        "gemm": tuple((str(precision), _pairs_of(table)) for precision, table in file.gemm.items()),
+        "grouped": _pairs_of(file.grouped),
         "flash": file.attention.flash,
-        "attention": _pairs(file.attention.efficiency),
+        "attention": _pairs_of(file.attention.efficiency),
         "attention_half_wave": file.attention.half_wave,
-        "launch": _pairs(file.launch),
+        "launch": _pairs_of(file.launch),
         "measured": (),
         "fixed_s": file.fixed,
         "routing_s": file.routing,
@@ -392,15 +409,15 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
 
 
 class Gemm(NamedTuple):
-    """(m, k) times (k, n), ``copies`` of them in one launch; ``grouped``: each with its own
-    weights."""
+    """A product of (m, k) and (k, n), ``copies`` of them in one launch; ``grouped``: each with its
+    own weights."""
 
     m: float
     n: float
     k: float
     copies: int = 1
     grouped: bool = False
-    summed: bool = False  # into a gradient in 32 bits
+    summed: bool = False  # added to a gradient in 32 bits
 
     @property
     def flops(self) -> float:
@@ -414,6 +431,8 @@ class Gemm(NamedTuple):
 
 
 class Roofline(NamedTuple):
+    """What kernel times depend on besides sizes; ``precision`` is that of GEMMs."""
+
     device: Accelerator
     stack: Stack
     precision: str
@@ -424,40 +443,47 @@ BLOCK = 128  # queries of a block of fused attention
 
 
 def waves(tiles: float, device: Accelerator, half: float) -> float:
-    """w / (w + half) for w tiles a multiprocessor: the last wave is partly idle, and the first one
-    fills slowly."""
+    """Share of the peak that w tiles per multiprocessor reach, w / (w + half): the last wave is
+    partly idle, and the first one fills slowly."""
     if not device.units:
         return 1.0
     return tiles / (tiles + half * device.units)
 
 
-NEIGHBOURS = 3  # measured GEMMs that stand in for one of another shape
+NEIGHBOURS = 3  # measured GEMMs by which one of another shape is scaled
 
 
 @lru_cache(maxsize=16384)
-def _over_model(gemm: Gemm, machine: Roofline) -> float:
-    """A user's GEMMs over the stack's: of the same shape, else of the three nearest, by the
-    distance of their logarithms."""
-    # the stack alone, or this would ask itself
-    own = machine._replace(stack=machine.stack._replace(measured=()))
-    near = []  # distance, and measured time over that of the stack
+def _measured_ratio(gemm: Gemm, machine: Roofline) -> float:
+    """A user's measured times of GEMMs over those of the stack.
+
+    Of the same shape, else a mean of the three nearest, weighted by the distance of the logarithms
+    of their sizes.
+    """
+    # without measured GEMMs, or gemm_s would call this function again
+    stack_only = machine._replace(stack=machine.stack._replace(measured=()))
+    by_distance = []  # (distance, measured time over that of the stack)
     for row in machine.stack.measured:
         if row.precision == machine.precision:
-            apart = sum(abs(log(mine / its)) for mine, its in zip(gemm[:3], row[1:4], strict=True))
-            near.append((apart, row.seconds / gemm_s(Gemm(row.m, row.n, row.k), own)))
-    if not near:
+            distance = sum(
+                abs(log(size / measured)) for size, measured in zip(gemm[:3], row[1:4], strict=True)
+            )
+            by_distance.append(
+                (distance, row.seconds / gemm_s(Gemm(row.m, row.n, row.k), stack_only))
+            )
+    if not by_distance:
         return 1.0
-    near.sort()
-    # the same shape
-    if near[0][0] < 1e-9:
-        return near[0][1]
-    nearest = near[:NEIGHBOURS]
-    total = sum(1 / apart for apart, _ in nearest)
-    return exp(sum(1 / apart * log(ratio) for apart, ratio in nearest) / total)
+    by_distance.sort()
+    # a distance of 0 but for rounding: the same shape
+    if by_distance[0][0] < 1e-9:
+        return by_distance[0][1]
+    nearest = by_distance[:NEIGHBOURS]
+    total = sum(1 / distance for distance, _ in nearest)
+    return exp(sum(1 / distance * log(ratio) for distance, ratio in nearest) / total)
 
 
 def gemm_s(gemm: Gemm, machine: Roofline) -> float:
-    """t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)), in seconds.
+    """Seconds of a GEMM: t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)).
 
     E falls with the shape: E w / (w + 0.15) K / (K + 150), w the tiles of 128 x 256 a
     multiprocessor, K the inner dimension, in 8 bits K / (K + 512); 5% less where a weight gradient
@@ -487,13 +513,13 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     computing_s = gemm.flops / (share * device.peak_flops(precision))
     moving_s = moved / (stack.memory_gemm * device.bandwidth_Bps)
     launches = gemm.copies if several else 1
-    took_s = stack.launch_s(precision) * launches + max(computing_s, moving_s)
-    return took_s * _over_model(gemm, machine) if stack.measured else took_s
+    modelled_s = stack.launch_s(precision) * launches + max(computing_s, moving_s)
+    return modelled_s * _measured_ratio(gemm, machine) if stack.measured else modelled_s
 
 
 def core_s(flops: float, blocks: float, machine: Roofline) -> float:
-    """Attention's scores and their sum over values, in 16 bits; ``blocks`` of 128 queries and a
-    head."""
+    """Seconds of attention's scores and their sum over values, in 16 bits; ``blocks``: of 128
+    queries, for all heads."""
     if not flops:
         return 0.0
     device, stack, precision = machine
@@ -505,5 +531,5 @@ def core_s(flops: float, blocks: float, machine: Roofline) -> float:
 
 
 def moved_s(size: float, machine: Roofline) -> float:
-    """Seconds of elementwise kernels that move so many bytes."""
+    """Seconds of elementwise kernels that move ``size`` bytes."""
     return size / (machine.stack.memory_elementwise * machine.device.bandwidth_Bps)

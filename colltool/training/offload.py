@@ -1,5 +1,5 @@
-"""Activations that wait on the host: their layers take as long as the link to it where that is
-slower than their compute."""
+"""Offload of activations to the host: layers take as long as the link to it where that is slower
+than their compute."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
 def _stretched(
     config: ParallelConfig, layer: LayerTimes | None, *, experts: bool
 ) -> LayerTimes | None:
-    """Return a layer that waits for the link to the host, where one is known."""
+    """Return a layer that waits for the link to the host; as it is where no rate is known."""
     if layer is None or config.shape is None or config.device is None:
         return layer
     if not config.device.host_Bps:

@@ -1,8 +1,11 @@
-"""A layer as a list of operations, from which its FLOPs, time, activations and collectives all
-follow; and a stage's compute.
+"""A layer as a list of operations, and the compute that follows from them.
 
-T tokens of a rank in a micro-batch, h hidden, a heads, g kv heads, d head dim, f width, n_m
-matrices, t tensor parallelism; a multiply and an add are two operations.
+:func:`layer_operations` makes the list. FLOPs (:func:`model_flops`), times of a layer and of a
+stage (:func:`stage_times`), activations (in :mod:`memory`) and collectives (in :mod:`calls`) all
+follow from it.
+
+Letters: T tokens of a rank in a micro-batch, h hidden, a heads, g kv heads, d head dim, f width, n_m
+matrices of an FFN, t tensor parallelism. A multiply and an add are two operations.
 """
 
 from __future__ import annotations
@@ -33,15 +36,15 @@ from colltool.training.parallel_config import (
 )
 from colltool.training.strategies import Recomputation
 
-# moves of a token and expert: sorted in, sorted out, weighted and summed, each read and written
+# reads and writes of a token for each of its experts: sorted in, sorted out, weighted and summed
 PERMUTE_MOVES = 6
 # bytes kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
 SCORE_BYTES = 5.0
 # times flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 FLASH_BACKWARD = 2.5
 LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
-# a module's share of the elementwise moves of a layer: activation functions are in regions, norms
-# and residuals outside
+# share of a layer's elementwise moves that recomputing a module repeats: activation functions are in
+# tensor parallel regions, norms and residuals outside
 ELEMENTWISE_OF = {
     "attention": 0.2,
     "mlp": 0.4,
@@ -55,14 +58,16 @@ SCORE_MOVES = 5
 
 
 class LayerCut(NamedTuple):
-    tokens: float
+    """How a layer is split over ranks, with its tokens and the width of activations."""
+
+    tokens: float  # T, before tensor parallelism splits them
     sequence: int
     tp: int = 1
     sp: bool = False
     ep: int = 1
     etp: int = 1
     width: float = 2.0  # bytes of an activation
-    kept: float = 2.0  # of one that only GEMMs read again
+    kept: float = 2.0  # bytes of an activation that only GEMMs read again
 
     @property
     def outside(self) -> float:
@@ -71,7 +76,7 @@ class LayerCut(NamedTuple):
 
 
 def cut_of(config: ParallelConfig) -> LayerCut:
-    """What a layer's operations depend on of a configuration."""
+    """Return what a layer's operations depend on of a configuration."""
     layout = config.layout
     width = kept = config.precision.activation_bytes
     if config.stack is not None and config.stack.quantized_inputs:
@@ -89,7 +94,8 @@ def cut_of(config: ParallelConfig) -> LayerCut:
 
 
 class Heads(NamedTuple):
-    """Elements per token on a rank; ``latent`` ones are on every rank."""
+    """Elements of queries, keys, values and outputs per token on a rank; ``latent`` ones are on
+    every rank."""
 
     q: float
     k: float
@@ -99,7 +105,10 @@ class Heads(NamedTuple):
 
 
 def heads_of(shape: Shape, tp: int) -> Heads:
-    """With tp above the kv heads, ranks hold copies of them. Latent attention: arXiv:2405.04434."""
+    """Return the elements of heads on a rank; with tp above the kv heads, ranks hold copies.
+
+    Latent attention: arXiv:2405.04434.
+    """
     heads, mla = shape.heads / tp, shape.mla
     if mla is not None:
         qk, value = heads * (mla.nope + mla.rope), heads * mla.value
@@ -109,18 +118,18 @@ def heads_of(shape: Shape, tp: int) -> Heads:
 
 
 class Operation(NamedTuple):
-    """One step of a layer and micro-batch on a rank."""
+    """A part of a layer, for one micro-batch on a rank."""
 
     name: Literal["norms", "attention", "router", "ffn", "shared expert", "experts"]
     gemms: tuple[Gemm, ...] = ()  # through weights
     core: float = 0.0  # FLOPs of attention scores and their sum over values
     causal: float = 0.0  # the same under a causal mask, less in windows
-    scores: float = 0.0  # how many
-    keys: float = 1.0  # that a query meets
+    scores: float = 0.0  # number of attention scores
+    keys: float = 1.0  # keys that a query is multiplied with
     moved: float = 0.0  # elements moved by elementwise kernels, besides those of norms
     stored: float = 0.0  # bytes kept for the backward pass, without scores
-    region: bool = False  # of tensor parallelism: summed where it ends
-    routed: float = 0.0  # elements for the experts' ranks
+    region: bool = False  # whether it ends a tensor parallel region, with a sum over ranks
+    routed: float = 0.0  # elements of tokens sent to the experts' ranks
 
     @property
     def flops(self) -> float:
@@ -132,14 +141,15 @@ class Operation(NamedTuple):
 def layer_operations(
     shape: Shape, cut: LayerCut, *, experts: bool = False
 ) -> tuple[Operation, ...]:
-    """Terms of Korthikanti 2022 (arXiv:2205.05198), from the shape.
+    """Return the operations of a dense layer, or of one with experts.
 
+    Sizes are the terms of Korthikanti 2022 (arXiv:2205.05198), worked out from the shape.
     In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4
     s b h.
     """
     # inputs of norms and of regions, masks of dropout: 10 s b h of a GPT
-    kept = 2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)
-    norms = Operation("norms", stored=cut.outside * shape.hidden * kept)
+    kept_bytes = 2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)
+    norms = Operation("norms", stored=cut.outside * shape.hidden * kept_bytes)
     attention = _attention(shape, cut)
     moe = shape.moe if experts else None
     if moe is None:
@@ -152,7 +162,7 @@ def layer_operations(
 
 
 def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
-    """A rank's experts, with the tokens of the busiest rank."""
+    """Return the operation of a rank's experts, with the tokens of the busiest rank."""
     local = max(1, moe.experts // cut.ep)
     width = moe.ffn / cut.etp
     inputs = shape.matrices - 1
@@ -173,8 +183,8 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
 
 
 def _attention(shape: Shape, cut: LayerCut) -> Operation:
-    """qkv 2Th(a+2g)d/t, output 2Tadh/t, latent attention through its bottlenecks; scores and sum
-    over values 4Tsad/t."""
+    """Return attention: FLOPs of qkv 2Th(a+2g)d/t, of the output 2Tadh/t, of scores and their sum
+    over values 4Tsad/t; latent attention goes through its bottlenecks."""
     tokens, h, mla = cut.tokens, shape.hidden, shape.mla
     heads = heads_of(shape, cut.tp)
     output = Gemm(tokens, h, heads.out)
@@ -185,18 +195,18 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
         queries = Gemm(tokens, heads.q, mla.q_rank or h)
         keys = Gemm(tokens, shape.heads / cut.tp * (mla.nope + mla.value), mla.kv_rank)
         gemms = (down, queries, keys, output)
-    each = 2.0 * tokens * (heads.q + heads.out)
-    # what the output projection keeps beside attention's own copy
-    again = cut.kept if cut.kept < cut.width else 0.0
-    kept = cut.width * (heads.latent + heads.q + heads.k + heads.v + heads.out)
+    flops_per_key = 2.0 * tokens * (heads.q + heads.out)
+    # bytes of an element that the output projection keeps besides attention's own copy
+    quantized_copy = cut.kept if cut.kept < cut.width else 0.0
+    kept_bytes = cut.width * (heads.latent + heads.q + heads.k + heads.v + heads.out)
     return Operation(
         "attention",
         gemms,
-        core=each * cut.sequence,
-        causal=each * shape.keys(cut.sequence),
+        core=flops_per_key * cut.sequence,
+        causal=flops_per_key * shape.keys(cut.sequence),
         scores=tokens * cut.sequence * shape.heads / cut.tp,
         keys=cut.sequence,
-        stored=tokens * (kept + again * heads.out),
+        stored=tokens * (kept_bytes + quantized_copy * heads.out),
         region=True,
     )
 
@@ -204,7 +214,8 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
 def _ffn(
     shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], whole: int
 ) -> Operation:
-    """2T n_m h f / t; it keeps the input and output of the activation, and the gate."""
+    """Return an FFN of 2T n_m h f / t FLOPs, which keeps the gate and the input and output of the
+    activation function."""
     width = whole / cut.tp
     inputs = shape.matrices - 1
     gemms = (
@@ -220,18 +231,18 @@ def head_flops(shape: Shape, tokens: float) -> float:
     return 2.0 * tokens * shape.hidden * shape.vocab
 
 
-def even(shape: Shape) -> Shape:
+def evenly_loaded(shape: Shape) -> Shape:
     """A shape with experts loaded evenly."""
     return shape._replace(moe=shape.moe._replace(imbalance=1.0)) if shape.moe else shape
 
 
-def _kinds_of_layers(
+def _operations_by_kind(
     model: TransformerModel, tokens: float, sequence: int
 ) -> Iterator[tuple[int, tuple[Operation, ...]]]:
-    """Yield how many layers of a kind there are, and their operations on one rank with experts
-    loaded evenly."""
+    """Yield the number of layers of each kind, with the operations of a layer on a single rank
+    whose experts are loaded evenly."""
     assert model.shape is not None
-    shape, cut = even(model.shape), LayerCut(tokens, sequence)
+    shape, cut = evenly_loaded(model.shape), LayerCut(tokens, sequence)
     for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
         if layers:
             yield layers, layer_operations(shape, cut, experts=experts)
@@ -243,7 +254,7 @@ def forward_flops(
     """Forward FLOPs of the whole model, with experts loaded evenly."""
     assert model.shape is not None
     total = head_flops(model.shape, tokens)
-    for layers, operations in _kinds_of_layers(model, tokens, sequence):
+    for layers, operations in _operations_by_kind(model, tokens, sequence):
         flops = 0.0
         for operation in operations:
             masked = 0.0 if halved else operation.core - operation.causal
@@ -254,7 +265,7 @@ def forward_flops(
 
 def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     """FLOPs that a step needs over all ranks: forward and twice that backward, nothing recomputed;
-    once where weights are frozen.
+    backward as many as forward where weights are frozen.
 
     Korthikanti 2022 (arXiv:2205.05198, eq 7) counts all of attention: 72 B s L h^2 (1 + s/6h +
     V/12Lh), ``halved=False``.
@@ -290,7 +301,7 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
         forward = forward_flops(model, tokens, config.sequence, halved=halved)
         return needed + share * (forward - head_flops(shape, tokens))
     again = 0.0
-    for layers, operations in _kinds_of_layers(model, tokens, config.sequence):
+    for layers, operations in _operations_by_kind(model, tokens, config.sequence):
         for operation in operations:
             flops = 0.0
             if recompute.core:
@@ -306,7 +317,7 @@ Phase = Literal["forward", "backward", "again", "update"]
 
 
 class Times(NamedTuple):
-    """Seconds of one micro-batch."""
+    """Seconds of compute of one micro-batch, by phase."""
 
     forward_s: float = 0.0
     backward_s: float = 0.0
@@ -318,6 +329,7 @@ class Times(NamedTuple):
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
+        """Seconds of a phase."""
         match phase:
             case "forward":
                 return self.forward_s
@@ -331,6 +343,7 @@ class Times(NamedTuple):
                 assert_never(phase)
 
     def plus(self, other: Times) -> Times:
+        """Return the sum with other times."""
         return Times(
             self.forward_s + other.forward_s,
             self.backward_s + other.backward_s,
@@ -343,7 +356,7 @@ class Times(NamedTuple):
 
 
 class LayerTimes(NamedTuple):
-    """One layer and micro-batch."""
+    """Compute of one layer for one micro-batch, by kind of kernel."""
 
     gemms: Times  # through weights, except of experts
     core: Times  # attention scores and their sum over values
@@ -365,7 +378,7 @@ class LayerTimes(NamedTuple):
 
 
 class StageTimes(NamedTuple):
-    """One stage and micro-batch; times given for a whole step have no layers."""
+    """Compute of one stage for one micro-batch; times given for a whole step have no layers."""
 
     stage: PipelineStage
     dense: LayerTimes | None  # of one layer; None where the stage has none
@@ -377,7 +390,10 @@ class StageTimes(NamedTuple):
 def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     """A stage's compute in a micro-batch: given times, else those of its layers and ends."""
     given = config.compute
-    times = _modelled(config, stage) if given is None else _given(config, stage, given)
+    if given is None:
+        times = _stage_from_layers(config, stage)
+    else:
+        times = _stage_from_given_times(config, stage, given)
     slower = config.slower
     if slower == 1:
         return times
@@ -390,9 +406,10 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     )
 
 
-def _modelled(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+def _stage_from_layers(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+    """Return a stage with the modelled times of its layers and ends."""
     share = config.again.share(stage.layers)
-    ends = total = _ends(config, stage)
+    ends = total = _end_times(config, stage)
     dense = moe = None
     if stage.dense_layers:
         dense = layer_times(config, experts=False).again(share)
@@ -403,15 +420,18 @@ def _modelled(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     return StageTimes(stage, dense, moe, ends, total)
 
 
-def _given(config: ParallelConfig, stage: PipelineStage, given: GivenTimes) -> StageTimes:
-    """Times of a layer, the same for one with experts; or of a whole step, without layers."""
-    once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
+def _stage_from_given_times(
+    config: ParallelConfig, stage: PipelineStage, given: GivenTimes
+) -> StageTimes:
+    """Return a stage with the times that the job gives: of a layer, the same with and without
+    experts, or of a whole step, without layers."""
+    given_once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
     if not given.per_layer:
-        return StageTimes(stage, None, None, Times(), once.times(1 / config.micro_batches))
+        return StageTimes(stage, None, None, Times(), given_once.times(1 / config.micro_batches))
     if config.again.layers:
         share = config.again.share(stage.layers)
-        once = once.plus(Times(again_s=share * given.forward_s))
-    layer = LayerTimes(once, Times(), Times())
+        given_once = given_once.plus(Times(again_s=share * given.forward_s))
+    layer = LayerTimes(given_once, Times(), Times())
     moe = layer if stage.moe_layers else None
     return StageTimes(stage, layer, moe, Times(), layer.all.times(stage.layers))
 
@@ -419,7 +439,7 @@ def _given(config: ParallelConfig, stage: PipelineStage, given: GivenTimes) -> S
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     """A layer's compute in a micro-batch."""
     assert config.shape is not None
-    return _layer(
+    return _layer_times(
         config.shape, cut_of(config), _roofline_of(config), config.again, experts, config.lora
     )
 
@@ -431,7 +451,7 @@ def _roofline_of(config: ParallelConfig) -> Roofline:
 
 
 @lru_cache(maxsize=4096)
-def _layer(
+def _layer_times(
     shape: Shape,
     cut: LayerCut,
     roofline: Roofline,
@@ -439,35 +459,40 @@ def _layer(
     experts: bool,
     lora: int = 0,
 ) -> LayerTimes:
+    """Model the times of a layer by the roofline of its operations."""
     operations, stack = layer_operations(shape, cut, experts=experts), roofline.stack
-    gemms = _through(_ordinary(operations), roofline)
+    gemms = _gemm_times(_shared_gemms(operations), roofline)
     if lora:
-        beside = _through(adapters(shape, cut, operations, lora), roofline)
-        gemms = _frozen(gemms).plus(beside)
+        adapter_times = _gemm_times(adapters(shape, cut, operations, lora), roofline)
+        gemms = _without_weight_gradients(gemms).plus(adapter_times)
     core = next(
-        _core(operation, cut.width, roofline) for operation in operations if operation.scores
+        _attention_core_times(operation, cut.width, roofline)
+        for operation in operations
+        if operation.scores
     )
     # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
     # parallelism the rest
     tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
     moved = moved_s(stack.elementwise * tokens * shape.hidden * cut.width, roofline)
     elementwise = Times(moved, stack.backward_elementwise * moved)
-    routed = Times()
+    experts_times = Times()
     for operation in operations:
         if operation.name == "experts":
             permuted = moved_s(operation.moved * cut.width, roofline)
-            waited = Times(
+            routing = Times(
                 permuted + stack.routing_s,
                 stack.backward_elementwise * permuted + 2 * stack.routing_s,
             )
-            through = _through(operation.gemms, roofline)
-            routed = (_frozen(through) if lora else through).plus(waited)
-    times = LayerTimes(gemms, core, elementwise, routed)
-    return _with_again(times, operations, roofline, again)
+            experts_times = _gemm_times(operation.gemms, roofline)
+            if lora:
+                experts_times = _without_weight_gradients(experts_times)
+            experts_times = experts_times.plus(routing)
+    times = LayerTimes(gemms, core, elementwise, experts_times)
+    return _with_recomputation(times, operations, roofline, again)
 
 
-def _ordinary(operations: Sequence[Operation]) -> list[Gemm]:
-    """GEMMs of all operations but the experts'."""
+def _shared_gemms(operations: Sequence[Operation]) -> list[Gemm]:
+    """GEMMs of all operations but the routed experts."""
     found: list[Gemm] = []
     for operation in operations:
         if operation.name != "experts":
@@ -475,15 +500,17 @@ def _ordinary(operations: Sequence[Operation]) -> list[Gemm]:
     return found
 
 
-def _with_again(
+def _with_recomputation(
     times: LayerTimes, operations: Sequence[Operation], roofline: Roofline, again: Recomputation
 ) -> LayerTimes:
-    """A layer with what its backward pass computes again."""
+    """Return a layer with the seconds of its recomputation."""
     if again.layers:
         return LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
-    named = _ordinary([operation for operation in operations if again.operation(operation.name)])
+    repeated = _shared_gemms(
+        [operation for operation in operations if again.operation(operation.name)]
+    )
     if "mla_up_proj" in again.modules and not again.operation("attention"):
-        named += next(operation.gemms for operation in operations if operation.scores)[1:3]
+        repeated += next(operation.gemms for operation in operations if operation.scores)[1:3]
     share = sum(ELEMENTWISE_OF.get(module, 0.0) for module in again.modules)
     gemms, core, elementwise, experts = times
     if again.core:
@@ -491,15 +518,15 @@ def _with_again(
     if again.operation("experts"):
         experts = experts._replace(again_s=experts.forward_s)
     return LayerTimes(
-        gemms._replace(again_s=sum(gemm_s(gemm, roofline) for gemm in named)),
+        gemms._replace(again_s=sum(gemm_s(gemm, roofline) for gemm in repeated)),
         core,
         elementwise._replace(again_s=min(1.0, share) * elementwise.forward_s),
         experts,
     )
 
 
-def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
-    """GEMMs forward, and the gradients of their inputs and weights."""
+def _gemm_times(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
+    """Times of GEMMs: forward, and the gradients of their inputs and weights."""
     forward = inputs = weights = 0.0
     for gemm in gemms:
         of_input, of_weight = gemm.backward
@@ -509,14 +536,14 @@ def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
     return Times(forward, inputs + weights, weight_s=weights)
 
 
-def _frozen(times: Times) -> Times:
+def _without_weight_gradients(times: Times) -> Times:
     """Times without weight gradients."""
     return times._replace(backward_s=times.backward_s - times.weight_s, weight_s=0.0)
 
 
 def adapters(shape: Shape, cut: LayerCut, operations: Sequence[Operation], rank: int) -> list[Gemm]:
-    """LoRA's two GEMMs, down to the rank and up again, beside each matrix but those of routers and
-    routed experts."""
+    """Return LoRA's GEMMs, down to the adapter's rank and up again, for each matrix but those of
+    routers and routed experts."""
     heads, found = heads_of(shape, cut.tp), list[Gemm]()
     for operation in operations:
         if not operation.gemms or operation.name in ("router", "experts"):
@@ -533,9 +560,12 @@ def adapters(shape: Shape, cut: LayerCut, operations: Sequence[Operation], rank:
     return found
 
 
-def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
-    """Fused, only the causal half; else all scores, written out and passed over by elementwise
-    kernels."""
+def _attention_core_times(attention: Operation, width: float, roofline: Roofline) -> Times:
+    """Times of attention's scores and their sum over values.
+
+    A fused kernel computes only the causal half; without one all scores are written out and read by
+    elementwise kernels.
+    """
     if roofline.stack.flash:
         blocks = attention.scores / attention.keys / BLOCK
         forward_s = core_s(attention.causal, blocks, roofline)
@@ -547,8 +577,9 @@ def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
     return Times(forward_s + scores_s, backward_s)
 
 
-def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
-    """The head and its loss; the embedding is a copy, covered by the fixed part of a step."""
+def _end_times(config: ParallelConfig, stage: PipelineStage) -> Times:
+    """Times of the head and the loss; the embedding is a copy, covered by the fixed part of a
+    step."""
     shape = config.shape
     if not stage.head or shape is None:
         return Times()
@@ -556,8 +587,8 @@ def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
     if roofline.precision in EIGHT_BITS:
         roofline = roofline._replace(precision="bf16")  # the head stays in 16 bits
     vocab = shape.vocab / config.layout.tp
-    head = _through([Gemm(config.tokens, vocab, shape.hidden)], roofline)
+    head = _gemm_times([Gemm(config.tokens, vocab, shape.hidden)], roofline)
     if config.lora:
-        head = _frozen(head)
+        head = _without_weight_gradients(head)
     loss_s = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, roofline)
     return head.plus(Times(loss_s, loss_s))

@@ -1,5 +1,10 @@
-"""What a step waits for of each collective: what compression leaves, what hides under compute, what
-is sent once; and energy."""
+"""How long a step waits for its collectives: compression, and overlap with compute.
+
+:func:`priced` puts a price on a call, compressed where the job asks for that. :class:`OverlapModel`
+hides the calls of a micro-batch under parts of its layers, :class:`PassBuckets` hides gradients and
+weights under a whole pass, and :func:`borders` hides messages between stages. The energy of calls
+and the gain of compression are here as well.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +22,25 @@ from colltool.training.parallel_config import Compression, ParallelConfig
 if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep
 
-# what shows of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
+# exposed share of a reduce-scatter under a GEMM in pieces: the last of Transformer Engine's four
 SPLIT_LEFT = 0.25
-REGIONS = 2  # a layer's: attention and FFN, each with a gather and a scatter
-MOST_BUCKETS = 4096  # more are taken together
+REGIONS = (
+    2  # tensor parallel regions of a layer: attention and FFN, each with a gather and a scatter
+)
+MOST_BUCKETS = 4096  # of a pass; more are merged, which changes no printed digit
 ROUNDING = 1e-12  # share of a time that a sum of thousands of terms may be off
-# lowest and highest share of extra steps to the same accuracy
+# lowest and highest share of extra steps to the same accuracy, by scheme
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 
 
 class PricedCall(NamedTuple):
-    """``exposed_s`` and ``hidden_s`` are over the whole step. ``overhead_s``: LogP's 2 o of a call,
-    in ``exposed_s`` alone."""
+    """A call with its price and the seconds that the step waits for it."""
 
     call: Call
     cost: CollectiveCost
-    each_s: float
-    exposed_s: float = 0.0
-    overhead_s: float = 0.0
+    each_s: float  # of one call
+    exposed_s: float = 0.0  # of all calls in a step
+    overhead_s: float = 0.0  # LogP's 2 o of one call, which only ``exposed_s`` includes
 
     @property
     def total_s(self) -> float:
@@ -42,64 +48,72 @@ class PricedCall(NamedTuple):
 
     @property
     def hidden_s(self) -> float:
-        """What compute covers of the calls' own time, min(L, T) for one message; 0 where only
+        """Seconds of a step's calls that compute covers, min(L, T) for one message; 0 where only
         rounding is left."""
-        shown_s = max(0.0, self.exposed_s - self.overhead_s * self.call.calls)
-        left_s = self.total_s - shown_s
-        return left_s if left_s > ROUNDING * self.total_s else 0.0
+        exposed_s = max(0.0, self.exposed_s - self.overhead_s * self.call.calls)
+        hidden_s = self.total_s - exposed_s
+        return hidden_s if hidden_s > ROUNDING * self.total_s else 0.0
 
     @property
-    def back(self) -> bool:
+    def backward(self) -> bool:
+        """Whether it is sent in the backward pass, recomputation included."""
         return self.call.phase in ("backward", "again")
 
 
 class OverlapModel:
-    """What compute covers of the calls of a stage's micro-batches."""
+    """Hides the calls of a stage's micro-batches under parts of its layers."""
 
     def __init__(self, config: ParallelConfig, times: StageTimes) -> None:
         self.config, self.times = config, times
 
     def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
-        """The calls of every micro-batch with their exposed seconds; LogP's two overheads a call
-        are never hidden."""
-        alone: list[PricedCall] = []
-        pooled: list[PricedCall] = []
-        layered: list[PricedCall] = []
+        """Return the calls of every micro-batch with their exposed seconds.
+
+        LogP's two overheads of a call are never hidden.
+        """
+        own_layer: list[PricedCall] = []
+        other_batch: list[PricedCall] = []
+        neighbour_layer: list[PricedCall] = []
         for call in sent:
             if call.call.hides == "other batch":
-                pooled.append(call)
+                other_batch.append(call)
             elif call.call.hides == "neighbour layer":
-                layered.append(call)
+                neighbour_layer.append(call)
             else:
-                alone.append(call._replace(exposed_s=self._alone(call) * call.call.calls))
-        found = alone + self._pooled(pooled)
-        found += self._layered(layered, tuple(found))
+                own_layer.append(
+                    call._replace(exposed_s=self._under_own_layer(call) * call.call.calls)
+                )
+        calls = own_layer + self._under_other_batch(other_batch)
+        calls += self._under_neighbour_layer(neighbour_layer, tuple(calls))
         overhead_s = 2 * self.config.overlap.overhead_s
         if not overhead_s:
-            return found
+            return calls
         return [
-            call._replace(exposed_s=call.exposed_s + overhead_s * call.call.calls) for call in found
+            call._replace(exposed_s=call.exposed_s + overhead_s * call.call.calls) for call in calls
         ]
 
     def _layer(self, call: Call) -> LayerTimes | None:
+        """The compute of the kind of layer that sends a call; None where times are of a step."""
         if call.per == "moe_layer":
             return self.times.moe
         return self.times.dense or self.times.moe
 
-    def _pooled(self, calls: Sequence[PricedCall]) -> list[PricedCall]:
-        """One batch sends while the other computes, so calls hide under all of a layer's
-        compute."""
+    def _under_other_batch(self, calls: Sequence[PricedCall]) -> list[PricedCall]:
+        """Hide calls under the compute of another micro-batch, all of a layer's.
+
+        One batch sends while the other computes.
+        """
         load_s = _load_s(calls)
         if not load_s:
             return list(calls)
         # all-to-alls of one kind of layers only
         layer = self._layer(calls[0].call)
         cover_s = layer.all.total_s if layer is not None else 0.0
-        left = max(0.0, load_s - cover_s) / load_s
-        return [call._replace(exposed_s=left * call.total_s) for call in calls]
+        share = max(0.0, load_s - cover_s) / load_s
+        return [call._replace(exposed_s=share * call.total_s) for call in calls]
 
-    def _alone(self, priced: PricedCall) -> float:
-        """Exposed seconds of a single call, under a part of its own layer."""
+    def _under_own_layer(self, priced: PricedCall) -> float:
+        """Exposed seconds of one call, which hides under a part of its own layer."""
         call, layer = priced.call, self._layer(priced.call)
         if layer is None:
             return priced.each_s
@@ -140,63 +154,65 @@ class OverlapModel:
         share = flops["shared expert"] / (flops["shared expert"] + flops["attention"])
         return share * layer.gemms.of(call.phase)
 
-    def _layered(
+    def _under_neighbour_layer(
         self, sent: Sequence[PricedCall], others: Sequence[PricedCall]
     ) -> list[PricedCall]:
-        """FSDP's gathers and scatters behind the neighbour layer.
+        """Hide FSDP's gathers and scatters under the compute of the neighbouring layer.
 
-        The first gather and the last scatter of a micro-batch are exposed; of every layer what its
-        compute does not cover. What others hide there on the same wire takes from the cover: loads
-        of one NIC add.
+        The first gather and the last scatter of a micro-batch are exposed, and of every layer what
+        its compute does not cover. ``others`` that hide there on the same wire leave less of it:
+        loads of one NIC add.
         """
-        units: dict[tuple[str, bool], list[PricedCall]] = {}
+        by_kind: dict[tuple[str, bool], list[PricedCall]] = {}
         ends: list[PricedCall] = []
         for call in sent:
             if call.call.per == "micro_batch":
-                gathered_again = call.back and call.call.primitive is AG
+                gathered_again = call.backward and call.call.primitive is AG
                 ends.append(call._replace(exposed_s=0.0 if gathered_again else call.total_s))
             else:
-                units.setdefault((call.call.per, call.back), []).append(call)
+                by_kind.setdefault((call.call.per, call.backward), []).append(call)
         found: list[PricedCall] = []
-        first = min((per for per, _ in units), default="")  # dense layers come first
-        for (per, back), unit in sorted(units.items(), key=itemgetter(0)):
-            beside = [call for call in others if call.back is back]
-            found += self._unit(unit, beside, back=back, outermost=per == first)
+        first = min((per for per, _ in by_kind), default="")  # dense layers come first
+        for (per, backward), calls in sorted(by_kind.items(), key=itemgetter(0)):
+            same_pass = [call for call in others if call.backward is backward]
+            found += self._gathers_of_layers(
+                calls, same_pass, backward=backward, outermost=per == first
+            )
         return found + ends
 
-    def _unit(
+    def _gathers_of_layers(
         self,
-        unit: Sequence[PricedCall],
-        beside: Sequence[PricedCall],
+        calls: Sequence[PricedCall],
+        others: Sequence[PricedCall],
         *,
-        back: bool,
+        backward: bool,
         outermost: bool,
     ) -> list[PricedCall]:
-        """The calls of a kind of layers in one direction, behind the compute of a layer."""
-        load_s = _load_s(unit)
+        """Hide the calls of one kind of layers in one direction under the compute of a layer."""
+        load_s = _load_s(calls)
         if not load_s:
-            return list(unit)
-        first, m = unit[0], self.config.micro_batches
+            return list(calls)
+        first, m = calls[0], self.config.micro_batches
         layer = self._layer(first.call)
         cover_s = 0.0
         if layer is not None:
-            cover_s = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
-        # of this kind, on the stage
+            cover_s = layer.all.backward_s + layer.all.again_s if backward else layer.all.forward_s
+        # layers of this kind on the stage
         layers = first.call.calls / first.call.each / m
         passes = max(1, self.times.stage.layers) * m
-        # what is exposed stretches the layer
+        # calls that are exposed on other wires stretch the layer
         wire = first.cost.wire
-        cover_s += sum(call.exposed_s / passes for call in beside if call.cost.wire != wire)
-        cover_s -= sum(call.hidden_s / passes for call in beside if call.cost.wire == wire)
+        cover_s += sum(call.exposed_s / passes for call in others if call.cost.wire != wire)
+        cover_s -= sum(call.hidden_s / passes for call in others if call.cost.wire == wire)
         covered_s = max(0.0, cover_s)
         left_s = max(0.0, load_s - covered_s) * layers
         if outermost:  # nothing is before the first gather, nothing behind the last scatter
             edge_s = load_s
-            if back:
-                edge_s = sum(call.each_s for call in unit if call.call.primitive is not AG)
+            if backward:
+                edge_s = sum(call.each_s for call in calls if call.call.primitive is not AG)
             left_s += min(edge_s, covered_s)
         share = min(1.0, left_s / (load_s * layers))
-        return [call._replace(exposed_s=share * call.total_s) for call in unit]
+        return [call._replace(exposed_s=share * call.total_s) for call in calls]
 
 
 def _load_s(calls: Sequence[PricedCall]) -> float:
@@ -205,8 +221,7 @@ def _load_s(calls: Sequence[PricedCall]) -> float:
 
 
 class PassBuckets(NamedTuple):
-    """Buckets behind the last backward pass, or before the first forward pass (the same in
-    reverse).
+    """Buckets under the last backward pass, or under the first forward pass (the same in reverse).
 
     Buckets of several dimensions share one NIC: their loads add, and the exposed time is shared out
     by load.
@@ -218,15 +233,17 @@ class PassBuckets(NamedTuple):
     load_s: float
 
     def exposed(self, cover_s: float, overhead_s: float) -> list[PricedCall]:
-        """The last bucket is always exposed. ``cover_s``: the pass less other traffic;
-        ``overhead_s``: LogP's o of a call."""
+        """Return the calls with their exposed seconds; the last bucket is always exposed.
+
+        ``cover_s``: the pass less other traffic; ``overhead_s``: LogP's o of a call.
+        """
         if not self.load_s:
             return list(self.sent)
         share = behind_pass(max(0.0, cover_s), self.buckets, overhead_s) / self.load_s
         return [call._replace(exposed_s=share * call.total_s) for call in self.sent]
 
 
-def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
+def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
     """Sort the buckets of calls by when they become ready, those of one call evenly over the
     pass."""
     ready: list[tuple[float, float]] = []
@@ -239,13 +256,16 @@ def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
     return PassBuckets(
         tuple(sent),
         wires=tuple(sorted({call.cost.wire for call in sent} - {""})),
-        buckets=in_a_row([seconds for _, seconds in ready]),
+        buckets=queued([seconds for _, seconds in ready]),
         load_s=sum(call.total_s for call in sent),
     )
 
 
-def under_all(sent: Sequence[PricedCall], cover_s: float, overhead_s: float) -> list[PricedCall]:
-    """Messages that wait only for the step before: T = 2 o + max(T_c, L)."""
+def under_all_compute(
+    sent: Sequence[PricedCall], cover_s: float, overhead_s: float
+) -> list[PricedCall]:
+    """Hide messages under all compute of a step, as they wait only for the step before: T = 2 o +
+    max(T_c, L)."""
     load_s = sum(call.total_s for call in sent)
     if not load_s:
         return list(sent)
@@ -253,14 +273,17 @@ def under_all(sent: Sequence[PricedCall], cover_s: float, overhead_s: float) -> 
     return [call._replace(exposed_s=exposed_s * call.total_s / load_s) for call in sent]
 
 
-def borders(sent: Sequence[PricedCall], config: ParallelConfig, tau_s: float) -> list[PricedCall]:
-    """Messages between stages hide under other micro-batches in steady state.
+def borders(
+    sent: Sequence[PricedCall], config: ParallelConfig, micro_batch_s: float
+) -> list[PricedCall]:
+    """Hide messages between stages under other micro-batches in steady state.
 
     The first micro-batch waits at every border going forward, the last going back; other messages
-    show what a chunk's compute does not cover.
+    are exposed for what a chunk's compute does not cover. ``micro_batch_s``: a micro-batch on a
+    stage.
     """
     crossed = borders_crossed(config)
-    cover_s = tau_s / config.chunks / 2
+    cover_s = micro_batch_s / config.chunks / 2
     overhead_s = 2 * config.overlap.overhead_s
     found = []
     for call in sent:
@@ -272,14 +295,16 @@ def borders(sent: Sequence[PricedCall], config: ParallelConfig, tau_s: float) ->
 
 
 def borders_crossed(config: ParallelConfig) -> int:
-    """Borders that a micro-batch crosses: p v - 1, from the last stage to the first one's next chunk; 2 (p - 1)
-    where ZB-V turns back."""
+    """Borders that a micro-batch crosses one way: p v - 1, or 2 (p - 1) where ZB-V turns back.
+
+    With chunks one of them leads from the last stage to the next chunk of the first.
+    """
     stages = config.layout.pp
     return 2 * (stages - 1) if config.folded else stages * config.chunks - 1
 
 
 def logp(compute_s: float, latency_s: float, overhead_s: float) -> float:
-    """What shows of one message under compute: 2 o + max(0, L - T_compute)."""
+    """Exposed seconds of one message under compute: 2 o + max(0, L - T_compute)."""
     return 2 * overhead_s + max(0.0, latency_s - compute_s)
 
 
@@ -294,7 +319,7 @@ class Buckets(NamedTuple):
     corners: tuple[tuple[float, float], ...]
 
 
-def in_a_row(takes_s: Sequence[float]) -> Buckets:
+def queued(takes_s: Sequence[float]) -> Buckets:
     """Buckets that become ready evenly over a pass of any length: end_k = max(ready_k, end_(k-1)) +
     t_k.
 
@@ -307,13 +332,13 @@ def in_a_row(takes_s: Sequence[float]) -> Buckets:
     for index in range(count - 1, -1, -1):
         rest += takes_s[index]
         corner = (index + 1) / count, rest
-        while len(corners) > 1 and _below(corner, corners[-1], corners[-2]):
+        while len(corners) > 1 and _below_line(corner, corners[-1], corners[-2]):
             corners.pop()
         corners.append(corner)
     return Buckets(count, tuple(corners))
 
 
-def _below(
+def _below_line(
     left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]
 ) -> bool:
     """Whether the middle one of three points lies on or below the line through the others."""
@@ -322,8 +347,10 @@ def _below(
 
 
 def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float) -> float:
-    """What shows behind a pass; a call adds 2 o to it. The last bucket is ready when the pass ends,
-    so it is always exposed."""
+    """Exposed seconds of buckets under a pass, which each call makes longer by 2 o.
+
+    The last bucket is ready when the pass ends, so it is always exposed.
+    """
     if not buckets.calls:
         return 0.0
     whole_s = pass_s + 2 * overhead_s * buckets.calls
@@ -365,11 +392,12 @@ def ratio(
     if scheme == "topk":
         return 1 / (2 * (keep or 1.0))
     if scheme == "1bit-adam":
-        whole = warmup or 0.0
-        return 1 / (whole + (1 - whole) / 32)
+        uncompressed = warmup or 0.0
+        return 1 / (uncompressed + (1 - uncompressed) / 32)
     return RATIOS[scheme]
 
 
+# compression ratios of 4-byte elements, for schemes without options
 RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
 
 
@@ -381,8 +409,8 @@ def ratio_of(given: Compression) -> float:
 
 
 def times_fewer(config: ParallelConfig) -> float:
-    """The ratio for the element width that the job sends, or the one that was realised; at least
-    1."""
+    """How many times fewer bytes a job sends: the ratio for the width of its elements, at least 1,
+    or the realised one."""
     given = config.compression
     assert given is not None
     if given.realised is not None:
@@ -403,19 +431,20 @@ def is_compressed(given: Compression, call: Call) -> bool:
 
 
 def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
-    """A call as it is sent: compressed where the job asks for that."""
+    """Return a call with the price of one of them, compressed where the job asks for that."""
     given, overhead_s = config.compression, 2 * config.overlap.overhead_s
     if given is None or not is_compressed(given, call):
         return PricedCall(call, cost, cost.each_s, overhead_s=overhead_s)
-    fewer = times_fewer(config)
-    small_s, _ = compressed(cost.each_s, fewer, given.overhead_s, fixed_s=cost.latency_s)
-    return PricedCall(call, cost.scaled(1 / fewer), small_s, overhead_s=overhead_s)
+    ratio = times_fewer(config)
+    compressed_s, _ = compressed(cost.each_s, ratio, given.overhead_s, fixed_s=cost.latency_s)
+    return PricedCall(call, cost.scaled(1 / ratio), compressed_s, overhead_s=overhead_s)
 
 
 def compressed(
     collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0
 ) -> tuple[float, float]:
-    """t' = fixed + (t - fixed)/r + overhead, and the overhead above which it does not pay.
+    """Seconds of a compressed collective, fixed + (t - fixed)/r + overhead, and the overhead above
+    which compression does not pay.
 
     ``fixed_s``: the part of t that is not bandwidth, such as latency and launch.
     """
@@ -426,7 +455,7 @@ def compressed(
 def time_to_accuracy(
     steps: float, compute_s: float, collective_s: float, extra_steps: float = 0.0
 ) -> float:
-    """S (1 + x)(T_c + t), with a share x of extra steps."""
+    """Seconds to an accuracy: S (1 + x)(T_c + t), with a share x of extra steps."""
     return steps * (1 + extra_steps) * (compute_s + collective_s)
 
 
@@ -440,6 +469,8 @@ def break_even_extra_steps(compute_s: float, before_s: float, after_s: float) ->
 
 
 class GradientCompression(NamedTuple):
+    """What compression does to a step and to its longest compressed call."""
+
     given: Compression
     ratio: float  # of 4-byte elements
     times_fewer: float  # for the element width that is sent
@@ -470,38 +501,41 @@ class GradientCompression(NamedTuple):
 
 
 def gradient_compression(
-    config: ParallelConfig, now: TrainingStep, without: TrainingStep
+    config: ParallelConfig, step: TrainingStep, plain_step: TrainingStep
 ) -> GradientCompression | None:
-    """``without`` is the same step uncompressed. None without compression; ColltoolError where its
-    dimension sends nothing."""
+    """Compare a step with the same step uncompressed; None without compression.
+
+    Raises:
+        ColltoolError: the compressed dimension sends nothing.
+    """
     given = config.compression
     if given is None:
         return None
-    sent = [call for stage in without.stages for call in stage.sent]
-    calls = [call for call in sent if is_compressed(given, call.call)]
-    if not calls:
+    calls = [call for stage in plain_step.stages for call in stage.sent]
+    compressed_calls = [call for call in calls if is_compressed(given, call.call)]
+    if not compressed_calls:
         raise ColltoolError(
             f"compression is on {given.on}, and no collective of the job is of it",
             fix="another dimension of compression.on, or no compression",
         )
-    longest = max(calls, key=lambda call: call.each_s)
-    fewer = times_fewer(config)
+    longest = max(compressed_calls, key=lambda call: call.each_s)
+    sent_ratio = times_fewer(config)
     each_s, largest_s = compressed(
-        longest.each_s, fewer, given.overhead_s, fixed_s=longest.cost.latency_s
+        longest.each_s, sent_ratio, given.overhead_s, fixed_s=longest.cost.latency_s
     )
     break_even = 0.0
-    if now.step_s:
-        network_s = without.step_s - without.control_s, now.step_s - now.control_s
-        break_even = break_even_extra_steps(now.control_s, *network_s)
+    if step.step_s:
+        network_s = plain_step.step_s - plain_step.control_s, step.step_s - step.control_s
+        break_even = break_even_extra_steps(step.control_s, *network_s)
     return GradientCompression(
         given=given,
         ratio=ratio_of(given),
-        times_fewer=fewer,
+        times_fewer=sent_ratio,
         each_s=each_s,
         plain_each_s=longest.each_s,
         largest_overhead_s=largest_s,
-        step_s=now.step_s,
-        plain_step_s=without.step_s,
-        control_s=now.control_s,
+        step_s=step.step_s,
+        plain_step_s=plain_step.step_s,
+        control_s=step.control_s,
         break_even_extra_steps=break_even,
     )

@@ -1,5 +1,5 @@
-"""A job resolved for a number of ranks, the groups that its dimensions form, and its pipeline
-stages.
+"""A job resolved for a number of ranks: :class:`ParallelConfig`, the groups that its dimensions
+form, and its pipeline stages with their parameters.
 
 Ranks are numbered with the first dimension of ``order`` fastest, so a dimension's stride is the
 product of the sizes inside it.
@@ -50,7 +50,8 @@ Axes = tuple[tuple[int, int], ...]
 
 
 class RankGroup(NamedTuple):
-    """(size, stride) of each axis, innermost first; evenly spaced ranks have a single axis."""
+    """Ranks as (size, stride) of each axis, innermost first; evenly spaced ones have a single
+    axis."""
 
     axes: Axes
 
@@ -64,6 +65,7 @@ class RankGroup(NamedTuple):
 
     @property
     def members(self) -> tuple[int, ...]:
+        """Ranks of the group that begins at rank 0."""
         found = [0]
         for size, stride in self.axes:
             found = [first + step * stride for step in range(size) for first in found]
@@ -71,6 +73,8 @@ class RankGroup(NamedTuple):
 
 
 class ParallelLayout(NamedTuple):
+    """Sizes of the dimensions of a job, and the order in which ranks are numbered along them."""
+
     tp: int = 1
     sp: bool = False
     cp: int = 1
@@ -94,13 +98,14 @@ class ParallelLayout(NamedTuple):
         return self.ranks // (self.pp * self.ep * self.etp)
 
     def sizes(self, *, experts: bool = False) -> dict[str, int]:
-        """Ranks by dimension; of the ``experts``, tp is that of an expert, dp its replicas."""
+        """Ranks of each dimension; of the ``experts``, tp is that of an expert, dp its replicas."""
         if experts:
             return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
         return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
 
     def group(self, *names: str, experts: bool = False) -> RankGroup:
-        """The group over one dimension or several: ``group("cp", "dp")`` sums gradients."""
+        """The group over one dimension or several, such as ``group("cp", "dp")`` that sums
+        gradients."""
         return _group(self, names, experts)
 
 
@@ -111,7 +116,7 @@ def _group(layout: ParallelLayout, names: tuple[str, ...], experts: bool) -> Ran
 
 
 def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
-    """Distance of neighbours in each dimension, the first of ``order`` innermost."""
+    """Distance of neighbouring ranks in each dimension, the first of ``order`` innermost."""
     found = {}
     stride = 1
     for name in order:
@@ -121,52 +126,57 @@ def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
 
 
 def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> RankGroup:
-    """The ranks that differ in these dimensions alone; axes that continue each other are merged."""
-    apart = strides(sizes, order)
+    """The group of ranks that differ in these dimensions alone; axes that continue each other are
+    merged."""
+    stride_of = strides(sizes, order)
     axes: list[tuple[int, int]] = []
     for name in order:
         size = sizes[name]
         if name not in names or size == 1:
             continue
         # this dimension continues the one before: together they are one axis
-        if axes and axes[-1][0] * axes[-1][1] == apart[name]:
+        if axes and axes[-1][0] * axes[-1][1] == stride_of[name]:
             inner, stride = axes.pop()
             axes.append((inner * size, stride))
         else:
-            axes.append((size, apart[name]))
+            axes.append((size, stride_of[name]))
     return RankGroup(tuple(axes))
 
 
-def cut(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
-    """Split a group in its first ``inner`` ranks and the ranks of equal place in each such part.
+def split_group(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
+    """Split a group in parts of ``inner`` ranks: return the first part, and the group of the first
+    ranks of all parts.
 
-    ValueError where such parts do not tile the group.
+    Raises:
+        ValueError: parts of that size do not tile the group.
     """
     inside: list[tuple[int, int]] = []
     across: list[tuple[int, int]] = []
-    left = inner
+    remaining = inner
     for size, stride in group.axes:
-        taken = min(left, size)
-        if size % taken or left % taken:
+        part = min(remaining, size)
+        if size % part or remaining % part:
             break
-        if taken > 1:
-            inside.append((taken, stride))
-        if size > taken:
-            across.append((size // taken, stride * taken))
-        left //= taken
+        if part > 1:
+            inside.append((part, stride))
+        if size > part:
+            across.append((size // part, stride * part))
+        remaining //= part
     else:
-        if left == 1:
+        if remaining == 1:
             return RankGroup(tuple(inside)), RankGroup(tuple(across))
     raise ValueError(f"parts of {inner} do not tile {group.ranks} ranks")
 
 
 class Shard(NamedTuple):
+    """How replicas share weights, gradients and optimizer states."""
+
     mode: ShardMode = "ddp"
     group: int = 0  # ranks that share states where not all replicas do
     gathers: int = 2  # of an FSDP layer a micro-batch
     reshard: bool = True  # False: gathered once a step
-    bucket: float | None = None
-    grad_bytes: int = 4
+    bucket: float | None = None  # bytes of gradients; None: the library's
+    grad_bytes: int = 4  # of a gradient when it is summed
 
     @property
     def row(self) -> Sharding:
@@ -174,10 +184,13 @@ class Shard(NamedTuple):
 
     @property
     def layers(self) -> bool:
+        """Whether weights are sharded too, so that layers are gathered."""
         return self.row.weights
 
 
 class Precision(NamedTuple):
+    """Precisions by name, such as bf16."""
+
     compute: str = "bf16"
     params: str = "bf16"
     grads: str = "fp32"  # when they are summed
@@ -186,7 +199,7 @@ class Precision(NamedTuple):
 
     @property
     def activation_bytes(self) -> float:
-        """w: activations of fp8 GEMMs stay in 16 bits."""
+        """Bytes of an activation, w: those of fp8 GEMMs stay in 16 bits."""
         return max(2.0, BYTES[self.compute])
 
     @property
@@ -195,29 +208,33 @@ class Precision(NamedTuple):
 
 
 class Overlap(NamedTuple):
+    """Which dimensions hide under compute, and how."""
+
     dp: bool = True
     tp: TensorOverlap = "none"
     pp: bool = True
-    ep: str = ""  # or "batch", "shared"
+    ep: str = ""  # "batch": under another batch, "shared": under the shared expert
     cp: bool = True
     asked: tuple[str, ...] = ()  # keys that the job sets itself
     overhead_s: float = 0.0  # LogP's o of a call
-    sm_share: float = 0.0  # by how much compute slows
+    sm_share: float = 0.0  # share by which hidden communication slows compute
 
 
 class Compression(NamedTuple):
-    on: str
+    """Compression of a dimension's calls."""
+
+    on: str  # dimension
     scheme: str
     block: int | None = None
     keep: float | None = None
     warmup: float | None = None
     overhead_s: float = 0.0
-    extra_steps: float = 0.0  # a share
+    extra_steps: float = 0.0  # share of steps more to the same accuracy
     realised: float | None = None  # ratio of bytes, where it was measured
 
 
 class Offload(NamedTuple):
-    """Shares that wait on the host."""
+    """Shares of optimizer states and activations that are kept in the memory of the host."""
 
     optimizer: float = 0.0
     activations: float = 0.0
@@ -232,6 +249,8 @@ class GivenTimes(NamedTuple):
 
 
 class ParallelConfig(NamedTuple):
+    """All that the time and memory of a step depend on, except the fabric."""
+
     layout: ParallelLayout
     model: TransformerModel | None = None  # None: plain calls, or given times of a whole step
     sequence: int = 1
@@ -251,7 +270,7 @@ class ParallelConfig(NamedTuple):
     overlap: Overlap = Overlap()
     compression: Compression | None = None
     compute: GivenTimes | None = None
-    slower: float = 1.0  # times as long as the stack says, by a measured step
+    slower: float = 1.0  # factor of the stack's compute times, from a measured step
 
     @property
     def shape(self) -> Shape | None:
@@ -263,7 +282,7 @@ class ParallelConfig(NamedTuple):
 
     @property
     def micro_batches(self) -> int:
-        """m: micro-batches of a replica in a step."""
+        """Micro-batches of a replica in a step, m."""
         return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
 
     @property
@@ -272,11 +291,12 @@ class ParallelConfig(NamedTuple):
 
     @property
     def again(self) -> Recomputation:
+        """What the backward pass computes again."""
         row = RECOMPUTATIONS[self.recompute]
         if row.whole:
             return row
         if self.recompute == "layers":
-            return row._replace(most=self.again_layers)
+            return row._replace(max_layers=self.again_layers)
         core = not {"core_attn", "attention"}.isdisjoint(self.again_modules)
         return row._replace(core=core, modules=self.again_modules)
 
@@ -292,23 +312,25 @@ class ParallelConfig(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """v: parts of the model on a stage."""
+        """Parts of the model on a stage, v."""
         return 2 if self.folded else self.layout.virtual
 
     @property
     def tokens(self) -> float:
-        """T: tokens of a rank in a micro-batch, b s / c."""
+        """Tokens of a rank in a micro-batch, T = b s / c."""
         return self.micro_batch * self.sequence / self.layout.cp
 
     @property
     def gradient_ranks(self) -> int:
-        """D c: ranks that sum a gradient."""
+        """Ranks that sum a gradient, D c."""
         return self.layout.dp * self.layout.cp
 
 
 def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelConfig:
-    """A configuration with other values by key, such as ``{"layout.tp": 8, "recompute": "full"}``;
-    what follows from them in a job file does not follow here."""
+    """Return a configuration with other values by key, such as ``{"layout.tp": 8}``.
+
+    Defaults that follow from these keys in a job file are not worked out again.
+    """
     for key, value in values.items():
         part, _, name = key.rpartition(".")
         if key == "batch.micro":
@@ -322,6 +344,8 @@ def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelCo
 
 
 class PipelineStage(NamedTuple):
+    """The part of a model that a rank of the pipeline has."""
+
     number: int
     dense_layers: int
     moe_layers: int
@@ -334,13 +358,13 @@ class PipelineStage(NamedTuple):
 
     @property
     def layers_by_kind(self) -> list[tuple[bool, int]]:
-        """Whether layers have experts, and how many there are of them."""
+        """(Whether layers have experts, number of such layers), without empty kinds."""
         kinds = ((False, self.dense_layers), (True, self.moe_layers))
         return [(experts, layers) for experts, layers in kinds if layers]
 
     @property
     def kind(self) -> tuple[int, int, bool, bool]:
-        """Stages of one kind compute and send the same."""
+        """What a stage's compute and calls depend on, equal for stages of one kind."""
         return self.dense_layers, self.moe_layers, self.embedding, self.head
 
 
@@ -364,8 +388,8 @@ def ends_as_layers(config: ParallelConfig) -> bool:
 
 
 def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple[int, ...]:
-    """Layers of each stage, as even as they come: the stages with the embedding and the head get
-    the odd ones last.
+    """Layers of each stage, as even as possible: the stages with the embedding and the head are the
+    last to get one more.
 
     >>> layers_of_stages(61, 4), layers_of_stages(126, 8)
     ((15, 16, 15, 15), (15, 16, 16, 16, 16, 16, 16, 15))
@@ -377,8 +401,10 @@ def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple
 
 
 def even_chunks(config: ParallelConfig) -> float:
-    """v, less where chunks differ by a layer: a bubble is as long as the longest, of 20 layers in
-    three chunks 7."""
+    """Chunks v by which the bubble is shorter: fewer where chunks differ by a layer.
+
+    A bubble is as long as the longest chunk: of 20 layers in three chunks 7.
+    """
     model, v = config.model, config.layout.virtual
     if v == 1 or model is None or config.folded or ends_as_layers(config):
         return v
@@ -387,7 +413,10 @@ def even_chunks(config: ParallelConfig) -> float:
 
 
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
-    """Dense layers come first; with virtual stages a stage holds every p-th chunk of the model."""
+    """Return the pipeline stages of a model.
+
+    Its dense layers come first; with virtual stages a stage holds every p-th chunk of the model.
+    """
     model, layout = config.model, config.layout
     assert model is not None
     return _stages(
@@ -413,30 +442,31 @@ def _stages(
     folded: bool,
     ends: bool,
 ) -> tuple[PipelineStage, ...]:
-    held = []  # layers of every chunk, by stage
+    """Return the stages of p stages with v chunks; ``counts``: layers of stages that a job lists."""
+    chunk_layers = []  # by stage and chunk
     for count in counts or layers_of_stages(layers, p, folded=folded):
-        each, odd = divmod(count, v)
-        held.append([each + (chunk < odd) for chunk in range(v)])
+        layers_each, odd = divmod(count, v)
+        chunk_layers.append([layers_each + (chunk < odd) for chunk in range(v)])
     if ends:
-        held = [[(layers + 2) // (p * v)] * v for _ in range(p)]
-        held[0][0] -= 1
-        held[-1][-1] -= 1
+        chunk_layers = [[(layers + 2) // (p * v)] * v for _ in range(p)]
+        chunk_layers[0][0] -= 1
+        chunk_layers[-1][-1] -= 1
     dense = [0] * p
-    left = dense_layers
+    dense_left = dense_layers
     # dense layers are the first of the model: chunk by chunk, stage by stage
     for chunk in range(v):
-        back = folded and chunk % 2
-        for stage in reversed(range(p)) if back else range(p):
-            here = min(left, held[stage][chunk])
-            dense[stage] += here
-            left -= here
+        upwards = folded and chunk % 2
+        for stage in reversed(range(p)) if upwards else range(p):
+            dense_here = min(dense_left, chunk_layers[stage][chunk])
+            dense[stage] += dense_here
+            dense_left -= dense_here
     # ZB-V: the head is on the stage of the embedding (arXiv:2401.10241 section 6)
     last = 0 if folded else p - 1
     return tuple(
         PipelineStage(
             stage,
             dense[stage],
-            sum(held[stage]) - dense[stage],
+            sum(chunk_layers[stage]) - dense[stage],
             embedding=stage == 0,
             head=stage == last,
         )
@@ -445,7 +475,7 @@ def _stages(
 
 
 class RankParameters(NamedTuple):
-    """Dense parameters are shared by all D c replicas, those of a rank's experts by fewer."""
+    """Parameters of a rank, by their replicas: D c of dense ones, fewer of those of its experts."""
 
     dense: float
     experts: float = 0.0
@@ -461,13 +491,13 @@ def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParamet
     assert model is not None
     if model.shape is None:
         return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))
-    held = layer_parameters(model.shape, experts=experts)
-    return RankParameters(*held.on(layout.tp, layout.ep, layout.etp))
+    layer = layer_parameters(model.shape, experts=experts)
+    return RankParameters(*layer.on(layout.tp, layout.ep, layout.etp))
 
 
 def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Parameters of the embedding and the head; with p > 1 the last stage has its own copy of a
-    tied head."""
+    """Parameters of a stage's embedding and head on a rank; with p > 1 the last stage has its own
+    copy of a tied head."""
     if config.shape is None:
         return 0.0
     return ends_of(config.shape, config.layout.tp, embedding=stage.embedding, head=stage.head)

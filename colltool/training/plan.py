@@ -1,5 +1,10 @@
-"""``plan``: a training job's step on a fabric, the wires that slow it down, and what changes would
-gain."""
+"""``plan``: a training job's step on a fabric, the tiers that slow it down, and what changes would
+gain.
+
+:func:`plan` prices the step, scales it to a measured one where the job has that, and collects
+memory, proposals and assumptions. Links, a target and goodput are added where :class:`PlanExtras` wants
+them.
+"""
 
 from __future__ import annotations
 
@@ -40,21 +45,16 @@ from colltool.training.step_time import (
     calibrated,
     step_time,
 )
-from colltool.training.targets import Target, Targeted, targeted
-
-MFU_CONVENTION = (
-    "model FLOPs with the causal half of attention, over the device's dense peak in the precision"
-    " of its GEMMs"
-)
+from colltool.training.targets import Target, Targeted, reach_target
 
 
 class PlannedCall(NamedTuple):
-    """A collective of the step, with the figures of the stage that sets the pace."""
+    """A collective of the step, with the figures of the stage that the step waits for."""
 
     stages: tuple[int, ...]
     sent: PricedCall
-    paces: bool  # its seconds are in the step's parts
-    # of all its calls on all ranks; None where not asked for, or no tier says
+    paces: bool  # whether its seconds are in the step's parts
+    # of all its calls on all ranks; None where not asked for, or no tier has a figure
     energy_J: float | None = None
     # how far off the price of a call is; None where it was not asked for, or is ideal
     accuracy: Accuracy | None = None
@@ -62,7 +62,7 @@ class PlannedCall(NamedTuple):
 
 
 class TierUse(NamedTuple):
-    """Seconds that a tier's wires carry bytes in a step, on the stage that keeps them busiest."""
+    """Seconds that a tier carries bytes in a step, on the stage that keeps it busiest."""
 
     tier: str
     busy_s: float
@@ -72,6 +72,8 @@ class TierUse(NamedTuple):
 
 @result
 class Plan(Result):
+    """A training step on a fabric, with what it rests on and what would make it faster."""
+
     subject: ClassVar[str] = "plan"
     job: Job
     setup: ParallelConfig
@@ -85,7 +87,7 @@ class Plan(Result):
     wires: tuple[TierUse, ...]  # by tier
     changes: tuple[Proposal, ...]  # that gain, the best first
     tokens_per_s: float | None
-    mfu: float | None  # by MFU_CONVENTION; None without a device or a shape
+    mfu: float | None  # see MFU_CONVENTION; None without a device or a shape
     anchor: StepCalibration | None  # what made the step the measured one
     compression: GradientCompression | None
     grounds: tuple[str, ...]  # what the figures rest on, a line each
@@ -109,13 +111,12 @@ class Plan(Result):
     @property
     def wire(self) -> str | None:
         """The tier with the most exposed communication; None where nothing is exposed."""
-        found: dict[str, float] = defaultdict(float)
+        by_tier: dict[str, float] = defaultdict(float)
         for call in self.critical_calls:
-            wire = call.cost.wire
-            if wire:
-                found[wire] += call.exposed_s
-        waited_for = {wire: seconds for wire, seconds in found.items() if seconds > 0}
-        return max(waited_for, key=waited_for.__getitem__, default=None)
+            if call.cost.wire:
+                by_tier[call.cost.wire] += call.exposed_s
+        exposed = {tier: seconds for tier, seconds in by_tier.items() if seconds > 0}
+        return max(exposed, key=exposed.__getitem__, default=None)
 
     @property
     def critical_calls(self) -> list[PricedCall]:
@@ -133,12 +134,12 @@ class Plan(Result):
 
     @property
     def exposed_s(self) -> float:
-        """Communication that the step waits for, on the stages that set its pace."""
+        """Seconds of communication that the step waits for."""
         return sum(call.exposed_s for call in self.critical_calls)
 
     @property
     def hidden_s(self) -> float:
-        """Communication under compute, on the same stages."""
+        """Seconds of communication under compute, on the stages that the step waits for."""
         return sum(call.hidden_s for call in self.critical_calls)
 
     @property
@@ -165,8 +166,8 @@ class Plan(Result):
 
     @property
     def run_s(self) -> float | None:
-        """All steps of the job, with the extra ones that compression takes; None where it gives no
-        number of steps."""
+        """Seconds of all steps of the job, with the extra ones that compression takes; None where
+        it gives no number of steps."""
         steps = self.job.steps
         if steps is None:
             return None
@@ -176,13 +177,13 @@ class Plan(Result):
 
     @property
     def energy_J(self) -> float | None:
-        """Energy of a step on the wires of all ranks; None where the job does not ask for it, or no
-        tier says."""
-        spent = [call.energy_J for call in self.collectives if call.energy_J is not None]
-        return sum(spent) if spent else None
+        """Joules of a step's communication on all ranks; None where the job does not ask for it, or
+        no tier has a figure."""
+        energies_J = [call.energy_J for call in self.collectives if call.energy_J is not None]
+        return sum(energies_J) if energies_J else None
 
 
-class Asked(NamedTuple):
+class PlanExtras(NamedTuple):
     """What a plan answers besides the step."""
 
     links: bool = False
@@ -190,7 +191,7 @@ class Asked(NamedTuple):
     failures: Failures | None = None
 
 
-PLAIN = Asked()
+NO_EXTRAS = PlanExtras()
 
 
 def plan(
@@ -198,7 +199,7 @@ def plan(
     fabric: Fabric,
     ranks: int | None = None,
     readings: ModelOptions | None = None,
-    asked: Asked = PLAIN,
+    extras: PlanExtras = NO_EXTRAS,
 ) -> Plan:
     """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of
     the fabric where dp is auto.
@@ -208,8 +209,8 @@ def plan(
     job = on_fabric(job, fabric)
     # dp of a job that says none follows from the fabric
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
-    seated(job, fabric, config.layout.ranks)
-    whole, fabric = fabric, job_slice(fabric, config.layout.ranks)
+    check_ranks(job, fabric, config.layout.ranks)
+    whole_fabric, fabric = fabric, job_slice(fabric, config.layout.ranks)
     costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
     step = step_time(config, costs, plain)
     anchor = calibrated(job, config, costs, plain, step)
@@ -217,11 +218,11 @@ def plan(
     if anchor is not None:
         config = config._replace(slower=anchor.factor)
         step = step_time(config, costs, plain)
-    without = step
+    uncompressed = step
     if config.compression is not None:
-        without = step_time(config._replace(compression=None), costs, plain)
-    tokens, share = rates(config, step.step_s)
-    refuse_impossible_step(job, step.step_s, share)
+        uncompressed = step_time(config._replace(compression=None), costs, plain)
+    tokens, mfu = rates(config, step.step_s)
+    refuse_impossible_step(job, step.step_s, mfu)
     found = Plan(
         job=job,
         setup=config,
@@ -232,26 +233,26 @@ def plan(
         parts=step.parts,
         collectives=_collectives(step, energy=job.energy),
         memory=memory(config) if config.model is not None else None,
-        wires=tuple(_wires(fabric, step)),
+        wires=tuple(_tier_uses(fabric, step)),
         changes=proposals(job, config, costs, plain, step),
         tokens_per_s=tokens,
-        mfu=share,
+        mfu=mfu,
         anchor=anchor,
-        compression=gradient_compression(config, step, without),
-        grounds=tuple(map(sentence, assumptions(PricedJob(job, whole, costs, step)))),
+        compression=gradient_compression(config, step, uncompressed),
+        grounds=tuple(map(sentence, assumptions(PricedJob(job, whole_fabric, costs, step)))),
         step=step,
     )
-    if asked.links:
+    if extras.links:
         found = replace(found, links=job_links(fabric, step, readings or ModelOptions()))
-    if asked.target and config.shape:
-        found = replace(found, targeted=targeted(config, costs, plain, step, asked.target))
-    if asked.failures and config.model:
-        found = replace(found, goodput=goodput(config, step.step_s, asked.failures))
+    if extras.target and config.shape:
+        found = replace(found, targeted=reach_target(config, costs, plain, step, extras.target))
+    if extras.failures and config.model:
+        found = replace(found, goodput=goodput(config, step.step_s, extras.failures))
     return found
 
 
-def seated(job: Job, fabric: Fabric, ranks: int) -> None:
-    """Refuses more ranks than the fabric has, and fewer than one."""
+def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
+    """Refuse more ranks than the fabric has, and fewer than one."""
     if ranks < 1:
         raise no_ranks(ranks, fabric.ranks)
     if ranks > fabric.ranks:
@@ -266,7 +267,7 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
-    """Tokens a second and MFU; None where they are not known."""
+    """Return tokens per second and MFU; None where they are not known."""
     if config.model is None or not step_s:
         return None, None
     tokens = config.global_batch * config.sequence / step_s
@@ -276,22 +277,24 @@ def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | 
 
 
 def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:
-    """Calls with the stages that send them; those on the stages that set the pace carry the step's
-    figures."""
+    """Return all calls with the stages that send them, the most exposed first.
+
+    Those that the step waits for have the figures of its parts.
+    """
     critical = _merged(step.critical_calls)
-    first = dict(critical)
+    by_key = dict(critical)
     senders: dict[object, list[int]] = {}
-    spent: dict[object, float] = defaultdict(float)
+    energies_J: dict[object, float] = defaultdict(float)
     for number, stage in enumerate(step.stages):
         for key, call in _merged(stage.sent).items():
-            first.setdefault(key, call)
+            by_key.setdefault(key, call)
             senders.setdefault(key, []).append(number)
-            joule = energy_J(step.config, call) if energy else None
-            if joule is not None:
-                spent[key] += joule
+            call_energy_J = energy_J(step.config, call) if energy else None
+            if call_energy_J is not None:
+                energies_J[key] += call_energy_J
     planned = [
-        PlannedCall(tuple(senders[key]), call, key in critical, spent.get(key))
-        for key, call in first.items()
+        PlannedCall(tuple(senders[key]), call, key in critical, energies_J.get(key))
+        for key, call in by_key.items()
     ]
     # what is exposed most comes first
     planned.sort(key=lambda call: (-call.sent.exposed_s, -call.sent.total_s))
@@ -299,7 +302,7 @@ def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]
 
 
 def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
-    """Calls of a stage that differ only in what sends them, such as attention and FFN, as one."""
+    """Merge the calls of a stage that differ only in what sends them, such as attention and FFN."""
     found: dict[object, PricedCall] = {}
     for priced in sent:
         call = priced.call
@@ -313,9 +316,10 @@ def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
     return {(key, call.call.calls): call for key, call in found.items()}
 
 
-def _wires(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:
+def _tier_uses(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:
+    """Yield the use of each tier that carries bytes."""
     for tier in fabric.tiers:
-        by_stage = [_carried(stage.sent, tier.name) for stage in step.stages]
+        by_stage = [_seconds_by_dimension(stage.sent, tier.name) for stage in step.stages]
         worst = max(by_stage, key=lambda carried: sum(carried.values()))
         busy_s = sum(worst.values())
         if busy_s:
@@ -323,10 +327,10 @@ def _wires(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:
             yield TierUse(tier.name, busy_s, busy_s / step.step_s, most)
 
 
-def _carried(sent: Sequence[PricedCall], tier: str) -> dict[str, float]:
-    """Seconds that calls keep a tier's wires busy, by dimension."""
-    carried: dict[str, float] = defaultdict(float)
+def _seconds_by_dimension(sent: Sequence[PricedCall], tier: str) -> dict[str, float]:
+    """Seconds that calls keep a tier busy, by dimension."""
+    seconds: dict[str, float] = defaultdict(float)
     for priced in sent:
         call = priced.call
-        carried[call.dimension] += dict(priced.cost.busy).get(tier, 0.0) * call.calls
-    return carried
+        seconds[call.dimension] += dict(priced.cost.busy).get(tier, 0.0) * call.calls
+    return seconds

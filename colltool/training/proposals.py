@@ -1,5 +1,10 @@
-"""What to change of the fabric and of the job: each idea is a function, its step is priced again
-with the values that make it, and the best gain comes first."""
+"""Proposals of a plan: what to change of the fabric or of the job, the best gain first.
+
+Each idea is a function under ``@idea`` that yields changes of the job where the step waits long
+enough for the parts that it names; :func:`candidates` runs them all. Changes of the fabric and
+neighbouring layouts come beside them. :func:`proposals` prices the step with each change and keeps
+those that gain.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +27,30 @@ from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
 from colltool.training.search_space import possible_overlap, values_of
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
-FASTER = 2  # the next generation of a NIC: 200, 400, 800 Gb/s
-LEAST_GAIN = 1e-3  # of the step: below it a change is none
-WIDER = 4  # times a bucket
-BLOCK = 128  # elements with a scale of their own
+# times the bandwidth of a tier: the next generation of a NIC (200, 400, 800 Gb/s)
+FASTER = 2
+# share of the step: smaller gains are not listed, and shorter exposed parts not worked on
+LEAST_GAIN = 1e-3
+WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
+BLOCK = 128  # elements of a compressed gradient that share a scale
+# of ranks, innermost first: the dimensions with the most traffic have the shortest strides
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
+# dimensions of calls whose groups lie along another dimension of the layout
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
+# dimensions whose calls sum gradients
 _GRADIENTS = ("dp", "expert dp")
 
 
 class Proposal(NamedTuple):
+    """A change of the fabric or of the job, and the step with it."""
+
     change: str
     where: str  # fabric or job
-    set: tuple[tuple[str, str], ...]
+    set: tuple[tuple[str, str], ...]  # keys with their values, as ``--set`` or ``--job-set``
     step_s: float
     gain: float  # share of the step
     fits: bool | None  # the memory of its device; None without one
@@ -46,7 +59,7 @@ class Proposal(NamedTuple):
 class Idea(NamedTuple):
     """A change before it is priced, with the values that make it."""
 
-    what: str
+    label: Remark
     values: dict[str, Any]
     setup: ParallelConfig | None = None  # where it does not follow from the values alone
 
@@ -60,107 +73,115 @@ class Situation(NamedTuple):
     exposed_s: dict[str, float]  # by part of the step
 
     def waits_for(self, *parts: str) -> bool:
-        """Whether parts of the step take enough of it to gain from."""
-        spent_s = sum(self.exposed_s.get(part, 0.0) for part in parts)
-        return spent_s > LEAST_GAIN * self.step.step_s
+        """Whether the step waits for these parts long enough to gain from less of them."""
+        exposed_s = sum(self.exposed_s.get(part, 0.0) for part in parts)
+        return exposed_s > LEAST_GAIN * self.step.step_s
 
 
 Ideas = Iterator[Idea]
+# parts of the step for which ideas are looked for, none for always, with the ideas
 _IDEAS: list[tuple[tuple[str, ...], Callable[[Situation], Ideas]]] = []
 
 
 def idea(*parts: str) -> Callable[[Callable[[Situation], Ideas]], Callable[[Situation], Ideas]]:
-    """Register ideas, to be looked for where the step waits for one of ``parts``, or always."""
+    """Register a generator of ideas, to be run where the step waits for one of ``parts``; always
+    without parts."""
 
-    def register(found: Callable[[Situation], Ideas]) -> Callable[[Situation], Ideas]:
-        _IDEAS.append((parts, found))
-        return found
+    def register(ideas: Callable[[Situation], Ideas]) -> Callable[[Situation], Ideas]:
+        _IDEAS.append((parts, ideas))
+        return ideas
 
     return register
 
 
 @idea()
-def less_recomputation(at: Situation) -> Ideas:
-    """Keep more activations, and compute less of them again."""
-    now = at.config.again
+def less_recomputation(current: Situation) -> Ideas:
+    """Keep more activations, and recompute less."""
+    now = current.config.again
     for name, row in RECOMPUTATIONS.items():
         if row.whole and row.core + row.layers < now.core + now.layers:
-            yield Idea(f"recompute {name}", {"recompute": name})
+            yield Idea(remark("recompute", recompute=name), {"recompute": name})
 
 
 @idea()
-def sequence_parallelism(at: Situation) -> Ideas:
-    """Cut what is outside tensor parallel regions as well, in place of copying it."""
-    layout = at.config.layout
+def sequence_parallelism(current: Situation) -> Ideas:
+    """Split what is outside tensor parallel regions as well, instead of copying it."""
+    layout = current.config.layout
     if layout.tp > 1 and not layout.sp:
-        values = {"layout.sp": True} | expert_width(at.config, layout.etp)
-        yield Idea("sequence parallelism", values)
+        values = {"layout.sp": True} | expert_width(current.config, layout.etp)
+        yield Idea(remark("sequence_parallelism"), values)
 
 
-def _hidden(at: Situation, what: str, key: str, value: object = True) -> Idea:
-    """A dimension that hides, as a job that asks for it has it."""
-    overlap = at.config.overlap
-    asked = (*overlap.asked, key)
-    setup = with_values(at.config, {f"overlap.{key}": value, "overlap.asked": asked})
-    return Idea(what, {f"overlap.{key}": True}, setup)
+def _hidden(current: Situation, key: str, value: object = True) -> Idea:
+    """Return the idea of hiding a dimension, with the setup of a job that asks for it."""
+    overlap = current.config.overlap
+    set_by_job = (*overlap.asked, key)
+    setup = with_values(current.config, {f"overlap.{key}": value, "overlap.asked": set_by_job})
+    return Idea(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
 
 
 @idea("tp")
-def split_gemms(at: Situation) -> Ideas:
-    layout = at.config.layout
-    if layout.tp > 1 and layout.sp and at.config.overlap.tp != "split":
-        yield _hidden(at, "TP behind split GEMMs", "tp", "split")
+def split_gemms(current: Situation) -> Ideas:
+    """Hide tensor parallel calls under GEMMs in pieces."""
+    layout = current.config.layout
+    if layout.tp > 1 and layout.sp and current.config.overlap.tp != "split":
+        yield _hidden(current, "tp", "split")
 
 
 @idea(*_GRADIENTS)
-def hidden_gradients(at: Situation) -> Ideas:
-    if not at.config.overlap.dp:
-        yield _hidden(at, "gradients behind the backward pass", "dp")
+def hidden_gradients(current: Situation) -> Ideas:
+    """Hide sums of gradients under the backward pass."""
+    if not current.config.overlap.dp:
+        yield _hidden(current, "dp")
 
 
 @idea("pp")
-def hidden_borders(at: Situation) -> Ideas:
-    if not at.config.overlap.pp:
-        yield _hidden(at, "pipeline borders behind compute", "pp")
+def hidden_borders(current: Situation) -> Ideas:
+    """Hide messages between stages under other micro-batches."""
+    if not current.config.overlap.pp:
+        yield _hidden(current, "pp")
 
 
 @idea("cp")
-def hidden_ring(at: Situation) -> Ideas:
-    if not at.config.overlap.cp and at.config.layout.cp_mode == "ring":
-        yield _hidden(at, "the ring behind attention", "cp")
+def hidden_ring(current: Situation) -> Ideas:
+    """Hide the messages of ring attention under attention."""
+    if not current.config.overlap.cp and current.config.layout.cp_mode == "ring":
+        yield _hidden(current, "cp")
 
 
 @idea("ep")
-def hidden_tokens(at: Situation) -> Ideas:
-    if not at.config.overlap.ep and at.config.micro_batches > 1:
-        yield _hidden(at, "tokens behind another batch", "ep", "batch")
+def hidden_tokens(current: Situation) -> Ideas:
+    """Hide all-to-alls of experts under another micro-batch."""
+    if not current.config.overlap.ep and current.config.micro_batches > 1:
+        yield _hidden(current, "ep", "batch")
 
 
 @idea(*_GRADIENTS)
-def other_buckets(at: Situation) -> Ideas:
+def other_buckets(current: Situation) -> Ideas:
     """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
-    if at.config.shard.layers:
+    if current.config.shard.layers:
         return
-    sent = [call.call for call in at.step.last.sent if call.call.per == "step"]
+    sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
     largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
     for word, bucket in (("larger", WIDER * largest), ("smaller", largest / WIDER)):
         if bucket:
             size = float(f"{bucket / 1e6:.6g}")  # as it is printed
-            setup = with_values(at.config, {"shard.bucket": size * 1e6})
-            yield Idea(f"{word} buckets", {"shard.bucket": f"{size:g}MB"}, setup)
+            setup = with_values(current.config, {"shard.bucket": size * 1e6})
+            yield Idea(remark(f"{word}_buckets"), {"shard.bucket": f"{size:g}MB"}, setup)
 
 
 @idea(*_GRADIENTS)
-def gradients_in_16_bits(at: Situation) -> Ideas:
-    """Half the bytes of gradients."""
-    if at.config.shard.grad_bytes == 4:
-        yield Idea("gradients in 16 bits", {"shard.grad_bytes": 2, "precision.grads": "bf16"})
+def gradients_in_16_bits(current: Situation) -> Ideas:
+    """Send half the bytes of gradients."""
+    if current.config.shard.grad_bytes == 4:
+        values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
+        yield Idea(remark("gradients_in_16_bits"), values)
 
 
 @idea(*_GRADIENTS)
-def compressed_gradients(at: Situation) -> Ideas:
-    """A quarter of the bytes, for more steps to the same accuracy."""
-    if at.config.compression is not None:
+def compressed_gradients(current: Situation) -> Ideas:
+    """Send a quarter of the bytes, for more steps to the same accuracy."""
+    if current.config.compression is not None:
         return
     extra = EXTRA_STEPS["int8"][1]
     values = {
@@ -168,77 +189,78 @@ def compressed_gradients(at: Situation) -> Ideas:
         "compression.block": BLOCK,
         "compression.extra_steps": extra,
     }
-    small = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
-    setup = at.config._replace(compression=small)
-    yield Idea(f"gradients in int8, up to {extra:.0%} more steps", values, setup)
+    compression = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
+    setup = current.config._replace(compression=compression)
+    yield Idea(remark("gradients_in_int8", extra_steps=extra), values, setup)
 
 
 @idea(*_GRADIENTS)
-def sharded_states(at: Situation) -> Ideas:
-    """ZeRO-1: replicas share the optimizer's states alone."""
-    shard = at.config.shard
-    if at.config.layout.dp == 1 or shard.mode == "zero1":
+def sharded_states(current: Situation) -> Ideas:
+    """Share only the optimizer's states between replicas, ZeRO-1."""
+    shard = current.config.shard
+    if current.config.layout.dp == 1 or shard.mode == "zero1":
         return
-    setup = with_values(at.config, {"shard.mode": "zero1", "shard.group": 0})
-    what = "optimizer states sharded"
-    if shard.row.optimizer:  # and more: a rank then needs more memory
-        whole = "whole weights and gradients" if shard.layers else "whole gradients"
-        size = format_bytes(memory(setup).bytes, 3)
-        what = f"{whole} on each rank, {what} (ZeRO-1), {size} a rank"
+    setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
+    label = remark("sharded_states")
+    # the job shares gradients or weights too, so that a rank needs more memory with ZeRO-1
+    if shard.row.optimizer:
+        code = "whole_weights" if shard.layers else "whole_gradients"
+        label = remark(code, memory=format_bytes(memory(setup).bytes, 3))
     values = {"shard.mode": "zero1"}
     # a group of hsdp would be one of zero1 as well
     if shard.group:
         values["shard.group"] = "null"
-    yield Idea(what, values, setup)
+    yield Idea(label, values, setup)
 
 
 @idea(*_GRADIENTS)
-def sharded_weights(at: Situation) -> Ideas:
-    """FSDP, where a step gathers weights once."""
-    config = at.config
+def sharded_weights(current: Situation) -> Ideas:
+    """Shard weights as well, FSDP, where a step gathers them once."""
+    config = current.config
     # with several micro-batches each of them gathers again
     if config.layout.dp > 1 and not config.shard.layers and config.micro_batches == 1:
         setup = config._replace(shard=fully_sharded(config))
-        yield Idea("weights sharded (FSDP)", {"shard.mode": "fsdp"}, setup)
+        yield Idea(remark("sharded_weights"), {"shard.mode": "fsdp"}, setup)
 
 
 @idea(*_GRADIENTS)
-def shards_inside_a_tier(at: Situation) -> Ideas:
-    """Gathers of weights stay on a faster tier, copies are summed across."""
-    shard, group = at.config.shard, at.config.layout.group("cp", "dp")
-    if at.config.layout.dp == 1 or not shard.layers:
+def shards_inside_a_tier(current: Situation) -> Ideas:
+    """Gather weights on a faster tier, and sum gradients of the copies across, HSDP."""
+    shard, group = current.config.shard, current.config.layout.group("cp", "dp")
+    if current.config.layout.dp == 1 or not shard.layers:
         return
     inside = 1
-    for tier in at.fabric.tiers[:-1]:
+    for tier in current.fabric.tiers[:-1]:
         inside *= tier.endpoints
         rows = inside // group.stride
         if 1 < rows < group.ranks and rows != shard.group:
             values = {"shard.mode": "hsdp", "shard.group": rows}
-            yield Idea(f"shards inside {tier.name}, replicas across", values)
+            yield Idea(remark("shards_inside_tier", tier=tier.name), values)
 
 
 @idea()
-def tensor_groups_inside_a_domain(at: Situation) -> Ideas:
-    """Tensor parallelism as wide as the fastest wires reach, with more replicas."""
-    layout, domain = at.config.layout, at.fabric.tiers[0]
+def tensor_groups_inside_a_domain(current: Situation) -> Ideas:
+    """Keep tensor parallelism inside the innermost domain, with more replicas."""
+    layout, domain = current.config.layout, current.fabric.tiers[0]
     factor, uneven = divmod(layout.tp, domain.endpoints)
     if factor > 1 and not uneven and layout.order[0] == "tp":
         etp = min(layout.etp, domain.endpoints)
         values = {"layout.tp": domain.endpoints, "layout.dp": layout.dp * factor}
-        setup = with_values(at.config, values | {"layout.etp": etp})
-        yield Idea(f"TP inside {domain.name}", values | expert_width(at.config, etp), setup)
+        setup = with_values(current.config, values | {"layout.etp": etp})
+        label = remark("tp_inside_tier", tier=domain.name)
+        yield Idea(label, values | expert_width(current.config, etp), setup)
 
 
 @idea()
-def worst_dimension_further_in(at: Situation) -> Ideas:
-    """Another order of the ranks, with what is exposed most on shorter strides."""
+def worst_dimension_further_in(current: Situation) -> Ideas:
+    """Order ranks so that the most exposed dimension has a shorter stride."""
     by_axis: dict[str, float] = defaultdict(float)
-    for part, seconds in at.exposed_s.items():
+    for part, seconds in current.exposed_s.items():
         by_axis[_PART_OF.get(part, part)] += seconds
     worst = max(_ORDER, key=lambda axis: by_axis[axis])
-    if not at.waits_for(worst):
+    if not current.waits_for(worst):
         return
-    layout = at.config.layout
+    layout = current.config.layout
     first, *others = layout.order
     rest = [axis for axis in layout.order if axis != worst]
     second = (first, worst, *(axis for axis in others if axis != worst))
@@ -249,90 +271,107 @@ def worst_dimension_further_in(at: Situation) -> Ideas:
         other = layout._replace(order=order)
         now, then = (cut.group(worst, experts=worst == "ep") for cut in (layout, other))
         if then.stride < now.stride:
-            yield Idea(f"{worst} further in", {"layout.order": order})
+            yield Idea(remark("further_in", dimension=worst), {"layout.order": order})
 
 
 @idea("ep")
-def experts_inside_a_domain(at: Situation) -> Ideas:
-    """Fewer ranks an all-to-all, all of them on the fastest wires."""
-    layout, moe, domain = at.config.layout, at.config.moe, at.fabric.tiers[0]
+def experts_inside_a_domain(current: Situation) -> Ideas:
+    """Keep all-to-alls of experts inside the innermost domain, with fewer ranks each."""
+    layout, moe, domain = current.config.layout, current.config.moe, current.fabric.tiers[0]
     if moe is None or layout.ep == 1:
         return
-    fewer = domain.endpoints // layout.group("ep", experts=True).stride
-    if 1 < fewer < layout.ep and moe.experts % fewer == 0:
-        yield Idea(f"experts inside {domain.name}", {"layout.ep": fewer})
+    ranks = domain.endpoints // layout.group("ep", experts=True).stride
+    if 1 < ranks < layout.ep and moe.experts % ranks == 0:
+        yield Idea(remark("experts_inside_tier", tier=domain.name), {"layout.ep": ranks})
 
 
 @idea("ep")
-def deduplicated_tokens(at: Situation) -> Ideas:
-    """A token once to a rank with several of its experts."""
-    layout, moe = at.config.layout, at.config.moe
+def deduplicated_tokens(current: Situation) -> Ideas:
+    """Send a token once to a rank with several of its experts."""
+    layout, moe = current.config.layout, current.config.moe
     if moe is not None and layout.ep > 1 and moe.top_k > 1 and not layout.deduplicate:
-        yield Idea("a token once to each rank", {"layout.deduplicate": True})
+        yield Idea(remark("deduplicate"), {"layout.deduplicate": True})
 
 
 @idea("cp")
-def other_context_parallelism(at: Situation) -> Ideas:
-    layout = at.config.layout
+def other_context_parallelism(current: Situation) -> Ideas:
+    """Take another mode of context parallelism."""
+    layout = current.config.layout
     for mode in get_args(ContextMode):
         if layout.cp > 1 and mode != layout.cp_mode:
-            yield Idea(f"context parallel by {mode}", {"layout.cp_mode": mode})
+            yield Idea(remark("context_mode", mode=mode), {"layout.cp_mode": mode})
 
 
 @idea("bubble")
-def more_chunks(at: Situation) -> Ideas:
-    """The next number of chunks that divides a stage's layers, or its layers with the ends as
-    layers."""
-    layout, model = at.config.layout, at.config.model
-    if model is None or layout.pp == 1 or layout.stages or not at.config.pipeline.from_layout:
+def more_chunks(current: Situation) -> Ideas:
+    """Take the next number of chunks that divides a stage's layers, or those of a model whose ends
+    count as layers."""
+    layout, model = current.config.layout, current.config.model
+    if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
         return
-    held = [model.layers // layout.pp]
+    layers_of_stages = [model.layers // layout.pp]
     if (model.layers + 2) % layout.pp == 0:
-        held.append((model.layers + 2) // layout.pp)
-    for chunks in range(layout.virtual + 1, max(held) + 1):
-        if any(layers and layers % chunks == 0 for layers in held):
+        layers_of_stages.append((model.layers + 2) // layout.pp)
+    for chunks in range(layout.virtual + 1, max(layers_of_stages) + 1):
+        if any(layers and layers % chunks == 0 for layers in layers_of_stages):
             values = {"layout.virtual": chunks, "schedule": "interleaved"}
-            yield Idea(f"{chunks} chunks a stage", values)
+            yield Idea(remark("more_chunks", chunks=chunks), values)
             return
 
 
 @idea("bubble")
-def weight_gradients_in_the_bubble(at: Situation) -> Ideas:
-    layout, split = at.config.layout, at.config.pipeline.split
+def weight_gradients_in_the_bubble(current: Situation) -> Ideas:
+    """Compute weight gradients in the bubble of the pipeline."""
+    layout, split = current.config.layout, current.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
-        yield Idea("weight gradients in the bubble", {"schedule": split})
+        yield Idea(remark("split_weight_gradients"), {"schedule": split})
 
 
 @idea("bubble")
-def smaller_micro_batches(at: Situation) -> Ideas:
-    half, odd = divmod(at.config.micro_batch, 2)
-    if at.config.layout.pp > 1 and half and not odd:
-        yield Idea("smaller micro-batches", {"batch.micro": half})
+def smaller_micro_batches(current: Situation) -> Ideas:
+    """Shorten the bubble with more and smaller micro-batches."""
+    half, odd = divmod(current.config.micro_batch, 2)
+    if current.config.layout.pp > 1 and half and not odd:
+        yield Idea(remark("smaller_micro_batches"), {"batch.micro": half})
 
 
 @idea("dp", "tp", "ep")
-def larger_micro_batches(at: Situation) -> Ideas:
-    """Larger micro-batches gather and wait less often; in a pipeline they make its bubble
-    longer."""
-    if at.config.layout.pp == 1 and at.config.micro_batches % 2 == 0:
-        yield Idea("larger micro-batches", {"batch.micro": 2 * at.config.micro_batch})
+def larger_micro_batches(current: Situation) -> Ideas:
+    """Gather and wait less often; not in a pipeline, whose bubble would be longer."""
+    if current.config.layout.pp == 1 and current.config.micro_batches % 2 == 0:
+        yield Idea(remark("larger_micro_batches"), {"batch.micro": 2 * current.config.micro_batch})
 
 
-Candidates = Iterator[tuple[str, dict[str, str], ParallelConfig]]
+class JobChange(NamedTuple):
+    """A change of the job, with the values as ``--job-set`` takes them."""
+
+    label: Remark
+    values: dict[str, str]
+    setup: ParallelConfig
 
 
-def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Candidates:
-    """Yield what changes, the values as ``--job-set`` takes them, and the setup; only where enough
-    time is exposed to gain."""
+class FabricChange(NamedTuple):
+    """A change of one tier, with the values as ``--set`` takes them."""
+
+    label: Remark
+    values: dict[str, str]
+    fabric: Fabric
+    tier: str
+
+
+def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Iterator[JobChange]:
+    """Yield changes of a job from the registered ideas, where enough time is exposed to gain."""
     if config.model is None:
         return
-    at = Situation(config, fabric, now, {part.name: part.exposed_s for part in now.parts})
+    current = Situation(config, fabric, now, {part.name: part.exposed_s for part in now.parts})
     for parts, ideas in _IDEAS:
-        if parts and not at.waits_for(*parts):
+        if parts and not current.waits_for(*parts):
             continue
-        for what, values, setup in ideas(at):
+        for label, values, setup in ideas(current):
             texts = {key: _written(value) for key, value in values.items()}
-            yield what, texts, with_values(config, values) if setup is None else setup
+            if setup is None:
+                setup = with_values(config, values)
+            yield JobChange(label, texts, setup)
 
 
 def _written(value: Any) -> str:
@@ -346,55 +385,59 @@ def proposals(
     plain: tuple[PlainCall, ...],
     now: TrainingStep,
 ) -> tuple[Proposal, ...]:
-    """Changes that gain, the best first; before them the smallest that a job needs to fit its
-    device, whatever it costs.
+    """Return the changes that gain, the best first; before them the smallest that a job needs to
+    fit its device, whatever it costs.
 
-    One that the job, its memory or the fabric cannot have is left out.
+    Changes that the job, its memory or the fabric cannot have are left out.
     """
 
-    def stepped(other: ParallelConfig, prices: CollectiveCostCache = costs) -> float | None:
+    def step_seconds(other: ParallelConfig, prices: CollectiveCostCache = costs) -> float | None:
         try:
             return step_time(other, prices, plain).step_s
-        except ColltoolError:  # a group does not sit on the fabric
+        except ColltoolError:  # a group cannot be placed on the fabric
             return None
 
     found: list[Proposal] = []
-    for what, values, fabric, tier in _of_fabric(costs.fabric, now):
-        step_s = stepped(config, costs.changed(fabric, tier))
-        if step_s is not None and _gains(config, values, step_s, now):
-            found.append(_proposal(what, "fabric", values, config, step_s, now))
+    for change in _fabric_changes(costs.fabric, now):
+        step_s = step_seconds(config, costs.changed(change.fabric, change.tier))
+        if step_s is not None and _gains(config, change.values, step_s, now):
+            found.append(_proposal(change.label, "fabric", change.values, config, step_s, now))
     speed = _speed(job, config)
-    for what, values, other in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
+    for label, values, setup in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
         # what cannot be is left out before it is priced
-        if constraint_violations(other) or invalid_overlaps(other) or _too_large(other, config):
+        if constraint_violations(setup) or invalid_overlaps(setup) or _too_large(setup, config):
             continue
-        step_s = stepped(other)
-        if step_s is not None and _gains(other, values, step_s, now) and job.takes(values | speed):
-            found.append(_proposal(what, "job", values | speed, other, step_s, now))
+        step_s = step_seconds(setup)
+        if (
+            step_s is not None
+            and _gains(setup, values, step_s, now)
+            and job.accepts(values | speed)
+        ):
+            found.append(_proposal(label, "job", values | speed, setup, step_s, now))
     found.sort(key=lambda proposal: -proposal.gain)
     # a job that does not fit runs only with a cure, so it comes first whatever it gains
     for values, setup in _cures(job, config):
-        step_s = stepped(setup)
+        step_s = step_seconds(setup)
         if step_s is not None:
-            return _proposal("to fit the memory", "job", values, setup, step_s, now), *found
+            return _proposal(remark("fit_memory"), "job", values, setup, step_s, now), *found
     return tuple(found)
 
 
 def _speed(job: Job, config: ParallelConfig) -> dict[str, str]:
-    """The speed found from a measured step in place of that step, which holds for one layout
-    only."""
+    """Return values that replace a measured step by the speed found from it, as the step is that of
+    one layout only; empty without a measured step."""
     if config.slower == 1 or job.file.slower is not None:
         return {}
     return {"measured.step": "null", "slower": repr(config.slower)}
 
 
 def _cures(job: Job, config: ParallelConfig) -> Iterator[tuple[dict[str, str], ParallelConfig]]:
-    """Yield what makes a job fit its device, as far as its file can have it."""
+    """Yield values that make a job fit its device, where its file accepts them, and the setup."""
     if config.model is None:
         return
     for cure in cures(config):
         values = {key: written(value) for key, value in cure.values.items()} | _speed(job, config)
-        if job.takes(values):
+        if job.accepts(values):
             yield values, cure.setup
 
 
@@ -406,12 +449,12 @@ def _too_large(other: ParallelConfig, config: ParallelConfig) -> bool:
     return then.fits is False and then.bytes > memory(config).bytes
 
 
-def _gains(other: ParallelConfig, values: dict[str, str], step_s: float, now: TrainingStep) -> bool:
+def _gains(setup: ParallelConfig, values: dict[str, str], step_s: float, now: TrainingStep) -> bool:
     """Whether a change is worth it; extra steps to the same accuracy count against it."""
-    longer = 1.0
-    if other.compression is not None and "compression.scheme" in values:
-        longer += other.compression.extra_steps
-    return _gain(step_s, now) > LEAST_GAIN and longer * step_s < now.step_s
+    steps_ratio = 1.0
+    if setup.compression is not None and "compression.scheme" in values:
+        steps_ratio += setup.compression.extra_steps
+    return _gain(step_s, now) > LEAST_GAIN and steps_ratio * step_s < now.step_s
 
 
 def _gain(step_s: float, now: TrainingStep) -> float:
@@ -419,73 +462,74 @@ def _gain(step_s: float, now: TrainingStep) -> float:
 
 
 def _proposal(
-    what: str,
+    label: Remark,
     where: str,
     values: dict[str, str],
-    other: ParallelConfig,
+    setup: ParallelConfig,
     step_s: float,
     now: TrainingStep,
 ) -> Proposal:
-    fits = memory(other).fits if other.model is not None else None
-    return Proposal(what, where, tuple(values.items()), step_s, _gain(step_s, now), fits)
+    """Return the proposal of a change with its priced step."""
+    fits = memory(setup).fits if setup.model is not None else None
+    change = sentence(label)
+    return Proposal(change, where, tuple(values.items()), step_s, _gain(step_s, now), fits)
 
 
-def _of_fabric(
-    fabric: Fabric, now: TrainingStep
-) -> Iterator[tuple[str, dict[str, str], Fabric, str]]:
-    """Yield faster tiers and full bisections: what, values, the fabric, and its changed tier."""
+def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]:
+    """Yield faster tiers and full bisections, of the tiers that the step waits for."""
     exposed = {tier.name: 0.0 for tier in fabric.tiers}
-    for sent in now.critical_calls:
-        for name in sent.cost.tiers:
-            exposed[name] += sent.exposed_s
+    for call in now.critical_calls:
+        for name in call.cost.tiers:
+            exposed[name] += call.exposed_s
     slow = [
-        (at, tier)
-        for at, tier in enumerate(fabric.tiers)
+        (index, tier)
+        for index, tier in enumerate(fabric.tiers)
         if exposed[tier.name] > LEAST_GAIN * now.step_s
     ]
-    for at, tier in reversed(slow):
-        faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [at])
+    for index, tier in reversed(slow):
+        faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [index])
         values = bandwidth_values(tier, FASTER)
-        yield f"twice the bandwidth of {tier.name}", values, faster, tier.name
-    for at, tier in slow:
+        yield FabricChange(remark("faster_tier", tier=tier.name), values, faster, tier.name)
+    for index, tier in slow:
         kind = capabilities_of(tier)
         thin = [level.name for level in kind.classes if level.oversubscription > 1]
         if kind.levels and thin:
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
-            full = with_tiers(fabric, non_blocking, [at])
-            yield f"no oversubscription on {tier.name}", values, full, tier.name
+            full = with_tiers(fabric, non_blocking, [index])
+            yield FabricChange(remark("non_blocking_tier", tier=tier.name), values, full, tier.name)
 
 
-def _reshaped(job: Job, config: ParallelConfig) -> Candidates:
-    """Twice and half of TP, of the pipeline and of the micro-batch, on as many ranks: the nearest
-    layouts that a search tries."""
+def _reshaped(job: Job, config: ParallelConfig) -> Iterator[JobChange]:
+    """Yield layouts with twice and half of TP, of the pipeline and of the micro-batch, on as many
+    ranks: the nearest ones that a search tries."""
     if config.shape is None or config.compute is not None:
         return
     layout = config.layout
-    for label, none, size, made in (
-        ("TP", "no TP", layout.tp, _wide),
-        ("a pipeline of", "no pipeline", layout.pp, _deep),
-    ):
+    for dimension, size, with_size in (("tp", layout.tp, _with_tp), ("pp", layout.pp, _with_pp)):
         for other in _twice_and_half(size):
-            inside = layout.tp * layout.cp * layout.pp // size * other
-            if layout.ranks % inside == 0:
-                changed = made(config, other, layout.ranks // inside)
-                shard = shard_of(job.file.shard, changed.layout, config.precision.grads)
-                changed = changed._replace(shard=shard)
-                changed = changed._replace(overlap=possible_overlap(job.file.overlap, changed)[0])
-                what = f"{label} {other}" if other > 1 else none
-                yield what, dict(values_of(job, changed)), changed
+            replica_ranks = layout.tp * layout.cp * layout.pp // size * other
+            if layout.ranks % replica_ranks == 0:
+                setup = with_size(config, other, layout.ranks // replica_ranks)
+                shard = shard_of(job.file.shard, setup.layout, config.precision.grads)
+                setup = setup._replace(shard=shard)
+                setup = setup._replace(overlap=possible_overlap(job.file.overlap, setup)[0])
+                label = remark(f"no_{dimension}")
+                if other > 1:
+                    label = remark(f"other_{dimension}", size=other)
+                yield JobChange(label, dict(values_of(job, setup)), setup)
     for other in _twice_and_half(config.micro_batch):
         if config.global_batch % (other * layout.dp) == 0:
-            changed = config._replace(micro_batch=other)
-            yield f"micro-batches of {other}", dict(values_of(job, changed)), changed
+            setup = config._replace(micro_batch=other)
+            label = remark("other_micro_batch", size=other)
+            yield JobChange(label, dict(values_of(job, setup)), setup)
 
 
 def _twice_and_half(size: int) -> list[int]:
     return [2 * size] if size % 2 else [2 * size, size // 2]
 
 
-def _wide(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
+def _with_tp(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
+    """Return the setup with another tensor parallelism; experts split as widely still are."""
     layout = config.layout
     # experts that were cut as wide as everything else still are
     etp = tp if layout.etp == layout.tp else min(layout.etp, tp)
@@ -493,8 +537,8 @@ def _wide(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
     return config._replace(layout=layout._replace(tp=tp, dp=dp, etp=etp, sp=sp))
 
 
-def _deep(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
-    """Chunks of as many layers, where the pipeline has chunks."""
+def _with_pp(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
+    """Return the setup with another pipeline, whose chunks keep their number of layers."""
     layout = config.layout
     virtual = 1
     if pp > 1:
@@ -502,5 +546,5 @@ def _deep(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
     schedule = config.schedule
     if config.pipeline.from_layout:
         schedule = default_schedule(virtual)
-    deep = layout._replace(pp=pp, dp=dp, virtual=virtual, stages=())
-    return config._replace(layout=deep, schedule=schedule)
+    layout = layout._replace(pp=pp, dp=dp, virtual=virtual, stages=())
+    return config._replace(layout=layout, schedule=schedule)

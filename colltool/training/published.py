@@ -1,4 +1,4 @@
-"""How far steps and memory were off the published runs of sources that no constant was fitted to.
+"""Errors of planned steps and memory against published runs, their source left out of the fit.
 
 ``tests/benchmarks/fit_stacks.py --errors`` leaves each source out in turn and writes
 ``data/errors.csv``.
@@ -15,22 +15,23 @@ FILE = Path(__file__).parent / "data" / "errors.csv"
 
 
 class PublishedError(NamedTuple):
-    """Over planned runs: |plan / measured - 1|, and what nine runs in ten took as a share of their
-    plan."""
+    """Error of plans of published runs, |plan / measured - 1|."""
 
     runs: int
     median: float
     mean: float
-    low: float
-    high: float
-    control: float  # the median with a free network
+    low: float  # nine runs in ten took from this share of their plan
+    high: float  # to this one
+    control: float  # the median error with a free network
 
     def spread(self, planned: float) -> tuple[float, float]:
+        """Return the interval in which nine runs in ten with this plan lie."""
         return self.low * planned, self.high * planned
 
 
 @cache
 def _table() -> dict[str, PublishedError]:
+    """Read the errors by class of plans: a stack, or ``memory``."""
     found = {}
     with FILE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):

@@ -1,5 +1,9 @@
-"""The layouts that a search tries: what they keep, which sizes, what follows from them, and why the
-others are left out."""
+"""The layouts that a search tries.
+
+:class:`Constraints` is what a user keeps. :class:`Space` lists the sizes that fill the ranks, makes a
+configuration of each, adds every sharding and recomputation, and counts what does not fit together.
+:func:`values_of` returns the job's keys that make a layout.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ from colltool.base.errors import ColltoolError, argument_text, nearest, options_
 from colltool.base.formatting import parse_count
 from colltool.base.primitives import ceil_div
 from colltool.training.constraint_violations import (
-    Violation,
     constraint_violations,
     invalid_overlaps,
 )
@@ -23,22 +26,28 @@ from colltool.training.job_configuration import default_etp, overlap_of, shard_o
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import Overlap, ParallelConfig
 from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
+from colltool.training.violation import Violation
 
-# of a sequence on a rank: runs that were published with context parallelism keep more (Llama 3:
-# 8,192)
-LEAST_TOKENS = 4096
-MOST_SIZES = 20_000  # seven times those of a shipped job on 512 ranks: about a minute
+# tokens of a sequence that context parallelism leaves on a rank at least: published runs keep more
+# (Llama 3: 8,192)
+MIN_TOKENS = 4096
+# combinations of sizes of a search, about a minute: seven times those of a shipped job on 512 ranks
+MAX_SIZES = 20_000
+# constraints whose value is a number
 SIZES = ("tp", "cp", "ep", "etp", "pp", "virtual", "micro")
-# others need a group size from the job
+# shardings that any job can have; others need a group size from the job
 MODES = tuple(row.name for row in SHARDINGS.values() if not row.grouped)
+# values of the other constraints, by how they are written
 WORDS: dict[str, dict[str, Any]] = {
     "sp": {"true": True, "false": False},
     "shard": {mode: mode for mode in SHARDINGS},
     "recompute": {row.name: row.name for row in RECOMPUTATIONS.values() if row.whole},
 }
+# of all constraints
 NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
 
-Frame = tuple[ParallelConfig, tuple[PlainCall, ...]]
+# a layout without sharding and recomputation, and the calls that the job lists itself
+BaseLayout = tuple[ParallelConfig, tuple[PlainCall, ...]]
 Keep = Mapping[str, Any] | Iterable[str]  # KEY=VALUE each, a later one wins; or values by name
 
 
@@ -61,12 +70,16 @@ class Constraints(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     @property
-    def spoken(self) -> str:
+    def text(self) -> str:
         return ", ".join(f"{name}={written(value)}" for name, value in self.values.items())
 
 
 def constraints_of(keep: Keep | None) -> Constraints:
-    """Read what a user keeps; ColltoolError where a name or a value is not known."""
+    """Read what a user keeps.
+
+    Raises:
+        ColltoolError: a name or a value is not known.
+    """
     if keep is None:
         return Constraints()
     example = f"write {argument_text('keep', {'tp': 8}, text='tp=8')}"
@@ -76,7 +89,7 @@ def constraints_of(keep: Keep | None) -> Constraints:
             f"expected names with values, got {quote(keep)}", argument="keep", fix=example
         )
     if not isinstance(keep, Mapping):
-        keep = dict(_split(text, f"{example}; {known}") for text in keep)
+        keep = dict(_name_and_value(text, f"{example}; {known}") for text in keep)
     found: dict[str, Any] = {}
     for name, value in keep.items():
         if name not in NAMES:
@@ -85,18 +98,19 @@ def constraints_of(keep: Keep | None) -> Constraints:
                 argument="keep",
                 fix=f"{nearest(str(name), list(NAMES))} {known}".strip(),
             )
-        found[name] = _value(name, value)
+        found[name] = _parsed(name, value)
     return Constraints(**found)
 
 
-def _split(text: Any, fix: str) -> tuple[str, str]:
+def _name_and_value(text: Any, fix: str) -> tuple[str, str]:
     name, equals, value = str(text).partition("=")
     if not equals or not value.strip():
         raise ColltoolError(f"{quote(text)} is not NAME=VALUE", argument="keep", fix=fix)
     return name.strip(), value.strip()
 
 
-def _value(name: str, value: Any) -> Any:
+def _parsed(name: str, value: Any) -> Any:
+    """Return the value of a constraint; ColltoolError where it has no such value."""
     if name in SIZES:
         try:
             return parse_count(value, "keep", 1, 10**9)
@@ -115,6 +129,8 @@ def _value(name: str, value: Any) -> Any:
 
 
 class Sizes(NamedTuple):
+    """Sizes of a layout that fills the ranks."""
+
     tp: int
     cp: int
     ep: int
@@ -136,45 +152,46 @@ class Space:
         self.examples: dict[str, Violation] = {}  # the first of each
         modes = [kept.shard] if kept.shard else [*MODES, job.file.shard.mode]
         self._shards = {mode: _shard_file(job.file.shard, mode) for mode in modes}
-        self._passes = [kept.recompute] if kept.recompute else self._recomputations()
+        self._recomputes = [kept.recompute] if kept.recompute else self._recomputations()
 
     def _recomputations(self) -> list[Any]:
-        """Recomputations that save memory: flash attention keeps no scores to compute again."""
+        """Names of recomputations that save memory: flash attention keeps no scores to compute
+        again."""
         stack = self.job.draft.stack
         scores = stack is not None and not stack.flash
         whole = [row for row in RECOMPUTATIONS.values() if row.whole]
         return [row.name for row in whole if row.layers or scores or not row.core]
 
     def sizes(self) -> list[Sizes]:
-        """All that are tried; ColltoolError where they are more than a search takes."""
-        found = list(islice(self._sizes(), MOST_SIZES + 1))
-        if len(found) > MOST_SIZES:
+        """Return all sizes to try; ColltoolError where they are more than a search takes."""
+        found = list(islice(self._sizes(), MAX_SIZES + 1))
+        if len(found) > MAX_SIZES:
             raise ColltoolError(
-                f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks",
+                f"more than {MAX_SIZES:,} combinations of sizes fill {self.ranks} ranks",
                 argument="keep",
                 fix=f"say some of them, such as {self._to_keep(found)}",
             )
         return found
 
     def _to_keep(self, found: list[Sizes]) -> str:
-        """The two constraints that would leave the fewest sizes."""
-        ways = {}
+        """Return the two constraints that leave the fewest sizes, as a user writes them."""
+        choices = {}
         for name in ("tp", "pp", "micro", "cp", "ep", "virtual"):
             if getattr(self.kept, name) is None:
-                ways[name] = len({getattr(sizes, name) for sizes in found})
-        widest = sorted(ways, key=lambda name: -ways[name])[:2]
+                choices[name] = len({getattr(sizes, name) for sizes in found})
+        widest = sorted(choices, key=lambda name: -choices[name])[:2]
         keep = {name: getattr(found[0], name) for name in widest}
-        between = f" {options_of('keep')[-1]} "
-        text = between.join(f"{name}={value}" for name, value in keep.items())
+        separator = f" {options_of('keep')[-1]} "
+        text = separator.join(f"{name}={value}" for name, value in keep.items())
         return argument_text("keep", keep, text=text)
 
-    def frame(self, sizes: Sizes) -> Frame | None:
-        """A layout before sharding and recomputation, which do not decide whether it fits together;
-        None where it does not."""
-        config = self._setup(sizes)
-        on = config.compression.on if config.compression else "dp"
-        if on != "dp" and getattr(config.layout, on) == 1:
-            what = f"{on} is 1: there is nothing to compress"
+    def base_layout(self, sizes: Sizes) -> BaseLayout | None:
+        """Return a layout without sharding and recomputation; None where it does not fit together,
+        which they do not decide."""
+        config = self._config(sizes)
+        dimension = config.compression.on if config.compression else "dp"
+        if dimension != "dp" and getattr(config.layout, dimension) == 1:
+            what = f"{dimension} is 1: there is nothing to compress"
             self.refuse(Violation(("compression", "on"), what, "on: dp"))
             return None
         violations = constraint_violations(config)
@@ -187,28 +204,29 @@ class Space:
             self.refuse(Violation(("calls",), error.what, error.fix))
             return None
 
-    def variants(self, frame: ParallelConfig) -> Iterator[ParallelConfig]:
-        """A frame with every sharding that has replicas to shard over, and every recomputation.
+    def variants(self, base: ParallelConfig) -> Iterator[ParallelConfig]:
+        """Yield a layout with every sharding that has replicas to shard over, and every
+        recomputation.
 
         Gradients sharded under a pipeline would go out every micro-batch: no library does that.
         """
-        replicas = frame.gradient_ranks > 1 or (
-            self.shape.moe is not None and frame.layout.expert_dp > 1
+        replicas = base.gradient_ranks > 1 or (
+            self.shape.moe is not None and base.layout.expert_dp > 1
         )
         for mode, file in self._shards.items():
             row = SHARDINGS[mode]
-            often = row.gradients and not row.weights and frame.layout.pp > 1
+            every_micro_batch = row.gradients and not row.weights and base.layout.pp > 1
             # a job that has this mode already means it
             if self.job.file.shard.mode == mode:
-                often = False
-            if mode != self.kept.shard and row.optimizer and (often or not replicas):
+                every_micro_batch = False
+            if mode != self.kept.shard and row.optimizer and (every_micro_batch or not replicas):
                 continue
-            config = frame._replace(shard=shard_of(file, frame.layout, frame.precision.grads))
+            config = base._replace(shard=shard_of(file, base.layout, base.precision.grads))
             violations = constraint_violations(config) if row.grouped else []
             if violations:
                 self.refuse(violations[0])
                 continue
-            for recompute in self._passes:
+            for recompute in self._recomputes:
                 yield config._replace(recompute=recompute)
 
     def refuse(self, found: Violation) -> None:
@@ -218,6 +236,7 @@ class Space:
         self.examples.setdefault(key, found)
 
     def _sizes(self) -> Iterator[Sizes]:
+        """Yield all sizes that fill the ranks, small micro-batches first."""
         kept, sequences = self.kept, self.job.draft.global_batch
         experts = self.shape.moe.experts if self.shape.moe else 1
         for tp, cp, pp, dp in self._grids():
@@ -226,38 +245,38 @@ class Space:
                 self.refuse(Violation(("batch", "global"), what, ""))
                 continue
             fitting = [ep for ep in divisors(experts) if ep <= tp * cp * dp]
-            for ep in _tried(kept.ep, fitting):
+            for ep in _values_to_try(kept.ep, fitting):
                 # the smallest first: where one does not fit the memory, no larger one does
-                for micro in _tried(kept.micro, self._micro_batches(sequences // dp)):
-                    for virtual in _tried(kept.virtual, self._chunks(pp)):
+                for micro in _values_to_try(kept.micro, self._micro_batches(sequences // dp)):
+                    for virtual in _values_to_try(kept.virtual, self._chunk_counts(pp)):
                         yield Sizes(tp=tp, cp=cp, ep=ep, pp=pp, virtual=virtual, dp=dp, micro=micro)
 
     def _grids(self) -> Iterator[tuple[int, int, int, int]]:
-        """tp, cp, pp and dp that fill the ranks."""
+        """Yield tp, cp, pp and dp that fill the ranks."""
         kept, layers = self.kept, self.model.layers
-        rings = max(1, self.job.draft.sequence // LEAST_TOKENS)
-        own = self.job.draft.layout.cp
-        for tp in _tried(kept.tp, divisors(self.ranks)):
-            # a size that was asked for is refused with its reason
+        max_cp = max(1, self.job.draft.sequence // MIN_TOKENS)
+        job_cp = self.job.draft.layout.cp
+        for tp in _values_to_try(kept.tp, divisors(self.ranks)):
+            # a size that a user keeps is tried, and refused with its reason
             if kept.tp is None and self.shape.heads % tp:
                 continue
-            cuts = [cp for cp in divisors(self.ranks // tp) if cp <= rings or cp == own]
-            for cp in _tried(kept.cp, cuts):
-                pipelines = [pp for pp in divisors(self.ranks // (tp * cp)) if pp <= layers]
-                for pp in _tried(kept.pp, pipelines):
-                    dp, left = divmod(self.ranks, tp * cp * pp)
-                    if not left:
+            cp_sizes = [cp for cp in divisors(self.ranks // tp) if cp <= max_cp or cp == job_cp]
+            for cp in _values_to_try(kept.cp, cp_sizes):
+                pp_sizes = [pp for pp in divisors(self.ranks // (tp * cp)) if pp <= layers]
+                for pp in _values_to_try(kept.pp, pp_sizes):
+                    dp, rest = divmod(self.ranks, tp * cp * pp)
+                    if not rest:
                         yield tp, cp, pp, dp
 
     def _micro_batches(self, most: int) -> list[int]:
-        """Powers of two, and the job's own."""
+        """Micro-batches to try: powers of two, and the job's."""
         found = {2**power for power in range(most.bit_length())}
         if self.job.draft.micro_batch <= most:
             found.add(self.job.draft.micro_batch)
         return sorted(found)
 
-    def _chunks(self, pp: int) -> list[int]:
-        """Divisors of a stage's layers, of the longest where they are unequal; and of a stage that
+    def _chunk_counts(self, pp: int) -> list[int]:
+        """Chunks per stage to try: divisors of the layers of the longest stage, also of one that
         counts the ends as layers."""
         if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
@@ -268,7 +287,8 @@ class Space:
             found.update(divisors(ends // pp))
         return sorted(found)
 
-    def _setup(self, sizes: Sizes) -> ParallelConfig:
+    def _config(self, sizes: Sizes) -> ParallelConfig:
+        """Return the configuration of sizes, without sharding and recomputation."""
         draft, file = self.job.draft, self.job.file.layout
         sp = self.kept.sp
         if sp is None:
@@ -303,7 +323,8 @@ _UNSHARDED = ShardFile()
 
 
 def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
-    """Keys and values that make this setup of the job, without what its file says already."""
+    """Return keys and values that turn the job into this configuration, without those that its file
+    has already."""
     file, layout, shard = job.file, config.layout, job.file.shard
     stack = job.draft.stack
     recompute = file.recompute or (stack.recompute if stack is not None else "none")
@@ -340,12 +361,12 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *large})
 
 
-def _tried(kept: int | None, others: Iterable[int]) -> Iterable[int]:
+def _values_to_try(kept: int | None, others: Iterable[int]) -> Iterable[int]:
     return others if kept is None else (kept,)
 
 
 def _shard_file(file: ShardFile, mode: str) -> ShardFile:
-    """The job's sharding in another mode, without the keys that this mode does not have."""
+    """Return the job's sharding in another mode, without the keys that this mode does not have."""
     row = SHARDINGS[mode]
     keys = ["bucket", "grad_bytes"]
     if row.weights:
@@ -362,9 +383,10 @@ def _shard_file(file: ShardFile, mode: str) -> ShardFile:
 
 
 def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap, tuple[str, ...]]:
-    """What hides in a layout, and the keys that the file would have to leave out there."""
+    """Return the overlap that is possible in a layout, and the keys of the file that would have to
+    be left out for it."""
     layout = config.layout
-    left: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     # leaving one key out may make another one idle
     while True:
         overlap = overlap_of(file, layout, config.schedule, config.stack)
@@ -373,11 +395,11 @@ def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap
             idle.append("tp")
         if overlap.ep and layout.ep == 1:
             idle.append("ep")
-        for wrong in invalid_overlaps(config._replace(overlap=overlap)):
-            if wrong.path[0] == "overlap":
-                idle.append(str(wrong.path[1]))
-        more = tuple(name for name in idle if getattr(file, name) is not None)
-        if not more:
-            return overlap, left
-        file = file.model_copy(update=dict.fromkeys(more))
-        left += more
+        for violation in invalid_overlaps(config._replace(overlap=overlap)):
+            if violation.path[0] == "overlap":
+                idle.append(str(violation.path[1]))
+        to_drop = tuple(name for name in idle if getattr(file, name) is not None)
+        if not to_drop:
+            return overlap, dropped
+        file = file.model_copy(update=dict.fromkeys(to_drop))
+        dropped += to_drop

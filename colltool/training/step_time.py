@@ -1,5 +1,13 @@
-"""A whole step: its stages, pipeline, optimizer, fixed time and jitter; the same with a free
-network; and the speed that makes it a measured one."""
+"""The time of a whole training step, and of the same step with a free network.
+
+:func:`step_time` prices each kind of stage (:func:`stage_step`): a micro-batch with the calls of
+its layers, borders between stages, and what is sent once a step. The pipeline schedule makes a time
+of the micro-batches; the optimizer, a stack's fixed time and jitter come on top.
+:func:`calibrated` finds the speed at which the step is a measured one.
+
+Parts that layouts of a search share are priced once, in views of their configuration without what
+the part does not depend on (:func:`views`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +32,6 @@ from colltool.training.calls import (
     stage_calls,
 )
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
-from colltool.training.constraint_violations import Violation
 from colltool.training.job import Job, PlainCall
 from colltool.training.offload import with_offload
 from colltool.training.operations import Phase, StageTimes, stage_times
@@ -34,9 +41,9 @@ from colltool.training.overlap import (
     PassBuckets,
     PricedCall,
     borders,
-    of_a_pass,
+    pass_buckets,
     priced,
-    under_all,
+    under_all_compute,
 )
 from colltool.training.parallel_config import (
     ParallelConfig,
@@ -48,12 +55,13 @@ from colltool.training.parallel_config import (
 )
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
+from colltool.training.violation import Violation
 
-# what hides as buckets do, under a whole pass
+# what hides under a whole pass, as buckets do
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
-JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
-# stacks of one device differ by 20 to 40% in published runs, one stack over its releases by up to
-# 38%
+JITTER_FROM = 8  # devices without jitter: weak-scaling series start at one node
+# lowest and highest factor of a measured step over its plan that a stack explains: stacks of one
+# device differ by 20 to 40% in published runs, one stack over its releases by up to 38%
 BELIEVED = (0.5, 2.0)
 
 
@@ -77,26 +85,33 @@ class StageStep:
 
 
 class StepPart(NamedTuple):
+    """Seconds of a step that go to compute, to a dimension's calls, or to something else."""
+
     name: str
     hidden_s: float
     exposed_s: float  # seconds added to the step
 
 
 class TrainingStep(NamedTuple):
+    """A priced step with its stages."""
+
     config: ParallelConfig
     step_s: float
     control_s: float  # with a free network
     stages: tuple[StageStep, ...]
-    slowest: StageStep  # sets the pipeline's pace
-    last: StageStep  # has most to do after it
+    slowest: StageStep  # with the longest micro-batch, on which the others wait
+    last: StageStep  # with the longest tail after the pipeline
     pipeline_s: float
     fixed_s: float
     jitter: float  # share of the step
 
     @property
     def critical_calls(self) -> tuple[PricedCall, ...]:
-        """Calls whose seconds are in the parts: of a micro-batch on the slowest stage, the borders
-        of the worst, what the last sends once."""
+        """Calls whose seconds are in the parts of the step.
+
+        Those of micro-batches on the slowest stage, of borders on the stage that waits longest for
+        them, and those that the last stage sends once.
+        """
         worst = max(self.stages, key=lambda stage: stage.borders_s)
         if not worst.borders_s:
             worst = self.slowest
@@ -119,16 +134,16 @@ class TrainingStep(NamedTuple):
             StepPart("fixed", 0.0, self.fixed_s),
             StepPart("jitter", 0.0, self.jitter * self.step_s),
         )
-        noise = ROUNDING * self.step_s
+        rounding_s = ROUNDING * self.step_s
         return tuple(
             part
             for part in parts
-            if part.name == "compute" or abs(part.exposed_s) > noise or part.hidden_s
+            if part.name == "compute" or abs(part.exposed_s) > rounding_s or part.hidden_s
         )
 
 
 def _by_dimension(calls: Iterable[PricedCall]) -> Iterator[StepPart]:
-    """Return a part for each dimension, in reading order; others, of plain calls, by name."""
+    """Yield a part for each dimension, in reading order; then those of plain calls, by name."""
     by_name: dict[str, list[PricedCall]] = {}
     for call in calls:
         by_name.setdefault(call.call.dimension, []).append(call)
@@ -141,36 +156,40 @@ def _by_dimension(calls: Iterable[PricedCall]) -> Iterator[StepPart]:
 def step_time(
     config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()
 ) -> TrainingStep:
-    """Price one step; ColltoolError where a group has no place on the fabric."""
-    where: tuple[PipelineStage, ...] = (PipelineStage(0, 0, 0, embedding=True, head=True),)
+    """Price one step.
+
+    Raises:
+        ColltoolError: a group cannot be placed on the fabric.
+    """
+    placed_stages: tuple[PipelineStage, ...] = (PipelineStage(0, 0, 0, embedding=True, head=True),)
     if config.model is not None:
-        where = pipeline_stages(config)
-    seen = views(config)
+        placed_stages = pipeline_stages(config)
+    view = views(config)
     messages: list[PricedCall] = []
     if config.overlap.pp and config.layout.pp > 1:
         # the same on every stage
         messages = costs.shared(
-            ("borders", seen.borders), lambda: _sent(seen.borders, where[0], costs, BORDERS)
+            ("borders", view.borders), lambda: _sent(view.borders, placed_stages[0], costs, BORDERS)
         )
     # stages of one kind take the same time, so one of each kind is priced
     by_kind = {
-        stage.kind: stage_step(config, seen, stage, costs, plain, messages)
-        for stage in each_kind(where)
+        stage.kind: stage_step(config, view, stage, costs, plain, messages)
+        for stage in each_kind(placed_stages)
     }
-    stages = tuple(by_kind[stage.kind] for stage in where)
+    stages = tuple(by_kind[stage.kind] for stage in placed_stages)
     last = max(stages, key=lambda stage: stage.tail_s)
-    through_s = pipeline_s(
+    passes_s = pipeline_s(
         config.schedule,
         [stage.passed for stage in stages],
         config.micro_batches,
         even_chunks(config),
     )
-    fixed_s, waiting = fixed_and_jitter(config)
+    fixed_s, jitter = fixed_and_jitter(config)
     # borders and what is sent once come on top of the pipeline
-    still_s = through_s + max(stage.borders_s for stage in stages) + last.tail_s + fixed_s
+    without_jitter_s = passes_s + max(stage.borders_s for stage in stages) + last.tail_s + fixed_s
     return TrainingStep(
         config,
-        step_s=(1 + waiting) * still_s,
+        step_s=(1 + jitter) * without_jitter_s,
         control_s=compute_step_s(
             config,
             [stage.compute for stage in stages],
@@ -179,9 +198,9 @@ def step_time(
         stages=stages,
         slowest=max(stages, key=lambda stage: stage.passed.total_s),
         last=last,
-        pipeline_s=through_s,
+        pipeline_s=passes_s,
         fixed_s=fixed_s,
-        jitter=waiting / (1 + waiting),
+        jitter=jitter / (1 + jitter),
     )
 
 
@@ -190,9 +209,9 @@ def compute_step_s(
 ) -> float:
     """Seconds of a step with a free network."""
     passes = [compute_pass(stage) for stage in stages]
-    through_s = pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
-    fixed_s, waiting = fixed_and_jitter(config)
-    return (1 + waiting) * (through_s + optimizer_s + fixed_s)
+    passes_s = pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
+    fixed_s, jitter = fixed_and_jitter(config)
+    return (1 + jitter) * (passes_s + optimizer_s + fixed_s)
 
 
 def compute_pass(stage: StageTimes) -> Pass:
@@ -202,7 +221,7 @@ def compute_pass(stage: StageTimes) -> Pass:
 
 
 def fixed_and_jitter(config: ParallelConfig) -> tuple[float, float]:
-    """Seconds that a stack takes beside everything, and its jitter as a share of the step.
+    """A stack's fixed seconds of a step, and its jitter as a share of the step without jitter.
 
     Jitter is waiting for the slowest rank: a share for each doubling of devices beyond a node.
     """
@@ -220,18 +239,18 @@ def least_step_s(config: ParallelConfig, costs: CollectiveCostCache) -> float:
     passes = {
         stage.kind: _shared_micro_batch(view, stage, costs).passed for stage in each_kind(stages)
     }
-    through_s = pipeline_s(
+    passes_s = pipeline_s(
         config.schedule,
         [passes[stage.kind] for stage in stages],
         config.micro_batches,
         even_chunks(config),
     )
-    fixed_s, waiting = fixed_and_jitter(config)
-    return (1 + waiting) * (through_s + fixed_s)
+    fixed_s, jitter = fixed_and_jitter(config)
+    return (1 + jitter) * (passes_s + fixed_s)
 
 
 class Views(NamedTuple):
-    """A configuration as its parts see it; layouts with an equal view share that part."""
+    """A configuration as each part of the step depends on it; equal views share that part."""
 
     micro_batch: ParallelConfig
     borders: ParallelConfig
@@ -239,7 +258,7 @@ class Views(NamedTuple):
 
 
 def views(config: ParallelConfig) -> Views:
-    """Return a configuration without what each part of a step does not depend on.
+    """Return the views of a configuration, each without what its part does not depend on.
 
     Borders depend on neither sharding nor recomputation; what is sent once a step on neither
     micro-batches nor chunks.
@@ -257,8 +276,11 @@ def views(config: ParallelConfig) -> Views:
 
 
 def _micro_batch_view(config: ParallelConfig) -> ParallelConfig:
-    """A micro-batch depends on sharding only where layers are gathered for it, and on chunks only
-    where stages wait for messages."""
+    """Return the view of a micro-batch.
+
+    It depends on sharding only where layers are gathered for it, and on chunks only where stages
+    wait for messages.
+    """
     view = config
     if not (config.shard.layers and config.shard.reshard):
         view = view._replace(shard=Shard())
@@ -270,29 +292,28 @@ def _micro_batch_view(config: ParallelConfig) -> ParallelConfig:
 
 def stage_step(
     config: ParallelConfig,
-    seen: Views,
+    view: Views,
     stage: PipelineStage,
     costs: CollectiveCostCache,
     plain: tuple[PlainCall, ...],
     messages: Sequence[PricedCall],
 ) -> StageStep:
-    """Price a stage's calls and their exposed time; what layouts share by :func:`views` is worked
-    out once.
+    """Price a stage's calls and their exposed time; parts with an equal view are priced once.
 
-    What hides already on the same wire takes from the cover of buckets: two dimensions on one NIC
-    add up.
+    Calls of micro-batches that hide on the same wire leave less compute to hide buckets under: two
+    dimensions on one NIC add up.
     """
-    micro = _shared_micro_batch(seen.micro_batch, stage, costs)
+    micro = _shared_micro_batch(view.micro_batch, stage, costs)
     step = costs.shared(
-        ("step", seen.once, stage, plain), lambda: _per_step(seen.once, stage, costs, plain)
+        ("step", view.once, stage, plain), lambda: _per_step(view.once, stage, costs, plain)
     )
     pipeline_borders = borders(messages, config, micro.passed.total_s)
     hidden = _hidden_by_wire(micro.hidden, pipeline_borders)
     once = _exposed_once(config, step, micro.times, hidden)
     slowed_s = 0.0
     if config.overlap.sm_share:
-        beside_s = sum((call.hidden_s for call in once), start=micro.hidden_s)
-        slowed_s = beside_s * config.overlap.sm_share
+        overlapped_s = sum((call.hidden_s for call in once), start=micro.hidden_s)
+        slowed_s = overlapped_s * config.overlap.sm_share
     return StageStep(
         stage,
         micro.times,
@@ -306,20 +327,20 @@ def stage_step(
 
 
 Hidden = dict[tuple[str, bool], float]
-"""Seconds that hide, by wire and whether under the backward pass."""
+"""Seconds of calls that compute hides, by wire and whether in the backward pass."""
 
 
 def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
     hidden = defaultdict(float, before)
     for call in calls:
-        hidden[call.cost.wire, call.back] += call.hidden_s
+        hidden[call.cost.wire, call.backward] += call.hidden_s
     return hidden
 
 
 def _exposed_once(
     config: ParallelConfig, step: PerStep, times: StageTimes, hidden: Hidden
 ) -> list[PricedCall]:
-    """Calls that are sent once a step, with what compute does not cover of them.
+    """Return the calls that are sent once a step, with their exposed seconds.
 
     Where stages are interleaved, the last p micro-batches all finish a chunk before the next chunk
     starts, so its gradients go out while p micro-batches run the other chunks (NVIDIA NeMo,
@@ -330,26 +351,26 @@ def _exposed_once(
     # passes that a bucket of the last one may hide under
     passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
 
-    def under(buckets: PassBuckets, pass_s: float, *, back: bool) -> list[PricedCall]:
-        taken_s = sum(hidden.get((wire, back), 0.0) for wire in buckets.wires) / m
-        return buckets.exposed(passes * (pass_s - taken_s), overhead_s)
+    def under(buckets: PassBuckets, pass_s: float, *, backward: bool) -> list[PricedCall]:
+        covered_s = sum(hidden.get((wire, backward), 0.0) for wire in buckets.wires) / m
+        return buckets.exposed(passes * (pass_s - covered_s), overhead_s)
 
     return [
-        *under(step.backward, compute.backward_s + compute.again_s, back=True),
-        *under(step.forward, compute.forward_s, back=False),
-        *under_all(step.hidden_anywhere, compute.total_s * m, overhead_s),
+        *under(step.backward, compute.backward_s + compute.again_s, backward=True),
+        *under(step.forward, compute.forward_s, backward=False),
+        *under_all_compute(step.hidden_anywhere, compute.total_s * m, overhead_s),
         *step.exposed_always,
     ]
 
 
 class MicroBatch(NamedTuple):
-    """What a stage does in every micro-batch."""
+    """What a stage computes and sends in every micro-batch."""
 
     times: StageTimes
     layer_calls: tuple[PricedCall, ...]
     passed: Pass  # with the exposed time of its calls
     hidden: Hidden
-    hidden_s: float
+    hidden_s: float  # sum of ``hidden``, over the step
 
 
 def _shared_micro_batch(
@@ -361,6 +382,7 @@ def _shared_micro_batch(
 def _micro_batch(
     config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
 ) -> MicroBatch:
+    """Price what a stage does in every micro-batch."""
     times = with_offload(config, stage_times(config, stage))
     rows = OFTEN + GRADIENTS
     if not config.overlap.pp:
@@ -369,8 +391,8 @@ def _micro_batch(
     m = config.micro_batches
     compute = compute_pass(times)
     passed = Pass(
-        compute.forward_s + sum(call.exposed_s for call in calls if not call.back) / m,
-        compute.backward_s + sum(call.exposed_s for call in calls if call.back) / m,
+        compute.forward_s + sum(call.exposed_s for call in calls if not call.backward) / m,
+        compute.backward_s + sum(call.exposed_s for call in calls if call.backward) / m,
         compute.weight_s,
     )
     hidden_s = sum(call.hidden_s for call in calls)
@@ -378,7 +400,7 @@ def _micro_batch(
 
 
 class PerStep(NamedTuple):
-    """What a stage does once a step, by what its calls hide under."""
+    """What a stage does once a step, its calls by what they hide under."""
 
     backward: PassBuckets  # the last backward pass
     forward: PassBuckets  # the first forward pass
@@ -393,6 +415,7 @@ def _per_step(
     costs: CollectiveCostCache,
     plain: tuple[PlainCall, ...],
 ) -> PerStep:
+    """Price what a stage does once a step, and sort its calls by what hides them."""
     sent = _sent(config, stage, costs, GRADIENTS + ONCE, once=True)
     sent += [_plain(call, costs, config) for call in plain]
     backward: list[PricedCall] = []
@@ -405,13 +428,13 @@ def _per_step(
         elif call.call.hides not in UNDER_A_PASS:
             overhead_s = 2 * config.overlap.overhead_s * call.call.calls
             exposed_always.append(call._replace(exposed_s=call.total_s + overhead_s))
-        elif call.back:
+        elif call.backward:
             backward.append(call)
         else:
             forward.append(call)
     return PerStep(
-        of_a_pass(backward),
-        of_a_pass(forward),
+        pass_buckets(backward),
+        pass_buckets(forward),
         tuple(hidden_anywhere),
         tuple(exposed_always),
         optimizer_s(config, stage) if config.model is not None else 0.0,
@@ -441,43 +464,45 @@ def _sent(
     return sent
 
 
-def _plain(listed: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
+def _plain(plain: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
     """Price a call that a job lists itself.
 
     Gradients and weights of dp hide as buckets do, stage messages under all compute; anything else
     is exposed.
     """
-    if listed.time_s is None:
-        cost = costs.of(listed.primitive, listed.group, listed.bytes, listed.dimension)
+    if plain.time_s is None:
+        cost = costs.of(plain.primitive, plain.group, plain.bytes, plain.dimension)
     else:
-        cost = CollectiveCost("given", "", 0.0, listed.time_s, (), ())
+        cost = CollectiveCost("given", "", 0.0, plain.time_s, (), ())
     hides: Hiding = "nothing"
     phase: Phase = "update"
-    if listed.dimension == "dp" and config.overlap.dp:
-        if listed.primitive is AG:
+    if plain.dimension == "dp" and config.overlap.dp:
+        if plain.primitive is AG:
             hides = "first forward"
             phase = "forward"
         else:
             hides = "last backward"
             phase = "backward"
-    elif listed.primitive is P2P and config.overlap.pp:
+    elif plain.primitive is P2P and config.overlap.pp:
         hides = "steady pipeline"
     call = Call(
-        listed.dimension,
-        listed.primitive,
-        listed.group,
-        listed.bytes,
+        plain.dimension,
+        plain.primitive,
+        plain.group,
+        plain.bytes,
         "step",
         phase,
         source="the job's calls",
-        each=listed.calls,
+        each=plain.calls,
         hides=hides,
-        calls=listed.calls,
+        calls=plain.calls,
     )
     return priced(call, cost, config)
 
 
 class StepCalibration(NamedTuple):
+    """The factor of compute times that makes the step the measured one."""
+
     factor: float  # times as long as the stack says
     before_s: float  # the step without it
 
@@ -494,8 +519,8 @@ def calibrated(
     plain: tuple[PlainCall, ...],
     now: TrainingStep,
 ) -> StepCalibration | None:
-    """Find what makes the step the measured one; None where nothing was measured, or the speed is
-    given."""
+    """Return the calibration by a job's measured step; None where nothing was measured, or the
+    speed of its compute is given."""
     measured_s = job.measured_step_s
     known = config.stack is None or config.compute is not None or job.file.slower is not None
     if measured_s is None or known:
@@ -516,8 +541,9 @@ def calibrated(
     return StepCalibration(_root(off, measured_s / now.step_s, 1e-12 * measured_s), now.step_s)
 
 
-def _root(off: Callable[[float], float], guess: float, close: float) -> float:
-    """Zero of a rising function by regula falsi, halving an end that stays (Illinois)."""
+def _root(off: Callable[[float], float], guess: float, tolerance: float) -> float:
+    """Zero of a rising function above 0, by regula falsi with the Illinois rule: the value at an
+    end that stays twice is halved."""
     low, below = 0.0, off(0.0)
     high = max(guess, 1.0)
     # twice as slow until the step is too long
@@ -527,18 +553,18 @@ def _root(off: Callable[[float], float], guess: float, close: float) -> float:
     stayed = 0
     # a bound on the rounds; regula falsi closes in far sooner
     for _ in range(200):
-        at = (low * above - high * below) / (above - below)
-        value = off(at)
-        if abs(value) <= close:
+        middle = (low * above - high * below) / (above - below)
+        value = off(middle)
+        if abs(value) <= tolerance:
             break
         if value < 0:
-            low, below = at, value
+            low, below = middle, value
             if stayed > 0:
                 above /= 2
             stayed = 1
         else:
-            high, above = at, value
+            high, above = middle, value
             if stayed < 0:
                 below /= 2
             stayed = -1
-    return at
+    return middle

@@ -1,5 +1,5 @@
-"""Pipeline schedules, sharding modes and recomputation, a row each; a name of the schema without a
-row fails at import."""
+"""Tables of pipeline schedules, sharding modes, recomputations and optimizers, a row for each name
+that a job file may have; a name without a row fails at import."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from colltool.training.files import Module, OptimizerName, Recomputed, Schedule, ShardMode
+from colltool.training.violation import Violation
 
 if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
@@ -16,7 +17,11 @@ R = TypeVar("R", "Sharding", "Recomputation", "Optimizer", "PipelineSchedule")
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
-    """Rows by name; TypeError unless they are the names of a Literal of the schema."""
+    """Return rows by name.
+
+    Raises:
+        TypeError: their names are not those of the schema's Literal.
+    """
     found: dict[str, R] = {row.name: row for row in rows}
     differ = set(get_args(names)) ^ set(found)
     if differ:
@@ -25,8 +30,7 @@ def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
 
 
 class Sharding(NamedTuple):
-    """What of a replica is sharded; ``grouped``: over part of the replicas, copied across the
-    others."""
+    """What replicas share; ``grouped``: part of the replicas share it, the others have copies."""
 
     name: ShardMode
     optimizer: bool
@@ -36,6 +40,7 @@ class Sharding(NamedTuple):
     grouped: bool = False
 
 
+# sources of rows
 _ZERO = "Rajbhandari 2020, ZeRO, arXiv:1910.02054, section 7"
 _FSDP = "Zhao 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2"
 _DDP = "Li 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.3"
@@ -52,26 +57,26 @@ SHARDINGS = rows_for(
 
 
 class Recomputation(NamedTuple):
-    """What the backward pass recomputes: ``layers`` from their inputs, attention's ``core`` alone,
+    """What the backward pass recomputes: whole ``layers`` from their inputs, attention's ``core``,
     or ``modules`` of a layer.
 
-    ``most``: so many layers of a stage, 0: all of them.
+    ``max_layers``: number of layers of a stage, 0 for all of them.
     """
 
     name: Recomputed
     core: bool
     layers: bool
-    most: int = 0
+    max_layers: int = 0
     modules: tuple[Module, ...] = ()
 
     @property
     def whole(self) -> bool:
-        """Whether a word alone says it."""
+        """Whether its name is all that a job gives."""
         return self.name not in ("layers", "modules")
 
     def share(self, layers: int) -> float:
         """Share of a stage's layers that runs again."""
-        return min(1.0, self.most / layers) if self.most and layers else 1.0
+        return min(1.0, self.max_layers / layers) if self.max_layers and layers else 1.0
 
     def operation(self, name: str) -> bool:
         """Whether an operation of a layer runs again as a whole."""
@@ -99,8 +104,8 @@ RECOMPUTATIONS = rows_for(
 
 
 class Optimizer(NamedTuple):
-    """``states``: bytes of a parameter beside its master weight; ``orthogonal``: whole matrices are
-    orthogonalized."""
+    """An optimizer; ``states``: bytes per parameter besides its master weight, ``orthogonal``:
+    whole matrices are orthogonalized."""
 
     name: OptimizerName
     states: float
@@ -144,70 +149,79 @@ class Pass(NamedTuple):
         return self.forward_s + self.backward_s
 
 
-class InFlight(NamedTuple):
-    """m micro-batches on p stages of v chunks; ``behind``: p - i on stage i."""
+class PipelinePlace(NamedTuple):
+    """A stage of a pipeline of p stages of v chunks, with m micro-batches."""
 
     m: int
     p: int
     v: int
-    behind: int
+    stages_left: int  # p - i on stage i, itself among them
 
 
-Needs = Iterator[tuple[tuple[str, ...], str, str]]  # that a job does not meet: key path, what, fix
+Violations = Iterator[Violation]
 
 
-def _none(_: ParallelConfig) -> Needs:
+def _always(_: ParallelConfig) -> Violations:
+    """Check nothing: any layout and batch will do."""
     return iter(())
 
 
 class PipelineSchedule(NamedTuple):
-    """Holds from two stages on: a single stage has no bubble and keeps one micro-batch."""
+    """A schedule of two stages or more: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
-    # of all passes and v: seconds beyond m passes of the slowest stage
+    # seconds beyond m passes of the slowest stage, from the passes of all stages and v
     bubble_s: Callable[[Sequence[Pass], float], float]
-    # most micro-batches whose activations a stage keeps at once
-    in_flight: Callable[[InFlight], float]
+    # micro-batches whose activations a stage keeps at most
+    in_flight: Callable[[PipelinePlace], float]
     source: str
-    requires: Callable[[ParallelConfig], Needs] = _none  # of the layout
-    requires_batch: Callable[[ParallelConfig], Needs] = _none  # once dp is known
+    requires: Callable[[ParallelConfig], Violations] = _always  # checks of the layout
+    requires_batch: Callable[[ParallelConfig], Violations] = _always  # checks once dp is known
     interleaved: bool = False  # v chunks a stage, every p-th of the model
     folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
     ends_as_layers: bool = True  # embedding and head may each stand in for a layer
-    from_layout: bool = False  # follows from v; others run only where a job names them
-    split: Schedule | None = None  # the same with weight gradients in the bubble
-    weight_copies: int = 1
-    hides_experts: bool = False
+    from_layout: bool = (
+        False  # whether it is a default, by v; others only run where a job names them
+    )
+    split: Schedule | None = None  # the schedule like it with weight gradients in the bubble
+    weight_copies: int = 1  # of a stage's weights
+    hides_experts: bool = False  # whether all-to-alls of experts hide under another batch
 
 
-def _others_s(passes: Sequence[Pass], _: float) -> float:
-    """1F1B: a micro-batch on all stages but the slowest."""
+def _other_stages_s(passes: Sequence[Pass], _: float) -> float:
+    """Bubble of 1F1B: seconds of a micro-batch on all stages but the slowest."""
     seconds = [stage.total_s for stage in passes]
     return sum(seconds) - max(seconds)
 
 
 def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
-    """(p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken as their sum."""
+    """Bubble of DualPipe: (p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken
+    as their sum."""
     worst = max(passes, key=lambda stage: stage.total_s)
     waited_s = worst.total_s + worst.backward_s - 3 * worst.weight_s
     return max(0.0, (len(passes) / 2 - 1) * waited_s)
 
 
-def _interleaved_needs(config: ParallelConfig) -> Needs:
+def _interleaved_layout(config: ParallelConfig) -> Violations:
+    """Check that an interleaved pipeline has several stages and several chunks on each."""
     if config.layout.virtual == 1 or config.layout.pp == 1:
         what = f"interleaved, and virtual is {config.layout.virtual}, pp {config.layout.pp}"
-        yield ("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b"
+        yield Violation(("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b")
 
 
-def _interleaved_batch(config: ParallelConfig) -> Needs:
+def _interleaved_batch(config: ParallelConfig) -> Violations:
+    """Check that interleaved has a multiple of pp micro-batches."""
     pp, m = config.layout.pp, config.micro_batches
     if m % pp:
-        fit = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
+        sequences = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
         what = f"{m} micro-batches are not a multiple of pp {pp}, which interleaved needs"
-        yield ("batch", "global"), what, f"global: {fit}, or schedule: 1f1b with virtual: 1"
+        yield Violation(
+            ("batch", "global"), what, f"global: {sequences}, or schedule: 1f1b with virtual: 1"
+        )
 
 
-def _folded_needs(config: ParallelConfig) -> Needs:
+def _folded_layout(config: ParallelConfig) -> Violations:
+    """Check that the layers of a stage make two equal chunks."""
     layout = config.layout
     if config.model is None or layout.pp == 1 or layout.stages:
         return
@@ -216,76 +230,82 @@ def _folded_needs(config: ParallelConfig) -> Needs:
         what = (
             f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers"
         )
-        yield ("schedule",), what, "an even number of layers a stage, or schedule: zb1p"
+        yield Violation(("schedule",), what, "an even number of layers a stage, or schedule: zb1p")
 
 
-def _dualpipe_needs(config: ParallelConfig) -> Needs:
+def _dualpipe_layout(config: ParallelConfig) -> Violations:
+    """Check that DualPipe has an even number of stages."""
     pp = config.layout.pp
     if pp % 2:
         what = f"dualpipe needs an even pp, got {pp}"
-        yield ("layout", "pp"), what, f"pp: {pp + 1}, or schedule: 1f1b"
+        yield Violation(("layout", "pp"), what, f"pp: {pp + 1}, or schedule: 1f1b")
 
 
-def _dualpipe_batch(config: ParallelConfig) -> Needs:
+def _dualpipe_batch(config: ParallelConfig) -> Violations:
+    """Check that DualPipe has an even number of micro-batches, at least pp."""
     pp, m = config.layout.pp, config.micro_batches
     if m % 2 or m < pp:
         what = (
             f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp},"
             f" got {m}"
         )
-        fits = 2 * pp * config.micro_batch * config.layout.dp
-        yield ("batch", "global"), what, f"global: {fits}, or another schedule"
+        sequences = 2 * pp * config.micro_batch * config.layout.dp
+        yield Violation(("batch", "global"), what, f"global: {sequences}, or another schedule")
 
 
 SCHEDULES = rows_for(
     Schedule,
     [
         PipelineSchedule(
-            "gpipe", _others_s, lambda at: at.m, source="Huang 2018, GPipe, arXiv:1811.06965"
+            "gpipe",
+            _other_stages_s,
+            lambda place: place.m,
+            source="Huang 2018, GPipe, arXiv:1811.06965",
         ),
         PipelineSchedule(
             "1f1b",
-            _others_s,
-            lambda at: min(at.m, at.behind),
+            _other_stages_s,
+            lambda place: min(place.m, place.stages_left),
             NARAYANAN,
             from_layout=True,
             split="zb1p",
         ),
         PipelineSchedule(
             name="interleaved",
-            bubble_s=lambda passes, v: _others_s(passes, v) / v,
+            bubble_s=lambda passes, v: _other_stages_s(passes, v) / v,
             # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first
             # (Korthikanti 2022, section 4.2.3)
-            in_flight=lambda at: (
-                min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v
+            in_flight=lambda place: (
+                min(place.m * place.v, 2 * (place.stages_left - 1) + (place.v - 1) * place.p + 1)
+                / place.v
             ),
             source=NARAYANAN,
-            requires=_interleaved_needs,
+            requires=_interleaved_layout,
             requires_batch=_interleaved_batch,
             interleaved=True,
             from_layout=True,
         ),
         PipelineSchedule(
             name="zb1p",
-            bubble_s=lambda passes, v: _others_s(passes, v) / 3,
-            in_flight=lambda at: min(at.m, at.behind),
+            bubble_s=lambda passes, v: _other_stages_s(passes, v) / 3,
+            in_flight=lambda place: min(place.m, place.stages_left),
             source=f"{ZERO_BUBBLE}: ZB-H1, a third of 1F1B's bubble",
         ),
         PipelineSchedule(
             name="zbv",
             bubble_s=lambda *_: 0.0,
-            in_flight=lambda at: min(at.m, at.p),
+            in_flight=lambda place: min(place.m, place.p),
             source=f"{ZERO_BUBBLE}, section 6: ZB-V",
-            requires=_folded_needs,
+            requires=_folded_layout,
             folded=True,
             ends_as_layers=False,
         ),
         PipelineSchedule(
             name="dualpipe",
             bubble_s=_dualpipe_s,
-            in_flight=lambda at: min(at.m, at.p + 1),
+            in_flight=lambda place: min(place.m, place.p + 1),
             source="DeepSeek-V3 Technical Report, arXiv:2412.19437, table 2",
-            requires=_dualpipe_needs,
+            requires=_dualpipe_layout,
             requires_batch=_dualpipe_batch,
             ends_as_layers=False,
             weight_copies=2,  # both ends of the model on a rank
@@ -303,7 +323,8 @@ def default_schedule(virtual: int) -> Schedule:
 def pipeline_s(
     schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1
 ) -> float:
-    """All micro-batches through all stages: m passes of the slowest stage, and the bubble."""
+    """Seconds of all micro-batches through all stages: m passes of the slowest one, and the
+    bubble."""
     # every stage waits for the slowest one
     steady_s = micro_batches * max(stage.total_s for stage in passes)
     if len(passes) == 1:

@@ -1,5 +1,8 @@
-"""The least network that keeps a step near that of a free one: slowest tier, thinnest spine,
-smallest inner domain."""
+"""The least network with which a step reaches a target.
+
+For each tier the least bandwidth, for each level of switches the most oversubscription, and for the
+innermost tier the smallest domain, each with everything else as it is (:func:`reach_target`).
+"""
 
 from __future__ import annotations
 
@@ -18,46 +21,50 @@ from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import PlainCall
 from colltool.training.operations import ideal_step_s
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.sentences import remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 
-# shares of a tier's bandwidth that are tried, and when two are close enough
-SLOWEST = 1 / 64
-FASTEST = 64.0
-CLOSE = 1.005
+# least and largest share of a tier's bandwidth that is tried
+MIN_SHARE = 1 / 64
+MAX_SHARE = 64.0
+TOLERANCE = 1.005  # ratio of two shares at which bisection ends
 
 
 class Target(NamedTuple):
-    """``mfu`` at least, or a step at most ``over`` that of a free network, as shares."""
+    """Either an MFU to reach, or by which share a step may exceed that with a free network."""
 
     mfu: float | None = None
     over: float | None = None
 
     def limit_s(self, config: ParallelConfig, control_s: float) -> float:
-        """Seconds a step may take."""
+        """Seconds that a step may take."""
         if self.over is not None:
             return (1 + self.over) * control_s
         assert self.mfu is not None
         return ideal_step_s(config) / self.mfu
 
     @property
-    def spoken(self) -> str:
+    def text(self) -> str:
+        """The target in words."""
         if self.over is not None:
-            return f"a step within {100 * self.over:.4g}% of a free network"
+            return sentence(remark("target_step", percent=100 * self.over))
         assert self.mfu is not None
-        return f"an MFU of {100 * self.mfu:.4g}%"
+        return sentence(remark("target_mfu", percent=100 * self.mfu))
 
 
 class Needed(NamedTuple):
-    """The least change of one kind; ``value`` is None where none reaches the target."""
+    """The least of one kind that reaches the target; ``value`` is None where nothing does."""
 
     what: str
-    set: tuple[tuple[str, str], ...]
-    value: float | None
-    now: float
+    set: tuple[tuple[str, str], ...]  # keys with their values, as ``--set`` takes them
+    value: float | None  # bandwidth, oversubscription or ranks of a domain
+    now: float  # the same of the fabric
     step_s: float | None
 
 
 class Targeted(NamedTuple):
+    """A target, and what a fabric needs to reach it."""
+
     target: Target
     limit_s: float
     reached: bool  # as the fabric is
@@ -65,158 +72,171 @@ class Targeted(NamedTuple):
     needed: tuple[Needed, ...]
 
 
-def targeted(
+def reach_target(
     config: ParallelConfig,
     costs: CollectiveCostCache,
     plain: tuple[PlainCall, ...],
     now: TrainingStep,
     target: Target,
 ) -> Targeted:
-    limit = target.limit_s(config, now.control_s)
+    """Find the least network for a target; ``now`` is the step on the fabric as it is."""
+    limit_s = target.limit_s(config, now.control_s)
 
-    def stepped(other: Fabric) -> float:
+    def step_on(other: Fabric) -> float:
         try:
             return step_time(config, CollectiveCostCache(other, costs.readings), plain).step_s
-        except ColltoolError:  # a group does not sit on it
+        except ColltoolError:  # a group cannot be placed on it
             return inf
 
-    possible = now.control_s <= limit
-    needed = tuple(_needed(costs.fabric, stepped, limit)) if possible else ()
-    return Targeted(target, limit, reached=now.step_s <= limit, possible=possible, needed=needed)
+    possible = now.control_s <= limit_s
+    needed = tuple(_least_of_each(costs.fabric, step_on, limit_s)) if possible else ()
+    return Targeted(
+        target, limit_s, reached=now.step_s <= limit_s, possible=possible, needed=needed
+    )
 
 
-Stepped = Callable[[Fabric], float]
+StepOn = Callable[[Fabric], float]
 """Seconds of the step on another fabric."""
 
 
-def _needed(fabric: Fabric, stepped: Stepped, limit: float) -> Iterator[Needed]:
+def _least_of_each(fabric: Fabric, step_on: StepOn, limit_s: float) -> Iterator[Needed]:
     """Yield the least of each kind, the outermost tier first."""
-    for at in reversed(range(len(fabric.tiers))):
-        yield _slowest(fabric, at, stepped, limit)
-        for level in capabilities_of(fabric.tiers[at]).levels[1:]:
-            yield _thinnest(fabric, at, level.name, stepped, limit)
-    yield from _inner_domain(fabric, stepped, limit)
+    for index in reversed(range(len(fabric.tiers))):
+        yield _least_bandwidth(fabric, index, step_on, limit_s)
+        for level in capabilities_of(fabric.tiers[index]).levels[1:]:
+            yield _most_oversubscribed(fabric, index, level.name, step_on, limit_s)
+    yield from _smallest_domain(fabric, step_on, limit_s)
 
 
-def _slowest(fabric: Fabric, at: int, stepped: Stepped, limit: float) -> Needed:
-    """The least bandwidth of a tier."""
-    tier = fabric.tiers[at]
+def _least_bandwidth(fabric: Fabric, index: int, step_on: StepOn, limit_s: float) -> Needed:
+    """Return the least bandwidth of a tier."""
+    tier = fabric.tiers[index]
 
     def scaled_s(share: float) -> float:
-        return stepped(_faster(fabric, at, share))
+        return step_on(_with_bandwidth_share(fabric, index, share))
 
-    found, what = smallest(scaled_s, limit), f"slowest {tier.name}"
+    found = least_share(scaled_s, limit_s)
+    what = sentence(remark("slowest_tier", tier=tier.name))
     if found is None:
         return Needed(what, (), None, tier.bandwidth, None)
-    share = ceiled(found * tier.bandwidth) / tier.bandwidth
+    share = rounded_up(found * tier.bandwidth) / tier.bandwidth
     values = tuple(bandwidth_values(tier, share).items())
     return Needed(what, values, share * tier.bandwidth, tier.bandwidth, scaled_s(share))
 
 
-def _faster(fabric: Fabric, at: int, share: float) -> Fabric:
-    """A fabric as the overrides make it that are printed."""
-    return with_tiers(fabric, partial(scaled_rates, share=share), [at])
+def _with_bandwidth_share(fabric: Fabric, index: int, share: float) -> Fabric:
+    """Return a fabric as the printed overrides make it."""
+    return with_tiers(fabric, partial(scaled_rates, share=share), [index])
 
 
-def smallest(step_s: Callable[[float], float], limit: float) -> float | None:
-    """The least share of a bandwidth, to half a percent, by bisection: a faster wire never takes
-    longer."""
-    low, high = SLOWEST, FASTEST
-    if step_s(high) > limit:
+def least_share(step_s: Callable[[float], float], limit_s: float) -> float | None:
+    """Return the least share of a bandwidth with which a step takes at most ``limit_s``, to half a
+    percent; None where no share does.
+
+    Found by bisection, as a faster tier never takes longer.
+    """
+    low, high = MIN_SHARE, MAX_SHARE
+    if step_s(high) > limit_s:
         return None
-    if step_s(low) <= limit:
+    if step_s(low) <= limit_s:
         return low
     # shares are compared by their ratio, so the middle is the geometric one
-    while high / low > CLOSE:
+    while high / low > TOLERANCE:
         middle = (low * high) ** 0.5
-        if step_s(middle) <= limit:
+        if step_s(middle) <= limit_s:
             high = middle
         else:
             low = middle
     return high
 
 
-def ceiled(value: float) -> float:
-    """The next number of four digits: what is printed is no less than what is needed."""
+def rounded_up(value: float) -> float:
+    """Round up to four digits, so that what is printed is no less than what is needed."""
     unit = 10.0 ** (floor(log10(value)) - 3)
     return ceil(value / unit * (1 - 1e-12)) * unit
 
 
-def _thinnest(fabric: Fabric, at: int, name: str, stepped: Stepped, limit: float) -> Needed:
-    """The most oversubscription of a level."""
-    tier = fabric.tiers[at]
+def _most_oversubscribed(
+    fabric: Fabric, index: int, level_name: str, step_on: StepOn, limit_s: float
+) -> Needed:
+    """Return the most oversubscription of a level of switches."""
+    tier = fabric.tiers[index]
     now = {level.name: level.oversubscription for level in capabilities_of(tier).levels}
 
     def thinned_s(over: float) -> float:
-        return stepped(_with_oversubscription(fabric, at, name, over))
+        return step_on(_with_oversubscription(fabric, index, level_name, over))
 
     found = None
-    if thinned_s(1.0) <= limit:
-        found = smallest(lambda share: thinned_s(max(1.0, 1 / share)), limit)
-    what = f"thinnest {name} of {tier.name}"
+    if thinned_s(1.0) <= limit_s:
+        found = least_share(lambda share: thinned_s(max(1.0, 1 / share)), limit_s)
+    what = sentence(remark("thinnest_level", level=level_name, tier=tier.name))
     if found is None:
-        return Needed(what, (), None, slowdown(now[name]), None)
-    over = max(1.0, 1 / ceiled(found))
-    values = ((f"{tier.name}.levels.{name}.oversubscription", f"{over:.6g}"),)
-    return Needed(what, values, over, slowdown(now[name]), thinned_s(over))
+        return Needed(what, (), None, slowdown(now[level_name]), None)
+    over = max(1.0, 1 / rounded_up(found))
+    values = ((f"{tier.name}.levels.{level_name}.oversubscription", f"{over:.6g}"),)
+    return Needed(what, values, over, slowdown(now[level_name]), thinned_s(over))
 
 
-def _with_oversubscription(fabric: Fabric, at: int, name: str, over: float) -> Fabric:
+def _with_oversubscription(fabric: Fabric, index: int, level_name: str, over: float) -> Fabric:
+    """Return a fabric with another oversubscription of a level."""
     levels = []
-    for level in capabilities_of(fabric.tiers[at]).levels:
-        if level.name == name:
+    for level in capabilities_of(fabric.tiers[index]).levels:
+        if level.name == level_name:
             level = level.model_copy(update={"oversubscription": over})
         levels.append(level)
     update = {"levels": tuple(levels)}
-    return with_tiers(fabric, lambda tier: tier.model_copy(update=update), [at])
+    return with_tiers(fabric, lambda tier: tier.model_copy(update=update), [index])
 
 
-def _inner_domain(fabric: Fabric, stepped: Stepped, limit: float) -> Iterator[Needed]:
-    """The smallest of powers of two of the innermost size, with as many domains as then fill the
-    fabric; lattices stay as they are."""
+def _smallest_domain(fabric: Fabric, step_on: StepOn, limit_s: float) -> Iterator[Needed]:
+    """Yield the smallest innermost domain, by powers of two, with as many domains as then fill the
+    fabric; none for lattices."""
     if len(fabric.tiers) < 2 or any(capabilities_of(tier).axes for tier in fabric.tiers[:2]):
         return
     inner = fabric.tiers[0]
-    what, now = f"smallest {inner.name} domain", float(inner.endpoints)
+    what = sentence(remark("smallest_domain", tier=inner.name))
+    now = float(inner.endpoints)
     for parts in domain_parts(fabric):
         other = split_domain(fabric, parts)
-        step_s = stepped(other)
-        if step_s <= limit:
-            inside, outer = other.tiers[:2]
-            sizes = {f"{tier.name}.size": str(tier.endpoints) for tier in (inside, outer)}
+        step_s = step_on(other)
+        if step_s <= limit_s:
+            inner_tier, outer = other.tiers[:2]
+            sizes = {f"{tier.name}.size": str(tier.endpoints) for tier in (inner_tier, outer)}
             for level in capabilities_of(outer).levels:
                 sizes[f"{outer.name}.levels.{level.name}.group"] = str(level.group)
-            yield Needed(what, tuple(sizes.items()), float(inside.endpoints), now, step_s)
+            yield Needed(what, tuple(sizes.items()), float(inner_tier.endpoints), now, step_s)
             return
     yield Needed(what, (), None, now, None)
 
 
 def domain_parts(fabric: Fabric) -> list[Fraction]:
-    """Parts that a domain is cut in, the most first; below 1 as many domains are one. Levels stay
-    in whole domains."""
+    """Return the numbers of parts that a domain may be cut in, the largest first.
+
+    A fraction joins domains: 1/2 makes one of two. Levels of switches keep whole domains.
+    """
     inner, outer = fabric.tiers[:2]
     groups = [level.group for level in capabilities_of(outer).levels]
     groups.append(outer.endpoints)
-    found = [Fraction(2**step) for step in range(7, 0, -1) if _cuts(2**step, inner.endpoints)]
+    found = [Fraction(2**step) for step in range(7, 0, -1) if _tiles(2**step, inner.endpoints)]
     for step in range(8):
         larger = inner.max_size is None or inner.endpoints * 2**step <= inner.max_size
-        if larger and all(_cuts(2**step, group) for group in groups):
+        if larger and all(_tiles(2**step, group) for group in groups):
             found.append(Fraction(1, 2**step))
     return found
 
 
-def _cuts(parts: int, size: int) -> bool:
-    """Whether a size is cut in equal parts of more than one."""
+def _tiles(parts: int, size: int) -> bool:
+    """Whether a size can be cut in equal parts larger than 1."""
     return size % parts == 0 and size > parts
 
 
 def slowdown(given: float | HopByHop) -> float:
-    """The slowdown of a level, as one number."""
+    """Return the oversubscription of a level as a number; per hop that of the uplinks."""
     return given.uplinks if isinstance(given, HopByHop) else given
 
 
 def split_domain(fabric: Fabric, parts: Fraction) -> Fabric:
-    """A fabric whose innermost domains are cut in parts, or put together."""
+    """Return a fabric whose innermost domains are cut in parts, or joined where parts are below 1."""
     inner, outer, *others = fabric.tiers
     levels = []
     for level in capabilities_of(outer).levels:

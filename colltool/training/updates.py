@@ -1,5 +1,5 @@
-"""What a step trains, and what its update takes: states of each optimizer, Newton-Schulz of Muon,
-states on the host, LoRA."""
+"""The optimizer's update: parameters that have a gradient (LoRA trains few), bytes of optimizer
+states, and the seconds of an update on the device or on its host."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from colltool.training.parallel_config import (
 )
 
 NEWTON_SCHULZ = 5  # iterations (Jordan 2024, Muon, github.com/KellerJordan/Muon)
-# seconds a parameter: eight devices share a host whose Adam takes 0.25 ns (Ren 2021, ZeRO-Offload,
-# arXiv:2101.06840, table 4)
+# seconds of an update per parameter on the host: eight devices share a host whose Adam takes 0.25 ns
+# (Ren 2021, ZeRO-Offload, arXiv:2101.06840, table 4)
 HOST_UPDATE_S = 2e-9
 
 
-def trained_layer(config: ParallelConfig, *, experts: bool) -> RankParameters:
-    """Parameters of a layer that have a gradient; of LoRA r (n + k) of a matrix (Hu 2021,
-    arXiv:2106.09685, section 4.1)."""
+def trained_layer_parameters(config: ParallelConfig, *, experts: bool) -> RankParameters:
+    """Parameters of a layer on a rank that have a gradient.
+
+    LoRA has r (n + k) of each n x k matrix (Hu 2021, arXiv:2106.09685, section 4.1).
+    """
     if not config.lora:
         return layer_parameters_of(config, experts=experts)
     assert config.shape is not None
@@ -32,21 +34,21 @@ def trained_layer(config: ParallelConfig, *, experts: bool) -> RankParameters:
     return RankParameters(sum(gemm.n * gemm.k for gemm in matrices))
 
 
-def trained(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
+def trained_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
     """Parameters of a stage on a rank that have a gradient."""
     if not config.lora:
         return stage_parameters(config, stage)
     total = 0.0
     for experts, layers in stage.layers_by_kind:
-        total += layers * trained_layer(config, experts=experts).total
+        total += layers * trained_layer_parameters(config, experts=experts).total
     return RankParameters(total)
 
 
-def more_states(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Bytes that the embedding and the head keep beyond an optimizer for matrices: Adam's second
-    moment.
+def extra_state_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
+    """State bytes of a stage's embedding and head beyond those of an optimizer for matrices.
 
-    Liu 2025, Muon is scalable (arXiv:2502.16982), section 2.2.
+    Muon leaves both to Adam, which also keeps a second moment (Liu 2025, Muon is scalable,
+    arXiv:2502.16982, section 2.2).
     """
     if not config.update.orthogonal or config.lora:
         return 0.0
@@ -54,28 +56,31 @@ def more_states(config: ParallelConfig, stage: PipelineStage) -> float:
 
 
 def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Every byte of a rank's share of the states goes through memory once; states on the host are
-    updated there."""
+    """Seconds of a stage's update: each byte of a rank's share of the states goes through memory
+    once, and states on the host are updated there."""
     if config.device is None or config.stack is None:
         return 0.0
-    held = trained(config, stage)
+    parameters = trained_parameters(config, stage)
     # ranks that share the states of a parameter
     dense_ranks = expert_ranks = config.shard.group or 1
     if config.shard.row.optimizer and not config.shard.group:
         dense_ranks, expert_ranks = config.gradient_ranks, config.layout.expert_dp
-    mine = held.dense / dense_ranks + held.experts / expert_ranks
-    away = config.offload.optimizer
-    each = config.stack.optimizer_bytes - BYTES_OF_ADAM + config.update.states
+    own_parameters = parameters.dense / dense_ranks + parameters.experts / expert_ranks
+    offloaded = config.offload.optimizer
+    bytes_per_parameter = config.stack.optimizer_bytes - BYTES_OF_ADAM + config.update.states
     rate_Bps = config.stack.memory_optimizer * config.device.bandwidth_Bps
-    here_s = (1 - away) * mine * each / rate_Bps
+    device_s = (1 - offloaded) * own_parameters * bytes_per_parameter / rate_Bps
     if config.update.orthogonal:
-        here_s += _orthogonal_s(config, stage, dense_ranks)
-    return config.slower * here_s + _host_s(config, away * mine)
+        device_s += _orthogonal_s(config, stage, dense_ranks)
+    return config.slower * device_s + _host_s(config, offloaded * own_parameters)
 
 
 def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> float:
-    """Newton-Schulz of a rank's matrices, of m x n with m <= n: 4 m m n + 2 m m m an iteration, a
-    matrix at a time at least."""
+    """Seconds of Newton-Schulz on a rank's share of the matrices.
+
+    An iteration on m x n with m <= n takes 4 m m n + 2 m m m FLOPs. A matrix is not split, so the
+    largest is the least time.
+    """
     assert config.device is not None
     assert config.stack is not None
     if config.shape is None:
@@ -93,8 +98,11 @@ def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> f
 
 
 def _host_s(config: ParallelConfig, parameters: float) -> float:
-    """Gradients down, the update, weights up: one after the other for a tensor, so the slowest of
-    the three for all."""
+    """Seconds of the update of parameters on the host.
+
+    Gradients go down, are applied, and weights go up. Tensors overlap, so the slowest of the three
+    sets the time.
+    """
     if not parameters or config.device is None or not config.device.host_Bps:
         return 0.0
     moved = max(config.shard.grad_bytes, config.precision.param_bytes)

@@ -3,17 +3,21 @@ schedules."""
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
 
 import colltool
 import colltool.algorithms
+from colltool.algorithms.executor import joined
 from colltool.algorithms.partners import most_partners
 from colltool.algorithms.program import maker
-from colltool.algorithms.registry import every_algorithm, find
-from colltool.base.primitives import AR, BC, Primitive
+from colltool.algorithms.registry import Algorithm, every_algorithm, find
+from colltool.base.primitives import AR, BC, Primitive, Rounds
+from colltool.estimate.routed_cost import _rounds
 from colltool.network.group import Axis, Group
 from colltool.render.dispatch import document, rendered
 
@@ -81,3 +85,44 @@ def test_the_budget_on_512_ranks(primitive: Primitive, name: str, partners: int)
 def test_a_composition_has_the_partners_of_its_phases() -> None:
     (entry,) = colltool.explain("hierarchical", "ar", fabric="nvl72", size="1MB").entries
     assert entry.partners is None
+
+
+def messages(src: Any, dst: Any) -> frozenset[tuple[int, int]]:
+    """The pairs that exchange, whoever sends."""
+    return frozenset(
+        (min(pair), max(pair)) for pair in zip(src.tolist(), dst.tolist(), strict=True)
+    )
+
+
+IN_ROUNDS = [
+    row
+    for row in every_algorithm()
+    if "star" in row.topologies
+    and row.why_not(Group(8, "star", scale_out=True)) is None
+    and any(isinstance(terms.route, Rounds) for terms in row.schedule(Group(8, "star")))
+]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8, 13, 16, 32])
+@pytest.mark.parametrize("row", IN_ROUNDS, ids=lambda row: f"{row.primitive}-{row.name}")
+def test_rounds_join_the_pairs_that_the_schedule_joins(row: Algorithm, ranks: int) -> None:
+    """Round by round, in whatever order: what is put on the links of routed tiers is what is
+    executed, pairs and bytes."""
+    group = Group(ranks, "star", scale_out=True)
+    if row.why_not(group) is not None:
+        return
+    priced: Counter[tuple[frozenset[tuple[int, int]], float]] = Counter()
+    for terms in row.schedule(group):
+        # what goes another way, such as the ring of scatter-allgather, is held by other tests
+        if isinstance(terms.route, Rounds):
+            for each, sent in _rounds(terms, terms.route, ranks):
+                priced[messages(sent.src, sent.dst), round(each.n_beta, 9)] += 1
+    make = maker(row.primitive, row.name)
+    assert make is not None
+    program = make(group, 1)
+    done: Counter[tuple[frozenset[tuple[int, int]], float]] = Counter()
+    for batch in program.batches:
+        src, dst, chunk = joined(batch)
+        sent_bytes = np.bincount(src, program.chunk_bytes[chunk])
+        done[messages(src, dst), round(float(sent_bytes.max()), 9)] += 1
+    assert priced <= done

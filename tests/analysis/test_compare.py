@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import colltool
-from colltool.analysis.compare import SAME
+from colltool.analysis.outcomes import SAME
 from colltool.base.errors import ColltoolError
 from colltool.render.views.compare import verdict
 

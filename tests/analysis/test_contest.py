@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import colltool
-from colltool.analysis.compare import SAME
+from colltool.analysis.outcomes import SAME
 from colltool.analysis.sensitivity import draws
 from colltool.base.errors import ColltoolError
 from colltool.fabric.variants import with_values

@@ -11,7 +11,7 @@ import yaml
 
 import colltool
 from colltool.analysis.basis import PriceBasis, basis_differences, basis_of
-from colltool.analysis.compare import SAME
+from colltool.analysis.outcomes import SAME
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.estimate.placement import GroupSpec

@@ -369,10 +369,10 @@ def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(
     )
     assert "100 samples of" in rendered(whole, "table")
     monkeypatch.setattr(sensitivity, "MOST_DRAWN", 1000)
-    monkeypatch.setattr(flips, "MANY", 6)
-    monkeypatch.setattr(flips, "FEW", 1)
+    monkeypatch.setattr(flips, "MOST_EXAMINED", 6)
+    monkeypatch.setattr(flips, "LEAST_EXAMINED", 1)
     found = colltool.sensitivity("dgx-h100", "ar", **asked)
-    count = len(found.numbers)  # more than MANY: each is drawn less often
+    count = len(found.numbers)  # more than MOST_EXAMINED: each is drawn less often
     assert found.samples == int(1000 / (count * count / 6)) < found.samples_asked == 100_000
     assert found.flips_sought == 36 // count
     assert f"{found.samples} samples (not 100000: the numbers are too many) of" in rendered(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import colltool
-from colltool.analysis.compare import CompareLine, turned_winners
-from colltool.analysis.grid import Cell
+from colltool.analysis.cells import Cell
+from colltool.analysis.outcomes import CompareLine, changed_winners
 from colltool.base.primitives import AR
 from colltool.render.dispatch import document, rendered
 
@@ -41,7 +41,7 @@ def test_a_lead_within_what_prices_are_known_to_turns_nothing() -> None:
         return CompareLine(AR, 8, 1e6, cells, (0.0, 0.0), (0.0, 0.0))
 
     def column(now: CompareLine, then: CompareLine) -> list[str]:
-        return [row.column for row in turned_winners([now], [then], ["a", "b"], 0.02)]
+        return [row.column for row in changed_winners([now], [then], ["a", "b"])]
 
     assert column(line(2, 1), line(2, 3)) == ["a"]
     assert column(line(2, 1), line(2, 2.03)) == []

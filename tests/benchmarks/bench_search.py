@@ -34,8 +34,8 @@ def one(job: str, fabric: str, ranks: str, *values: str) -> None:
     took, worked = time.perf_counter() - start, time.process_time() - worked
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{job:>14} {ranks:>6} {found.held:>8} {found.fit:>8} {found.priced:>8} {took:>7.1f}"
-        f" {worked:>7.1f} {found.held / worked:>9,.0f} {found.priced / worked:>9,.0f} {peak:>9.0f}"
+        f"{job:>14} {ranks:>6} {found.valid:>8} {found.fit:>8} {found.priced:>8} {took:>7.1f}"
+        f" {worked:>7.1f} {found.valid / worked:>9,.0f} {found.priced / worked:>9,.0f} {peak:>9.0f}"
     )
 
 

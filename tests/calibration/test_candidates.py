@@ -122,5 +122,5 @@ def test_a_copy_inside_is_no_longer_to_be_found() -> None:
     )
     assert plain is not None
     assert under is not None
-    assert (plain.own, under.own) == (1 / 16, 0.0)
+    assert (plain.own_share, under.own_share) == (1 / 16, 0.0)
     assert under.base_s_per_byte - plain.base_s_per_byte == pytest.approx(1 / 16 / 200e9)

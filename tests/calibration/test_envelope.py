@@ -10,20 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colltool.calibration.envelope import (
-    Array,
-    Prior,
     Sample,
     _evaluated,
-    _non_negative,
     _refined,
     _starts,
     evaluate,
     fit_envelope,
     relative_errors,
     relative_rows,
-    robust,
-    solve,
 )
+from colltool.calibration.least_squares import Array, Prior, _non_negative, robust_fit, solve
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)
 LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)
@@ -48,7 +44,7 @@ def sample(
 def component(one: Sample) -> Array:
     points = len(one.seconds)
     x, y = relative_rows(one, np.zeros(points, dtype=np.intp), np.zeros(points, dtype=np.intp))
-    return robust(x, y, np.ones((1, points), dtype=bool), one.prior)[0]
+    return robust_fit(x, y, np.ones((1, points), dtype=bool), one.prior)[0]
 
 
 def test_one_component_comes_back() -> None:
@@ -195,9 +191,9 @@ def test_a_row_without_weight_is_not_there() -> None:
     nothing = np.zeros(len(one.seconds), dtype=np.intp)
     x, y = relative_rows(one, nothing, nothing)
     kept = np.arange(len(y)) % 3 != 1
-    both = robust(x, y, np.stack([kept, np.ones_like(kept)]), one.prior)
+    both = robust_fit(x, y, np.stack([kept, np.ones_like(kept)]), one.prior)
     assert both[0] == pytest.approx(
-        robust(x[kept], y[kept], np.ones((1, kept.sum()), dtype=bool), one.prior)[0], rel=1e-9
+        robust_fit(x[kept], y[kept], np.ones((1, kept.sum()), dtype=bool), one.prior)[0], rel=1e-9
     )
 
 

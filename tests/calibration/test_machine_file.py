@@ -20,7 +20,7 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.calibration.machine_rows import own_rows
+from colltool.calibration.machine_rows import machine_rows
 from colltool.calibration.next_row import next_row
 from colltool.estimate.interval import Interval
 from colltool.fabric.model import Fabric
@@ -56,10 +56,10 @@ def three(tmp_path: Path) -> Path:
 
 def test_what_is_written_is_read_back(three: Path) -> None:
     found = colltool.calibrate("dgx-h100", three, machine_only=True)
-    assert found.own is not None
+    assert found.machine_rows is not None
     assert found.machine is not None
     file = read_machine_file(found.machine_text, "mine")
-    assert file.media == found.own.file.media
+    assert file.media == found.machine_rows.file.media
     assert (file.device, file.fabric, len(file.rows)) == ("h100", "dgx-h100", 3)
     for row, measured in zip(file.rows, (50e-6, 210e-6, 7e-3), strict=True):
         assert row.time == pytest.approx(measured)
@@ -67,15 +67,15 @@ def test_what_is_written_is_read_back(three: Path) -> None:
         assert exp(row.r) == pytest.approx(measured / float(priced.total_s), rel=1e-5)
     assert machine_text(file) == found.machine_text
     assert machine_of(file).d("all_reduce", "ib", 16, 1e6) == pytest.approx(
-        float(machine_of(found.own.file).d("all_reduce", "ib", 16, 1e6)), abs=1e-5
+        float(machine_of(found.machine_rows.file).d("all_reduce", "ib", 16, 1e6)), abs=1e-5
     )
 
 
 def test_the_fit_has_the_rows_as_well(three: Path) -> None:
     found = colltool.calibrate("dgx-h100", three)
     assert found.series
-    assert found.own is not None
-    assert found.own.total == 3
+    assert found.machine_rows is not None
+    assert found.machine_rows.total == 3
 
 
 def test_one_row_moves_the_price_towards_it(tmp_path: Path) -> None:
@@ -158,7 +158,9 @@ def pairs() -> tuple[Pair, ...]:
             for row in sorted(known, key=by_bytes)
         )
         measured = Series(parse_primitive(rows[0].collective), rows[0].ranks, None, points)
-        own = on_machine(fabric, own_rows(fabric, Measurements((measured,), ()), "mine").machine)
+        own = on_machine(
+            fabric, machine_rows(fabric, Measurements((measured,), ()), "mine").machine
+        )
         found += [
             Pair(source.source_id, judged(fabric, row), judged(own, row))
             for row in rows
@@ -290,7 +292,7 @@ def test_a_fabric_of_unknown_wires_says_what_to_state(tmp_path: Path) -> None:
     )
     with pytest.raises(ColltoolError, match="wires of port"):
         colltool.calibrate(blank, rows, machine_only=True)
-    assert colltool.calibrate(blank, rows).not_own
+    assert colltool.calibrate(blank, rows).no_machine
 
 
 # What to measure next.
@@ -300,15 +302,17 @@ def test_a_fabric_of_unknown_wires_says_what_to_state(tmp_path: Path) -> None:
 def test_the_next_row_narrows_more_than_the_others(three: Path) -> None:
     found = colltool.calibrate("dgx-h100", three, machine_only=True)
     row = found.next
-    assert found.own is not None
+    assert found.machine_rows is not None
     assert row is not None
     assert row.sigma_after < row.sigma
     assert row.command.startswith("mpirun -np 16 ./build/")
     assert " -g 1" in row.command
-    added = found.own.file.rows[0].model_copy(
+    added = found.machine_rows.file.rows[0].model_copy(
         update={"primitive": row.primitive, "bytes": row.bytes, "r": 0.0}
     )
-    then = next_row(found.own.file.model_copy(update={"rows": (*found.own.file.rows, added)}))
+    then = next_row(
+        found.machine_rows.file.model_copy(update={"rows": (*found.machine_rows.file.rows, added)})
+    )
     assert then is None or then.sigma == pytest.approx(row.sigma_after)
 
 

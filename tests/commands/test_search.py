@@ -81,7 +81,7 @@ def test_the_document_is_what_python_returns(run: Any) -> None:
     found = colltool.search_layouts("mine.yaml", "dgx-h100", 16, {"tp": 2, "recompute": "none"})
     assert document["kept"] == {"tp": "2", "recompute": "none"}
     assert (document["searched"], document["fit"], document["priced"]) == (
-        found.held,
+        found.valid,
         found.fit,
         found.priced,
     )

@@ -14,7 +14,7 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
 from colltool.diagnosis.causes import SupportedCause
 from colltool.diagnosis.experiments import (
     AS_IS,
-    TELLS,
+    SEPARATES,
     ExperimentMachine,
     next_experiments,
 )
@@ -44,7 +44,7 @@ def test_every_cause_is_told_from_the_fabric_as_it_is() -> None:
         (one,) = next_experiments([supported(name, value)], BASE, NODE)
         cause, plain = one.foretold
         assert (cause.cause, plain.cause) == (name, AS_IS)
-        assert abs(cause.seconds / plain.seconds - 1) > TELLS
+        assert abs(cause.seconds / plain.seconds - 1) > SEPARATES
 
 
 def test_a_late_launch_is_looked_for_in_small_messages() -> None:
@@ -71,7 +71,7 @@ def test_a_slow_network_is_told_from_slow_links_on_one_host() -> None:
         [supported("network", 0.5, 2), supported("slow-rank", 0.5, 2)], BASE, PAIR
     )
     network, rank = one.foretold
-    assert abs(network.seconds / rank.seconds - 1) > TELLS
+    assert abs(network.seconds / rank.seconds - 1) > SEPARATES
 
 
 def test_command_lines() -> None:

@@ -154,7 +154,9 @@ def test_a_path_over_pcie_leads(name: str, rate: float, tmp_path: Path) -> None:
     slow = replace(ALL[name], ring=rate, nvls=0.0, step=1.5 * ALL[name].step)
     result = ails(slow, tmp_path)
     assert causes(result)[0] == "pcie"
-    assert {12.0: "Gen3", 24.0: "Gen4", 48.0: "Gen5 x16"}[rate] in result.findings[0].causes[0].said
+    assert {12.0: "Gen3", 24.0: "Gen4", 48.0: "Gen5 x16"}[rate] in str(
+        result.findings[0].causes[0].said
+    )
 
 
 @pytest.mark.alike(1)
@@ -199,7 +201,9 @@ def test_amd_is_told_where_to_look_in_its_own_words(tmp_path: Path) -> None:
     assert ails(MI300X, tmp_path, which=("ar", "ag", "rs")).ok
     (finding,) = ails(wire(MI300X, 0.6), tmp_path, which=("ar",)).findings
     assert {"slow-rank", "links"} <= {one.name for one in finding.causes}
-    said = " ".join([one.look for one in finding.causes] + [one.said for one in finding.causes])
+    said = " ".join(
+        [one.look for one in finding.causes] + [str(one.said) for one in finding.causes]
+    )
     assert "rocm-smi" in said
     assert "xgmi" in said
     assert not {"nvidia", "nvlink", "cuda"} & set(said.lower().replace("-", " ").split())
@@ -217,7 +221,7 @@ def test_a_setting_that_costs_little_is_a_note(tmp_path: Path) -> None:
         overrides=set_,
     )
     assert result.ok
-    assert any("as if NVLS is off" in note for note in result.notes)
+    assert any("as if NVLS is off" in str(note) for note in result.notes)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +291,9 @@ def test_logs_of_other_sizes_are_one_series(tmp_path: Path) -> None:
 def test_a_fabric_of_other_devices_is_said_to_be_one(tmp_path: Path) -> None:
     path = machine_logs.log(tmp_path / "h100.log", machine_logs.time_on())
     said = "the devices do not match dgx-a100: the nearest bundled fabric is dgx-h100"
-    assert said in colltool.doctor(path, "dgx-a100").assumed.said
+    assert said in map(str, colltool.doctor(path, "dgx-a100").assumed.said)
     assert not [
-        line for line in colltool.doctor(path, "dgx-h100").assumed.said if "not those of" in line
+        line
+        for line in colltool.doctor(path, "dgx-h100").assumed.said
+        if "not those of" in str(line)
     ]

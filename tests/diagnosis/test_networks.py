@@ -23,7 +23,7 @@ def measured(folder: Path, gbit: float) -> Path:
 def test_slower_nics_that_are_usual_are_asked_for_and_healthy(gbit: int, tmp_path: Path) -> None:
     found = colltool.doctor(measured(tmp_path, gbit))
     assert found.ok
-    assert f"8 x {gbit}G" in found.assumed.network
+    assert f"8 x {gbit}G" in str(found.assumed.network)
     assert "is that yours?" in found.summary()
 
 

@@ -9,12 +9,15 @@ from pathlib import Path
 from string import Formatter
 from typing import NamedTuple, get_args
 
-import colltool.diagnosis
-from colltool.diagnosis.hypotheses import CauseName, check_of
-from colltool.diagnosis.sentences import UNITS, sentence, sentences
+import pytest
 
-FOLDER = Path(colltool.diagnosis.__file__).parent
-# causes that are found without a price, and said otherwise
+import colltool
+from colltool.base.statements import NOTHING, UNITS, sentences
+from colltool.diagnosis.hypotheses import CauseName, check_of
+from colltool.diagnosis.sentences import statement
+
+PACKAGES = ("colltool.diagnosis", "colltool.logs")
+# causes that are found without a price, and have a statement of their own
 UNPRICED = {"collapse", "failed"}
 # codes that are made of a word of the model
 MADE = {"cause-": set(get_args(CauseName)), "floor-": {"overhead", "latency", "software"}}
@@ -26,50 +29,71 @@ class Use(NamedTuple):
     where: str
 
 
-def uses() -> Iterator[Use]:
-    for path in sorted(FOLDER.glob("*.py")):
+def folder(package: str) -> Path:
+    return Path(colltool.__file__).parent / package.removeprefix("colltool.")
+
+
+def uses(package: str) -> Iterator[Use]:
+    for path in sorted(folder(package).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "sentence":
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "statement":
                 continue
             named = {part.arg for part in node.keywords}
             texts = [part for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant)]
-            codes = {str(text.value) for text in texts} & sentences().keys()
+            codes = {str(text.value) for text in texts} & sentences(package).keys()
             fields = None if None in named else {name for name in named if name is not None}
             yield Use(codes, fields, f"{path.name}:{node.lineno}")
 
 
-def fields_of(code: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(sentences()[code]) if name}
+def fields_of(words: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(words) if name}
 
 
-def test_fields_are_those_of_the_sentence() -> None:
-    for use in uses():
+@pytest.mark.parametrize("package", PACKAGES)
+def test_fields_are_those_of_the_sentence(package: str) -> None:
+    for use in uses(package):
         for code in use.codes:
-            assert use.fields is None or fields_of(code) <= use.fields, f"{use.where}: {code}"
+            words = sentences(package)[code]
+            assert use.fields is None or fields_of(words) <= use.fields, f"{use.where}: {code}"
 
 
-def test_no_sentence_is_left_over() -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
-    for code in sentences():
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_sentence_is_left_over(package: str) -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in folder(package).glob("*.py"))
+    for code in sentences(package):
         made = any(code.removeprefix(start) in words for start, words in MADE.items())
-        assert made or f'"{code}"' in text or f"'{code}'" in text, f"nobody says {code}"
+        assert made or f'"{code}"' in text, f"nothing says {code}"
 
 
 def test_every_cause_has_words_and_a_check() -> None:
     for cause in get_args(CauseName):
-        assert cause in UNPRICED or f"cause-{cause}" in sentences(), f"no sentence of {cause}"
+        known = f"cause-{cause}" in sentences("colltool.diagnosis")
+        assert cause in UNPRICED or known, f"no sentence of {cause}"
         assert check_of(cause), f"checks.toml does not say what reveals {cause}"
         assert check_of(cause, "AMD")
         assert check_of(cause, "")
 
 
-def test_every_unit_is_known() -> None:
-    for code, words in sentences().items():
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_unit_is_known(package: str) -> None:
+    for code, words in sentences(package).items():
         for _, name, unit, _ in Formatter().parse(words):
             known = not unit or unit in UNITS or unit[-1] in "fg"
             assert known, f"{code}: {name} has the unit {unit}"
 
 
 def test_fields_are_shown_in_their_units() -> None:
-    said = sentence("dip", title="ar", share=0.5, size=2.0**16, after=2.0**20)
-    assert said == "ar: 50% of expected at 64 KiB, as expected from 1 MiB on: the link is fine"
+    dip = statement("dip", title="ar", share=0.5, size=2.0**16, after=2.0**20)
+    assert str(dip) == "ar: 50% of expected at 64 KiB, as expected from 1 MiB on: the link is fine"
+
+
+def test_statements_are_fields_of_others() -> None:
+    near = (statement("time-at-size", seconds=1e-6, size=64.0), "nothing")
+    point = statement("time-at-size", seconds=2e-6, size=128.0)
+    said = statement("out-of-line", point=point, neighbours=near)
+    assert str(said) == ("one size is out of line: 2 us at 128 B, beside 1 us at 64 B and nothing")
+
+
+def test_nothing_is_false_and_empty() -> None:
+    assert (bool(NOTHING), str(NOTHING)) == (False, "")
+    assert statement("trust")

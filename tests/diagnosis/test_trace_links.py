@@ -12,7 +12,9 @@ from small import clos, fabric, star
 from tracing import call, step, write
 
 import colltool
-from colltool.diagnosis.link_health import HEALTHY_SMALL_A2A, ranks_text
+from colltool.base.formatting import ranks_text
+from colltool.base.statements import NOTHING
+from colltool.diagnosis.link_health import HEALTHY_SMALL_A2A
 from colltool.diagnosis.thresholds import HEALTHY_FEW, HEALTHY_PART, HEALTHY_SHARE, SLACK
 from colltool.diagnosis.trace_results import TraceComparison
 
@@ -65,7 +67,7 @@ def test_the_wire_that_is_slow_is_named(tmp_path: Path) -> None:
         "slow",
         False,
         (),
-        "",
+        NOTHING,
     )
     assert (inner.of_expected, outer.of_expected) == pytest.approx((0.97, 0.45), rel=1e-4)
     assert outer.share == outer.exposed == pytest.approx(4 * outer.measured_s / 7)
@@ -129,7 +131,8 @@ def test_upper_bounds_blame_nobody(tmp_path: Path) -> None:
     (wire,) = result.wires
     assert (wire.verdict, wire.clear, wire.missing) == ("unknown", 0, (0, 2, 3))
     assert (
-        wire.why == "a kernel waits for the slowest rank, and there is no trace of ranks 0, 2 to 3"
+        str(wire.why)
+        == "a kernel waits for the slowest rank, and there is no trace of ranks 0, 2 to 3"
     )
     assert wire.measure == "./build/all_reduce_perf -b 4M -e 64M -f 2 -g 4"
     *_, blame, then = result.summary().splitlines()
@@ -245,7 +248,7 @@ def test_why_whole_groups_have_upper_bounds(
     files = [write(tmp_path / f"{rank}.json", [one if rank else other], rank, 16) for rank in HOST]
     (wire,) = colltool.trace(WHERE, files).wires
     assert (wire.verdict, wire.missing) == ("unknown", ())
-    assert why in wire.why
+    assert why in str(wire.why)
 
 
 def test_calls_without_a_price_are_on_no_wire(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
+from colltool.logs.sentences import statement
 from colltool.logs.series import Measurements, Skipped
 from colltool.render.dispatch import blocks
 from colltool.render.text import to_text
@@ -20,8 +21,8 @@ from colltool.render.text import to_text
 STAR = fabric(star(8, 1.0, 100.0), launch_overhead="5us")
 TWO = fabric(star(8, 1.0, 400.0, in_network=switch()), clos(4, alpha=5.0, bw=50.0))
 SKIPPED = (
-    Skipped("no dtype", 1, "made.log:2", used=True),
-    Skipped("wrong result", 2, "made.log:9"),
+    Skipped(statement("refused", error="no dtype"), 1, "made.log:2", used=True),
+    Skipped(statement("refused", error="wrong result"), 2, "made.log:9"),
 )
 
 
@@ -79,7 +80,11 @@ def test_the_mean_over_all_is_over_points_not_series() -> None:
         series(lambda size: 2 * best(size), [1e6], primitive=AR, library="RCCL"),
     )
     result = validate(
-        STAR, Measurements((exact, off), (Skipped("wrong result", 2, "made.log:9"),)), max_mape=0.4
+        STAR,
+        Measurements(
+            (exact, off), (Skipped(statement("refused", error="wrong result"), 2, "made.log:9"),)
+        ),
+        max_mape=0.4,
     )
     assert result.mape == pytest.approx(0.5 / 4)
     assert not result.holds
@@ -237,9 +242,8 @@ def test_a_domain_larger_than_any_host_spans_hosts() -> None:
 
 
 def verdict(factors: dict[float, float]) -> str:
-    return validate(
-        STAR, Measurements((series(lambda size: factors[size] * best(size), factors),), ())
-    ).verdict
+    measured = Measurements((series(lambda size: factors[size] * best(size), factors),), ())
+    return str(validate(STAR, measured).verdict)
 
 
 def test_verdicts() -> None:
@@ -295,7 +299,7 @@ def of_several(*factors: tuple[Primitive, float]) -> str:
         series(lambda size, times=times, by=by: by * times[size], times, primitive=primitive)  # type: ignore[misc]
         for (primitive, by), times in zip(factors, prices, strict=True)
     ]
-    return validate(STAR, Measurements(tuple(made), ())).verdict
+    return str(validate(STAR, Measurements(tuple(made), ())).verdict)
 
 
 def test_series_that_are_off_are_named() -> None:
@@ -320,7 +324,7 @@ def test_series_of_one_name_are_told_apart() -> None:
         series(lambda size, by=by: by * best(size), sizes, nodes=1)._replace(dtype=name)  # type: ignore[misc]
         for name, by in (("half", 1.0), ("double", 2.0))
     )
-    assert validate(STAR, Measurements((half, double), ())).verdict.endswith(
+    assert str(validate(STAR, Measurements((half, double), ())).verdict).endswith(
         "trust it, but for all-reduce of double on 8 ranks on 1 node (50%)"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from swept import swept
 
 import colltool
-from colltool.analysis.grid import PriceRequest, leading_rows
+from colltool.analysis.cells import PriceRequest, leading_rows
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, Primitive
 from colltool.estimate.assumptions import ModelOptions

@@ -650,8 +650,10 @@ def test_winners_among_named_ones(where: Fabric, names: list[str], model: dict[s
     assert found[0].from_bytes == 1
     assert found[-1].to_bytes is None
     for size in GRID[::3]:
+        # a reference is priced, and never called the fastest
+        found_rows = rows(where, "ar", size, names, **model).values()
         best = min(
-            rows(where, "ar", size, names, **model).values(), key=lambda row: float(row.total_s)
+            (row for row in found_rows if row.selectable), key=lambda row: float(row.total_s)
         )
         algorithm, protocol = winner_at(found, size)
         if (algorithm, protocol) != (best.title, best.protocol):

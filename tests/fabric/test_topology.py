@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 from small import TOPOLOGIES
 
+from colltool.definitions.field_types import Alpha
 from colltool.fabric import templates, uneven
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
@@ -171,11 +172,25 @@ def test_every_kind_agrees_with_itself(kind: TierCapabilities[Tier]) -> None:
 
 
 @pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
+def test_a_latency_of_its_own_is_in_what_it_states(kind: TierCapabilities[Tier]) -> None:
+    """Other keys of a tier that are times as its alpha is: protocols and fits set the whole of it."""
+    like = TOPOLOGIES["star"].model_fields["alpha"].metadata
+    for name, field in type(kind.tier).model_fields.items():
+        times = field.metadata == like or Alpha in get_args(field.annotation)
+        if times and name != "alpha":
+            longer = capabilities_of(kind.tier.model_copy(update={name: 3e-6}))
+            assert longer.nearest_alpha_s == pytest.approx(longer.classes[0].alpha_s), name
+            later = capabilities_of(longer.tier.model_copy(update=dict(longer.at_alpha(5e-6))))
+            assert later.classes[0].alpha_s == pytest.approx(5e-6), name
+
+
+@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
 def test_what_joins_a_tier_is_what_its_links_are(kind: TierCapabilities[Tier]) -> None:
     joined = joined_by(kind.tier.topology)
     if joined == "switches":
         assert kind.axes == ()
         assert kind.diameter_links % 2 == 0, "up to a switch and down again"
+        assert kind.switches(1) != 0, "a bill would leave them out; None: the radix decides"
     elif joined == "pair_links":
         assert (kind.axes, kind.diameter_links) == ((), 1)
         assert kind.neighbours == kind.tier.endpoints - 1
@@ -197,12 +212,16 @@ def test_the_words_of_the_registry_are_those_of_the_file() -> None:
     assert {joined_by(topology) for topology in SEVERAL_TIERS} == {"tiers"}
 
 
-def test_every_topology_answers_where_tables_go_by_its_name() -> None:
-    """Whether it takes domains of different sizes, and whether a line can describe it."""
-    topologies = set(get_args(Topology)) - SEVERAL_TIERS
-    assert topologies == uneven.INSIDE.keys() == uneven.OUTSIDE.keys()
-    assert topologies == templates.ETAS.keys() | templates.NOT_ON_A_LINE
-    assert not templates.ETAS.keys() & templates.NOT_ON_A_LINE
+def test_tables_by_topology_have_words_that_exist() -> None:
+    """Which take domains of different sizes, and which a line can describe; of any other the error
+    names these."""
+    for table in (uneven.INSIDE, uneven.OUTSIDE, templates.ETAS):
+        assert set(table) <= set(TOPOLOGIES)
+
+
+def test_the_comment_beside_a_topology_names_them_all() -> None:
+    *others, last = TOPOLOGIES
+    assert templates.COMMENTS["tiers.topology"] == f"{', '.join(others)} or {last}"
 
 
 def test_other_in_network_hardware_goes_only_where_there_is_some() -> None:

@@ -14,6 +14,7 @@ import pytest
 import colltool
 from colltool import guides
 from colltool.base.errors import ColltoolError
+from colltool.commands.app import COMMANDS
 from colltool.render.text import Screen, to_guide
 
 FOLDER = Path(colltool.__file__).parent / "guides"
@@ -22,6 +23,12 @@ every_topic = pytest.mark.parametrize("topic", guides.TOPICS)
 
 def test_the_topics_are_the_files() -> None:
     assert sorted(guides.TOPICS) == sorted(path.stem for path in FOLDER.glob("*.md"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_chapter_shows_every_command(command: str) -> None:
+    chapters = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md"))
+    assert re.search(rf"\bcolltool {command}\b", chapters)
 
 
 def test_without_a_topic_every_topic_has_a_line(run: Any) -> None:

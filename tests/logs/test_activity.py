@@ -13,7 +13,7 @@ from tracing import call, kernel, step, write
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.diagnosis.compared import compared_totals
-from colltool.logs.call_metadata import is_collective, short_name
+from colltool.logs.kernel_names import is_collective, short_name
 
 WHERE = "dgx-h100"
 EIGHT = list(range(8))
@@ -75,7 +75,7 @@ def test_steps_shorter_than_their_kernels_are_not_believed(tmp_path: Path) -> No
     events = [own, kernel(0, 400), call(400, 600, EIGHT, Seq=1)]
     (activity,) = colltool.trace(WHERE, write(tmp_path / "a.json", events, 0, 8)).activity
     assert activity.exposed_in_steps_s / activity.window_s == pytest.approx(0.6)
-    assert "step annotations hold 5% of the kernels' time" in activity.doubt
+    assert "step annotations hold 5% of the kernels' time" in str(activity.doubt)
 
 
 def test_a_late_rank_is_named_and_waiting_stays_in_the_exposed_share(tmp_path: Path) -> None:

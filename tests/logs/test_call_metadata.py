@@ -8,13 +8,9 @@ import pytest
 from tracing import labels
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.logs.call_metadata import (
-    NO_METADATA,
-    CallMetadata,
-    call_metadata,
-    is_collective,
-    kernel_name,
-)
+from colltool.base.statements import Statement
+from colltool.logs.call_metadata import NO_METADATA, CallMetadata, call_metadata
+from colltool.logs.kernel_names import is_collective, kernel_name
 
 EIGHT = list(range(8))
 
@@ -171,7 +167,7 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"Collective name": None}, NO_METADATA),
+        ({"Collective name": None}, str(NO_METADATA)),
         (
             {"Collective name": "reduce_scatter_tensor_coalesced"},
             "the type of the first tensor alone",
@@ -189,5 +185,5 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
 )
 def test_what_cannot_be_told_says_why(change: dict[str, Any], reason: str) -> None:
     one = call_metadata(labels(EIGHT) | change, {}, (AR,))
-    assert isinstance(one, str)
-    assert reason in one
+    assert isinstance(one, Statement)
+    assert reason in str(one)

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltool.training.parallel_config import ParallelLayout, RankGroup, cut, group_over, strides
+from colltool.training.parallel_config import (
+    ParallelLayout,
+    RankGroup,
+    group_over,
+    split_group,
+    strides,
+)
 
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 
@@ -89,7 +95,7 @@ def test_a_group_is_what_counting_ranks_gives(
 def test_a_cut_group_is_its_parts(sizes: dict[str, int], order: list[str], inner: int) -> None:
     group = group_over(sizes, tuple(order), ("cp", "dp", "tp"))
     try:
-        inside, across = cut(group, inner)
+        inside, across = split_group(group, inner)
     except ValueError:
         assert group.ranks % inner or len(group.axes) > 1 or group.ranks < inner
         return
@@ -102,4 +108,4 @@ def test_a_cut_group_is_its_parts(sizes: dict[str, int], order: list[str], inner
 )
 def test_parts_that_do_not_tile(axes: Any, inner: int) -> None:
     with pytest.raises(ValueError, match="do not tile"):
-        cut(RankGroup(axes), inner)
+        split_group(RankGroup(axes), inner)

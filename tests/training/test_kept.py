@@ -20,7 +20,7 @@ from colltool.training.memory import (
     state_bytes,
 )
 from colltool.training.model import Shape
-from colltool.training.operations import even
+from colltool.training.operations import evenly_loaded
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 
 S, B, H, A, V = 2048, 4, 6144, 64, 51200
@@ -99,7 +99,7 @@ def test_a_gate_grouped_queries_and_no_dropout() -> None:
 def test_experts_keep_their_tokens() -> None:
     """T k (2 h + n_m f_e) w beside attention's part; imbalance on top."""
     run = load_job("mixtral-8x7b").setup(128)
-    run = run._replace(model=run.model and run.model._replace(shape=even(shape(run))))
+    run = run._replace(model=run.model and run.model._replace(shape=evenly_loaded(shape(run))))
     dense = 4096 * 4096 * (8 + 4 + 1)
     routed = 4096 * 2 * (2 * 4096 + 3 * 14336) * 2
     assert layer_activations(run, shape(run), experts=True)[0] == pytest.approx(dense + routed)

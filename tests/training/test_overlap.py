@@ -57,6 +57,17 @@ def test_what_hides_on_the_same_wires_leaves_less_cover(tier: str, exposed_s: fl
     assert found.exposed_s == pytest.approx(exposed_s)
 
 
+def test_what_hides_in_one_pass_counts_in_that_pass_whatever_hides_in_the_other() -> None:
+    """A gather in the forward pass changes nothing of the scatter in the backward pass."""
+    others = priced(AG, 4.0, "nvlink", "layer", "weight gradient")
+    scatter = priced(RS, 18.0, "nvlink", "dense_layer", "neighbour layer")
+    gather = scatter._replace(call=scatter.call._replace(primitive=AG, phase="forward"))
+    config = ParallelConfig(ParallelLayout(tp=2, sp=True, dp=2))
+    alone = OverlapModel(config, TIMES).exposed([others, scatter])
+    both = OverlapModel(config, TIMES).exposed([others, gather, scatter])
+    assert both[-1] == alone[-1]
+
+
 def test_what_shows_on_other_wires_stretches_the_layer() -> None:
     """6 s of TP behind 4 s of a weight's gradient: 2 s longer is the layer, and the scatter's
     cover."""

@@ -9,7 +9,7 @@ from planning import adds_up, dense, part, star, thin, two_tiers
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS
-from colltool.training.collective_cost import CollectiveCostCache, in_axes
+from colltool.training.collective_cost import CollectiveCostCache, axis_by_axis
 from colltool.training.parallel_config import RankGroup
 from colltool.training.strategies import SCHEDULES, SHARDINGS
 
@@ -321,12 +321,14 @@ def test_strides_that_do_not_tile_the_leaves() -> None:
 
 def test_groups_of_several_strides_go_axis_by_axis() -> None:
     group = RankGroup(((2, 1), (4, 8)))
-    assert in_axes(RS, group, 8.0) == [(RS, (2, 1), 8.0), (RS, (4, 8), 4.0)]
-    assert in_axes(A2A, group, 8.0) == [(A2A, (2, 1), 8.0), (A2A, (4, 8), 8.0)]
-    assert [kind for kind, _, _ in in_axes(AR, group, 8.0)] == [RS, RS, AG, AG]
+    assert axis_by_axis(RS, group, 8.0) == [(RS, (2, 1), 8.0), (RS, (4, 8), 4.0)]
+    assert axis_by_axis(A2A, group, 8.0) == [(A2A, (2, 1), 8.0), (A2A, (4, 8), 8.0)]
+    assert [kind for kind, _, _ in axis_by_axis(AR, group, 8.0)] == [RS, RS, AG, AG]
     costs = CollectiveCostCache(colltool.load_fabric(two_tiers()))
     apart = costs.of(AG, group, 1e8)
-    parts = [costs.of(AG, RankGroup((axis,)), size) for _, axis, size in in_axes(AG, group, 1e8)]
+    parts = [
+        costs.of(AG, RankGroup((axis,)), size) for _, axis, size in axis_by_axis(AG, group, 1e8)
+    ]
     assert apart.each_s == pytest.approx(sum(one.each_s for one in parts))
 
 

@@ -13,8 +13,8 @@ from colltool.base.formatting import format_bytes
 from colltool.training import proposals as module
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.memory import memory
-from colltool.training.parallel_config import ParallelConfig
 from colltool.training.proposals import candidates
+from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 
 SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008, "vocab": 32000}
@@ -79,18 +79,15 @@ def test_setting_a_change_gives_its_step(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_every_candidate_is_what_its_values_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_candidate_is_what_its_values_say(name: str) -> None:
     """Also those that gain nothing here: the setup that was priced is the one that the values
     give."""
     job = colltool.load_job(JOBS[name])
     setup = job.setup(64)
     costs = CollectiveCostCache(FABRIC)
-    made: list[tuple[str, dict[str, str], ParallelConfig]] = list(
-        candidates(setup, FABRIC, step_time(setup, costs))
-    )
-    for what, values, other in made:
+    for label, values, other in candidates(setup, FABRIC, step_time(setup, costs)):
         if (
-            not job.takes(values)
+            not job.accepts(values)
             or module.constraint_violations(other)
             or module.invalid_overlaps(other)
         ):
@@ -100,7 +97,7 @@ def test_every_candidate_is_what_its_values_say(name: str, monkeypatch: pytest.M
         ).setup(64)
         assert step_time(again, costs).step_s == pytest.approx(
             step_time(other, costs).step_s, rel=1e-12
-        ), what
+        ), label
 
 
 def test_every_kind_of_change_was_met() -> None:
@@ -108,9 +105,9 @@ def test_every_kind_of_change_was_met() -> None:
     costs = CollectiveCostCache(FABRIC)
     setups = [colltool.load_job(job).setup(64) for job in JOBS.values()]
     seen = {
-        what
+        sentence(candidate.label)
         for setup in setups
-        for what, _, _ in candidates(setup, FABRIC, step_time(setup, costs))
+        for candidate in candidates(setup, FABRIC, step_time(setup, costs))
     }
     wanted = {
         "recompute none",
@@ -174,12 +171,9 @@ def test_zero1_is_told_as_what_it_changes(mode: dict[str, Any], label: str) -> N
     costs memory."""
     setup = colltool.load_job(dense(layout={}, shard=mode)).setup(64)
     made = candidates(setup, FABRIC, step_time(setup, CollectiveCostCache(FABRIC)))
-    what, other = next(
-        (what, other) for what, values, other in made if values.get("shard.mode") == "zero1"
-    )
-    assert what == (
-        f"{label}{format_bytes(memory(other).bytes, 3)} a rank" if label.endswith(" ") else label
-    )
+    found = next(change for change in made if change.values.get("shard.mode") == "zero1")
+    size = format_bytes(memory(found.setup).bytes, 3)
+    assert sentence(found.label) == (f"{label}{size} a rank" if label.endswith(" ") else label)
 
 
 def test_a_change_that_no_longer_fits_is_not_told() -> None:

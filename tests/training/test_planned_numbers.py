@@ -26,8 +26,8 @@ from colltool.training.overlap import (
     behind_pass,
     break_even_extra_steps,
     compressed,
-    in_a_row,
     logp,
+    queued,
     ratio,
     ratio_of,
     time_to_accuracy,
@@ -219,11 +219,11 @@ def test_the_corners_of_a_row_of_buckets_are_its_recursion(
     end, whole = 0.0, pass_s + 2 * overhead * len(takes)
     for index, one in enumerate(takes, 1):
         end = max(whole * index / len(takes), end) + one
-    assert behind_pass(pass_s, in_a_row(takes), overhead) == pytest.approx(end - pass_s)
+    assert behind_pass(pass_s, queued(takes), overhead) == pytest.approx(end - pass_s)
 
 
 def test_equal_buckets_have_two_corners_however_many_they_are() -> None:
-    assert len(in_a_row([0.25] * 1024).corners) == 2
+    assert len(queued([0.25] * 1024).corners) == 2
 
 
 def test_the_best_bucket_is_the_least_of_what_it_costs() -> None:

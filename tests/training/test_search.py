@@ -75,7 +75,7 @@ def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[Pa
     assert loaded.draft.model is not None
     assert loaded.draft.model.shape is not None
     space = Space(loaded, loaded.draft.model, loaded.draft.model.shape, ranks, Constraints(**keep))
-    frames = filter(None, map(space.frame, space.sizes()))
+    frames = filter(None, map(space.base_layout, space.sizes()))
     return [setup for frame, _ in frames for setup in space.variants(frame)]
 
 
@@ -127,8 +127,8 @@ def test_every_layout_that_fits_and_no_other(job: dict[str, Any]) -> None:
     setups = written_out(job)
     fit = {key: setup for key, setup in setups.items() if memory(setup).fits}
     found = colltool.search_layouts(job, FABRIC, FEWER, headroom=0)
-    assert 100 < found.fit <= found.held == len(setups)
-    assert (found.fit < found.held) is (job is SMALL)
+    assert 100 < found.fit <= found.valid == len(setups)
+    assert (found.fit < found.valid) is (job is SMALL)
     keys = [
         (c.tp, c.cp, c.ep, c.pp, c.virtual, c.micro, c.shard, c.recompute)
         for c in (one.choice for one in found.layouts)

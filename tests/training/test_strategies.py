@@ -54,5 +54,5 @@ def test_every_schedule_has_a_bubble_and_a_source(name: Any) -> None:
     """At most GPipe's, at least none; as many micro-batches at once as there are, at the most."""
     row, passes = SCHEDULES[name], [Pass(1.0, 2.0, 1.0)] * 8
     assert 0 <= row.bubble_s(passes, 2) <= SCHEDULES["gpipe"].bubble_s(passes, 2)
-    assert 1 <= row.in_flight(strategies.InFlight(m=16, p=8, v=2, behind=8)) <= 16
+    assert 1 <= row.in_flight(strategies.PipelinePlace(m=16, p=8, v=2, stages_left=8)) <= 16
     assert "arXiv" in row.source

@@ -16,7 +16,15 @@ from colltool.base.errors import ColltoolError
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.plan import Plan
 from colltool.training.step_time import step_time
-from colltool.training.targets import CLOSE, FASTEST, SLOWEST, Needed, Target, ceiled, smallest
+from colltool.training.targets import (
+    MAX_SHARE,
+    MIN_SHARE,
+    TOLERANCE,
+    Needed,
+    Target,
+    least_share,
+    rounded_up,
+)
 
 JOB = dense(layout={"tp": 2, "sp": True}, batch={"global": 64, "micro": 1})
 
@@ -50,7 +58,7 @@ def test_bisection_finds_what_trying_every_rate_finds(
     limit = found.targeted.limit_s
     assert limit == pytest.approx((1 + over) * found.control_step_s)
     one = needed(found, "slowest ib")
-    tried = [SLOWEST * (FASTEST / SLOWEST) ** (step / 40) for step in range(0, 41, 4)]
+    tried = [MIN_SHARE * (MAX_SHARE / MIN_SHARE) ** (step / 40) for step in range(0, 41, 4)]
     fabrics = (
         colltool.load_fabric(two_tiers(), [f"ib.bandwidth={50 * share}GB/s"]) for share in tried
     )
@@ -59,8 +67,8 @@ def test_bisection_finds_what_trying_every_rate_finds(
     if one.value is None:
         assert not enough
         return
-    share, coarse = one.value / 50e9, (FASTEST / SLOWEST) ** (1 / 10)
-    assert enough[0] / coarse / CLOSE <= share <= enough[0] * CLOSE
+    share, coarse = one.value / 50e9, (MAX_SHARE / MIN_SHARE) ** (1 / 10)
+    assert enough[0] / coarse / TOLERANCE <= share <= enough[0] * TOLERANCE
 
 
 @pytest.mark.alike(2)
@@ -116,18 +124,18 @@ def test_the_smallest_domain_is_the_first_that_does() -> None:
 
 @given(st.floats(1e-6, 1e15))
 def test_rounding_never_takes_away(value: float) -> None:
-    assert value * (1 - 1e-11) <= ceiled(value) <= value * 1.0011
+    assert value * (1 - 1e-11) <= rounded_up(value) <= value * 1.0011
 
 
 @given(st.floats(0.02, 60))
 def test_smallest_of_a_falling_function(least: float) -> None:
-    found = smallest(lambda share: 1 / share, 1 / least)
+    found = least_share(lambda share: 1 / share, 1 / least)
     assert found is not None
-    assert least <= found <= least * CLOSE * (1 + 1e-9)
+    assert least <= found <= least * TOLERANCE * (1 + 1e-9)
 
 
 def test_what_is_no_target() -> None:
-    assert Target(over=0.05).spoken == "a step within 5% of a free network"
+    assert Target(over=0.05).text == "a step within 5% of a free network"
     for wrong in ("mfu", "mfu=0", "mfu=120%", "step=-1", "speed=2", "", "step=x"):
         with pytest.raises(ColltoolError, match="expected mfu=45% or step=5%"):
             asked(two_tiers(), wrong)

@@ -17,7 +17,7 @@ from colltool.training.job import load_job
 from colltool.training.memory import memory
 from colltool.training.operations import model_flops
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages, stage_parameters
-from colltool.training.updates import HOST_UPDATE_S, optimizer_s, trained
+from colltool.training.updates import HOST_UPDATE_S, optimizer_s, trained_parameters
 
 RANKS = 64
 ONE: dict[str, Any] = {"layout": {}, "shard": {"mode": "ddp"}, "batch": {"global": 64, "micro": 1}}
@@ -136,7 +136,7 @@ def test_offload_needs_the_rate_of_the_link() -> None:
 def test_lora_trains_what_peft_counts() -> None:
     """Llama 3 8B, rank 16, all linear layers: PEFT prints 41,943,040 trainable parameters."""
     config = setup(lora={"rank": 16})
-    assert trained(config, pipeline_stages(config)[0]).total == 41_943_040
+    assert trained_parameters(config, pipeline_stages(config)[0]).total == 41_943_040
 
 
 def test_lora_leaves_out_weight_gradients() -> None:

@@ -3,6 +3,8 @@ charge for them."""
 
 from __future__ import annotations
 
+import re
+
 import gated
 import pytest
 from effort import some
@@ -26,6 +28,17 @@ NESTED = {
 }
 
 
+LOOSER = {
+    # pipelines, and trees of which not all ranks send in every step
+    *("chain", "pipelined-tree", "double-binary-tree", "tree", "binomial", "scatter-allgather"),
+    # steps that differ from rank to rank, or from one step to the next
+    *("pairwise", "bruck", "rabenseifner-fold"),
+    *("recursive-doubling-fold", "recursive-halving-fold"),
+}
+"""Whose price over several tiers is not to the digit what its messages take; a composition of one
+of them neither."""
+
+
 @pytest.mark.parametrize("tiers", NESTED.values(), ids=NESTED)
 def test_a_price_is_what_the_messages_take(tiers: list[Tier]) -> None:
     """To the digit where all steps are alike; elsewhere never less than the busiest port, link or
@@ -34,14 +47,7 @@ def test_a_price_is_what_the_messages_take(tiers: list[Tier]) -> None:
     assert result.holds
     for one in result.results:
         assert one.time_s is not None, one
-        if one.algorithm in (
-            "ring",
-            "one-shot",
-            "two-shot",
-            "direct",
-            "recursive-doubling",
-            "rabenseifner",
-        ):
+        if LOOSER.isdisjoint(re.findall(r"[\w-]+", one.algorithm)):
             assert one.time_s[1] == pytest.approx(one.time_s[0], rel=1e-9), (
                 one.primitive,
                 one.algorithm,

@@ -132,7 +132,7 @@ def step_works(plan: Plan) -> Iterator[Work]:
             sent = _repeated(planned.sent)
             if sent.priced.call.per == "step":
                 once.append(sent)
-            elif sent.priced.back:
+            elif sent.priced.backward:
                 backward.append(sent)
             else:
                 forward.append(sent)
@@ -300,7 +300,7 @@ def _parts(
         return [("COMM_COLL_NODE", {"comm_type": kind, "comm_size": round(size), **name})]
     message: dict[str, Value] = {"comm_size": round(call.bytes), "comm_tag": index, **name}
     place = members.index(rank)
-    step = -1 if work.sent.back else 1
+    step = -1 if work.sent.backward else 1
     parts: list[tuple[NodeType, dict[str, Value]]] = []
     if call.closed or 0 <= place + step < len(members):
         to = members[(place + step) % len(members)]

@@ -152,16 +152,16 @@ _OWN: Columns[SeriesRows] = (
     number("ranks", path="series.ranks"),
     label("scope", "measured"),
     number("rows", get=lambda record: len(record.rows)),
-    number("off", "price was off", percent),
+    number("off", "price was off", percent, path="mean_deviation"),
     label("forced", drop=2, get=lambda record: " ".join(filter(None, record.forced))),
 )
 
 
 def _own_blocks(result: Calibration) -> list[Block]:
-    own = result.own
-    assert own is not None
-    table = Table(_OWN, own.series, None, "rows by series")
-    if not any(any(series.forced) for series in own.series):
+    machine_rows = result.machine_rows
+    assert machine_rows is not None
+    table = Table(_OWN, machine_rows.series, None, "rows by series")
+    if not any(any(series.forced) for series in machine_rows.series):
         table = table.without("forced")
     return [
         Headline(_own(result)),
@@ -176,11 +176,11 @@ def _skipped(skip: Skipped) -> str:
 
 
 def _own(result: Calibration) -> str:
-    own = result.own
-    assert own is not None
+    machine_rows = result.machine_rows
+    assert machine_rows is not None
     where = on_fabric(result.fabric.name, tuple(result.overrides))
-    off = sum(abs(row.r) for row in own.file.rows) / own.total
-    rows = counted(own.total, "row")
+    off = sum(abs(row.r) for row in machine_rows.file.rows) / machine_rows.total
+    rows = counted(machine_rows.total, "row")
     keep = either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file")
     return (
         f"{where}: {rows} of this machine, {percent(off)} off the price without them on average."
@@ -230,12 +230,12 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
         *listed("rows skipped", map(_skipped, unused)),
         *listed("rows used with a reservation", map(_skipped, used)),
     ]
-    held = [] if result.own is None else [Lines(_held(result), ()), *_next_lines(result)]
+    held = [] if result.machine_rows is None else [Lines(_held(result), ()), *_next_lines(result)]
     return [Headline(_fitted(result)), *held, _protocols(result), *map(later, detail)]
 
 
 def _held(result: Calibration) -> str:
-    count = 0 if result.own is None else result.own.total
+    count = 0 if result.machine_rows is None else result.machine_rows.total
     keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
     return (
         f"a machine file would hold {counted(count, 'row')} as they were measured: {localize(keep)}"
@@ -304,6 +304,13 @@ class CandidateDocument(Document, of=Candidate):
     cv_mape: float | None
 
 
+class ExcludedSizeDocument(Document, of=ExcludedSize):
+    """A size that the fit does not use, and why."""
+
+    bytes: float
+    reason: str
+
+
 class FittedSeriesDocument(Document, of=FittedSeries):
     """The fit of a series."""
 
@@ -315,7 +322,7 @@ class FittedSeriesDocument(Document, of=FittedSeries):
     mape: float
     worst: float
     cv_mape: float | None
-    skipped: list[ExcludedSize] = derived("left_out")
+    skipped: list[ExcludedSizeDocument] = derived("left_out")
     nodes: int | None = derived("series.nodes")
     confidence: str
     candidates: list[CandidateDocument]
@@ -341,7 +348,9 @@ class CalibrateDocument(Document):
     tier: str
     notes: list[str]
     rows_skipped: list[Skipped] = derived("skipped")
-    rows: int = derived(lambda result: 0 if result.own is None else result.own.total)
+    rows: int = derived(
+        lambda result: 0 if result.machine_rows is None else result.machine_rows.total
+    )
     next: NextRowDocument | None
 
 

@@ -10,16 +10,15 @@ from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.analysis.basis import LAYERS, BasisDifference
-from colltool.analysis.compare import (
+from colltool.analysis.cells import Cell
+from colltool.analysis.compare import CompareColumn, Comparison
+from colltool.analysis.outcomes import (
     ColumnDifference,
-    CompareColumn,
     CompareLine,
-    Comparison,
     OnePortWinner,
     OutcomeRange,
     SameReason,
 )
-from colltool.analysis.grid import Cell
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
@@ -456,7 +455,9 @@ def _basis_sentence(difference: BasisDifference) -> str:
 def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Notes on cells beyond the measured sizes or ranks, whose software time is held at the nearest
     measured one."""
-    found = Counter(cell.held.partition(" was not measured ")[0] for cell in cells if cell.held)
+    found = Counter(
+        cell.extrapolated.partition(" was not measured ")[0] for cell in cells if cell.extrapolated
+    )
     every = counted(sum(cell.algorithm is not None for cell in cells), "cell")
     return tuple(
         f"{count} of {every}: {what} was not measured there (size or ranks): held at the nearest"

@@ -240,7 +240,9 @@ def _blocks(result: Diagnosis) -> list[Block]:
             out += map(later, _test("to measure these tiers", experiment))
     # a short answer leaves room for the machine and the first notes
     roomy = main is None or not main.causes
-    out.append(Lines("the machine", result.assumed.said, first=None if roomy else 0))
+    out.append(
+        Lines("the machine", tuple(map(str, result.assumed.said)), first=None if roomy else 0)
+    )
     out += listed("notes", result.notes, first=_MOST_NOTES if roomy else 0)
     out += listed(_BOUND, map(_bound, result.bounds), first=0)
     title = "left out, or used with a reservation"
@@ -280,13 +282,14 @@ _MOST_HOSTS, _WIDEST_MATRIX = 5, 24
 
 def _fleet_said(fleet: Fleet) -> str:
     """The sentences that name hosts; a list below the answer has all."""
-    return f"{'. '.join(fleet.said[: 1 + _MOST_NOTES]) or f'{len(fleet.hosts)} hosts are alike'}."
+    named = ". ".join(map(str, fleet.said[: 1 + _MOST_NOTES]))
+    return f"{named or f'{len(fleet.hosts)} hosts are alike'}."
 
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
     worst = sorted(fleet.hosts, key=lambda host: (not host.bad, -host.failed, host.of_fleet or 0.0))
     title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
-    yield Lines("the fleet", fleet.said or (f"{title}: all alike",))
+    yield Lines("the fleet", tuple(map(str, fleet.said)) or (f"{title}: all alike",))
     bad = sum(host.bad for host in worst)
     yield Table(_HOSTS, tuple(worst), None, title, max(_MOST_HOSTS, bad))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:

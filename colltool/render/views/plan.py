@@ -45,9 +45,10 @@ from colltool.training.goodput import Goodput
 from colltool.training.job_links import JobLink
 from colltool.training.memory import Memory, MemoryPart
 from colltool.training.overlap import GradientCompression, PricedCall
-from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall, TierUse
+from colltool.training.plan import Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
 from colltool.training.published import PublishedError, memory_error
+from colltool.training.sentences import MFU_CONVENTION
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
@@ -320,7 +321,7 @@ def _needed(result: Plan) -> list[Block]:
     found = result.targeted
     if found is None:
         return []
-    target = found.target.spoken
+    target = found.target.text
     limit = format_time(found.limit_s)
     if not found.possible:
         free = f"the step of a free network is {format_time(result.control_step_s)}"

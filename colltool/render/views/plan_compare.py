@@ -38,7 +38,8 @@ from colltool.render.views.sensitivity import quantity
 from colltool.render.views.trace import signed_time
 from colltool.training.files import written
 from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
-from colltool.training.plan import MFU_CONVENTION, Plan
+from colltool.training.plan import Plan
+from colltool.training.sentences import MFU_CONVENTION
 from colltool.training.step_time import StepPart
 
 _MOST_NUMBERS = 6
@@ -385,7 +386,7 @@ def _search_blocks(result: LayoutSearch) -> list[Block]:
 def _search_answer(result: LayoutSearch) -> str:
     best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
-    how = f"{best.choice.spoken}: {format_time(best.step_s)} a step."
+    how = f"{best.choice.text}: {format_time(best.step_s)} a step."
     job = on_fabric(result.job.name, result.job.overrides)
     text = f"{job} on {where} is fastest as {how} {_own_answer(result)}"
     if result.ties.layouts > 1:
@@ -424,7 +425,7 @@ def _to_type(result: LayoutSearch) -> list[Block]:
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:
-    text = counted(result.held, "layout")
+    text = counted(result.valid, "layout")
     if result.kept:
         text += f" with {', '.join(map('='.join, result.kept))}"
     text += f" fill the ranks, {result.fit} fit {format_bytes(result.capacity_bytes, 3)}"
@@ -445,7 +446,7 @@ def _facts(result: LayoutSearch) -> Iterator[str]:
     else:
         yield f"no other layout is within {whole_percent(TIE)}"
     if result.own.searched:
-        yield f"the job's own layout: {result.own.searched.choice.spoken}"
+        yield f"the job's own layout: {result.own.searched.choice.text}"
 
 
 class LayoutChoiceDocument(Document, at="choice"):
@@ -506,7 +507,7 @@ class PlanSearchDocument(PlannedDocument):
     """The fastest layouts of a job."""
 
     kept: dict[str, str] = mapping("kept")
-    searched: int = derived("held")
+    searched: int = derived("valid")
     fit: int
     priced: int
     capacity_bytes: float

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from colltool.analysis.compare import CompareLine, Comparison
+from colltool.analysis.compare import Comparison
 from colltool.analysis.jobs import Plans
+from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.report import Assumptions, Report, ReportEntry
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sweep import Sweep

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from colltool.analysis.compare import SAME
 from colltool.analysis.contest import Beats, Contest, ContestSide
+from colltool.analysis.outcomes import SAME
 from colltool.analysis.sensitivity import (
     BreakEven,
     Sensitivity,

@@ -9,9 +9,9 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from colltool.analysis.axes import OWN_AXES, SweepAxis
-from colltool.analysis.grid import Cell
-from colltool.analysis.sweep import At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
+from colltool.analysis.axes import GRID_AXES, SweepAxis
+from colltool.analysis.cells import Cell
+from colltool.analysis.sweep import AxisSettings, Pivot, Sweep, WinnerChange, is_close, pivot_tables
 from colltool.base.formatting import (
     counted,
     format_rate,
@@ -57,12 +57,12 @@ def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
     return next(axis.values for axis in result.axes if axis.key == key)
 
 
-def _place(at: At) -> str:
+def _place(at: AxisSettings) -> str:
     """Such as ``ranks 64, ib.bandwidth 25GB/s``."""
     return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in at)
 
 
-def pivot_title(result: Sweep, fixed: At) -> str:
+def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
     """What sets one of several tables apart: ``ranks 64, ib.bandwidth 25GB/s``."""
     varied = [pair for pair in fixed if len(axis_values(result, pair[0])) > 1]
     return _place(tuple(varied))
@@ -201,7 +201,7 @@ def sweep_title(result: Sweep) -> str:
     if "bytes" in single:
         parts.append(f"{shown('bytes', single['bytes'])} per rank")
     for key, value in single.items():
-        if key not in OWN_AXES:
+        if key not in GRID_AXES:
             parts.append(f"{key}={shown(key, value)}")
     if result.library:
         leads = any(cell.selectable for cell in result.priced)

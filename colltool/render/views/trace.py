@@ -13,11 +13,12 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     percent,
+    ranks_text,
     size_text,
     whole_percent,
 )
+from colltool.base.statements import Statement
 from colltool.diagnosis.compared import ComparedCalls, compared_totals
-from colltool.diagnosis.link_health import ranks_text
 from colltool.diagnosis.rank_map import RankMap
 from colltool.diagnosis.replay import Replayed
 from colltool.diagnosis.trace_results import (
@@ -180,7 +181,7 @@ def _blame(result: TraceComparison) -> Iterator[str]:
         yield from _blame_unknown(result, wire)
     for wire in slow + fine:
         if wire.note:
-            yield wire.note
+            yield str(wire.note)
 
 
 def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
@@ -284,7 +285,7 @@ def graph_name(graph: Replayed) -> str:
 
 def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
     """Why calls of graphs keep their recorded durations."""
-    whys = Counter[str]()
+    whys = Counter[Statement]()
     for graph in graphs:
         whys.update(dict(graph.kept))
     lines = [f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()]
@@ -363,7 +364,8 @@ def _facts(result: TraceComparison) -> Iterator[str]:
             hidden.append(f"rank {device.rank}: {percent(device.overlap)}")
     if result.overlap is not None:
         yield f"compute hides {percent(result.overlap)} of the communication time{_each(hidden)}"
-    yield from dict.fromkeys(device.doubt for device in result.activity if device.doubt)
+    doubts = dict.fromkeys(device.doubt for device in result.activity if device.doubt)
+    yield from map(str, doubts)
     # a kernel's name such as AllReduce_Sum_f32_RING_LL
     if any("LL" in total.kernel.split("_") for total in result.totals):
         yield _CARRIER
@@ -396,7 +398,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         title = "communication kernels of which no bytes are known"
         out.append(Table(_UNPRICED, result.unpriced, None, title, _MOST_TOTALS))
     for finding in result.findings:
-        out.append(Lines(f"findings: {finding.series}", finding.findings))
+        out.append(Lines(f"findings: {finding.series}", tuple(map(str, finding.findings))))
     reasons = [f"{why}: {counted(calls, 'call')}" for why, calls in _reasons(result).items()]
     out += listed("without a price", reasons)
     out += listed("left out", _left_out(result))
@@ -409,8 +411,8 @@ def graphs_table(graphs: tuple[Replayed, ...]) -> Table:
     return Table(_REPLAYED, graphs, None, title, _MOST_TOTALS)
 
 
-def _reasons(result: TraceComparison) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _reasons(result: TraceComparison) -> Counter[Statement]:
+    found: Counter[Statement] = Counter()
     for total in result.totals:
         if total.reason:
             found[total.reason] += total.calls

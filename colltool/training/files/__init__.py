@@ -1,5 +1,5 @@
-"""Value types of job files beyond those of fabrics, and the models, devices and stacks that a job
-names."""
+"""Field types of job files, and the pydantic models of the files that a job names: models, devices
+and stacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from colltool.definitions.field_types import (
     units_own,
 )
 
-MAX_DIMENSION = 10_000_000
+MAX_DIMENSION = 10_000_000  # of a model: a larger one is a typing error
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"]
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"]
@@ -35,9 +35,9 @@ Module = Literal[
     "core_attn", "attention", "mlp", "moe", "shared_experts", "moe_act", "layernorm", "mla_up_proj"
 ]
 ContextMode = Literal["ring", "all-gather", "ulysses"]
-# what of tensor parallelism hides: under weight gradients, in split GEMMs
+# what tensor parallel calls hide under: nothing, weight gradients, or GEMMs in pieces
 TensorOverlap = Literal["none", "bulk", "split"]
-# bytes of an element
+# of an element, by precision
 BYTES: dict[str, float] = {
     "fp32": 4,
     "tf32": 4,
@@ -49,7 +49,7 @@ BYTES: dict[str, float] = {
 }
 
 
-def _with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator:
+def _parsed_with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator:
     def read(value: Any) -> float:
         if not isinstance(value, str):
             raise ValueError(f"{what} needs its unit")
@@ -58,7 +58,7 @@ def _with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _share(value: Any) -> Any:
+def _percent_or_share(value: Any) -> Any:
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
             return float(value.strip().removesuffix("%")) / 100
@@ -70,15 +70,15 @@ def _share(value: Any) -> Any:
 
 
 def written(value: object) -> str:
-    """A value as YAML and ``--set`` write it."""
+    """Return a value as YAML and ``--set`` write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 Duration = Annotated[
     float,
-    _with_unit(parse_time, "a time"),
-    Field(ge=0, le=1e7),  # a longer one is a slip of the unit
+    _parsed_with_unit(parse_time, "a time"),
+    Field(ge=0, le=1e7),  # s; a longer time has the wrong unit
     WithJsonSchema(
         {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$"}
     ),
@@ -86,7 +86,7 @@ Duration = Annotated[
 ]
 FlopRate = Annotated[
     float,
-    _with_unit(parse_flops, "a rate of arithmetic"),
+    _parsed_with_unit(parse_flops, "a rate of arithmetic"),
     Field(ge=1e9, le=1e18),
     WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?[kKMGTPE]?FLOP(/s|S)\s*$"}),
     FieldHint("a rate of arithmetic from 1 GFLOP/s to 1 EFLOP/s, such as 989TFLOP/s"),
@@ -114,7 +114,7 @@ SmallShare = Annotated[
 ]
 PercentOrShare = Annotated[
     float,
-    BeforeValidator(_share),
+    BeforeValidator(_percent_or_share),
     Field(ge=0, le=10),
     WithJsonSchema({"type": ["string", "number"]}),
     FieldHint("a share such as 10% or 0.1"),

@@ -1,6 +1,7 @@
-"""A Hugging Face ``config.json`` as a model: its keys that change size or work are either known or
-refused by name.
+"""Models from a Hugging Face ``config.json``.
 
+Keys that change the size or work of a model are either used or refused by name
+(:func:`unmodelled`); :func:`shape_of` makes the model of a job from the used ones.
 ``data/families.toml`` has the types of models that are known, and those that are refused.
 """
 
@@ -21,6 +22,7 @@ from colltool.definitions.field_types import FieldHint, Flag, Part
 from colltool.definitions.reader import read
 from colltool.training.files import Dimension, ModelFile
 
+# fixes of errors
 KNOWN_TIMES = (
     "parameters and layers of the model as a mapping, with the times of compute:"
     " {forward_per_layer: 7ms, ...}"
@@ -34,20 +36,21 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "decoder_sparse_step": (None, 0, 1),
     "moe_layer_freq": (None, 1),
     "mlp_only_layers": (None, []),
-    "word_embed_proj_dim": (),  # the hidden size, see below
+    "word_embed_proj_dim": (),  # the hidden size, which ``unmodelled`` fills in
     "is_encoder_decoder": (None, False),
     "add_cross_attention": (None, False),
     "attention_chunk_size": (None,),
     "chunk_size_feed_forward": (None, 0),
     "use_mup": (None, False),
 }
-ATTENTION = ("full_attention", "sliding_attention")  # that ``layer_types`` may name
-# that ``attn_config`` may name
+ATTENTION = ("full_attention", "sliding_attention")  # kinds of layers in ``layer_types``
+# kinds of attention in ``attn_config``
 ATTENTION_TYPES = ("multihead_attention", "multiquery_attention", "grouped_query_attention")
 
 
 class Family(NamedTuple):
-    """What the configs of a type of model do not say; ``data/families.toml`` explains each."""
+    """Facts about a type of model that its configs do not have; ``data/families.toml`` explains
+    each."""
 
     gated: bool = True
     bias: bool = False
@@ -61,15 +64,18 @@ class Family(NamedTuple):
 _TABLE = tomllib.loads(
     (Path(__file__).parents[1] / "data" / "families.toml").read_text(encoding="utf-8")
 )
+# keys that change neither size nor work
 HARMLESS = frozenset(_TABLE["harmless"])
 FAMILIES = {kind: Family(**values) for kind, values in _TABLE["families"].items()}
+# why types of models are refused
 REASONS = {kind: why for why, kinds in _TABLE["refused"].items() for kind in kinds}
+# parts of keys that sound like a size
 _SIZED = re.compile("|".join(_TABLE["sized"]))
 
 
 def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """What of a config is not modelled, as (key, what, fix): its type, or keys that change its size
-    or work."""
+    """Yield what is not modelled of a config, as (key, what, fix): its type, or keys that change its
+    size or work."""
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         yield _unknown_type(data, kind)
@@ -79,13 +85,13 @@ def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         others = [layer for layer in listed if layer not in ATTENTION]
         if others:
             what = (
-                f"layer_types has {len(others)} of {len(listed)} layers of {_told(others[0])},"
+                f"layer_types has {len(others)} of {len(listed)} layers of {_short_text(others[0])},"
                 " which is not modelled"
             )
             yield "layer_types", what, SHAPE
     attention = _attention(data.get("attn_config")).get("attn_type", ATTENTION_TYPES[0])
     if attention not in ATTENTION_TYPES:
-        yield "attn_config", f"attn_type {_told(attention)} is not modelled", SHAPE
+        yield "attn_config", f"attn_type {_short_text(attention)} is not modelled", SHAPE
     for key, value in data.items():
         if key in USED or key in HARMLESS:
             continue
@@ -94,11 +100,11 @@ def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             if key == "word_embed_proj_dim":
                 neutral = (data.get("hidden_size"),)
             if value not in neutral:
-                yield key, f"{key} is {_told(value)}, which is not modelled", SHAPE
+                yield key, f"{key} is {_short_text(value)}, which is not modelled", SHAPE
         # an unknown key that sounds like a size is refused unless it is switched off
         elif _SIZED.search(key.lower()) and value not in (None, False, 0, "", [], {}):
             what = (
-                f"{key} is {_told(value)}: nothing is known of this key of {kind}, and it may"
+                f"{key} is {_short_text(value)}: nothing is known of this key of {kind}, and it may"
                 " change the model"
             )
             yield key, what, SHAPE
@@ -109,7 +115,7 @@ def _attention(config: Any) -> Mapping[str, Any]:
 
 
 def _unknown_type(data: Mapping[str, Any], kind: Any) -> tuple[str, str, str]:
-    """The refusal of a type of model, with what it has that is not modelled."""
+    """Return (key, what, fix) for a type of model that is not known."""
     parts = []
     for key, value in data.items():
         if key.endswith("_config") and isinstance(value, Mapping) and "hidden_size" in str(value):
@@ -130,8 +136,8 @@ def _unknown_type(data: Mapping[str, Any], kind: Any) -> tuple[str, str, str]:
     return "model_type", what, fix
 
 
-def _told(value: Any) -> str:
-    """A value in a few words."""
+def _short_text(value: Any) -> str:
+    """Return a value as text for an error, at most 60 characters."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):
@@ -211,28 +217,28 @@ USED = frozenset(ConfigFile.model_fields)
 
 
 def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
-    """The ``model:`` mapping of a job for a config; keys that it does not say are left out."""
-    family, given = FAMILIES[config.model_type], dict(config)
+    """Return the ``model:`` mapping of a job for a config, without keys that it does not give."""
+    family, values = FAMILIES[config.model_type], dict(config)
     sizes = {}
     for key, spellings in NAMES.items():
-        sizes[key] = next((given[key] for key in spellings if given[key] is not None), None)
+        sizes[key] = next((values[key] for key in spellings if values[key] is not None), None)
     moe, mla = _moe(config), _mla(config)
-    width = config.intermediate_size or config.n_inner or config.ffn_dim or config.ffn_hidden_size
-    wide, hidden = config.expansion_ratio or family.wide, sizes["hidden"]
-    if not width and hidden and wide:
-        width = wide * hidden
-    if not width and moe is not None:
-        width = moe.get("ffn")
-    return _said(
+    ffn = config.intermediate_size or config.n_inner or config.ffn_dim or config.ffn_hidden_size
+    expansion, hidden = config.expansion_ratio or family.wide, sizes["hidden"]
+    if not ffn and hidden and expansion:
+        ffn = expansion * hidden
+    if not ffn and moe is not None:
+        ffn = moe.get("ffn")
+    return _without_none(
         name=name,
         **sizes,
         kv_heads=None if mla else _kv_heads(config),
         head_dim=None if mla else config.head_dim,
-        ffn=width,
+        ffn=ffn,
         gated=family.gated,
         bias=family.bias,
         tied=family.tied if config.tie_word_embeddings is None else config.tie_word_embeddings,
-        positions=given[family.positions] if family.positions else None,
+        positions=values[family.positions] if family.positions else None,
         **_windows(config, family, sizes["layers"] or 0),
         moe=moe,
         mla=mla,
@@ -240,12 +246,12 @@ def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
     )
 
 
-def _said(**values: Any) -> dict[str, Any]:
+def _without_none(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _left_out(ahead: int) -> list[str] | None:
-    """Layers of multi-token prediction."""
+    """Return what is not counted of a model: layers of multi-token prediction."""
     if not ahead:
         return None
     layers = "a layer that predicts" if ahead == 1 else f"{ahead} layers that predict"
@@ -253,10 +259,10 @@ def _left_out(ahead: int) -> list[str] | None:
 
 
 def _mla(config: ConfigFile) -> dict[str, Any] | None:
-    """Latent attention, where keys and values have a bottleneck."""
+    """Return latent attention; None where keys and values have no bottleneck."""
     if config.kv_lora_rank is None:
         return None
-    return _said(
+    return _without_none(
         q_rank=config.q_lora_rank or 0,
         kv_rank=config.kv_lora_rank,
         nope=config.qk_nope_head_dim,
@@ -266,18 +272,21 @@ def _mla(config: ConfigFile) -> dict[str, Any] | None:
 
 
 def _kv_heads(config: ConfigFile) -> int | None:
-    """Falcon reads ``num_kv_heads`` only in its new architecture; multi-query attention has one."""
-    own = _attention(config.attn_config)
+    """Return the heads of keys and values; None for as many as of queries.
+
+    Falcon reads ``num_kv_heads`` only in its new architecture; multi-query attention has one.
+    """
+    attention = _attention(config.attn_config)
     if config.model_type in ("falcon", "gpt_bigcode") and not config.new_decoder_architecture:
         return None if config.multi_query is False else 1
-    if own.get("attn_type") == "multiquery_attention":
+    if attention.get("attn_type") == "multiquery_attention":
         return 1
-    named = config.num_key_value_heads or config.num_kv_heads or config.n_head_kv
-    return named if named is not None else own.get("kv_n_heads")
+    heads = config.num_key_value_heads or config.num_kv_heads or config.n_head_kv
+    return heads or attention.get("kv_n_heads")
 
 
 def _windows(config: ConfigFile, family: Family, layers: int) -> dict[str, Any]:
-    """The window of attention, and how many layers have it."""
+    """Return the window of attention and its number of layers; empty without a window."""
     if not config.sliding_window or config.use_sliding_window is False:
         return {}
     windowed = _windowed_layers(config, family, layers)
@@ -287,6 +296,7 @@ def _windows(config: ConfigFile, family: Family, layers: int) -> dict[str, Any]:
 
 
 def _windowed_layers(config: ConfigFile, family: Family, layers: int) -> int:
+    """Return the number of layers with a window."""
     if config.layer_types is not None:
         return config.layer_types.count("sliding_attention")
     match family.slides:
@@ -303,12 +313,13 @@ def _windowed_layers(config: ConfigFile, family: Family, layers: int) -> int:
 
 
 def _moe(config: ConfigFile) -> dict[str, Any] | None:
+    """Return the experts of a model; None where it has none."""
     experts = config.n_routed_experts or config.num_local_experts or config.num_experts
     if experts is None:
         return None
     width = config.moe_intermediate_size or config.intermediate_size
     shared = config.shared_expert_intermediate_size or (config.n_shared_experts or 0) * (width or 0)
-    found = _said(
+    found = _without_none(
         experts=experts,
         top_k=config.num_experts_per_tok or config.experts_per_token,
         ffn=width,
@@ -316,24 +327,28 @@ def _moe(config: ConfigFile) -> dict[str, Any] | None:
         dense_layers=config.first_k_dense_replace or 0,
     )
     if (config.n_group or 1) > 1:
-        found |= _said(groups=config.n_group, top_groups=config.topk_group)
+        found |= _without_none(groups=config.n_group, top_groups=config.topk_group)
     return found
 
 
 def read_config(path: str) -> ModelFile:
-    """The model of a config.json; ManyErrors with all that is not modelled."""
+    """Read the model of a config.json.
+
+    Raises:
+        ManyErrors: all that is not modelled.
+    """
     reading = read(ConfigFile, read_text(path, "config", path), path)
     for key, what, fix in unmodelled(reading.data):
         reading.refuse((key,), what, fix, about_key=True)
     config = reading.result()
-    title = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
+    name = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
     try:
-        return read(ModelFile, shape_of(config, title[:100])).result()
+        return read(ModelFile, shape_of(config, name[:100])).result()
     except ManyErrors as error:
         where = f"{printable(path)}:1:1"
         fix = "give the model as a mapping: layers, hidden, heads, ffn, vocab ..."
-        wrong = [
+        errors = [
             ColltoolError(problem.what, where=where, fix=problem.fix or fix)
             for problem in problems_of(error)
         ]
-        raise ManyErrors(wrong) from error
+        raise ManyErrors(errors) from error

@@ -1,4 +1,4 @@
-"""Shipped jobs, models, devices and stacks, and the files that a job names."""
+"""Files of jobs, models, devices and stacks: shipped ones by name, and those that a job names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from colltool.training.files import DeviceFile, ModelFile, StackFile
 
 M = TypeVar("M", bound=Part)
 Kind = Literal["jobs", "models", "devices", "stacks"]
-PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")  # that a job file names
-_KIND_OF: dict[str, Kind] = {"model": "models", "device": "devices", "stack": "stacks"}
+PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")  # kinds of files that a job may name
+# by key of a job file
+_KIND_OF_PART: dict[str, Kind] = {"model": "models", "device": "devices", "stack": "stacks"}
 
 
 def preset_folder(kind: Kind) -> Path:
@@ -44,17 +45,21 @@ def _preset(kind: Kind, model: type[M], stem: str) -> M:
 
 
 def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
-    """A shipped file, else one beside the job, else a path."""
+    """Read a shipped file, else one in the folder of the job, else one by path."""
     stem = name.removesuffix(SUFFIX)
     if stem in _names(kind):
         found: M = _preset(kind, model, stem)
         return found
-    path = _found(kind, name, folder)
+    path = _path_of(kind, name, folder)
     return read(model, read_text(path, "definition", path), path).result()
 
 
-def _found(kind: Kind, name: str, folder: Path) -> str:
-    """The path of a file that is not shipped; ColltoolError where there is none."""
+def _path_of(kind: Kind, name: str, folder: Path) -> str:
+    """Return the path of a file that is not shipped.
+
+    Raises:
+        ColltoolError: there is none.
+    """
     beside = str(folder / name)
     if exists(beside):
         return beside
@@ -71,31 +76,32 @@ def _is_config(name: str) -> bool:
 
 
 def read_model(name: str, folder: Path) -> ModelFile:
-    """A shipped model, a config.json, or a file beside the job."""
+    """Read a shipped model, a config.json, or a file in the folder of the job."""
     if not _is_config(name):
         return _read("models", ModelFile, name, folder)
     # most jobs have no config, and need none of its families
     from colltool.training.files.hugging_face import read_config
 
-    return read_config(_found("models", name, folder))
+    return read_config(_path_of("models", name, folder))
 
 
 def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
-    """What a named model, device or stack holds, as a job may write it out."""
+    """Return the content of a named model, device or stack, as a job may write it out."""
     if part == "model" and _is_config(name):
         model = read_model(name, folder)
         return model.model_dump(by_alias=True, exclude_defaults=True, mode="json")
-    kind = _KIND_OF[part]
+    kind = _KIND_OF_PART[part]
     stem = name.removesuffix(SUFFIX)
     path = str(preset_folder(kind) / f"{stem}{SUFFIX}")
     if stem not in _names(kind):
-        path = _found(kind, name, folder)
+        path = _path_of(kind, name, folder)
     found: dict[str, Any] = sourced(read_text(path, "definition", path), path)[0].data
     return {key: value for key, value in found.items() if key not in ("source", "notes")}
 
 
 def longest_sequence(model: str) -> int | None:
-    """The positions that a config.json gives; None where it gives none, or for a shipped model."""
+    """Return the positions that a config.json has; None where it has none, or for a shipped
+    model."""
     if not model.endswith(".json"):
         return None
     data = sourced(read_text(model, "config", model), model)[0].data

@@ -19,6 +19,7 @@ from colltool.base.primitives import AR, RS, Primitive
 from colltool.calibration.calibrate import Calibration
 from colltool.calibration.protocol_fit import ExcludedSize
 from colltool.calibration.results import FittedSeries, Residual
+from colltool.calibration.sentences import FitFinding
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.extras.pictures.plot import chart_of, check_plot, drawn, page_svg, picture
 from colltool.extras.pictures.plot.fits import What, calibration_panels, judged_panels
@@ -27,7 +28,9 @@ from colltool.logs.series import Point, Series
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]
-OUTLIER, REASON = 3, "3 times its neighbours, $so$ it goes"
+OUTLIER = 3
+EXCLUDED = FitFinding("outlier", {"first": "8 KiB, $so$ it goes", "ratio": 3.0})
+REASON = EXCLUDED.words
 TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
 
 
@@ -72,10 +75,8 @@ def fitted(one: Series, *, left_out: bool = True) -> FittedSeries:
         )
         for i, p in enumerate(one.points)
     )
-    gone = (ExcludedSize(SIZES[OUTLIER], REASON),) if left_out else ()
-    return FittedSeries(
-        one, ("ring", "in-network"), "sure", (), (), residuals, gone, 0.02, 0.02, 0.03
-    )
+    gone = (ExcludedSize(SIZES[OUTLIER], EXCLUDED),) if left_out else ()
+    return FittedSeries(one, ("ring", "in-network"), (), (), (), residuals, gone, 0.02, 0.02, 0.03)
 
 
 def calibration(*all_series: Series, left_out: bool = True) -> Calibration:

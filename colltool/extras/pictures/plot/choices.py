@@ -10,8 +10,9 @@ from math import nan, sqrt
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from colltool.analysis.compare import CompareLine, Comparison
-from colltool.analysis.grid import Cell
+from colltool.analysis.cells import Cell
+from colltool.analysis.compare import Comparison
+from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.sensitivity import Sensitivity, Spread
 from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
 from colltool.base.errors import ColltoolError

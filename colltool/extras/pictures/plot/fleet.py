@@ -44,7 +44,9 @@ def fleet_chart(fleet: Fleet) -> Chart:
     for pair in sorted(judged, key=attrgetter("of_fleet"))[:3]:
         slow.append(f"{pair.a} and {pair.b} {whole_percent(pair.of_fleet or 0.0)}")
     title = f"{counted(count, 'host')} in {counted(fleet.files, 'run')}"
-    alt = f"Matrix of pairs, {title}. Slowest: {'; '.join(slow)}. {'. '.join(fleet.said)}."
+    alt = (
+        f"Matrix of pairs, {title}. Slowest: {'; '.join(slow)}. {'. '.join(map(str, fleet.said))}."
+    )
     return Chart(title, alt, (panel,), _KEYS, inches=side + 1.5)
 
 

@@ -93,13 +93,13 @@ def test_rows_of_a_forced_log_are_held_against_what_was_forced(
         forced_log(tmp_path / "free.log", fabric, "mpirun all_reduce_perf"),
         machine_only=True,
     )
-    assert forced.own is not None
-    assert free.own is not None
-    assert forced.own.series[0].forced.spec
-    assert not free.own.series[0].forced.spec
+    assert forced.machine_rows is not None
+    assert free.machine_rows is not None
+    assert forced.machine_rows.series[0].forced.spec
+    assert not free.machine_rows.series[0].forced.spec
     # a ring takes longer than the switches do
-    assert forced.own.file.rows[-1].r < free.own.file.rows[-1].r
-    assert not free.own.file.protocols
+    assert forced.machine_rows.file.rows[-1].r < free.machine_rows.file.rows[-1].r
+    assert not free.machine_rows.file.protocols
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_log_that_leaves_a_choice_gives_no_numbers(
     found = colltool.calibrate(
         "dgx-h100", forced_log(tmp_path / "log.log", fabric, setting), machine_only=True
     )
-    assert found.own is not None
-    assert not found.own.file.protocols
+    assert found.machine_rows is not None
+    assert not found.machine_rows.file.protocols
 
 
 def test_the_tuner_export_reads_them(tmp_path: Path, fabric: Fabric) -> None:

@@ -1,0 +1,374 @@
+"""Cells of a grid: the winner, the runner-up and what runs them, for arrays of sizes and numbers.
+
+A row is one schedule priced at all elements of the arrays at once. Its cell belongs to the row that
+the library picks, where its choice is known, else to the fastest; protocols of one algorithm are
+one row, under the fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import inf, isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltool.analysis.basis import ColumnTime, PointTimes
+from colltool.base.arrays import first_least
+from colltool.base.errors import ColltoolError, localize
+from colltool.base.primitives import Primitive
+from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
+from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.candidates import Candidates, by_title, on_layers
+from colltool.estimate.groups import place
+from colltool.estimate.interval import Interval
+from colltool.estimate.leading import best_class, may_lead
+from colltool.estimate.library_pick import SIMPLE, WITH_A_MODEL, Picked, picked_at
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.protocols import best_protocol
+from colltool.estimate.results import Accuracy
+from colltool.fabric.model import Fabric
+from colltool.fabric.variants import Place, with_values
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# The values of a cell on all axes.
+AxisValues = tuple[Any, ...]
+
+# What the library picks at each element; None where that is not known.
+Picks = list[Picked | None]
+
+# Keys are a schedule's title and a size in bytes.
+SecondsBySchedule = Mapping[tuple[str, float], float]
+
+# Elements priced at once, to keep the arrays of a price small.
+BLOCK = 8192
+
+
+class Cell(NamedTuple):
+    """One point of a grid: its axis values, the winner and the runner-up; all None, with a
+    ``reason``, if nothing can be priced.
+
+    Args:
+        known_as: the library's name of the winner, ours where it has none; ``how`` it runs;
+            ``runner_up_known_as`` likewise.
+        alpha_share: latency's share of the total.
+        ideal: the winner without contention, and ``ideal_s`` its seconds; None where they were not
+            requested.
+        selectable: whether the user can run the winner.
+        fitted_s: measured software time in the total, None if not measured.
+        extrapolated: where software time was measured, if not at these ranks and sizes; else empty.
+        accuracy: how far off such a price is.
+        picked: whether the winner is what the library picks.
+        interval: where nine of ten measurements of the winner lie; None without contention.
+    """
+
+    at: AxisValues
+    algorithm: str | None = None
+    known_as: str = ""
+    how: str = ""
+    spec: str | None = None
+    protocol: str = ""
+    total_s: float | None = None
+    busbw_Bps: float | None = None
+    alpha_share: float | None = None
+    runner_up: str | None = None
+    runner_up_known_as: str = ""
+    runner_up_s: float | None = None
+    ideal: str | None = None
+    ideal_s: float | None = None
+    reason: str = ""
+    selectable: bool = True
+    fitted_s: float | None = None
+    extrapolated: str = ""
+    accuracy: Accuracy | None = None
+    picked: bool = False
+    interval: Interval | None = None
+
+
+class PriceRequest(NamedTuple):
+    """A primitive and how it is priced; ``only``: the algorithms to choose from, all if empty."""
+
+    primitive: Primitive
+    readings: ModelOptions
+    only: tuple[str, ...] = ()
+
+
+class GridQuestion(NamedTuple):
+    """What is priced at many sizes and numbers."""
+
+    fabric: Fabric
+    group: GroupSpec
+    request: PriceRequest
+
+    @property
+    def readings(self) -> ModelOptions:
+        return self.request.readings
+
+    @property
+    def primitive(self) -> Primitive:
+        return self.request.primitive
+
+    def candidates(self) -> Candidates:
+        placed = place(on_layers(self.fabric, self.readings), self.group)
+        return Candidates(placed, self.primitive, self.readings)
+
+    def without_contention(self) -> GridQuestion:
+        ideal = self.readings._replace(ideal=True)
+        return self._replace(request=self.request._replace(readings=ideal))
+
+
+class ListedRow(NamedTuple):
+    """A row for an array of sizes, and a mask of the sizes at which a single price would list it
+    (True: all of them)."""
+
+    row: AlgorithmEstimate
+    listed_at: Any
+
+
+class IdealWinners(NamedTuple):
+    """The fastest row of each element without contention, and its seconds."""
+
+    titles: list[str]
+    seconds: list[float]
+
+
+def leading_rows(
+    fabric: Fabric, group: GroupSpec, request: PriceRequest, sizes: Floats
+) -> list[AlgorithmEstimate]:
+    """The schedules that may be called the fastest, or those that were named, each under its
+    fastest protocol."""
+    return [row for row, _ in _listed_rows(GridQuestion(fabric, group, request), sizes)]
+
+
+def winner(
+    fabric: Fabric, request: PriceRequest, group: GroupSpec, size: float
+) -> AlgorithmEstimate:
+    """The fastest row at a size in bytes."""
+    listed = _listed_rows(GridQuestion(fabric, group, request), np.array([size]))
+    return listed[int(first_least(list(_totals(listed, 1)))[0])].row
+
+
+def priced_cells(
+    question: GridQuestion,
+    where: Sequence[AxisValues],
+    sizes: Floats,
+    picks: Picks,
+    *,
+    ideal: bool = True,
+) -> list[Cell]:
+    """A cell for each element, without its interval; a reason in each where nothing can run."""
+    try:
+        listed = _listed_rows(question, sizes)
+    except ColltoolError as error:
+        return [Cell(at, reason=localize(error.what)) for at in where]
+    return _cells_of_rows(question, where, sizes, listed, picks, ideal=ideal)
+
+
+def library_picks(question: GridQuestion, values: dict[Place, Floats], sizes: Floats) -> Picks:
+    """The library's choice at each element, as ``price`` has it; None where algorithms were named:
+    of these the fastest leads."""
+    fabric, group, request = question
+    found: Picks = [None] * len(sizes)
+    if request.only or fabric.library_name not in WITH_A_MODEL:
+        return found
+    for combination, at in _value_combinations(len(sizes), values):
+        varied = with_values(fabric, combination)
+        # a group that does not fit has its reason in the cell
+        with suppress(ColltoolError):
+            picked = picked_at(varied, group, request.primitive, sizes[at].tolist()) or []
+            for element, pick in zip(at.tolist(), picked, strict=False):
+                found[element] = pick
+    return found
+
+
+def _value_combinations(
+    count: int, values: dict[Place, Floats]
+) -> Iterator[tuple[dict[Place, float], Indices]]:
+    """Each different combination of values, and the elements that have it."""
+    # a column of zeros, so that there is one combination where nothing is varied
+    table = np.stack([np.zeros(count), *values.values()], axis=1)
+    rows, row_of = np.unique(table, axis=0, return_inverse=True)
+    for number, row in enumerate(rows):
+        combination = dict(zip(values, row[1:].tolist(), strict=True))
+        yield combination, np.flatnonzero(row_of.reshape(-1) == number)
+
+
+def _listed_rows(question: GridQuestion, sizes: Floats) -> list[ListedRow]:
+    """The rows that may lead, each under its fastest protocol; of the best class if none may."""
+    only = question.request.only
+    costs = []
+    listed_at: dict[str, Any] = {}
+    for cost, at in question.candidates().shown(only, [sizes]):
+        costs.append(cost)
+        listed_at[cost.title] = listed_at.get(cost.title, False) | at
+    leading = may_lead(costs, only) or best_class(costs)
+    found = []
+    for title, protocols in by_title(leading).items():
+        row = best_protocol([cost.at(sizes) for cost in protocols])
+        found.append(ListedRow(row, listed_at[title]))
+    return found
+
+
+def _with_picks(
+    question: GridQuestion, sizes: Floats, listed: list[ListedRow], picks: Picks
+) -> tuple[list[ListedRow], Indices]:
+    """The rows, with one under Simple added for each pick that is priced so; and the index of the
+    row that is picked at each element, -1 where the fastest leads."""
+    row_of = {row.spec: at for at, (row, _) in reversed(list(enumerate(listed)))}
+    simple_specs = {pick.spec for pick in picks if pick and pick.simple} & set(row_of)
+    simple_row_of: dict[str, int] = {}
+    if simple_specs:
+        nowhere = np.zeros(len(sizes), dtype=bool)
+        for cost in question.candidates().named(sorted(simple_specs), [sizes]):
+            spec = cost.choice.spec
+            under_simple = cost.protocol.lower() == SIMPLE
+            leads = cost.rank_class == listed[0].row.rank_class
+            if under_simple and leads and spec not in simple_row_of:
+                simple_row_of[spec] = len(listed)
+                listed = [*listed, ListedRow(best_protocol([cost.at(sizes)]), nowhere)]
+    at = np.full(len(picks), -1)
+    for element, pick in enumerate(picks):
+        if pick and pick.simple and pick.spec in simple_row_of:
+            at[element] = simple_row_of[pick.spec]
+        elif pick:
+            at[element] = row_of.get(pick.spec, -1)
+    return listed, at
+
+
+def _totals(listed: Sequence[ListedRow], count: int) -> Floats:
+    """Seconds, (rows, elements); inf where a price would not list the row."""
+    return np.stack([np.where(at, _broadcast(row.total_s, count), np.inf) for row, at in listed])
+
+
+def _broadcast(value: Any, count: int) -> Floats:
+    return np.broadcast_to(value, (count,))
+
+
+def _of_leaders(listed: Sequence[ListedRow], name: str, leader: Indices) -> list[float]:
+    """A number of the row that leads each element, such as its ``total_s``."""
+    table = np.stack([_broadcast(getattr(row, name), len(leader)) for row, _ in listed])
+    of_leaders: list[float] = table[leader, np.arange(len(leader))].tolist()
+    return of_leaders
+
+
+def _ideal_winners(question: GridQuestion, sizes: Floats) -> IdealWinners:
+    listed = _listed_rows(question.without_contention(), sizes)
+    leader = first_least(list(_totals(listed, len(sizes))))
+    titles = [listed[at].row.title for at in leader.tolist()]
+    return IdealWinners(titles, _of_leaders(listed, "total_s", leader))
+
+
+def _cells_of_rows(
+    question: GridQuestion,
+    where: Sequence[AxisValues],
+    sizes: Floats,
+    listed: list[ListedRow],
+    picks: Picks,
+    *,
+    ideal: bool,
+) -> list[Cell]:
+    """A cell for each element, of the rows that a price would list there."""
+    count = len(sizes)
+    ideal_winners = _ideal_winners(question, sizes) if ideal else None
+    listed, picked_row = _with_picks(question, sizes, listed, picks)
+    totals = _totals(listed, count)
+    leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
+    titles = [row.title for row, _ in listed]
+    # The runner-up is the fastest of another name: protocols of one algorithm do not compete.
+    name_of_row = np.unique(titles, return_inverse=True)[1]
+    same_name = name_of_row[:, None] == name_of_row[leader][None, :]
+    others = np.where(same_name, np.inf, totals)
+    second = first_least(list(others))
+    names = [entry.row.name for entry in listed]
+    total_s = _of_leaders(listed, "total_s", leader)
+    alpha_s = _of_leaders(listed, "alpha_s", leader)
+    busbw = _of_leaders(listed, "busbw_Bps", leader)
+    second_s = others[second, np.arange(count)].tolist()
+    fitted: dict[int, Floats] = {}
+    protocols = []
+    for at, (row, _) in enumerate(listed):
+        # one name, or the name at each element
+        same = isinstance(row.protocol, str)
+        protocols.append([row.protocol] * count if same else row.protocol.tolist())
+        if row.software_time is not NO_SOFTWARE_TIME:
+            fitted[at] = _broadcast(row.fitted_s, count)
+    found = []
+    for n, (at, next_at) in enumerate(zip(leader.tolist(), second.tolist(), strict=True)):
+        row = listed[at].row
+        runner_up_s = second_s[n]
+        has_runner_up = isfinite(runner_up_s)
+        found.append(
+            Cell(
+                at=where[n],
+                algorithm=titles[at],
+                known_as=names[at],
+                how=row.how,
+                spec=row.spec,
+                protocol=str(protocols[at][n]),
+                total_s=total_s[n],
+                busbw_Bps=busbw[n],
+                alpha_share=alpha_s[n] / total_s[n],
+                runner_up=titles[next_at] if has_runner_up else None,
+                runner_up_known_as=names[next_at] if has_runner_up else "",
+                runner_up_s=runner_up_s if has_runner_up else None,
+                ideal=ideal_winners and ideal_winners.titles[n],
+                ideal_s=ideal_winners and ideal_winners.seconds[n],
+                selectable=row.selectable,
+                fitted_s=float(fitted[at][n]) if at in fitted else None,
+                extrapolated="; ".join(row.software_time.notes(float(row.bytes[n]))),
+                picked=int(picked_row[n]) >= 0,
+            )
+        )
+    return found
+
+
+class UnchangedPrices:
+    """Seconds on fabrics before their numbers were changed, each priced once: the columns of a
+    comparison mostly come from one file."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[GridQuestion, bytes], SecondsBySchedule] = {}
+
+    def seconds(self, question: GridQuestion, before: Fabric, sizes: Floats) -> SecondsBySchedule:
+        """Seconds of each schedule by size, as picked, else under its fastest protocol; nothing
+        where the group does not fit ``before``."""
+        unchanged = question._replace(fabric=before)
+        distinct = np.unique(sizes)
+        key = unchanged, distinct.tobytes()
+        if key not in self._known:
+            self._known[key] = _seconds_by_schedule(unchanged, distinct)
+        return self._known[key]
+
+
+def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySchedule:
+    try:
+        listed = _listed_rows(question, sizes)
+    except ColltoolError:
+        return {}
+    size_list = sizes.tolist()
+    where = [(size,) for size in size_list]
+    picks = library_picks(question, {}, sizes)
+    cells = _cells_of_rows(question, where, sizes, listed, picks, ideal=False)
+    seconds: dict[tuple[str, float], float] = {}
+    for row, _ in listed:
+        row_s = _broadcast(row.total_s, len(sizes)).tolist()
+        for size, total_s in zip(size_list, row_s, strict=True):
+            seconds[row.title, size] = total_s
+    for size, cell in zip(size_list, cells, strict=True):
+        seconds[str(cell.algorithm), size] = cell.total_s or inf
+    return seconds
+
+
+def point_times(
+    primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]
+) -> PointTimes:
+    """Times of the columns that have a price, except those priced by measured protocols."""
+    times = []
+    for name, cell in zip(names, columns, strict=True):
+        if cell.total_s is not None and not cell.protocol:
+            times.append(ColumnTime(name, cell.total_s, cell.fitted_s))
+    return PointTimes(primitive, ranks, size, tuple(times))

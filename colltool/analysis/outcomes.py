@@ -1,0 +1,277 @@
+"""Outcomes of a comparison: whether a column is faster or slower than the first, and from which
+size to which.
+
+A :class:`CompareLine` holds the prices of all columns at one point and judges them there;
+:func:`ranges_of` joins neighbouring sizes with one outcome. Two times are compared only if no
+launch overhead or software time that one of them lacks could change the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from math import exp
+from typing import Literal, NamedTuple
+
+from colltool.analysis.basis import LAUNCH_SHARE, PointTimes
+from colltool.analysis.cells import Cell, point_times
+from colltool.base.primitives import Primitive
+from colltool.estimate.spread import law
+
+# Relative difference below which times count as equal: prices are not known better.
+SAME = 0.02
+# Borders between outcomes of two rank counts within this factor count as one size.
+NEAR = 1.25
+
+Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
+Reason = Literal["tier", "level", "share", "unpaid", "small"]
+
+
+class SameReason(NamedTuple):
+    """Why a value makes no difference.
+
+    ``reason``: ``tier``, no two ranks meet on it; ``level``, one domain of the level ``below``
+    holds all ``endpoints``; ``share``, too few messages cross it at once; ``unpaid``, the fastest
+    ``algorithm`` does not pay it; ``small``, it moves the time by at most ``most``, a share.
+    ``key`` is empty between different fabrics.
+    """
+
+    reason: Reason
+    key: str = ""
+    tier: str = ""
+    level: str = ""
+    below: str = ""
+    endpoints: int = 0
+    algorithm: str = ""
+    most: float = 0.0
+
+
+class OutcomeRange(NamedTuple):
+    """A size range with one outcome; ``ratio`` is the one farthest from 1.
+
+    ``unlike``: only one of the two states a launch overhead. ``within``: how far the ratio may be
+    off, if that is more than its distance from 1. ``why``: reasons for ``same``.
+    """
+
+    outcome: Outcome
+    from_bytes: float
+    to_bytes: float
+    ratio: float
+    within: float | None = None
+    why: tuple[SameReason, ...] = ()
+
+
+class LineOutcome(NamedTuple):
+    """How a column does against the first; ``within_error``: the difference is no larger than the
+    ratio's own error."""
+
+    outcome: Outcome
+    within_error: bool = False
+
+
+class CompareLine(NamedTuple):
+    """The cells of all columns for a primitive, rank count and size.
+
+    ``missing``: launch seconds that a column does not state but others do. ``sigmas``: of ln of
+    each column's time over the first's, without what is the same for both; 0 where nothing is known
+    of it.
+    """
+
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    cells: tuple[Cell, ...]
+    missing: tuple[float, ...]
+    sigmas: tuple[float, ...]
+
+    def ratio(self, column: int) -> float | None:
+        """A column's time over the first's; None if one is missing or they contain different terms
+        that matter."""
+        first, other = self.cells[0].total_s, self.cells[column].total_s
+        if first is None or other is None:
+            return None
+        if launch_matters((first, other), (self.missing[0], self.missing[column])):
+            return None
+        if software_time_matters(self.cells[0], self.cells[column]):
+            return None
+        return other / first
+
+    def ratio_interval(self, column: int) -> tuple[float, float] | None:
+        """Where nine of ten measured ratios lie; None without a ratio, or where nothing is known of
+        its error."""
+        ratio = self.ratio(column)
+        if ratio is None or self.cells[column].interval is None or column == 0:
+            return None
+        factor = 1 + self.ratio_error(column)
+        return ratio / factor, ratio * factor
+
+    def ratio_error(self, column: int) -> float:
+        """How far nine of ten measured ratios are from ours at most, as a share."""
+        return exp(law()["kappa"] * self.sigmas[column]) - 1
+
+    def outcome(self, column: int) -> LineOutcome:
+        """How a column does against the first; where not both have a price, which can run it."""
+        ratio = self.ratio(column)
+        if ratio is not None:
+            outcome = outcome_of(ratio)
+            distance = max(ratio, 1 / ratio) - 1
+            return LineOutcome(outcome, outcome != "same" and distance <= self.ratio_error(column))
+        first_runs = self.cells[0].total_s is not None
+        other_runs = self.cells[column].total_s is not None
+        if first_runs and other_runs:
+            return LineOutcome("unlike")
+        if first_runs:
+            return LineOutcome("first")
+        return LineOutcome("other" if other_runs else "neither")
+
+    def fastest(self) -> int | None:
+        """The column with the least seconds, the first of equals; None without any price."""
+        priced = [
+            (cell.total_s, at) for at, cell in enumerate(self.cells) if cell.total_s is not None
+        ]
+        return min(priced)[1] if priced else None
+
+    def point(self, names: Sequence[str]) -> PointTimes:
+        return point_times(self.primitive, self.ranks, self.bytes, names, self.cells)
+
+    def is_bound(self, column: int) -> bool:
+        """Whether a column's time is a lower bound: its missing launch is too long to neglect."""
+        total = self.cells[column].total_s
+        return total is not None and self.missing[column] > LAUNCH_SHARE * total
+
+
+class ColumnDifference(NamedTuple):
+    """How a column compares with the first for a primitive: size ranges that apply to all the rank
+    counts."""
+
+    column: str
+    primitive: Primitive
+    ranks: tuple[int, ...]
+    runs: tuple[OutcomeRange, ...]
+
+    @property
+    def in_short(self) -> ColumnDifference:
+        """Ranges without reasons, neighbours with one outcome joined: what is within the error is
+        no difference."""
+        parts = []
+        for _, alike in groupby(self.runs, key=_outcome_beyond_error):
+            parts.append(joined_range(list(alike))._replace(why=()))
+        return self._replace(runs=tuple(parts))
+
+
+def _outcome_beyond_error(run: OutcomeRange) -> Outcome:
+    return run.outcome if run.within is None else "same"
+
+
+class OnePortWinner(NamedTuple):
+    """A row where another column wins if each rank drives only one port."""
+
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    column: str
+    instead_of: str
+
+
+def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, ...]:
+    """Sizes with one outcome, from lines in order of size; what is no larger than the ratio's own
+    error is ``within`` it."""
+    runs = []
+    for (outcome, within_error), alike in groupby(lines, key=lambda line: line.outcome(column)):
+        run = list(alike)
+        ratios = []
+        for line in run:
+            ratio = line.ratio(column)
+            if ratio is not None:
+                ratios.append(ratio)
+        runs.append(
+            OutcomeRange(
+                outcome,
+                run[0].bytes,
+                run[-1].bytes,
+                _farthest(ratios or [1.0]),
+                max(line.ratio_error(column) for line in run) if within_error else None,
+            )
+        )
+    return tuple(runs)
+
+
+def same_ranges(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) -> bool:
+    """Whether two lists of ranges have the same outcomes, at nearly the same sizes."""
+    if len(some) != len(others):
+        return False
+    for run, other in zip(some, others, strict=True):
+        if (run.outcome, run.within is None) != (other.outcome, other.within is None):
+            return False
+        ends = run.to_bytes, other.to_bytes
+        if max(ends) > NEAR * min(ends):
+            return False
+    return True
+
+
+def joined_range(same: Sequence[OutcomeRange]) -> OutcomeRange:
+    """Ranges of one outcome as one: the widest sizes, the farthest ratio."""
+    return OutcomeRange(
+        same[0].outcome,
+        min(run.from_bytes for run in same),
+        max(run.to_bytes for run in same),
+        _farthest([run.ratio for run in same]),
+        max((run.within for run in same if run.within is not None), default=None),
+    )
+
+
+def _farthest(ratios: Sequence[float]) -> float:
+    """The ratio farthest from 1 in either direction."""
+    return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
+
+
+def changed_winners(
+    all_ports: Iterable[CompareLine], one_port: Iterable[CompareLine], names: Sequence[str]
+) -> Iterator[OnePortWinner]:
+    """Rows whose fastest column is another one with one port, and more than :data:`SAME` faster
+    there than the fastest with all ports."""
+    for line, one_port_line in zip(all_ports, one_port, strict=True):
+        before, now = line.fastest(), one_port_line.fastest()
+        if before is None or now is None or before == now:
+            continue
+        before_s, now_s = one_port_line.cells[before].total_s, one_port_line.cells[now].total_s
+        if before_s is None or now_s is None or before_s > now_s * (1 + SAME):
+            yield OnePortWinner(line.primitive, line.ranks, line.bytes, names[now], names[before])
+
+
+def launch_matters(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
+    """Whether a launch missing from one of two times exceeds :data:`LAUNCH_SHARE` of it or would
+    change the outcome."""
+    if missing[0] == missing[1]:
+        return False
+    share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
+    return share > LAUNCH_SHARE or _changes_outcome(seconds, missing)
+
+
+def software_time_matters(first: Cell, other: Cell) -> bool:
+    """Whether software time that only one side has is :data:`LAUNCH_SHARE` of the shorter time or
+    more, and would change the outcome."""
+    totals = first.total_s or 0.0, other.total_s or 0.0
+    missing = _missing_software(first, other), _missing_software(other, first)
+    return max(missing) >= LAUNCH_SHARE * min(totals) and _changes_outcome(totals, missing)
+
+
+def _changes_outcome(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
+    """Whether two times compare differently with what each of them lacks."""
+    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
+    return outcome_of(filled) != outcome_of(seconds[1] / seconds[0])
+
+
+def _missing_software(cell: Cell, other: Cell) -> float:
+    """Software seconds that the other cell has and this one does not know of; protocols include
+    theirs."""
+    if cell.fitted_s is None and not cell.protocol:
+        return other.fitted_s or 0.0
+    return 0.0
+
+
+def outcome_of(ratio: float) -> Literal["same", "slower", "faster"]:
+    """The outcome of a column's time over the first's."""
+    if abs(ratio - 1) <= SAME:
+        return "same"
+    return "slower" if ratio > 1 else "faster"

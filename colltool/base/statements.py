@@ -1,0 +1,124 @@
+"""What results say, as codes with fields.
+
+A :class:`Statement` names a sentence of a package's ``sentences.toml`` and the values that it
+mentions; ``str()`` puts it into words, which is left to whoever shows it. In the table ``{name}``
+is a field. It may have a unit as its format, one of :data:`UNITS`: ``{share:percent}`` is 80% of
+0.8, ``{size:size}`` 64 KiB, and ``{hosts:and}`` joins several texts.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from importlib.resources import files
+from string import Formatter
+from typing import Any
+
+from colltool.base.formatting import (
+    counted,
+    format_rate,
+    format_time,
+    of_rates,
+    percent,
+    range_text,
+    ranks_text,
+    size_text,
+    whole_percent,
+)
+
+
+def _counted_as(thing: str) -> Callable[[int], str]:
+    return partial(counted, thing=thing)
+
+
+def _joined_by(separator: str) -> Callable[[Iterable[object]], str]:
+    return lambda parts: separator.join(map(str, parts))
+
+
+def _mean_error(error: float) -> str:
+    return percent(error, 1 if error < 0.0995 else 0)
+
+
+def _reached(share: float) -> str:
+    return percent(share, 0 if share >= 0.1 else 2)
+
+
+UNITS: dict[str, Callable[[Any], str]] = {
+    # numbers, in SI units
+    "percent": whole_percent,
+    "percents": lambda shares: " to ".join(dict.fromkeys(map(whole_percent, shares))),
+    "error": partial(percent, digits=0),
+    "mean-error": _mean_error,
+    "reached": _reached,  # a share of what was expected, which may be tiny
+    "rate": partial(format_rate, digits=3),
+    "rates": lambda pair: of_rates(*pair),  # a rate and the expected one
+    "size": size_text,
+    "sizes": lambda pair: range_text(*pair),  # the first and the last
+    "time": partial(format_time, digits=3),
+    # counts with their noun
+    "ranks": _counted_as("rank"),
+    "nodes": _counted_as("node"),
+    "hosts": _counted_as("host"),
+    "runs": _counted_as("run"),
+    "points": _counted_as("size"),
+    "calls": _counted_as("call"),
+    "rank-list": ranks_text,  # the ranks themselves, shortened
+    # several texts or statements
+    "and": _joined_by(" and "),
+    "or": _joined_by(" or "),
+    "or-comma": _joined_by(", or "),
+    "list": _joined_by(", "),
+    "clauses": _joined_by("; "),
+}
+
+
+class Statement(str):
+    """A code of a package's table, and the fields of its sentence by name; as a text it is that
+    sentence.
+
+    A field may be a statement itself. A statement without a code says nothing: it is empty.
+    """
+
+    package: str
+    code: str
+    fields: tuple[tuple[str, object], ...]
+
+    def __new__(
+        cls, package: str = "", code: str = "", fields: tuple[tuple[str, object], ...] = ()
+    ) -> Statement:
+        text = _WORDS.vformat(sentences(package)[code], (), dict(fields)) if code else ""
+        made = super().__new__(cls, text)
+        made.package, made.code, made.fields = package, code, fields
+        return made
+
+    def __reduce__(self) -> tuple[type[Statement], tuple[object, ...]]:
+        return Statement, (self.package, self.code, self.fields)
+
+
+class _Words(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        unit = UNITS.get(format_spec)
+        return unit(value) if unit else str(super().format_field(value, format_spec))
+
+
+_WORDS = _Words()
+
+
+def word_table(package: str, file: str) -> dict[str, dict[str, str]]:
+    """A TOML table of texts from the folder of a package, by section and key."""
+    return tomllib.loads((files(package) / file).read_text(encoding="utf-8"))
+
+
+@cache
+def sentences(package: str) -> Mapping[str, str]:
+    """All sentences of a package by code, of whatever section."""
+    found: dict[str, str] = {}
+    for section in word_table(package, "sentences.toml").values():
+        # a code is in one section only
+        assert not found.keys() & section.keys()
+        found |= section
+    return found
+
+
+NOTHING = Statement()

@@ -1,0 +1,55 @@
+"""How certain a fitted protocol's parameters are: intervals, and whether α can be told from the
+launch overhead."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from colltool.calibration.envelope import Envelope, Sample, relative_rows
+from colltool.calibration.least_squares import NOISE, Array, prior_width, solve
+
+# Draws of the bootstrap: enough for 95% intervals.
+DRAWS = 200
+# Weights drawn in one batch, to bound memory.
+_DRAWN_TOGETHER = 200_000
+
+
+class Certainty(NamedTuple):
+    """95% intervals of one component's θ, (4, 2), and whether its points separate α from the launch
+    overhead."""
+
+    ci95: Array
+    alpha_is_determined: bool
+
+
+def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
+    """Confidence intervals by Bayesian bootstrap, with the assignment of points held fixed."""
+    unknown = np.full((4, 2), np.nan)
+    mine = fit.component == component
+    if not mine.any():
+        return Certainty(unknown, alpha_is_determined=False)
+    all_x, all_y = relative_rows(sample, fit.algorithm, fit.component)
+    x = all_x[mine]
+    y = all_y[mine]
+    theta = fit.theta[component]
+    width_s = float(prior_width(theta, sample.prior))
+    # Do the points constrain α more than the prior does, with the other parameters free? They do
+    # not where all points take equally many steps (α and launch overhead are one sum) or are too
+    # large for a step to matter.
+    scale = np.abs(x).max(axis=0)
+    others = (x / np.where(scale > 0, scale, 1.0))[:, [0, 2, 3]]
+    left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]
+    determined = bool((left**2).sum() > (NOISE / width_s) ** 2)
+    count = len(y)
+    if count <= 2:
+        return Certainty(unknown, determined)
+    random = np.random.default_rng(0)
+    together = max(1, min(DRAWS, _DRAWN_TOGETHER // count))
+    draws = []
+    for first in range(0, DRAWS, together):
+        weight = random.exponential(size=(min(together, DRAWS - first), count))
+        draws.append(solve(x, y, weight, sample.prior, np.full(len(weight), width_s)))
+    low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
+    # theta is robust, unlike the draws: it may lie outside their interval
+    ci95 = np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1)
+    return Certainty(ci95, determined)

@@ -1,0 +1,143 @@
+"""Robust least squares for the parameters of one protocol, batched over many weightings.
+
+Rows are ``x @ θ = y`` with ``θ = (launch overhead, α, 1/BW, 1/local copy) >= 0``: seconds, seconds
+and seconds per byte. They are divided by the measured time, so that residuals are relative errors.
+Weak priors on α and the launch overhead decide where the rows do not.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+# Relative noise of a measurement, against which the priors are weighed.
+NOISE = 0.05
+# Residuals beyond this many spreads are weighed down in inverse proportion: near Huber's 1.345.
+HUBER = 1.5
+# Widens both priors where the launch overhead has one too: they share out a sum, and do not move
+# it.
+LOOSE = 4.0
+# Relative spread of residuals that is assumed at least: a perfect fit would weigh down everything.
+_LEAST_SPREAD = 0.003
+# Rounds of reweighting.
+_PASSES = 3
+# The last two parameters are solved as (1/BW - 1/copy, 1/copy), both at least 0: (.., u, v) gives
+# (.., u + v, v).
+_MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)
+_UPPER = np.triu_indices(4)
+# The place of each entry of a symmetric matrix among those of its upper triangle.
+_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])
+# Every choice of parameters that are not 0.
+_ACTIVE_SETS = np.array(list(product((0.0, 1.0), repeat=4)))
+# One rank count cannot tell a local copy from 1/BW: prefer 1/BW.
+_RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])
+
+
+class Prior(NamedTuple):
+    """What is known before measuring. A known launch overhead is kept near its value and α takes
+    the rest; otherwise α is kept near its value."""
+
+    alpha_s: float
+    launch_s: float | None = None
+
+    @property
+    def loose(self) -> float:
+        """The factor on the priors' widths."""
+        return 1.0 if self.launch_s is None else LOOSE
+
+
+def robust_fit(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
+    """θ of every set of rows, (..., sets, 4), by iteratively reweighted least squares (Huber
+    weights).
+
+    Args:
+        x, y: rows, (..., rows, 4) and (..., rows).
+        mine: which rows each set has, (..., sets, rows), at least two.
+    """
+    weight = mine.astype(float)
+    theta = np.zeros((*mine.shape[:-1], 4))
+    mixed = x @ _MIXED
+    products = _products(mixed, y)
+    scale = _largest(np.abs(mixed), mine)
+    count = np.maximum(mine.sum(axis=-1, keepdims=True), 1)
+    for _ in range(_PASSES):
+        theta = _solved(products, scale, weight, prior, prior_width(theta, prior))
+        residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
+        ordered = np.sort(np.where(mine, residual, np.inf), axis=-1)
+        # the median of each set's residuals, as a standard deviation
+        low = np.take_along_axis(ordered, (count - 1) // 2, axis=-1)
+        high = np.take_along_axis(ordered, count // 2, axis=-1)
+        spread = np.maximum(1.4826 * (low + high) / 2, _LEAST_SPREAD)
+        weight = mine * np.minimum(1.0, HUBER * spread / np.maximum(residual, 1e-12))
+    return theta
+
+
+def prior_width(theta: Array, prior: Prior) -> Array:
+    """The width of the α prior, seconds: the larger of prior and fitted α, so that a large α is not
+    drawn to the prior."""
+    return np.maximum(prior.alpha_s, theta[..., 1]) * prior.loose
+
+
+def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
+    """θ under every set of weights; shapes as in :func:`robust_fit`, ``width_s`` (..., sets) is the
+    width of the α prior.
+
+    1/copy is at most 1/BW: a rank moves its own share at least as fast as its port carries data.
+    """
+    mixed = x @ _MIXED
+    return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, prior, width_s)
+
+
+def _products(mixed: Array, y: Array) -> Array:
+    """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows,
+    14)."""
+    return np.concatenate(
+        [mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1
+    )
+
+
+def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
+    """θ from the rows' terms of the normal equations, with columns scaled by their largest
+    value."""
+    sums = weight @ products
+    gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
+    right = sums[..., len(_UPPER[0]) :] / scale
+    # a view, so that gram itself is changed
+    diagonal = np.einsum("...ii->...i", gram)
+    diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
+    # each prior is one more row, of a width in units of the noise
+    priors = [(1, prior.alpha_s, width_s)]
+    if prior.launch_s is not None:
+        # hosts launch nothing: 0 s
+        launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)
+        priors.append((0, prior.launch_s, np.asarray(launch_width_s)))
+    for column, expected_s, width in priors:
+        strength = (NOISE / (width * scale[..., column])) ** 2
+        gram[..., column, column] += strength
+        right[..., column] += strength * expected_s * scale[..., column]
+    return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)
+
+
+def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
+    """The largest value of each column over a set's rows, 1 where all are 0: (..., sets, 4)."""
+    largest = np.where(used[..., None], values[..., None, :, :], 0.0).max(axis=-2)
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _non_negative(gram: Array, right: Array) -> Array:
+    """Exact minimum of θ'Gθ/2 - r'θ over θ >= 0: the best feasible one of all active sets."""
+    theta = np.linalg.solve(gram, right[..., None])[..., 0]
+    bad = (theta < 0).any(axis=-1)
+    if bad.any():
+        some = gram[bad][:, None]
+        targets = right[bad][:, None]
+        # a parameter outside the active set is solved as 0
+        kept = some * _ACTIVE_SETS[:, :, None] * _ACTIVE_SETS[:, None, :] + np.eye(4) * (
+            1 - _ACTIVE_SETS[:, :, None]
+        )
+        parts = np.linalg.solve(kept, (targets * _ACTIVE_SETS)[..., None])[..., 0]
+        values = np.where((parts >= 0).all(axis=-1), -(targets * parts).sum(axis=-1), np.inf)
+        theta[bad] = parts[np.arange(len(parts)), values.argmin(axis=-1)]
+    return np.asarray(theta)

@@ -1,0 +1,80 @@
+"""What the names of kernels say: whether they communicate, and NCCL's algorithm, protocol and
+primitives."""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+
+_COLLECTIVE = re.compile(
+    # NCCL and RCCL, old and new, symmetric ones too; PyTorch's symmetric memory; custom all-reduce
+    # of engines; experts
+    r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel"
+    r"|\bmultimem_\w+|\b(?:one|two)_shot_all_reduce\w*|symm_mem\w*(?:all_reduce|all_gather|reduce_scatter|all_to_all)"
+    r"|cross_device_reduce|quickreduce|custom_all_?reduce|allreduce_fusion|(?:one|two)shotAllreduce|lamport\w*allreduce"
+    r"|\bdeep_ep::|\bnvshmem\w*|\brocshmem\w*|\bmori::|\bmscclpp::|\bEp(?:Dispatch|Combine)\w*Kernel",
+    re.ASCII | re.IGNORECASE,
+)
+_ALGORITHM = re.compile(
+    r"(?:^|_)(COLLNET(?:_DIRECT|_CHAIN)?|NVLS(?:_TREE)?|PAT|RING|TREE)(?:_(LL128|LL|SIMPLE))?(?=_|$)"
+)
+# the primitives that a kernel of NCCL may run, by the word in its name
+_RUN_BY = {
+    "AllReduce": (AR,),
+    "AllGather": (AG,),
+    "ReduceScatter": (RS,),
+    "Broadcast": (BC,),
+    "Reduce": (REDUCE,),
+    "SendRecv": (A2A, P2P),
+}
+_PRIMITIVE = re.compile(
+    r"Kernel_(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)(?:_|$)"
+)
+
+
+class KernelName(NamedTuple):
+    """What a kernel's name says.
+
+    ``says``: algorithm and protocol as written (``RING_LL``). ``algorithm``, ``protocol``: the
+    parts of it that hold for every call under that name, empty where they do not.
+    ``primitives``: what the kernel may run, empty for anything.
+    """
+
+    says: str
+    algorithm: str
+    protocol: str
+    primitives: tuple[Primitive, ...]
+
+
+@lru_cache(maxsize=4096)
+def is_collective(name: str) -> bool:
+    """Whether a kernel communicates, by its name."""
+    return _COLLECTIVE.search(name) is not None
+
+
+_LONGEST = 60  # characters of a name in a table
+
+
+def short_name(name: str) -> str:
+    """A kernel's name without template arguments and parameters."""
+    full = name.removeprefix("void ")
+    return (re.split(r"[<(]", full, maxsplit=1)[0] or full)[:_LONGEST]
+
+
+@lru_cache(maxsize=4096)
+def kernel_name(name: str) -> KernelName:
+    """Algorithm, protocol and primitives by a kernel's name."""
+    function = name.partition("(")[0]
+    kind = _PRIMITIVE.search(function)
+    primitives = _RUN_BY[kind[1]] if kind else ()
+    found = _ALGORITHM.search(function)
+    if found is None or primitives == (A2A, P2P):
+        return KernelName("", "", "", primitives)
+    algorithm = found[1].lower()
+    protocol = (found[2] or "").lower()
+    says = "_".join(filter(None, found.groups()))
+    # such a kernel carries the calls of every algorithm
+    if "DevKernel" in function and algorithm == "ring" and protocol == "ll":
+        algorithm = ""
+    return KernelName(says, algorithm, "" if protocol == "ll" else protocol, primitives)
