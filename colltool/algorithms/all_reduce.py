@@ -5,6 +5,12 @@ from __future__ import annotations
 from functools import partial
 from math import log2
 
+from colltool.algorithms.binary_trees import (
+    both_ways,
+    edges_of,
+    two_trees,
+)
+from colltool.algorithms.broadcast import fan_out, mpi
 from colltool.algorithms.libraries import (
     kernels_inside,
     nccl_inside,
@@ -38,12 +44,6 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rings import on_ring
-from colltool.algorithms.rooted import fan_out, mpi
-from colltool.algorithms.trees import (
-    both_ways,
-    edges_of,
-    two_trees,
-)
 from colltool.base.primitives import (
     AG,
     AR,

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from math import prod
 
-from colltool.algorithms.gather_scatter import at_once
+from colltool.algorithms.all_to_all import at_once
 from colltool.algorithms.lines import (
     Cover,
     Dimension,

@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
+from colltool.algorithms.binary_trees import (
+    edges_of,
+    moved,
+)
 from colltool.algorithms.program import (
     Program,
     pipelined,
     schedule,
 )
 from colltool.algorithms.registry import BLUE_GENE, algorithm
-from colltool.algorithms.trees import (
-    edges_of,
-    moved,
-)
 from colltool.base.primitives import BC, REDUCE, Links, Primitive, Terms
 from colltool.network.arrays import Indices, np
 from colltool.network.group import LATTICE, Axis, Group, all_ports, sizes_of

@@ -18,6 +18,7 @@ from colltool.algorithms.composed import (
     compositions,
 )
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
+from colltool.algorithms.mixed_sizes import IN_SWITCHES, STANDS_FOR
 from colltool.algorithms.registry import (
     STATUSES,
     Algorithm,
@@ -28,7 +29,6 @@ from colltool.algorithms.registry import (
     row_of,
     selectable,
 )
-from colltool.algorithms.uneven import IN_SWITCHES, STANDS_FOR
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.primitives import AG, AR, RS, Number, Primitive

@@ -9,8 +9,8 @@ from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from colltool.algorithms.binary_trees import edges_leaving
 from colltool.algorithms.lattice import all_to_all_load
-from colltool.algorithms.trees import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, Terms, Trees, ceil_div

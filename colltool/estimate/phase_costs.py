@@ -9,8 +9,8 @@ from functools import partial
 from math import inf, log2, sqrt
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.algorithms.mixed_sizes import STANDS_FOR
 from colltool.algorithms.registry import Algorithm, parse_choice, row_of, selectable
-from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
 from colltool.base.primitives import (

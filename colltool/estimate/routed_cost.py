@@ -14,9 +14,9 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
+from colltool.algorithms.binary_trees import edges_of, two_trees, two_trees_under_one_root
 from colltool.algorithms.executor import Network
-from colltool.algorithms.trees import edges_of, two_trees, two_trees_under_one_root
-from colltool.algorithms.uneven import rail_trees, walks_over_rails
+from colltool.algorithms.mixed_sizes import rail_trees, walks_over_rails
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,

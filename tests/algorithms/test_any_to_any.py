@@ -16,10 +16,10 @@ from swept import swept
 
 import colltool.algorithms
 import colltool.extras.synthesis
+from colltool.algorithms.binary_trees import depths, two_trees, two_trees_under_one_root
 from colltool.algorithms.executor import Network, Outcome, run
 from colltool.algorithms.program import Program, Step, maker, step
 from colltool.algorithms.registry import every_algorithm, find
-from colltool.algorithms.trees import depths, two_trees, two_trees_under_one_root
 from colltool.base.primitives import (
     A2A,
     AG,
@@ -335,7 +335,7 @@ def test_messages_do_not_know_the_formulas(module: str) -> None:
 
 
 def test_the_reader_of_definitions_tells_messages_from_formulas() -> None:
-    found = definitions("colltool.algorithms.rooted")
+    found = definitions("colltool.algorithms.broadcast")
     assert found["chain"].is_formula
     assert found["_chain"].is_messages
     assert {"fan_out", "_send"} <= {name for name, some in found.items() if some.is_messages}

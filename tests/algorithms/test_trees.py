@@ -8,7 +8,7 @@ from math import ceil, log2
 import pytest
 from swept import swept
 
-from colltool.algorithms.trees import (
+from colltool.algorithms.binary_trees import (
     double_tree,
     edges_leaving,
     trees_under_one_root,

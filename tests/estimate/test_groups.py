@@ -16,7 +16,7 @@ from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 from swept import swept
 
 import colltool
-from colltool.algorithms.trees import double_tree, trees_under_one_root
+from colltool.algorithms.binary_trees import double_tree, trees_under_one_root
 from colltool.base.errors import ColltoolError
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from colltool.algorithms.binary_trees import in_line
 from colltool.algorithms.program import (
     Program,
     schedule,
 )
 from colltool.algorithms.registry import KIM_DRAGONFLY, algorithm
 from colltool.algorithms.rings import on_ring
-from colltool.algorithms.trees import in_line
 from colltool.base.primitives import (
     AG,
     AR,

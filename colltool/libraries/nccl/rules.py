@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.uneven import STANDS_FOR
+from colltool.algorithms.mixed_sizes import STANDS_FOR
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.libraries.nccl import graphs

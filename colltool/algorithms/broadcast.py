@@ -5,6 +5,11 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain as joined
 
+from colltool.algorithms.binary_trees import (
+    edges_of,
+    in_line,
+    two_trees_under_one_root,
+)
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.program import (
     Batches,
@@ -25,11 +30,6 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rings import gather_on_ring
-from colltool.algorithms.trees import (
-    edges_of,
-    in_line,
-    two_trees_under_one_root,
-)
 from colltool.base.errors import argument_text
 from colltool.base.primitives import (
     BC,

@@ -1,27 +1,16 @@
-"""All-gather, reduce-scatter and all-to-all on any-to-any fabrics, and what schedules for powers of
-two do off them.
+"""Recursive halving and doubling for rank counts that are no power of two.
 
-M is the whole result of an all-gather, the vector a rank starts with in a reduce-scatter (mirror
-images, so equal in cost), the whole send buffer of an all-to-all: N chunks of M/N.
-
-Off powers of two surplus ranks are folded into partners, or ranks of zeros fill up. N' = 2^floor(lg
-N) ranks go on, r = N - N' are folded. MPI folds neighbours: of the first 2r ranks every even one
-hands its vector to the next before the rounds, and takes the result after them.
+N' = 2^floor(lg N) ranks take part in the rounds, the other r = N - N' are surplus. MPI folds them:
+of the first 2r ranks every even one sends its vector to the next before the rounds, and receives
+the result after them. The textbook alternative pads the group with ranks of zeros to the next power
+of two.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.all_reduce import (
-    doubling,
-    each_to_all,
-    halving_doubling,
-    pairs,
-    rings,
-    swapped,
-)
-from colltool.algorithms.partners import many_sends, to_all
+from colltool.algorithms.all_reduce import doubling, halving_doubling, swapped
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -33,269 +22,23 @@ from colltool.algorithms.program import (
     strides,
 )
 from colltool.algorithms.registry import (
-    BRUCK,
     CHAN,
-    MSCCLPP,
-    PAT,
     RABENSEIFNER,
     THAKUR_RABENSEIFNER_GROPP,
     Caveat,
     algorithm,
 )
-from colltool.algorithms.rooted import mpi
 from colltool.base.primitives import (
-    A2A,
     AG,
     AR,
     RS,
-    Peers,
     Primitive,
-    Ring,
     Rounds,
     Schedule,
     Terms,
-    ceil_div,
-    step_a_peer,
 )
 from colltool.network.arrays import Indices, np
-from colltool.network.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
-
-
-def one_rank_per_node(group: Group) -> str | None:
-    """NCCL runs PAT between nodes only, and only with one rank on each."""
-    if group.scale_out:
-        return None
-    return "runs between nodes only, with one rank on each (NCCL >= 2.23)"
-
-
-@rings(AG, RS, equation="t = (N-1) α + (N-1)/N M/BW")
-def ring(group: Group) -> Terms:
-    """Ring: N-1 steps, a chunk of M/N to the next rank in each.
-
-    Bandwidth-optimal on one port per rank.
-
-    >>> ring(Group(4, "star"))[:2]
-    (3, 0.75)
-    """
-    return step_a_peer(group.ranks, Ring())
-
-
-@pairs("recursive-doubling", AG, usual=True, equation="t = lg N α + (N-1)/N M/BW")
-def recursive_doubling(group: Group) -> Terms:
-    """Recursive doubling: exchange all that is held with partners at distance 1, 2, 4 ...
-
-    Optimal in latency and bytes on one port. Needs a power of two.
-
-    >>> recursive_doubling(Group(8, "star"))[:2]
-    (3, 0.875)
-    """
-    n = group.ranks
-    steps = tuple((stride, stride / n) for stride in strides(n))
-    return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
-
-
-moves("recursive-doubling", AG)(doubling)
-
-
-@pairs(
-    "recursive-halving",
-    RS,
-    mirror="recursive-doubling",
-    usual=True,
-    equation="t = lg N α + (N-1)/N M/BW",
-)
-def recursive_halving(group: Group) -> Terms:
-    """Recursive halving: the all-gather by recursive doubling, run backwards.
-
-    Optimal in latency and bytes on one port. Needs a power of two.
-
-    >>> recursive_halving(Group(8, "star"))[:2]
-    (3, 0.875)
-    """
-    n = group.ranks
-    steps = tuple((stride, stride / n) for stride in reversed(strides(n)))
-    return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
-
-
-moves("recursive-halving", RS)(doubling)
-
-
-@algorithm(
-    "pat",
-    AG,
-    RS,
-    on=ONE_TIER,
-    requires=(one_rank_per_node,),
-    shipped_by=("NCCL",),
-    source=PAT,
-    equation="t = lg N α + (N-1)/N M/BW",
-)
-def pat(group: Group) -> Terms:
-    """PAT, parallel aggregated trees: Bruck's distances from far to near, with a bounded buffer,
-    for any N.
-
-    NCCL runs it between nodes only, with one rank on each. A round does not carry M/N, as some
-    descriptions have it: lg N such rounds could not bring the (N-1)/N M that must arrive. Executed,
-    those of 8 ranks carry 1/8, 2/8 and 4/8 of M (verify --trace).
-
-    >>> pat(Group(5, "clos", scale_out=True))[:2]
-    (3, 0.8)
-    """
-    n = group.ranks
-    # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that
-    # stride behind it.
-    steps = tuple((stride, ceil_div(n - stride, 2 * stride) / n) for stride in reversed(strides(n)))
-    return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
-
-
-@moves("pat", AG, RS)
-def _far_first(n: int) -> Batches:
-    """PAT: send the rank at distance N/2 .. 2, 1 ahead every chunk whose offset there stays below
-    N.
-
-    A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set
-    shifted by the distance.
-    """
-    rank = np.arange(n, dtype=np.int64)[:, None]
-    offsets = np.zeros(1, dtype=np.int64)
-    # Chunks that would pass the rank itself, N places on, stay.
-    for stride in reversed(strides(n)):
-        sent = offsets[offsets + stride < n]
-        yield (step(rank, (rank + stride) % n, (rank - sent) % n),)
-        offsets = np.union1d(offsets, sent + stride)
-
-
-@algorithm(
-    "direct",
-    AG,
-    RS,
-    on=ANY_TO_ANY,
-    shipped_by=("MSCCL++",),
-    source=f"{MSCCLPP}: the halves of the two-shot all-reduce",
-    caveat=many_sends,
-    equation="t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW",
-)
-def direct(group: Group) -> Terms:
-    """Direct: every rank exchanges its chunks with all peers at once.
-
-    Over several tiers the busiest port, link or uplink sets the time: a link between domains of d
-    ranks each carries d chunks.
-
-    >>> direct(Group(4, "star"))[:2]
-    (1, 0.75)
-    >>> direct(Group(4, "full_mesh"))[:2]
-    (1, 0.25)
-    """
-    return to_all(group, 1 / group.ranks)
-
-
-moves("direct", AG, RS)(each_to_all)
-
-
-@algorithm(
-    "pairwise",
-    A2A,
-    on=ANY_TO_ANY,
-    shipped_by=("NCCL", "RCCL", "MPI"),
-    source=f"{THAKUR_RABENSEIFNER_GROPP}; NCCL's grouped send/recv",
-    baseline=True,
-    usual=True,
-    equation=(
-        "t = (N-1) α + (N-1)/N M/BW; over several distances the sum over the peers: Σ n_i (α_i +"
-        " (M/N)/BW_i)"
-    ),
-)
-def pairwise(group: Group) -> Terms:
-    """Pairwise: N-1 messages of M/N, one peer after the other.
-
-    Only the messages that cross an oversubscribed boundary pay for it.
-
-    >>> pairwise(Group(4, "star"))[:2]
-    (3, 0.75)
-    """
-    return step_a_peer(group.ranks, Peers())
-
-
-@moves("pairwise", A2A, per_pair=1)
-def _one_peer_after_the_other(n: int) -> Batches:
-    """Step k: a message to the rank k ahead."""
-    src = np.arange(n, dtype=np.int64)
-    for k in range(1, n):
-        yield (step(src, (src + k) % n, src * n + (src + k) % n),)
-
-
-@mpi(
-    "bruck",
-    A2A,
-    source=BRUCK,
-    usual=True,
-    equation=(
-        "t = lg N α + (1/N) Σ_k (slots with bit k) M/BW, which is (lg N)/2 M/BW for a power of two"
-    ),
-)
-def bruck(group: Group) -> Terms:
-    """Bruck: lg N rounds; round k sends every slot whose number has bit k set.
-
-    Trades bytes for latency: for small messages.
-
-    >>> bruck(Group(8, "star"))[:2]
-    (3, 1.5)
-    >>> bruck(Group(5, "star"))[:2]
-    (3, 1.0)
-    """
-    # slots with a bit set: as many as the bit says in every whole block of twice that, and what is
-    # left
-    n = group.ranks
-    steps = tuple(
-        (bit, (n // (2 * bit) * bit + max(0, n % (2 * bit) - bit)) / n) for bit in strides(n)
-    )
-    return Terms(len(steps), sum(load for _, load in steps), Rounds("shift", steps))
-
-
-@moves("bruck", A2A)
-def _by_the_bits_of_the_way(n: int) -> Batches:
-    """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are
-    behind it."""
-    # Chunk src * N + dst; its way is what it has to go in all.
-    src, dst = np.divmod(np.arange(n * n), n)
-    way = (dst - src) % n
-    for stride in strides(n):
-        chunk = np.flatnonzero(way & stride)
-        # The lower bits of the way are behind it.
-        here = (src + way % stride)[chunk] % n
-        yield (step(here, (here + stride) % n, chunk),)
-
-
-@algorithm(
-    "direct",
-    A2A,
-    on=ANY_TO_ANY,
-    shipped_by=("NCCL", "RCCL", "MPICH", "Open MPI"),
-    source=(
-        f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear"
-        " all-to-all"
-    ),
-    caveat=many_sends,
-    equation="t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW",
-)
-def direct_to_all(group: Group) -> Terms:
-    """Direct: the N-1 messages of M/N to all peers at once.
-
-    Over several tiers the busiest port, link or uplink sets the time: a link between domains of d
-    ranks each carries d chunks.
-
-    >>> direct_to_all(Group(4, "star"))[:2]
-    (1, 0.75)
-    >>> direct_to_all(Group(4, "full_mesh"))[:2]
-    (1, 0.25)
-    """
-    return to_all(group, 1 / group.ranks)
-
-
-@moves("direct", A2A)
-def at_once(n: int) -> Batches:
-    src, dst = np.nonzero(~np.eye(n, dtype=bool))
-    yield (step(src, dst, src * n + dst),)
+from colltool.network.group import ANY_TO_ANY, SWITCHED, Group
 
 
 def off_powers_of_two(group: Group) -> str | None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from colltool.algorithms.binary_trees import (
+    both_ways,
+    double_tree,
+    edges_of,
+    two_trees,
+)
 from colltool.algorithms.libraries import nccl_inside
 from colltool.algorithms.program import (
     Batches,
@@ -16,12 +22,6 @@ from colltool.algorithms.program import (
 )
 from colltool.algorithms.registry import MSCCLPP, NCCL_TREES, TWO_TREES, algorithm
 from colltool.algorithms.rings import on_rings, paths
-from colltool.algorithms.trees import (
-    both_ways,
-    double_tree,
-    edges_of,
-    two_trees,
-)
 from colltool.base.primitives import (
     AG,
     AR,
