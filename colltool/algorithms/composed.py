@@ -381,17 +381,17 @@ def _aligned(first: Program, later: Program) -> Indices:
     order."""
     if first is later:
         return np.arange(len(first.chunk_bytes))
-    of_first = np.lexsort((first.chunk_bytes, first.home))
-    of_later = np.lexsort((later.chunk_bytes, later.home))
+    first_order = np.lexsort((first.chunk_bytes, first.home))
+    later_order = np.lexsort((later.chunk_bytes, later.home))
     if (
-        len(of_first) != len(of_later)
-        or not np.array_equal(first.home[of_first], later.home[of_later])
-        or not np.allclose(first.chunk_bytes[of_first], later.chunk_bytes[of_later])
+        len(first_order) != len(later_order)
+        or not np.array_equal(first.home[first_order], later.home[later_order])
+        or not np.allclose(first.chunk_bytes[first_order], later.chunk_bytes[later_order])
     ):
         raise ValueError(
             f"{first.primitive} and {later.primitive} of a tier cut the payload differently"
         )
-    aligned: Indices = of_first[np.argsort(of_later)]
+    aligned: Indices = first_order[np.argsort(later_order)]
     return aligned
 
 

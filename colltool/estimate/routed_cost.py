@@ -286,7 +286,7 @@ def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     numbers = wired.numbers[0]
     # a tier that is routed has them
     assert wires is not None
-    alpha_s = wires.slowest_s * numbers.eta_alpha
+    alpha_s = wires.longest_alpha_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
     energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
     return StepLoad(alpha_s, alpha_s, per_byte_s, 0, energy)

@@ -40,9 +40,9 @@ def gateway_order(wires: DragonflyWires) -> tuple[int, ...]:
     """Ranks from rank 0 on: group after group, in each from the switch of the last one's cable to
     that of the next one's."""
     order: list[int] = []
-    for group in range(wires.met):
-        enters = wires.gateway(group, (group - 1) % wires.met, 0)
-        leaves = wires.gateway(group, (group + 1) % wires.met, 0)
+    for group in range(wires.groups_in_use):
+        enters = wires.gateway(group, (group - 1) % wires.groups_in_use, 0)
+        leaves = wires.gateway(group, (group + 1) % wires.groups_in_use, 0)
         inner = [switch for switch in range(wires.switches) if switch not in (enters, leaves)]
         # once each: a cable may enter where the next one leaves
         for switch in dict.fromkeys((enters, *inner, leaves)):

@@ -48,7 +48,7 @@ class DragonflyRouter(Router):
 
     def __init__(self, wires: DragonflyWires) -> None:
         self.wired = wires
-        self.groups = wires.met
+        self.groups = wires.groups_in_use
         numbers = np.arange(self.groups)
         distance = (numbers - numbers[:, None]) % wires.groups  # to the other group
         # the switch at which each cable to each other group ends, shape (g, g, cables)
@@ -84,7 +84,7 @@ class DragonflyRouter(Router):
         wires = self.wired
         same_group = src // wires.switches == dst // wires.switches
         distance = np.where(same_group, (src != dst) * 1, 2)
-        passed = np.array([(0, 0), *wires.longest])  # local and global links
+        passed = np.array([(0, 0), *wires.longest_path_links])  # local and global links
         seconds = passed @ np.array([wires.local_alpha_s, wires.global_alpha_s])
         return seconds[distance], passed.sum(axis=1)[distance]
 

@@ -144,7 +144,7 @@ def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
     """Bytes/s from node to node, parallel links together."""
     found = defaultdict[tuple[int, int], float](float)
     for edge in wires.edges:
-        found[edge.a, edge.b] += edge.Bps
+        found[edge.src, edge.dst] += edge.Bps
     return found
 
 

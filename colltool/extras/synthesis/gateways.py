@@ -48,7 +48,7 @@ def several_groups(group: Group) -> str | None:
             f"needs minimal routing: by {wires.routing} routes messages leave the order of the"
             " cables"
         )
-    if wires.met == 1:
+    if wires.groups_in_use == 1:
         return "one group of switches: that is ring or chain"
     return None
 

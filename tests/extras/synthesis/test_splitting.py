@@ -45,7 +45,7 @@ def networks(draw: st.DrawFn) -> GraphWires:
 @given(networks(), st.booleans())
 @settings(max_examples=examples(60), deadline=None)
 def test_trees_are_the_best_that_cuts_let_through(wires: GraphWires, broadcast: bool) -> None:
-    ranks, arcs = wires.endpoints, {(edge.a, edge.b): edge.Bps for edge in wires.edges}
+    ranks, arcs = wires.endpoints, {(edge.src, edge.dst): edge.Bps for edge in wires.edges}
     found = forest_of(wires, (0,) if broadcast else tuple(range(ranks)))
     best = lp.broadcast_s(arcs, ranks) if broadcast else lp.all_gather_s(arcs, ranks)
     assert 1 / found.rate == pytest.approx(best if broadcast else best * ranks)
