@@ -15,7 +15,7 @@ from colltool.algorithms.program import Program, Step
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
 from colltool.network.arrays import Floats, Indices
 from colltool.network.group import Group
-from colltool.network.links import LinkModel, tier_of
+from colltool.network.links import LinkModel, TierRanks, tier_of
 from colltool.network.tier_links import links_of
 from colltool.network.wires import shared
 
@@ -148,9 +148,7 @@ def links_for(group: Group, ranks: int, inside: int = 1, endpoints: int = 0) -> 
     lattice, mesh or network."""
     return links_of(
         group.joined_by,
-        ranks,
-        inside,
-        endpoints,
+        TierRanks(ranks, inside, endpoints),
         axes=group.axes,
         wires=shared(group.wires, inside),
         stride=group.stride,
