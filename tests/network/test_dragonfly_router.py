@@ -88,7 +88,7 @@ def test_links_leave_out_no_byte() -> None:
         away = (src // shape[1] != dst // shape[1]).sum()
         for routing, times in (("minimal", 1), ("valiant", 2)):
             router = DragonflyRouter(wires(*shape, routing))  # type: ignore[arg-type]
-            assert router.loads(src, dst, np.ones(len(src)))[router.far].sum() == pytest.approx(
+            assert router.loads(src, dst, np.ones(len(src)))[router.between].sum() == pytest.approx(
                 times * away
             )
 

@@ -1,7 +1,10 @@
-"""Switches and cables of a k-ary fat-tree or a Clos of equal switches, on one rail or several.
+"""Sizes fat-trees and Clos networks: switches and cables of equal switches, on one rail or several.
+
+:func:`fat_tree` is a k-ary fat-tree by its formulas, :func:`clos_plan` the Clos with the fewest
+switches.
 
 With s a level's downlinks over uplinks of one switch, E endpoint ports on a rail and r-port
-switches, ports alone ask for d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves,
+switches, the ports alone require d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves,
 ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top. Source:
 Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.network.sizing.wiring` then wires whole
 switches evenly.
@@ -19,11 +22,19 @@ from colltool.base.errors import ColltoolError, argument_text, clipped, quote
 from colltool.base.formatting import counted, parse_rate
 from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import MAX_RATIO
-from colltool.network.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
+from colltool.network.sizing.wiring import (
+    FREE,
+    Grouping,
+    Hop,
+    Split,
+    Wiring,
+    best_wiring,
+    most_ports,
+)
 
 LEVELS = ("leaf", "spine", "core")
 MOST_ENDPOINTS = 10**9
-# Per switch: the largest have 512, and the search for a wiring stays short.
+# Of a switch: the largest have 512. It also bounds the search for a wiring.
 MOST_PORTS = 1024
 
 Hops = Sequence[float | str] | float | str
@@ -218,7 +229,7 @@ def clos_plan(
     names: Sequence[str] = LEVELS,
     wanted: Grouping = FREE,
 ) -> ClosPlan:
-    """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole
+    """The Clos of fewest equal switches that can be best_wiring evenly, in whole ports and whole
     switches.
 
     ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share
@@ -272,20 +283,20 @@ def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
 
 def _fewest(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
-) -> tuple[Sequence[Hop], Wired]:
+) -> tuple[Sequence[Hop], Wiring]:
     """The ratios per level and the wiring with the fewest switches, fewer levels first."""
     # ports that are typed for a level ask for the level above it
     least = 1
     for number, hop in enumerate(hops, start=1):
         if isinstance(hop, Split):
             least = number + 1
-    found: tuple[Sequence[Hop], Wired] | None = None
+    found: tuple[Sequence[Hop], Wiring] | None = None
     most = inf
     # a level more has to save switches
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
         ratios = [*hops[: count - 1]]
         ratios += [1.0] * (count - 1 - len(hops))
-        made = wired(on_rail, radix, ratios, wanted, most)
+        made = best_wiring(on_rail, radix, ratios, wanted, most)
         if made:
             found = ratios, made
             most = sum(made.switches) - 1
@@ -319,7 +330,7 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
 
 
 def _stages(
-    made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]
+    made: Wiring, radix: int, rails: int, ports: int, names: Sequence[str]
 ) -> tuple[ClosLevel, ...]:
     """The levels that have switches; one below an empty top keeps the uplinks it was bought
     with."""
@@ -349,7 +360,7 @@ def _stages(
 
 
 def _split_notes(
-    made: Wired, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
+    made: Wiring, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
 ) -> Iterator[str]:
     """Where the ports of a switch differ from the request, or are left over."""
     for stage, split, hop in zip(stages, made.splits, ratios, strict=False):
@@ -366,7 +377,7 @@ def _split_notes(
 
 
 def _spread_notes(
-    made: Wired, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
+    made: Wiring, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
 ) -> Iterator[str]:
     """What is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint there."""
     leaf, top = stages[0], stages[-1]
