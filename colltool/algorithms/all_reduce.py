@@ -1,4 +1,8 @@
-"""All-reduce on any-to-any fabrics. M is the vector that each rank holds."""
+"""All-reduce on any-to-any fabrics. M is the vector that each rank holds.
+
+Some of the schedules here are halves of others: recursive doubling (:func:`doubling`) and the
+direct exchange (:func:`each_to_all`) are also all-gathers.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ from functools import partial
 from math import log2
 
 from colltool.algorithms.binary_trees import (
-    both_ways,
+    double_tree_arrays,
     edges_of,
-    two_trees,
+    tree_all_reduce,
 )
 from colltool.algorithms.broadcast import fan_out, mpi
 from colltool.algorithms.libraries import (
@@ -117,7 +121,7 @@ def tree(group: Group) -> Terms:
     >>> tree(Group(4, "star"))[:2]
     (4, 4)
     """
-    # Down to the leaves, which a reduction comes up from: near partners first.
+    # A reduction from the leaves up, near partners first; then the broadcast back down.
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
 
@@ -126,11 +130,11 @@ moves("tree", AR, chunks=1)(fan_out)
 
 
 def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
-    """Where a ring takes over from a tree, as textbooks have it, in bytes.
+    """The textbook approximations of the size from which a ring is faster than a tree, in bytes by
+    formula.
 
-    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Textbooks drop terms of it: N·α·BW/log2 N
-    and, of a ring that is far better than a tree in bytes, N·α·BW/(log2 N - 1); N·α·BW is the rule
-    of thumb.
+    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Textbooks drop some of its terms:
+    N·α·BW/log2 N, N·α·BW/(log2 N - 1), or just N·α·BW as a rule of thumb.
 
     >>> {name: round(size / 1e6, 2) for name, size in ring_against_tree(64, 1e-6, 1e11).items()}
     {'N*alpha*BW/log2N': 1.07, 'N*alpha*BW/(log2N-1)': 1.28, 'N*alpha*BW': 6.4}
@@ -147,21 +151,21 @@ APPROXIMATIONS[AR, "ring", "tree"] = ring_against_tree
 
 
 def counted_c(ranks: int) -> float:
-    """c of the double binary tree, counted on its edges: bytes that the busiest port carries each
-    way, in units of M.
+    """c of the double binary tree, counted on its edges: bytes through the busiest port in each
+    direction, in units of M.
 
     >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
     [1.0, 1.5, 2.0, 2.0]
     """
-    # Where there are two or three ranks none has edges enough to carry 2M.
+    # With two or three ranks no rank has enough edges for 2M.
     return min(2.0, ranks / 2)
 
 
 def two_ports(group: Group) -> Caveat | None:
-    """A smaller c than the counted one needs more than a port: no rank is known to drive two full
-    ones at once.
+    """The caveat where the user's c is below the counted one: it needs two ports, and no known rank
+    drives two at full bandwidth.
 
-    On routed tiers the schedule's bytes are counted link by link, whatever c is.
+    On routed tiers c is not used: the bytes are counted link by link.
     """
     if group.links or group.tree_beta >= counted_c(group.ranks):
         return None
@@ -206,12 +210,10 @@ def double_binary_tree(group: Group) -> Terms:
 
 @schedule("double-binary-tree", AR)
 def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    """Half of the vector on each tree, in P segments; up and down overlap.
-
-    With D the deepest, segment s leaves depth d upwards in step D-d+s. It is complete at the root
-    after step D-1+s, and reaches depth d again in step D+d-1+s.
-    """
-    return both_ways(primitive, group.ranks, edges_of(two_trees(group.ranks)), segments)
+    """Half of the vector on each tree, in P segments; up and down overlap."""
+    return tree_all_reduce(
+        primitive, group.ranks, edges_of(double_tree_arrays(group.ranks)), segments
+    )
 
 
 @pairs("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
@@ -230,7 +232,7 @@ def recursive_doubling(group: Group) -> Terms:
 
 
 def swapped(n: int) -> Batches:
-    """Swap the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
+    """Exchange the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)
     for stride in strides(n):
         yield (step(rank, rank ^ stride, 0, add=True),)
@@ -242,16 +244,17 @@ def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> P
 
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
-    """Both halves of Rabenseifner's all-reduce among the ranks that are kept, after others were
-    ``folded`` into these."""
-    up = tuple((stride, stride / kept) for stride in strides(kept))
-    # Halving sends 1/2, 1/4 ... of the vector, farthest partners first; doubling that backwards.
+    """The terms of both halves of Rabenseifner's all-reduce among ``kept`` ranks, into which
+    ``folded`` others were folded."""
+    rounds = tuple((stride, stride / kept) for stride in strides(kept))
+    # Halving sends 1/2, 1/4 ... of the vector, to the farthest partner first; doubling is that
+    # reversed.
     n_beta = (kept - 1) / kept
-    halving = Rounds("xor", up[::-1], folded)
-    doubling = Rounds("xor", up, folded)
+    halving = Rounds("xor", rounds[::-1], folded)
+    doubling = Rounds("xor", rounds, folded)
     return (
-        Terms(len(up), n_beta, halving, primitive=RS, label="halving"),
-        Terms(len(up), n_beta, doubling, primitive=AG, label="doubling"),
+        Terms(len(rounds), n_beta, halving, primitive=RS, label="halving"),
+        Terms(len(rounds), n_beta, doubling, primitive=AG, label="doubling"),
     )
 
 
@@ -275,9 +278,9 @@ def rabenseifner(group: Group) -> Schedule:
 
 @moves("rabenseifner", AR)
 def doubling(n: int) -> Batches:
-    """Swap all that is held, an aligned block, with partners at distance 1, 2, 4 ..."""
+    """Exchange all chunks so far, an aligned block, with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)[:, None]
-    # After a round each rank holds the aligned block of twice the stride that it is in.
+    # Before the round of a stride each rank has the aligned block of that many chunks around it.
     for stride in strides(n):
         yield (step(rank, rank ^ stride, rank // stride * stride + np.arange(stride)),)
 
@@ -328,5 +331,6 @@ def two_shot(group: Group) -> Schedule:
 
 @moves("two-shot", AR)
 def each_to_all(n: int) -> Batches:
+    """Every rank sends its chunk to all others in one step."""
     src, dst = np.nonzero(~np.eye(n, dtype=bool))
     yield (step(src, dst, src),)

@@ -13,8 +13,8 @@ from colltool.algorithms.libraries import nccl_switch, nvls_inside
 from colltool.algorithms.program import (
     Batches,
     Program,
-    backwards,
     equal_chunks,
+    reversed_steps,
     schedule,
     step,
 )
@@ -184,7 +184,7 @@ def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
         down = step(n, dst, sent)
     batches: Batches = iter([(up,), (down,)])
     if primitive in (RS, REDUCE):
-        batches = backwards(batches)
+        batches = reversed_steps(batches)
     return equal_chunks(primitive, n, chunks, batches, nodes=n + 1, streamed=True)
 
 

@@ -20,7 +20,7 @@ from math import prod
 
 from colltool.algorithms.binary_trees import (
     edges_of,
-    moved,
+    relabelled_array,
 )
 from colltool.algorithms.program import (
     Program,
@@ -103,7 +103,9 @@ def _multi_chain(primitive: Primitive, group: Group, segments: int) -> Program:
     axes = long_axes(group)
     trees = [_parents(axes, first) for first in range(len(axes))]
     if all_closed(axes):
-        trees += [moved(parents, ranks_at(list(-_places(axes)), axes)) for parents in trees]
+        trees += [
+            relabelled_array(parents, ranks_at(list(-_places(axes)), axes)) for parents in trees
+        ]
     return pipelined(primitive, group.ranks, segments, edges_of(trees))
 
 

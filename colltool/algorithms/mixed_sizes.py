@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colltool.algorithms.binary_trees import (
-    both_ways,
     double_tree,
+    double_tree_arrays,
     edges_of,
-    two_trees,
+    tree_all_reduce,
 )
 from colltool.algorithms.libraries import nccl_inside
 from colltool.algorithms.program import (
     Batches,
     Edges,
     Program,
-    gathered,
+    gather_or_reverse,
     schedule,
     step,
 )
@@ -36,10 +36,10 @@ from colltool.network.arrays import Floats, Indices, np
 from colltool.network.group import Group, Topology, all_ports
 
 UNEVEN: frozenset[Topology] = frozenset({"uneven_tiers"})
-IN_SWITCHES = ("in-network", "double-binary-tree")
+OUTER_ALGORITHMS = ("in-network", "double-binary-tree")
 """What a composition may have between domains of different sizes: switches that reduce, whoever
 keeps a share, and trees."""
-STANDS_FOR = {"multi-rail-tree": "hierarchical:ring/double-binary-tree"}
+SAME_SIZE_COMPOSITIONS = {"multi-rail-tree": "hierarchical:ring/double-binary-tree"}
 """Between domains of different sizes, and the composition that it is between those of one."""
 
 
@@ -120,7 +120,7 @@ def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
     trees = []
     for walks in zip(*walks_over_rails(domains, spread=spread), strict=True):
         heads = np.array([walk[0] for walk in walks])
-        for between in two_trees(len(domains)):
+        for between in double_tree_arrays(len(domains)):
             parents = np.full(sum(domains), -1)
             parents[heads] = np.where(between >= 0, heads[between], -1)
             for walk in walks:
@@ -140,7 +140,7 @@ def _multi_rail_ring(primitive: Primitive, group: Group, _segments: int) -> Prog
 def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
     """A double binary tree with as many pairs of trees as the smallest domain has ranks."""
     edges = rail_trees(group.domains, spread=group.spread)
-    return both_ways(primitive, group.ranks, edges, segments)
+    return tree_all_reduce(primitive, group.ranks, edges, segments)
 
 
 @algorithm(
@@ -195,7 +195,7 @@ def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Pr
         np.tile(sizes / group.ranks, group.ranks),
         home=home,
         target=home,
-        batches=gathered(primitive, lambda: _dealt_out(group.domains, middles)),
+        batches=gather_or_reverse(primitive, lambda: _dealt_out(group.domains, middles)),
         streamed=True,
     )
 

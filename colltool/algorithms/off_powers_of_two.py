@@ -15,7 +15,7 @@ from colltool.algorithms.program import (
     Batches,
     Program,
     equal_chunks,
-    gathered,
+    gather_or_reverse,
     moves,
     schedule,
     step,
@@ -144,7 +144,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
 def _fold_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
     fold = _Fold(group.ranks)
     # Halving is doubling backwards, among the ranks that are kept.
-    halved = gathered(primitive, lambda: doubling(fold.kept))
+    halved = gather_or_reverse(primitive, lambda: doubling(fold.kept))
     return equal_chunks(primitive, group.ranks, fold.kept, fold.folded(halved, fold.kept))
 
 
@@ -193,7 +193,9 @@ def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Progra
         needed = last.dst < n
         yield (step(last.src[needed], last.dst[needed], last.chunk[needed]),)
 
-    return equal_chunks(primitive, n, whole, gathered(primitive, to_the_group), nodes=whole)
+    return equal_chunks(
+        primitive, n, whole, gather_or_reverse(primitive, to_the_group), nodes=whole
+    )
 
 
 def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from colltool.algorithms.executor import Network, joined
+from colltool.algorithms.executor import Network, concatenated
 from colltool.algorithms.program import Program, Step, step
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
 from colltool.network.arrays import Floats, Indices
@@ -78,7 +78,7 @@ def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
     for batch in program.batches:
         hops = network.hops
         peak = network.peak
-        network.carry(program.standing(batch), program.chunk_bytes)
+        network.carry(program.at_places(batch), program.chunk_bytes)
         messages = state.apply(batch)
         added = (network.hops - hops, network.peak - peak)
         steps.append(Traced(messages, *added, state.holdings()))
@@ -97,7 +97,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
     sizes = program.chunk_bytes.copy()
     tied = set[int]()
     for batch in batches:
-        src, dst, chunk = joined(batch)
+        src, dst, chunk = concatenated(batch)
         for use in lattice.uses(src, dst):
             tied.update(chunk[use.message[use.share < 1]].tolist())
     # Chunks with two equally short ways are cut in halves, the second of which are new chunks.
@@ -124,7 +124,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
 def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
     """One batch hop by hop: messages set out together and are forwarded at once; second halves go
     down where ways tie."""
-    src, dst, chunk = joined(batch)
+    src, dst, chunk = concatenated(batch)
     first_halves: list[list[Hop]] = [[] for _ in src]
     second_halves: list[list[Hop]] = [[] for _ in src]
     for use in lattice.uses(src, dst):

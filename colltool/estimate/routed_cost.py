@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.algorithms.binary_trees import edges_of, two_trees, two_trees_under_one_root
+from colltool.algorithms.binary_trees import double_tree_arrays, edges_of, one_root_tree_arrays
 from colltool.algorithms.executor import Network
 from colltool.algorithms.mixed_sizes import rail_trees, walks_over_rails
 from colltool.base.errors import ColltoolError
@@ -240,9 +240,9 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
     if route.rails:
         edges = rail_trees(wired.domains, spread=spread)
     elif route.both_ways:
-        edges = edges_of(two_trees(wired.ranks))
+        edges = edges_of(double_tree_arrays(wired.ranks))
     else:
-        edges = edges_of(two_trees_under_one_root(wired.ranks))
+        edges = edges_of(one_root_tree_arrays(wired.ranks))
     child, parent = edges.child, edges.parent
     took = wired.latency(child, parent)
     levels = range(1, int(edges.depth.max()) + 1)

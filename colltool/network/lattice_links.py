@@ -133,7 +133,7 @@ class LatticeLinks(LinkModel):
         place = self._place(nodes, axis)
         return nodes + ((place + links) % self.sizes[axis] - place) * self.strides[axis]
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         """The load of the busiest link into or out of each rank, shape (N,)."""
         busiest = np.array(np.max(loads, axis=0), dtype=np.float64)
         copy, node = np.divmod(np.arange(self.ranks), self.endpoints)

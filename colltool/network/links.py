@@ -103,7 +103,7 @@ class LinkModel:
         behind another endpoint; only for an outermost tier with ports."""
         raise NotImplementedError
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         """The largest load of any port or link of each rank, in either direction, shape (N,); only
         for a single tier."""
         raise NotImplementedError
@@ -219,7 +219,7 @@ class SwitchedLinks(LinkModel):
                 link_class = 2 + 2 * number + direction
                 yield LinkUse(link_class, switch[message], message, whole[message])
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         return np.maximum(loads[0], loads[1])
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
@@ -261,7 +261,7 @@ class MeshLinks(LinkModel):
         link = (copy * self.endpoints + sender) * self.endpoints + receiver
         yield LinkUse(0, link, np.arange(len(src)), np.ones(len(src)))
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         by_pair = loads[0].reshape(self.ranks, self.ranks)
         busiest: Floats = np.maximum(by_pair.max(axis=1), by_pair.max(axis=0))
         return busiest

@@ -138,7 +138,7 @@ class RoutedLinks(LinkModel):
         slower: Floats = self.slower[number - self.ports]
         return np.take(slower, resource % len(slower))
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         if self.ports:
             return np.maximum(loads[0], loads[1])
         busiest = np.zeros(self.ranks)

@@ -3,7 +3,14 @@
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.composed import NATURAL_ORDER, compose, compositions
-from colltool.algorithms.executor import Network, Outcome, Tiers, joined, links_for, run
+from colltool.algorithms.executor import (
+    Network,
+    Outcome,
+    TierNetworks,
+    concatenated,
+    group_links,
+    run,
+)
 from colltool.algorithms.program import Program, Step, maker
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
@@ -75,7 +82,7 @@ class TimedLinks(Network):
         """Carry a batch of steps, and add its longest latency to ``alpha_s``."""
         batch = seated(batch, self.domains, self.nodes)
         super().carry(batch, chunk_bytes)
-        src, dst, _ = joined(batch)
+        src, dst, _ = concatenated(batch)
         on = tier_of(self.tiers, src, dst)
         latest_s = 0.0
         for number, tier in enumerate(self.tiers):
@@ -118,7 +125,7 @@ def network_for(group: Group, places: int = 0) -> Network:
 
     ``places``: how many ranks and servers; by default the ranks alone.
     """
-    return Network(links_for(group, places or group.ranks))
+    return Network(group_links(group, places or group.ranks))
 
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
@@ -179,7 +186,9 @@ def seconds(
     elif any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
     program = flat_program(row, group, segments)
-    timed_links = TimedLinks(placed, program.nodes if program.stands is None else program.places)
+    timed_links = TimedLinks(
+        placed, program.nodes if program.node_places is None else program.places
+    )
     run(program, timed_links.carry)
     return timed_links.seconds(program, size)
 
@@ -265,7 +274,7 @@ def composed_trace(
 
 def on_tiers(
     placed: PlacedGroup, costed: CostModel, segments: int, readings: ModelOptions
-) -> tuple[Program, Tiers]:
+) -> tuple[Program, TierNetworks]:
     """A composition's messages, and the ports and links of its tiers to count them on; ValueError
     as :func:`composed`."""
     groups = []
@@ -279,7 +288,7 @@ def on_tiers(
     primitive = costed.primitive
     order = NATURAL_ORDER.get(primitive) or "inner-first"
     program = compose(primitive, costed.choice.base, groups, choices, segments, order)
-    return program, Tiers(groups)
+    return program, TierNetworks(groups)
 
 
 def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tuple[Counts, Seconds]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colltool.algorithms.executor import Network, joined
+from colltool.algorithms.executor import Network, concatenated
 from colltool.algorithms.program import Step
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, argument_text
@@ -120,7 +120,7 @@ class OwnLinks(Network):
         self.per_byte_s = np.zeros(len(links))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        src, dst, chunk = joined(seated(batch, self.placed.domains, self.placed.ranks))
+        src, dst, chunk = concatenated(seated(batch, self.placed.domains, self.placed.ranks))
         size = chunk_bytes[chunk]
         on = tier_of(self.tiers, src, dst)
         alpha_s = np.zeros(len(src))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from colltool.algorithms.executor import joined
+from colltool.algorithms.executor import concatenated
 from colltool.algorithms.program import Program
 from colltool.algorithms.registry import find, parse_choice
 from colltool.base.errors import ColltoolError, argument_text
@@ -50,7 +50,7 @@ class Scheduled(NamedTuple):
         ranks = self.program.ranks
         left = MOST_SENDS
         for batch in self.program.batches:
-            src, dst, chunk = joined(batch)
+            src, dst, chunk = concatenated(batch)
             if max(src.max(initial=0), dst.max(initial=0)) >= ranks:
                 what = "works in switches or servers, and other programs have only ranks"
                 raise ColltoolError(

@@ -16,8 +16,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import NATURAL_ORDER, find_composition
-from colltool.algorithms.executor import joined
-from colltool.algorithms.program import effort, maker
+from colltool.algorithms.executor import concatenated
+from colltool.algorithms.program import estimated_messages, maker
 from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
 from colltool.base.primitives import AllPeers, Pair, Peers, Primitive, Ring, Switch
@@ -227,14 +227,17 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
     make = maker(row.primitive, name)
     if make is None:
         raise UnknownCost(f"no schedule of {row.name} is executed")
-    if effort(row.primitive, name, group.ranks, SEGMENTS if streamed else None) > MOST_WORK:
+    if (
+        estimated_messages(row.primitive, name, group.ranks, SEGMENTS if streamed else None)
+        > MOST_WORK
+    ):
         raise UnknownCost(f"{group.ranks} ranks are too many to execute {row.name}")
     program = make(group, SEGMENTS)
     network = network_for(group, program.places)
 
     def with_slow(loads: Floats) -> Floats:
         """Load of the busiest port, with each rank slow in turn."""
-        own = network.of_ranks(loads)[: group.ranks]
+        own = network.busiest_of_ranks(loads)[: group.ranks]
         slowest: Floats = np.maximum(loads.max(), own / share)
         return slowest
 
@@ -242,7 +245,7 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
     slow = np.zeros(group.ranks)
     total = np.zeros(1)
     for batch in program.batches:
-        src, dst, chunk = joined(program.standing(batch))
+        src, dst, chunk = concatenated(program.at_places(batch))
         loads = network.loads(src, dst, program.chunk_bytes[chunk])
         peak += float(loads.max())
         slow += with_slow(loads)

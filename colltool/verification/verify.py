@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.executor import Outcome
-from colltool.algorithms.program import effort, maker
+from colltool.algorithms.program import estimated_messages, maker
 from colltool.algorithms.registry import (
     Algorithm,
     Choice,
@@ -231,13 +231,13 @@ def why_not_executed(
             return "a baseline: the schedule of ring or pairwise over other links"
         return "no schedule is written for it"
     cut = segments if _pipelined(row, group) else None
-    if effort(row.primitive, row.name, group.ranks, cut) <= most:
+    if estimated_messages(row.primitive, row.name, group.ranks, cut) <= most:
         return ""
     if cut is None:
         fewer = count_within(placed.fabric, _QUICK, placed.placement.stride)
         cure = f"; take {argument_text('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
-    possible = max(1, most // effort(row.primitive, row.name, group.ranks, 1))
+    possible = max(1, most // estimated_messages(row.primitive, row.name, group.ranks, 1))
     cure = f"take {argument_text('segments', possible)} or fewer"
     return f"{segments} segments on {group.ranks} ranks are too many to execute; {cure}"
 

@@ -65,7 +65,7 @@ def test_an_all_to_all_loads_every_link_alike(shape: tuple[int, ...]) -> None:
     loads = np.array(links.loads(src, dst, np.full(len(src), 1 / group.ranks)))
     assert loads.min() == pytest.approx(loads.max())
     assert loads.max() == pytest.approx(find(A2A, "shortest-path").schedule(group)[0].n_beta)
-    assert links.of_ranks(list(loads)).max() == pytest.approx(loads.max())
+    assert links.busiest_of_ranks(list(loads)).max() == pytest.approx(loads.max())
     assert int(links.hops(src, dst).max()) == find(A2A, "shortest-path").schedule(group)[0].n_alpha
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.binary_trees import in_line
+from colltool.algorithms.binary_trees import chain_program
 from colltool.algorithms.program import (
     Program,
     schedule,
@@ -95,7 +95,7 @@ def gateway_chain(group: Group) -> Terms:
 
 @schedule("gateway-chain", BC, REDUCE)
 def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program:
-    return in_line(primitive, _order(group), segments)
+    return chain_program(primitive, _order(group), segments)
 
 
 def _order(group: Group) -> Indices:

@@ -297,5 +297,5 @@ def _mcf(primitive: Primitive, group: Group, segments: int) -> Program:
         home=np.repeat([way.links[0][0] for way in found.trees], segments),
         target=np.repeat([way.links[-1][-1] for way in found.trees], segments),
         batches=down(found, segments),
-        stands=np.arange(nodes) if nodes > group.ranks else None,
+        node_places=np.arange(nodes) if nodes > group.ranks else None,
     )
