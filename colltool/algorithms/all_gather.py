@@ -111,7 +111,7 @@ def pat(group: Group) -> Terms:
     (3, 0.8)
     """
     n = group.ranks
-    # Before the round of a stride a rank holds the chunks of ranks at every multiple of twice that
+    # Before the round of a stride a rank has the chunks of the ranks at every multiple of twice that
     # stride behind it.
     steps = tuple((stride, ceil_div(n - stride, 2 * stride) / n) for stride in reversed(strides(n)))
     return Terms(len(steps), (n - 1) / n, Rounds("shift", steps))
@@ -119,15 +119,13 @@ def pat(group: Group) -> Terms:
 
 @moves("pat", AG, RS)
 def _far_first(n: int) -> Batches:
-    """PAT: send the rank at distance N/2 .. 2, 1 ahead every chunk whose offset there stays below
-    N.
+    """The rounds of PAT, to the rank ..., 4, 2, 1 ahead.
 
-    A rank holds the chunks at a set of offsets behind it, at first 0 alone; each round adds the set
-    shifted by the distance.
+    A rank has the chunks at a set of offsets behind it, at first offset 0 alone; each round adds the
+    same set shifted by the distance of the round, as far as offsets stay below N.
     """
     rank = np.arange(n, dtype=np.int64)[:, None]
     offsets = np.zeros(1, dtype=np.int64)
-    # Chunks that would pass the rank itself, N places on, stay.
     for stride in reversed(strides(n)):
         sent = offsets[offsets + stride < n]
         yield (step(rank, (rank + stride) % n, (rank - sent) % n),)

@@ -40,7 +40,7 @@ def pairwise(group: Group) -> Terms:
 
 @moves("pairwise", A2A, per_pair=1)
 def _one_peer_after_the_other(n: int) -> Batches:
-    """Step k: a message to the rank k ahead."""
+    """Every rank sends to the rank k ahead in step k."""
     src = np.arange(n, dtype=np.int64)
     for k in range(1, n):
         yield (step(src, (src + k) % n, src * n + (src + k) % n),)
@@ -65,8 +65,8 @@ def bruck(group: Group) -> Terms:
     >>> bruck(Group(5, "star"))[:2]
     (3, 1.0)
     """
-    # slots with a bit set: as many as the bit says in every whole block of twice that, and what is
-    # left
+    # Slots below N with a bit set: ``bit`` of them in every whole block of 2 * bit, and those of the
+    # last, partial block.
     n = group.ranks
     steps = tuple(
         (bit, (n // (2 * bit) * bit + max(0, n % (2 * bit) - bit)) / n) for bit in strides(n)
@@ -75,16 +75,14 @@ def bruck(group: Group) -> Terms:
 
 
 @moves("bruck", A2A)
-def _by_the_bits_of_the_way(n: int) -> Batches:
-    """Round k: every chunk whose way (dst - src mod N) has bit k goes 2^k ahead; its lower bits are
-    behind it."""
-    # Chunk src * N + dst; its way is what it has to go in all.
+def _by_distance_bits(n: int) -> Batches:
+    """Round k moves every chunk whose distance (dst - src mod N) has bit k set 2^k ranks ahead."""
     src, dst = np.divmod(np.arange(n * n), n)
-    way = (dst - src) % n
+    distance = (dst - src) % n
     for stride in strides(n):
-        chunk = np.flatnonzero(way & stride)
-        # The lower bits of the way are behind it.
-        here = (src + way % stride)[chunk] % n
+        chunk = np.flatnonzero(distance & stride)
+        # The chunk has covered the lower bits of its distance.
+        here = (src + distance % stride)[chunk] % n
         yield (step(here, (here + stride) % n, chunk),)
 
 
@@ -115,6 +113,7 @@ def direct_to_all(group: Group) -> Terms:
 
 
 @moves("direct", A2A)
-def at_once(n: int) -> Batches:
+def all_pairs_at_once(n: int) -> Batches:
+    """Every chunk to its destination in a single step."""
     src, dst = np.nonzero(~np.eye(n, dtype=bool))
     yield (step(src, dst, src * n + dst),)

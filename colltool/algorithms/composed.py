@@ -26,9 +26,9 @@ from colltool.algorithms.libraries import (
     ShippedAs,
 )
 from colltool.algorithms.lines import (
-    Cover,
     Dimension,
-    copies,
+    LineCopies,
+    copy_offsets,
 )
 from colltool.algorithms.program import (
     Batches,
@@ -127,7 +127,7 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
 
 
 def _scattered_payloads(sizes: Sequence[int]) -> list[float]:
-    """The payload of each tier after those before it have scattered it: 1 / Π of their sizes."""
+    """The payload of each tier after those before it have from_reduce_scatter it: 1 / Π of their sizes."""
     return list(accumulate(sizes[:-1], truediv, initial=1.0))
 
 
@@ -415,11 +415,11 @@ def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
     where each phase leaves its chunks."""
     for tier, program, chunk_at in phases:
         dimension = dimensions[tier]
-        nodes, chunks = copies(dimensions[:tier] + dimensions[tier + 1 :])
+        nodes, chunks = copy_offsets(dimensions[:tier] + dimensions[tier + 1 :])
         node_at = np.arange(dimension.size) * dimension.node_stride
-        cover = Cover(node_at, chunk_at * dimension.chunk_stride, nodes, chunks)
+        lines = LineCopies(node_at, chunk_at * dimension.chunk_stride, nodes, chunks)
         for batch in program.batches:
-            yield tuple(cover.spread(step) for step in batch)
+            yield tuple(lines.on_all_lines(step) for step in batch)
         places = _left_at(program)
         if places is not None:
             places = places[np.argsort(chunk_at)]

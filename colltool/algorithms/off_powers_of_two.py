@@ -49,42 +49,45 @@ def off_powers_of_two(group: Group) -> str | None:
 
 
 def _kept(ranks: int) -> int:
-    """N': the largest power of two within N."""
+    """N', the ranks that take part in the rounds: the largest power of two up to N."""
     return 1 << (ranks.bit_length() - 1)
 
 
-def _folded(there: float, back: float, *rounds: Terms) -> Schedule:
-    """Rounds between a message to the neighbour and one back, whose sizes are in units of M."""
-    fold = Terms(1, there, Rounds("fanout", ((1, there),)), label="fold")
-    unfold = Terms(1, back, Rounds("fanout", ((1, back),)), label="unfold")
+def _folded(before: float, after: float, *rounds: Terms) -> Schedule:
+    """The rounds, with a message of ``before``·M to the neighbour before them and one of
+    ``after``·M back after them."""
+    fold = Terms(1, before, Rounds("fanout", ((1, before),)), label="fold")
+    unfold = Terms(1, after, Rounds("fanout", ((1, after),)), label="unfold")
     return fold, *rounds, unfold
 
 
 class _Fold:
-    """The first 2r ranks are folded in pairs, and the odd one represents both; the others represent
-    themselves."""
+    """The first 2r ranks are folded in pairs, in which the odd rank acts for both; every other rank
+    acts for itself."""
 
     def __init__(self, n: int) -> None:
         self.kept = _kept(n)
         surplus = n - self.kept
-        self.extra: Indices = 2 * np.arange(surplus, dtype=np.int64)
-        self.rank_of: Indices = np.concatenate([self.extra + 1, np.arange(2 * surplus, n)])
+        # The folded ranks, shape (r,); the partner of each is the next rank.
+        self.surplus: Indices = 2 * np.arange(surplus, dtype=np.int64)
+        # The ranks that act in the rounds, shape (N',).
+        self.rank_of: Indices = np.concatenate([self.surplus + 1, np.arange(2 * surplus, n)])
 
-    def on_kept(self, batches: Batches) -> Batches:
-        """Batches among N' ranks, sent by the ranks that represent these."""
+    def renumbered(self, batches: Batches) -> Batches:
+        """Batches of a schedule for N' ranks, between the ranks that act in it."""
         for (messages,) in batches:
             src = self.rank_of[messages.src]
             dst = self.rank_of[messages.dst]
             yield (messages._replace(src=src, dst=dst),)
 
-    def folded(self, batches: Batches, chunks: int) -> Batches:
-        """Whole vectors in, the rounds, whole results out."""
-        # Each surplus rank's neighbour is the next one.
-        here = self.extra[:, None]
+    def with_surplus(self, batches: Batches, chunks: int) -> Batches:
+        """An all-reduce of all ranks from the batches of one of N' ranks: surplus ranks send their
+        whole vectors before them and receive the whole result after them."""
+        surplus = self.surplus[:, None]
         chunk = np.arange(chunks)
-        yield (step(here, here + 1, chunk, add=True),)
-        yield from self.on_kept(batches)
-        yield (step(here + 1, here, chunk),)
+        yield (step(surplus, surplus + 1, chunk, add=True),)
+        yield from self.renumbered(batches)
+        yield (step(surplus + 1, surplus, chunk),)
 
 
 _folding = partial(
@@ -117,7 +120,7 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
 @schedule("recursive-doubling-fold", AR)
 def _fold_and_swap(primitive: Primitive, group: Group, _segments: int) -> Program:
     fold = _Fold(group.ranks)
-    return equal_chunks(primitive, group.ranks, 1, fold.folded(swapped(fold.kept), 1))
+    return equal_chunks(primitive, group.ranks, 1, fold.with_surplus(swapped(fold.kept), 1))
 
 
 @_folding(
@@ -143,9 +146,9 @@ def rabenseifner_fold(group: Group) -> Schedule:
 @schedule("rabenseifner-fold", AR)
 def _fold_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
     fold = _Fold(group.ranks)
-    # Halving is doubling backwards, among the ranks that are kept.
+    # Halving is doubling reversed.
     halved = gather_or_reverse(primitive, lambda: doubling(fold.kept))
-    return equal_chunks(primitive, group.ranks, fold.kept, fold.folded(halved, fold.kept))
+    return equal_chunks(primitive, group.ranks, fold.kept, fold.with_surplus(halved, fold.kept))
 
 
 def _idle_ranks(group: Group) -> Caveat:
@@ -181,13 +184,12 @@ def rabenseifner_padded(group: Group) -> Schedule:
 
 @schedule("rabenseifner-padded", AR)
 def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """The padding, ranks N .. N''-1, starts with nothing: it only receives in the first round, only
-    sends in the last."""
+    """The padding, ranks N .. N''-1, only receives in the first round and only sends in the last."""
     n = group.ranks
     whole = 2 * _kept(n)
 
     def to_the_group() -> Batches:
-        """Doubling among all; the last round leaves out what only the padding would receive."""
+        """Doubling among all ranks, without the messages to the padding in the last round."""
         *near, (last,) = doubling(whole)
         yield from near
         needed = last.dst < n
@@ -198,15 +200,15 @@ def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Progra
     )
 
 
-def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
-    """(stride, bytes) of doubling among N' ranks, the first r of which hold two chunks of M/N: the
-    fullest block counts."""
+def _doubling_rounds(ranks: int) -> tuple[tuple[int, float], ...]:
+    """(stride, bytes in units of M) of the rounds of doubling among N' ranks, of which the first r
+    have two chunks of M/N; bytes are those of the rank that sends most."""
     kept = _kept(ranks)
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
 
 
-def _block_rounds(ranks: int, steps: tuple[tuple[int, float], ...], label: str) -> Terms:
-    """The rounds of these blocks, among the ranks that are not folded."""
+def _round_terms(ranks: int, steps: tuple[tuple[int, float], ...], label: str) -> Terms:
+    """The terms of such rounds, in doubling or halving order."""
     route = Rounds("xor", steps, ranks - _kept(ranks))
     return Terms(len(steps), sum(load for _, load in steps), route, label=label)
 
@@ -229,7 +231,7 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     (4, 2.0)
     """
     n = group.ranks
-    return _folded(1 / n, (n - 1) / n, _block_rounds(n, _blocks(n), "doubling"))
+    return _folded(1 / n, (n - 1) / n, _round_terms(n, _doubling_rounds(n), "doubling"))
 
 
 @_folding(
@@ -252,21 +254,22 @@ def recursive_halving_scatter(group: Group) -> Schedule:
     (4, 2.0)
     """
     n = group.ranks
-    return _folded((n - 1) / n, 1 / n, _block_rounds(n, _blocks(n)[::-1], "halving"))
+    return _folded((n - 1) / n, 1 / n, _round_terms(n, _doubling_rounds(n)[::-1], "halving"))
 
 
 @moves("recursive-doubling-fold", AG)
 @moves("recursive-halving-fold", RS)
 def _fold_and_gather(n: int) -> Batches:
-    """Folded ranks give away their chunk; blocks of one or two chunks a rank double; folded ranks
-    get what they lack."""
+    """Surplus ranks send their chunk to their neighbour; doubling among N' ranks; surplus ranks
+    receive all other chunks from their neighbour."""
     fold = _Fold(n)
-    yield (step(fold.extra, fold.extra + 1, fold.extra),)
-    # A rank that represents two passes on the chunks of both.
-    for (messages,) in fold.on_kept(doubling(fold.kept)):
-        own = messages._replace(chunk=fold.rank_of[messages.chunk])
-        both = messages.chunk < len(fold.extra)  # a rank that represents two has two chunks
-        folded = step(messages.src[both], messages.dst[both], fold.extra[messages.chunk[both]])
-        yield own, folded
-    rank, chunk = np.nonzero(np.arange(n) != fold.extra[:, None])
-    yield (step(fold.extra[rank] + 1, fold.extra[rank], chunk),)
+    surplus = fold.surplus
+    yield (step(surplus, surplus + 1, surplus),)
+    for (messages,) in fold.renumbered(doubling(fold.kept)):
+        acting = messages._replace(chunk=fold.rank_of[messages.chunk])
+        # The chunk of a rank that acts for two goes together with that of its surplus rank.
+        of_two = messages.chunk < len(surplus)
+        with_it = step(messages.src[of_two], messages.dst[of_two], surplus[messages.chunk[of_two]])
+        yield acting, with_it
+    rank, chunk = np.nonzero(np.arange(n) != surplus[:, None])
+    yield (step(surplus[rank] + 1, surplus[rank], chunk),)

@@ -26,8 +26,8 @@ from colltool.network.sizing.wiring import (
     FREE,
     Grouping,
     Hop,
+    RailWiring,
     Split,
-    Wiring,
     best_wiring,
     most_ports,
 )
@@ -283,14 +283,14 @@ def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
 
 def _fewest(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
-) -> tuple[Sequence[Hop], Wiring]:
+) -> tuple[Sequence[Hop], RailWiring]:
     """The ratios per level and the wiring with the fewest switches, fewer levels first."""
     # ports that are typed for a level ask for the level above it
     least = 1
     for number, hop in enumerate(hops, start=1):
         if isinstance(hop, Split):
             least = number + 1
-    found: tuple[Sequence[Hop], Wiring] | None = None
+    found: tuple[Sequence[Hop], RailWiring] | None = None
     most = inf
     # a level more has to save switches
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
@@ -330,7 +330,7 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
 
 
 def _stages(
-    made: Wiring, radix: int, rails: int, ports: int, names: Sequence[str]
+    made: RailWiring, radix: int, rails: int, ports: int, names: Sequence[str]
 ) -> tuple[ClosLevel, ...]:
     """The levels that have switches; one below an empty top keeps the uplinks it was bought
     with."""
@@ -360,7 +360,7 @@ def _stages(
 
 
 def _split_notes(
-    made: Wiring, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
+    made: RailWiring, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
 ) -> Iterator[str]:
     """Where the ports of a switch differ from the request, or are left over."""
     for stage, split, hop in zip(stages, made.splits, ratios, strict=False):
@@ -377,7 +377,7 @@ def _split_notes(
 
 
 def _spread_notes(
-    made: Wiring, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
+    made: RailWiring, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
 ) -> Iterator[str]:
     """What is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint there."""
     leaf, top = stages[0], stages[-1]

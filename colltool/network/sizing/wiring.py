@@ -41,7 +41,7 @@ class Grouping(NamedTuple):
 FREE = Grouping()
 
 
-class Wiring(NamedTuple):
+class RailWiring(NamedTuple):
     """The wiring of one rail; tuples are per level, bottom up."""
 
     splits: tuple[Split, ...]  # without the top level
@@ -52,7 +52,7 @@ class Wiring(NamedTuple):
     planes: int = 1  # groups of top switches, each reached by different spines of a pod
 
 
-def _order(made: Wiring, unit: int) -> tuple[Any, ...]:
+def _order(made: RailWiring, unit: int) -> tuple[Any, ...]:
     """The sort key of wirings, best first: fewest switches, no endpoint with ports at two leaves,
     fewest cables, fewest pods, most planes, most free ports."""
     rising = zip(made.switches, made.switches[1:], made.splits, strict=False)
@@ -64,7 +64,7 @@ def _order(made: Wiring, unit: int) -> tuple[Any, ...]:
 
 def best_wiring(
     ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf
-) -> Wiring | None:
+) -> RailWiring | None:
     """The best wiring of one rail, by :func:`_order`, with at most ``most`` switches; None where none
     fits.
 
@@ -75,20 +75,20 @@ def best_wiring(
         wanted: sizes that the fabric fixes.
     """
     if not hops:
-        return Wiring((), (1,), (1,), ()) if ports <= radix else None
+        return RailWiring((), (1,), (1,), ()) if ports <= radix else None
     if ports > most_ports(radix, hops, wanted):
         return None
     bounds = []
     for leaf in _leaves(hops[0], radix, wanted):
         bounds.append((_fewest(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
-    found: Wiring | None = None
+    found: RailWiring | None = None
     for fewest, leaf in sorted(bounds):
         # No leaf that follows needs fewer.
         if fewest > most:
             break
         leaves = ceil(ports / leaf.down)
         if len(hops) == 1 or leaves == 1:
-            several: Iterable[Wiring] = _two_levels(leaves, radix, leaf)
+            several: Iterable[RailWiring] = _two_levels(leaves, radix, leaf)
         else:
             several = _three_levels(leaves, radix, leaf, hops[1], wanted, most)
         for made in several:
@@ -153,20 +153,20 @@ def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
     return total + ceil(rising / radix - _ROUNDED)
 
 
-def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[Wiring]:
+def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[RailWiring]:
     """Wirings of leaves and spines, or of a single leaf."""
     if leaves == 1:
-        yield Wiring((leaf,), (1, 0), (1, 0), (0,))
+        yield RailWiring((leaf,), (1, 0), (1, 0), (0,))
         return
     spines = _fewest_sharing(leaves * leaf.up, leaf.up, radix)
     if spines is not None:
         least = (leaves, ceil(leaves * leaf.up / radix))
-        yield Wiring((leaf,), (leaves, spines), least, (leaf.up // spines,))
+        yield RailWiring((leaf,), (leaves, spines), least, (leaf.up // spines,))
 
 
 def _three_levels(
     leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most: float
-) -> Iterator[Wiring]:
+) -> Iterator[RailWiring]:
     """Wirings of leaves, spines and a top level, for all numbers of pods and of cables between a
     leaf and a spine."""
     # Cables from a leaf to each spine of its pod: an even share of its uplinks.
@@ -186,7 +186,7 @@ def _three_levels(
                 )
                 # A single pod joins everything, and its spines need no top level.
                 if pods == 1:
-                    yield Wiring((leaf, spine), (leaves, of_pod, 0), (*least[:2], 0), (each, 0))
+                    yield RailWiring((leaf, spine), (leaves, of_pod, 0), (*least[:2], 0), (each, 0))
                     break
                 if leaves + spines + ceil(of_pod * spine.up / (radix // pods)) > most:
                     break
@@ -195,7 +195,7 @@ def _three_levels(
                     most = min(most, leaves + spines + top)
                     planes = gcd(top, of_pod)
                     parallel = (each, spine.up * planes // top)
-                    yield Wiring(
+                    yield RailWiring(
                         (leaf, spine), (leaves, spines, top), least, parallel, pods, planes
                     )
 
