@@ -259,7 +259,7 @@ ON_ARRAYS = {
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.logs.activity",
-    "colltool.verification.own_cost",
+    "colltool.verification.custom_cost",
     "colltool.estimate.routed_cost",
 }
 

@@ -17,7 +17,7 @@ from colltool.network.links import TierRanks
 from colltool.network.tier_links import links_of
 from colltool.network.twisted import twisted_axes
 from colltool.network.twisted_links import TwistedLinks
-from colltool.verification.executed import flat, flat_trace, formula, judge
+from colltool.verification.executed import execute_flat, flat_trace, formula_counts, judge
 
 # k x 2k x 2k: an open line fills its middle links late, a ring of another part in the same phase
 # does not
@@ -39,9 +39,9 @@ def test_every_algorithm_that_is_offered_holds(shape: tuple[int, ...]) -> None:
         rows = [row for row in algorithms(primitive) if row.why_not(group) is None]
         assert rows
         for row in rows:
-            done = flat(row, group, 4)
+            done = execute_flat(row, group, 4)
             assert done.outcome.holds, (row.name, done.outcome)
-            wanted = formula(row, group, 4)
+            wanted = formula_counts(row, group, 4)
             verdict, note = judge(
                 row.status, wanted, done.counts, done.busiest, streamed=done.streamed
             )

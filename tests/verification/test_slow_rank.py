@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimated_messages import examples
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import clos, fabric, full_mesh, mesh, star, torus
@@ -120,7 +120,7 @@ def test_a_walk_through_all_messages_finds_the_same(row: Algorithm, ranks: int) 
         return
     terms = row.schedule(group)
     streamed = any(one.fill is not None for one in terms)
-    found = slow_rank._executed(row, group, 0.6, streamed=streamed)
+    found = slow_rank._port_factors(row, group, 0.6, streamed=streamed)
     assert list(found) == pytest.approx(walked(row, group, 0.6, streamed=streamed))
     if all(isinstance(one.route, slow_rank._ALIKE) for one in terms) and totals(terms)[1]:
         assert max(found) == pytest.approx(1 / 0.6)  # priced so without an execution
@@ -129,7 +129,7 @@ def test_a_walk_through_all_messages_finds_the_same(row: Algorithm, ranks: int) 
 def test_a_leaf_of_a_tree_slows_less_than_its_root() -> None:
     """Of 8 ranks the root of a binomial broadcast sends in all three rounds, the last ones that it
     reaches take part in one."""
-    found = slow_rank._executed(find(BC, "binomial"), Group(8, "star"), 0.5, streamed=False)
+    found = slow_rank._port_factors(find(BC, "binomial"), Group(8, "star"), 0.5, streamed=False)
     assert found[0] == 2
     assert min(found) == pytest.approx(1 + 1 / 3)
 

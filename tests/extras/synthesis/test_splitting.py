@@ -18,7 +18,7 @@ from colltool.extras.synthesis.forest import forest_of
 from colltool.fabric.topology import capabilities_of
 from colltool.network.group import Group
 from colltool.network.wires import Edge, GraphWires
-from colltool.verification.executed import flat, formula
+from colltool.verification.executed import execute_flat, formula_counts
 
 
 @st.composite
@@ -68,7 +68,7 @@ def test_schedules_do_what_they_should_in_the_time_of_the_formula(
         Group(wires.endpoints, "graph", wires=wires),
     )
     segments = 24  # more than any way is long
-    execution, expected = flat(row, group, segments), formula(row, group, segments)
+    execution, expected = execute_flat(row, group, segments), formula_counts(row, group, segments)
     assert execution.outcome.holds, execution.outcome.problem
     assert execution.counts == pytest.approx(expected)
 
