@@ -9,12 +9,12 @@ same. What runs on rank counts that are no power of two is in
 from __future__ import annotations
 
 from colltool.algorithms.all_reduce import (
+    direct_steps,
     doubling,
-    each_to_all,
-    pairs,
-    rings,
+    power_of_two_algorithm,
+    ring_algorithm,
 )
-from colltool.algorithms.partners import many_sends, to_all
+from colltool.algorithms.partners import posting_caveat, to_all
 from colltool.algorithms.program import Batches, moves, step, strides
 from colltool.algorithms.registry import MSCCLPP, PAT, algorithm
 from colltool.base.primitives import (
@@ -37,7 +37,7 @@ def one_rank_per_node(group: Group) -> str | None:
     return "runs between nodes only, with one rank on each (NCCL >= 2.23)"
 
 
-@rings(AG, RS, equation="t = (N-1) α + (N-1)/N M/BW")
+@ring_algorithm(AG, RS, equation="t = (N-1) α + (N-1)/N M/BW")
 def ring(group: Group) -> Terms:
     """Ring: N-1 steps, a chunk of M/N to the next rank in each.
 
@@ -49,7 +49,7 @@ def ring(group: Group) -> Terms:
     return step_a_peer(group.ranks, Ring())
 
 
-@pairs("recursive-doubling", AG, usual=True, equation="t = lg N α + (N-1)/N M/BW")
+@power_of_two_algorithm("recursive-doubling", AG, usual=True, equation="t = lg N α + (N-1)/N M/BW")
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: exchange all that is held with partners at distance 1, 2, 4 ...
 
@@ -66,7 +66,7 @@ def recursive_doubling(group: Group) -> Terms:
 moves("recursive-doubling", AG)(doubling)
 
 
-@pairs(
+@power_of_two_algorithm(
     "recursive-halving",
     RS,
     mirror="recursive-doubling",
@@ -139,7 +139,7 @@ def _far_first(n: int) -> Batches:
     on=ANY_TO_ANY,
     shipped_by=("MSCCL++",),
     source=f"{MSCCLPP}: the halves of the two-shot all-reduce",
-    caveat=many_sends,
+    caveat=posting_caveat,
     equation="t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW",
 )
 def direct(group: Group) -> Terms:
@@ -156,4 +156,4 @@ def direct(group: Group) -> Terms:
     return to_all(group, 1 / group.ranks)
 
 
-moves("direct", AG, RS)(each_to_all)
+moves("direct", AG, RS)(direct_steps)

@@ -1,7 +1,7 @@
 """All-reduce on any-to-any fabrics. M is the vector that each rank holds.
 
 Some of the schedules here are halves of others: recursive doubling (:func:`doubling`) and the
-direct exchange (:func:`each_to_all`) are also all-gathers.
+direct exchange (:func:`direct_steps`) are also all-gathers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from colltool.algorithms.binary_trees import (
     edges_of,
     tree_all_reduce,
 )
-from colltool.algorithms.broadcast import fan_out, mpi
+from colltool.algorithms.broadcast import binomial_steps, mpi_algorithm
 from colltool.algorithms.libraries import (
     kernels_inside,
     nccl_inside,
@@ -25,7 +25,7 @@ from colltool.algorithms.libraries import (
 from colltool.algorithms.lines import (
     embedded_ring,
 )
-from colltool.algorithms.partners import many_sends, to_all
+from colltool.algorithms.partners import posting_caveat, to_all
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -63,7 +63,7 @@ from colltool.base.primitives import (
 from colltool.network.arrays import np
 from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 
-rings = partial(
+ring_algorithm = partial(
     algorithm,
     "ring",
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
@@ -73,17 +73,17 @@ rings = partial(
     baseline=True,
     usual=True,
 )
-pairs = partial(mpi, requires=(power_of_two,))
-_kernels = partial(
+power_of_two_algorithm = partial(mpi_algorithm, requires=(power_of_two,))
+_kernel_algorithm = partial(
     algorithm,
     on=ANY_TO_ANY,
     shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
     limits=(kernels_inside,),
-    caveat=many_sends,
+    caveat=posting_caveat,
 )
 
 
-@rings(AR, equation="t = 2(N-1) α + 2(N-1)/N M/BW")
+@ring_algorithm(AR, equation="t = 2(N-1) α + 2(N-1)/N M/BW")
 def ring(group: Group) -> Terms:
     """Ring all-reduce: a reduce-scatter and an all-gather around one ring of all ranks.
 
@@ -126,7 +126,7 @@ def tree(group: Group) -> Terms:
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
 
 
-moves("tree", AR, chunks=1)(fan_out)
+moves("tree", AR, chunks=1)(binomial_steps)
 
 
 def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
@@ -216,7 +216,7 @@ def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Pr
     )
 
 
-@pairs("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
+@power_of_two_algorithm("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: in each round exchange the whole vector with the partner at twice the
     distance.
@@ -231,7 +231,7 @@ def recursive_doubling(group: Group) -> Terms:
     return Terms(len(steps), len(steps), Rounds("xor", steps))
 
 
-def swapped(n: int) -> Batches:
+def exchanged_vectors(n: int) -> Batches:
     """Exchange the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)
     for stride in strides(n):
@@ -240,7 +240,7 @@ def swapped(n: int) -> Batches:
 
 @schedule("recursive-doubling", AR)
 def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> Program:
-    return equal_chunks(primitive, group.ranks, 1, swapped(group.ranks))
+    return equal_chunks(primitive, group.ranks, 1, exchanged_vectors(group.ranks))
 
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
@@ -258,7 +258,7 @@ def halving_doubling(kept: int, folded: int = 0) -> Schedule:
     )
 
 
-@pairs(
+@power_of_two_algorithm(
     "rabenseifner",
     AR,
     source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
@@ -285,7 +285,7 @@ def doubling(n: int) -> Batches:
         yield (step(rank, rank ^ stride, rank // stride * stride + np.arange(stride)),)
 
 
-@_kernels(
+@_kernel_algorithm(
     "one-shot",
     AR,
     source=f"{MSCCLPP}: inference kernels in which every rank reads every other",
@@ -311,7 +311,7 @@ def _one_shot(primitive: Primitive, group: Group, _segments: int) -> Program:
     return equal_chunks(primitive, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
 
 
-@_kernels(
+@_kernel_algorithm(
     "two-shot",
     AR,
     source=f"{MSCCLPP}: direct reduce-scatter, then direct all-gather",
@@ -330,7 +330,7 @@ def two_shot(group: Group) -> Schedule:
 
 
 @moves("two-shot", AR)
-def each_to_all(n: int) -> Batches:
+def direct_steps(n: int) -> Batches:
     """Every rank sends its chunk to all others in one step."""
     src, dst = np.nonzero(~np.eye(n, dtype=bool))
     yield (step(src, dst, src),)

@@ -5,8 +5,8 @@ M is the send buffer of a rank, N chunks of M/N; chunk ``src * N + dst`` goes fr
 
 from __future__ import annotations
 
-from colltool.algorithms.broadcast import mpi
-from colltool.algorithms.partners import many_sends, to_all
+from colltool.algorithms.broadcast import mpi_algorithm
+from colltool.algorithms.partners import posting_caveat, to_all
 from colltool.algorithms.program import Batches, moves, step, strides
 from colltool.algorithms.registry import BRUCK, THAKUR_RABENSEIFNER_GROPP, algorithm
 from colltool.base.primitives import A2A, Peers, Rounds, Terms, step_a_peer
@@ -46,7 +46,7 @@ def _one_peer_after_the_other(n: int) -> Batches:
         yield (step(src, (src + k) % n, src * n + (src + k) % n),)
 
 
-@mpi(
+@mpi_algorithm(
     "bruck",
     A2A,
     source=BRUCK,
@@ -95,7 +95,7 @@ def _by_distance_bits(n: int) -> Batches:
         f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear"
         " all-to-all"
     ),
-    caveat=many_sends,
+    caveat=posting_caveat,
     equation="t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW",
 )
 def direct_to_all(group: Group) -> Terms:

@@ -50,7 +50,7 @@ from colltool.network.arrays import np
 from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.network.twisted import diameter_of, is_twisted
 
-mpi = partial(
+mpi_algorithm = partial(
     algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP
 )
 
@@ -87,7 +87,7 @@ def _chain(primitive: Primitive, group: Group, segments: int) -> Program:
     return chain_program(primitive, np.arange(group.ranks), segments)
 
 
-@mpi("binomial", BC, REDUCE, usual=True, equation="t = lg N α + lg N M/BW")
+@mpi_algorithm("binomial", BC, REDUCE, usual=True, equation="t = lg N α + lg N M/BW")
 def binomial(group: Group) -> Terms:
     """Binomial tree, whole payload in every round.
 
@@ -102,7 +102,7 @@ def binomial(group: Group) -> Terms:
 
 
 @moves("binomial", BC, REDUCE, chunks=1, per_pair=1)
-def fan_out(n: int) -> Batches:
+def binomial_steps(n: int) -> Batches:
     """Binomial tree: every rank that has the payload, chunk 0, sends it a stride ahead; the stride
     halves every round."""
     # The ranks that have it by now are at every second multiple of the stride.
@@ -138,7 +138,7 @@ def _pipelined_tree(primitive: Primitive, group: Group, segments: int) -> Progra
     return pipelined(primitive, group.ranks, segments, edges_of(one_root_tree_arrays(group.ranks)))
 
 
-@mpi(
+@mpi_algorithm(
     "scatter-allgather",
     BC,
     source=f"{THAKUR_RABENSEIFNER_GROPP}; {CHAN}",

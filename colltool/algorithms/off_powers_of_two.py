@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.all_reduce import doubling, halving_doubling, swapped
+from colltool.algorithms.all_reduce import doubling, exchanged_vectors, halving_doubling
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -120,7 +120,9 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
 @schedule("recursive-doubling-fold", AR)
 def _fold_and_swap(primitive: Primitive, group: Group, _segments: int) -> Program:
     fold = _Fold(group.ranks)
-    return equal_chunks(primitive, group.ranks, 1, fold.with_surplus(swapped(fold.kept), 1))
+    return equal_chunks(
+        primitive, group.ranks, 1, fold.with_surplus(exchanged_vectors(fold.kept), 1)
+    )
 
 
 @_folding(

@@ -1,7 +1,7 @@
 """The other ranks that a rank exchanges messages with, its partners.
 
 :func:`most_partners` counts them, which ``explain`` prints. :func:`to_all` is the cost of a message
-to each of them in a single step, and :func:`many_sends` the caveat of algorithms that rely on it.
+to each of them in a single step, and :func:`posting_caveat` the caveat of algorithms that rely on it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def to_all(
     return Terms(1, busiest, AllPeers(per_peer), primitive=primitive, label=label)
 
 
-def many_sends(group: Group) -> Caveat | None:
+def posting_caveat(group: Group) -> Caveat | None:
     """The caveat on fabrics that do not say what each further message of a step costs."""
     if group.one_port or group.posts_cost:
         return None

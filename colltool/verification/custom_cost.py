@@ -186,7 +186,7 @@ class CustomLinks(Network):
         ranks = len(self.ready_s)
         pairs, first = np.unique(src.astype(np.int64) * ranks + dst, return_index=True)
         post_s = self.post_s[travels_on[first]]
-        # The first post of a sender is in α; the largest stands for it.
+        # One post of each sender is part of α; the most expensive is taken for it.
         further_s: Floats = (np.bincount(pairs // ranks, post_s, ranks) - post_s.max())[src]
         return np.maximum(further_s, 0.0)
 

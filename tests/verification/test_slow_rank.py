@@ -122,7 +122,7 @@ def test_a_walk_through_all_messages_finds_the_same(row: Algorithm, ranks: int) 
     streamed = any(one.fill is not None for one in terms)
     found = slow_rank._port_factors(row, group, 0.6, streamed=streamed)
     assert list(found) == pytest.approx(walked(row, group, 0.6, streamed=streamed))
-    if all(isinstance(one.route, slow_rank._ALIKE) for one in terms) and totals(terms)[1]:
+    if all(isinstance(one.route, slow_rank._UNIFORM) for one in terms) and totals(terms)[1]:
         assert max(found) == pytest.approx(1 / 0.6)  # priced so without an execution
 
 
