@@ -79,10 +79,10 @@ class LatticeLinks(LinkModel):
             size = self.sizes[leg.axis]
             directions = ((leg.up, leg.down, 1), (leg.down, leg.up, -1))
             for direction, (hops, other, sign) in enumerate(directions):
-                taken = np.flatnonzero((hops <= other) & (hops > 0))
-                message = np.repeat(taken, hops[taken])
-                first_hop = np.cumsum(hops[taken]) - hops[taken]
-                hop = np.arange(len(message)) - np.repeat(first_hop, hops[taken])
+                travelling = np.flatnonzero((hops <= other) & (hops > 0))
+                message = np.repeat(travelling, hops[travelling])
+                first_hop = np.cumsum(hops[travelling]) - hops[travelling]
+                hop = np.arange(len(message)) - np.repeat(first_hop, hops[travelling])
                 start = leg.entry[message]
                 place = self._place(start, leg.axis)
                 at = (place + sign * hop) % size

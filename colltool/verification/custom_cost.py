@@ -73,21 +73,21 @@ def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
 
 
 def with_unique_names(
-    schedules: Sequence[CustomSchedule], taken: Collection[str]
+    schedules: Sequence[CustomSchedule], used: Collection[str]
 ) -> list[CustomSchedule]:
-    """The schedules under names that are neither in ``taken`` nor used twice: ``ring`` becomes
+    """The schedules under names that are neither in ``used`` nor given twice: ``ring`` becomes
     ``ring@my.xml``, a second one ``ring@my.xml-2``."""
     renamed: list[CustomSchedule] = []
-    used = set(taken)
+    in_use = set(used)
     for schedule in schedules:
         name = schedule.name
-        if name in used:
+        if name in in_use:
             name = with_file = f"{name}@{Path(schedule.file).name or 'own'}"
             number = 2
-            while name in used:
+            while name in in_use:
                 name = f"{with_file}-{number}"
                 number += 1
-        used.add(name)
+        in_use.add(name)
         renamed.append(schedule._replace(name=name))
     return renamed
 

@@ -49,74 +49,55 @@ _FIX = (
 
 @dataclass(frozen=True)
 class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` include those to the
-    endpoints.
-
-    ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
-    """
+    """A non-blocking k-ary fat-tree of equal k-port switches."""
 
     k: int
     pods: int
     endpoints: int
-    edge: int
-    aggregation: int
-    core: int
+    edge: int  # switches
+    aggregation: int  # switches
+    core: int  # switches
     switches: int
-    links: int
-    paths: int
-    planes: int
+    links: int  # including those to the endpoints
+    paths: int  # of equal length between endpoints of two pods
+    planes: int  # groups of core switches
 
 
 @dataclass(frozen=True)
 class ClosLevel:
-    """One level of switches.
-
-    ``switches``: on all rails; ``per_rail`` on one, where ``least`` would do by ports alone.
-    ``down_ports``, ``up_ports``: of one switch. ``oversubscription``: downlink over uplink
-    bandwidth, 1 at the top. ``cables``: entering from below, on all rails; ``parallel``: of them
-    between one switch and each switch below that it reaches.
-    """
+    """A level of switches."""
 
     name: str
-    switches: int
-    per_rail: int
-    least: int
-    down_ports: int
-    up_ports: int
-    oversubscription: float
-    cables: int
-    parallel: int
+    switches: int  # on all rails
+    per_rail: int  # switches on one rail
+    least: int  # switches on one rail that the number of ports alone would need
+    down_ports: int  # of a switch
+    up_ports: int  # of a switch
+    oversubscription: float  # downlink over uplink bandwidth, 1 at the top
+    cables: int  # from below, on all rails
+    parallel: int  # cables between a switch and each switch below that it reaches
 
 
 @dataclass(frozen=True)
 class ClosPlan:
-    """A Clos of equal switches; no cable joins two rails.
-
-    ``ports``: of all endpoints; ``spare_ports``: unused down-ports of the leaves; both on all
-    rails. ``levels``: bottom up, without those that are not needed. ``cables``: between switches,
-    without those to endpoints. ``oversubscription``: of the whole network, the product of the
-    levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of top
-    switches. ``paths``: top switches between two pods (or two leaves), each a separate path.
-    ``tree_levels``: height of a reduction tree over all endpoints; ``least_levels``: ceil(log_r of
-    a rail's ports), that height if switches had no uplinks.
-    ``split``: number of rails that are planes of one, over which each NIC splits its links.
-    """
+    """A Clos of equal switches; no cable joins two rails."""
 
     rails: int
-    radix: int
-    ports: int
-    spare_ports: int
-    levels: tuple[ClosLevel, ...]
+    radix: int  # ports per switch
+    ports: int  # of all endpoints, on all rails
+    spare_ports: int  # unused down-ports of the leaves, on all rails
+    levels: tuple[ClosLevel, ...]  # bottom up, without those that are not needed
     switches: int
-    cables: int
-    oversubscription: float
-    pods: int
-    planes: int
-    paths: int
-    tree_levels: int
+    cables: int  # between switches
+    oversubscription: float  # of the whole network: the product of the levels'
+    pods: int  # on a rail: groups of leaves with spines of their own
+    planes: int  # on a rail: groups of top switches
+    paths: int  # separate ones between two pods or leaves: one per top switch
+    tree_levels: int  # height of a reduction tree over all endpoints
+    # ceil(log_r of a rail's ports): that height if switches had no uplinks.
     least_levels: int
     notes: tuple[str, ...] = ()
-    split: int = 1
+    split: int = 1  # rails that are planes of a single one, over which each NIC splits its links
 
     def levels_over(self, ports: int) -> int:
         """Switch levels up to where this many packed ports of a rail meet."""
@@ -477,9 +458,11 @@ def _split(ports: re.Match[str], text: str, radix: int) -> Split:
     down_Bps, up_Bps = parse_rate(ports[2]), parse_rate(ports[4])
     if not (down and up and down_Bps and up_Bps):
         raise _refused(f"'{text}' has no ports or no rate")
-    taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
-    if taken > radix:
-        raise _refused(f"'{text}' needs {taken:g} ports at the faster rate, the switch has {radix}")
+    ports_needed = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
+    if ports_needed > radix:
+        raise _refused(
+            f"'{text}' needs {ports_needed:g} ports at the faster rate, the switch has {radix}"
+        )
     return Split(down, up, down * down_Bps / (up * up_Bps))
 
 
