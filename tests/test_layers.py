@@ -262,7 +262,7 @@ ON_ARRAYS = {
         for name in ("cells", "compare", "contest", "grid", "sensitivity")
     ),
     "colltool.logs.activity",
-    "colltool.verification.own_cost",
+    "colltool.verification.custom_cost",
     "colltool.estimate.routed_cost",
 }
 

@@ -58,9 +58,9 @@ def _of_another(schedule: CustomSchedule, asked: Primitive) -> ColltoolError:
 
 def _renamed(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule]:
     """Schedules under names that no shipped algorithm has."""
-    from colltool.verification.own_cost import with_own_names
+    from colltool.verification.custom_cost import with_unique_names
 
-    return with_own_names(schedules, _taken())
+    return with_unique_names(schedules, _taken())
 
 
 def _taken() -> set[str]:
@@ -126,9 +126,9 @@ def costs_of(own: Sequence[CustomSchedule], request: Request) -> list[CostModel]
     """The schedules' costs on the group that is asked for."""
     if not own:
         return []
-    from colltool.verification.own_cost import own_costs
+    from colltool.verification.custom_cost import custom_costs
 
-    return own_costs(own, request.fabric, request.group, request.readings)
+    return custom_costs(own, request.fabric, request.group, request.readings)
 
 
 def all_costs(

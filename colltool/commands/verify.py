@@ -109,7 +109,7 @@ def verify(
             names,
             trace=traced,
             vectors=vectors,
-            own=files,
+            custom=files,
         )
         found.append(also(verification, fabric) if also else verification)
     overrides: list[tuple[str, Any]] = []

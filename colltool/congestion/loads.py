@@ -17,7 +17,14 @@ from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices
-from colltool.network.links import SMALL, LevelBoundary, LinkClass, LinkModel, tier_of
+from colltool.network.links import (
+    SMALL,
+    LevelBoundary,
+    LinkClass,
+    LinkModel,
+    TierRanks,
+    tier_of,
+)
 from colltool.network.tier_links import links_of
 
 
@@ -101,11 +108,7 @@ def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
         boundaries.append(LevelBoundary(below.name, below.group, uplink_Bps))
     return links_of(
         kind.joined_by,
-        ranks,
-        inside,
-        size,
-        tier.name,
-        rate_Bps,
+        TierRanks(ranks, inside, size, tier.name, rate_Bps),
         axes=kind.axes,
         alphas_s=[level.alpha_s for level in levels],
         boundaries=boundaries,

@@ -23,9 +23,9 @@ from colltool.algorithms.composed import (
     find_composition,
     name_in_phase,
 )
-from colltool.algorithms.executor import joined
+from colltool.algorithms.executor import concatenated
 from colltool.algorithms.partners import pairs_of_round
-from colltool.algorithms.program import Program, effort, maker
+from colltool.algorithms.program import Program, estimated_messages, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
 from colltool.base import primitives as routes
@@ -323,13 +323,13 @@ def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     if name == "ring" and not group.axes:
         # The same without following every chunk all the way round.
         return neighbours(ranks, _ring_share(primitive, ranks))
-    if effort(primitive, name, ranks, None) > MOST_WORK:
+    if estimated_messages(primitive, name, ranks, None) > MOST_WORK:
         raise Unscheduled(f"{name} on {ranks} ranks sends too many messages to follow")
     program = make(group, 1)
     if program.servers:
         what = f"the servers of {name} are not among the ranks, so their ports are unknown"
         raise Unscheduled(what)
-    if program.stands is not None:
+    if program.node_places is not None:
         what = (
             f"{name} goes through the switches by ways of its own, which a layout does not follow"
         )
@@ -357,7 +357,7 @@ def _pair_loads(program: Program) -> Floats:
     """Bytes from every node to every other over all steps, shape (nodes, nodes)."""
     loads = np.zeros(program.nodes**2)
     for batch in program.batches:
-        src, dst, chunk = joined(batch)
+        src, dst, chunk = concatenated(batch)
         np.add.at(loads, src * program.nodes + dst, program.chunk_bytes[chunk])
     return loads.reshape(program.nodes, program.nodes)
 

@@ -18,6 +18,7 @@ from colltool.algorithms.composed import (
     compositions,
 )
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
+from colltool.algorithms.mixed_sizes import OUTER_ALGORITHMS, SAME_SIZE_COMPOSITIONS
 from colltool.algorithms.registry import (
     STATUSES,
     Algorithm,
@@ -28,7 +29,6 @@ from colltool.algorithms.registry import (
     row_of,
     selectable,
 )
-from colltool.algorithms.uneven import IN_SWITCHES, STANDS_FOR
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.primitives import AG, AR, RS, Number, Primitive
@@ -386,7 +386,7 @@ class TierCompositions:
 
     def _check_modelled_as(self, spec: str) -> None:
         """Refuse what a flat algorithm models between domains that differ in size."""
-        for own, theirs in STANDS_FOR.items():
+        for own, theirs in SAME_SIZE_COMPOSITIONS.items():
             if theirs == spec:
                 raise ColltoolError(
                     f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}",
@@ -448,7 +448,7 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
 
 def _why_not(row: Algorithm, step: PlacedStep) -> str | None:
     """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
-    if step.group.domains and row.name not in IN_SWITCHES:
+    if step.group.domains and row.name not in OUTER_ALGORITHMS:
         return _unlike(step.group.domains)
     partner = counterpart(row, step.step.primitive)
     if partner is None:

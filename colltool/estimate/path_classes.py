@@ -9,8 +9,8 @@ from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from colltool.algorithms.binary_trees import most_edges_leaving
 from colltool.algorithms.lattice import all_to_all_load
-from colltool.algorithms.trees import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, Terms, Trees, ceil_div
@@ -50,7 +50,7 @@ def leaving(stride: int, ranks: int) -> Flows:
 def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
     """Edges leaving a domain, half a payload each, in units of full flows of n_β·M."""
     return lambda domain: min(
-        max(edges_leaving(ranks, domain, both_ways=route.both_ways) / 2 / terms.n_beta, 1e-9),
+        max(most_edges_leaving(ranks, domain, both_ways=route.both_ways) / 2 / terms.n_beta, 1e-9),
         domain,
     )
 

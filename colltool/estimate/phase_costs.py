@@ -9,8 +9,8 @@ from functools import partial
 from math import inf, log2, sqrt
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.algorithms.mixed_sizes import SAME_SIZE_COMPOSITIONS
 from colltool.algorithms.registry import Algorithm, parse_choice, row_of, selectable
-from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
 from colltool.base.primitives import (
@@ -218,7 +218,9 @@ def _is_of(figure: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
     """Whether a figure was measured of this schedule."""
     spec = costed.choice.spec
     if not placed.one_a_node:
-        return parse_choice(STANDS_FOR.get(spec, spec)) in map(parse_choice, figure.algorithms)
+        return parse_choice(SAME_SIZE_COMPOSITIONS.get(spec, spec)) in map(
+            parse_choice, figure.algorithms
+        )
     wanted = parse_choice(_ON_A_RAIL.get(spec, spec))
     for name in figure.algorithms:
         if parse_choice(name) == wanted:

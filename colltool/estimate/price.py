@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.partners import many_sends
+from colltool.algorithms.partners import posting_caveat
 from colltool.algorithms.registry import every_algorithm, row_of
 from colltool.base.arrays import first_least, ranked
 from colltool.base.errors import ColltoolError, ManyErrors
@@ -341,7 +341,7 @@ def _leads_on_one_port(
     # where tiers have links of their own any schedule may lose some, elsewhere those that post
     differing = set(first)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
-        posting = {row.name for row in every_algorithm() if row.caveat is many_sends}
+        posting = {row.name for row in every_algorithm() if row.caveat is posting_caveat}
         differing = {
             at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}
         }

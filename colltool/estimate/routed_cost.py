@@ -14,10 +14,10 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
+from colltool.algorithms.binary_trees import double_tree_arrays, edges_of, one_root_tree_arrays
 from colltool.algorithms.executor import Network
+from colltool.algorithms.mixed_sizes import rail_trees, walks_over_rails
 from colltool.algorithms.partners import pairs_of_round
-from colltool.algorithms.trees import edges_of, two_trees, two_trees_under_one_root
-from colltool.algorithms.uneven import rail_trees, walks_over_rails
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -241,9 +241,9 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
     if route.rails:
         edges = rail_trees(wired.domains, spread=spread)
     elif route.both_ways:
-        edges = edges_of(two_trees(wired.ranks))
+        edges = edges_of(double_tree_arrays(wired.ranks))
     else:
-        edges = edges_of(two_trees_under_one_root(wired.ranks))
+        edges = edges_of(one_root_tree_arrays(wired.ranks))
     child, parent = edges.child, edges.parent
     took = wired.latency(child, parent)
     levels = range(1, int(edges.depth.max()) + 1)
@@ -280,7 +280,7 @@ def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     numbers = wired.numbers[0]
     # a tier that is routed has them
     assert wires is not None
-    alpha_s = wires.slowest_s * numbers.eta_alpha
+    alpha_s = wires.longest_alpha_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
     energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
     return StepLoad(alpha_s, alpha_s, per_byte_s, 0, energy)

@@ -97,7 +97,7 @@ def links_on(
     η is not for the uplinks of levels, whose oversubscription says what they carry: β is the less
     of the two (model, tiers).
     """
-    from colltool.network.links import LevelBoundary
+    from colltool.network.links import LevelBoundary, TierRanks
     from colltool.network.tier_links import links_of
 
     kind = capabilities_of(seat.tier)
@@ -111,13 +111,10 @@ def links_on(
     wires = shared(seat.wires, seat.inside)
     if wires is not None:
         wires = wires.scaled(eta_beta).slowed(eta_alpha)
+    endpoints = ceil_div(nodes, seat.inside) if last else seat.endpoints
     return links_of(
         kind.joined_by,
-        nodes,
-        seat.inside,
-        ceil_div(nodes, seat.inside) if last else seat.endpoints,
-        "",
-        kind.rate_Bps * eta_beta,
+        TierRanks(nodes, seat.inside, endpoints, capacity_Bps=kind.rate_Bps * eta_beta),
         axes=kind.part(seat.endpoints, who.stride) or (),
         alphas_s=[level.alpha_s * eta_alpha for level in kind.classes],
         boundaries=boundaries,

@@ -139,9 +139,9 @@ def _of_graph(graph: GraphWires) -> Links:
     """The links of a graph by their ends, parallel ones as one."""
     found: Links = {}
     for edge in graph.edges:
-        if edge.a < edge.b:
-            before, _ = found.get((edge.a, edge.b), (0.0, 0.0))
-            found[edge.a, edge.b] = before + edge.Bps, edge.alpha_s
+        if edge.src < edge.dst:
+            before, _ = found.get((edge.src, edge.dst), (0.0, 0.0))
+            found[edge.src, edge.dst] = before + edge.Bps, edge.alpha_s
     return found
 
 

@@ -1,4 +1,4 @@
-"""A shipped algorithm's messages on a group, ready to be written as a file."""
+"""Turns a shipped algorithm's schedule into a custom one, to be written as a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled
 
-SEGMENTS = 4  # of a pipelined algorithm by default: short enough to be read
+SEGMENTS = 4  # of pipelined algorithms by default: a file that is short enough to be read
 
 
 def shipped_schedule(
@@ -20,8 +20,11 @@ def shipped_schedule(
     algorithm: str,
     segments: int | None = None,
 ) -> CustomSchedule:
-    """The schedule that ``verify`` executes; ColltoolError where there is none, it is not among
-    ranks alone, or it is too long for a file."""
+    """The schedule that ``verify`` executes, as a custom one.
+
+    Raises:
+        ColltoolError: there is none, it needs switches or servers, or it is too long for a file.
+    """
     run = scheduled(
         fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES
     )

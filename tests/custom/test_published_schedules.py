@@ -123,7 +123,7 @@ def test_two_steps_on_a_dgx_1() -> None:
     found = of_the_guide("two-steps")
     (tier,) = colltool.load_fabric("dgx-1v").tiers
     assert isinstance(tier, GraphTier)
-    joined = {
+    concatenated = {
         pair for link in tier.links for pair in (tuple(link.between), tuple(reversed(link.between)))
     }
     assert len(found.batches) == 2
@@ -132,7 +132,7 @@ def test_two_steps_on_a_dgx_1() -> None:
             pair for one in batch for pair in zip(one.src.tolist(), one.dst.tolist(), strict=True)
         ]
         assert len(sent) == len(set(sent))
-        assert set(sent) <= joined
+        assert set(sent) <= concatenated
 
 
 def test_the_tree_of_forestcoll_reaches_everybody_once() -> None:

@@ -18,6 +18,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.wired import link_network, stands_at_nodes
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.network.links import TierRanks
 from colltool.network.routed_links import RoutedLinks
 from colltool.network.wires import DragonflyWires
 
@@ -53,7 +54,7 @@ def test_the_worst_case_of_the_paper(routing: str, wanted: float) -> None:
     """
     wires = capabilities_of(fabric(dragonfly(2, 4, 9, routing=routing)).tiers[0]).wires(72)
     assert isinstance(wires, DragonflyWires)
-    links = RoutedLinks(wires, 72, 1, 72, "", 100e9)
+    links = RoutedLinks(wires, TierRanks(72, capacity_Bps=100e9))
     rank = np.arange(72)
     loads = links.loads(rank, (rank + 8) % 72, np.ones(72))
     busiest = max(float(load.max()) for load in loads)

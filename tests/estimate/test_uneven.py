@@ -31,7 +31,7 @@ from colltool.extras.interop.infragraph import infragraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.network.group import Group
-from colltool.network.links import SwitchedLinks
+from colltool.network.links import SwitchedLinks, TierRanks
 from colltool.verification.executed import flat_program
 
 US, GB = 1e-6, 1e9
@@ -106,7 +106,10 @@ def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(
         find(AR, "multi-rail-tree"),
         Group(sum(domains), "uneven_tiers", domains=domains, spread=spread),
     )
-    program, network = flat_program(row, group, segments), Network(SwitchedLinks(group.ranks))
+    program, network = (
+        flat_program(row, group, segments),
+        Network(SwitchedLinks(TierRanks(group.ranks))),
+    )
     outcome, (terms,) = run(program, network.carry), row.schedule(group)
     assert outcome.holds, outcome.problem
     assert outcome.steps == terms.n_alpha + segments - 1

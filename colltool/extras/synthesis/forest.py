@@ -22,8 +22,8 @@ from colltool.algorithms.program import (
     Batches,
     Edges,
     Program,
-    fired,
-    gathered,
+    edges_at,
+    gather_or_reverse,
     schedule,
 )
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
@@ -144,7 +144,7 @@ def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
     """Bytes/s from node to node, parallel links together."""
     found = defaultdict[tuple[int, int], float](float)
     for edge in wires.edges:
-        found[edge.a, edge.b] += edge.Bps
+        found[edge.src, edge.dst] += edge.Bps
     return found
 
 
@@ -474,9 +474,9 @@ def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
     roots = roots_of(primitive, group)
     found = forest_on(group, roots)
     root = np.repeat([tree.root for tree in found.trees], segments)
-    stands = None
+    node_places = None
     if found.switches:
-        stands = np.array([*range(group.ranks), *found.switches])
+        node_places = np.array([*range(group.ranks), *found.switches])
     return Program(
         primitive,
         group.ranks,
@@ -484,8 +484,8 @@ def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
         chunk_sizes(found, len(roots), segments),
         home=root,
         target=root,
-        batches=gathered(primitive, lambda: down(found, segments)),
-        stands=stands,
+        batches=gather_or_reverse(primitive, lambda: down(found, segments)),
+        node_places=node_places,
     )
 
 
@@ -502,4 +502,4 @@ def down(found: Forest, segments: int) -> Batches:
         rows += [(b, a, number, depths[b]) for a, b in tree.links]
     edges = Edges(*np.array(rows, dtype=np.int64).T)
     for moment in range(found.depth + segments - 1):
-        yield (fired(edges, edges.depth - 1, segments, moment),)
+        yield (edges_at(edges, edges.depth - 1, segments, moment),)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from colltool.algorithms.binary_trees import chain_program
 from colltool.algorithms.program import (
     Program,
     schedule,
 )
 from colltool.algorithms.registry import KIM_DRAGONFLY, algorithm
 from colltool.algorithms.rings import on_ring
-from colltool.algorithms.trees import in_line
 from colltool.base.primitives import (
     AG,
     AR,
@@ -48,7 +48,7 @@ def several_groups(group: Group) -> str | None:
             f"needs minimal routing: by {wires.routing} routes messages leave the order of the"
             " cables"
         )
-    if wires.met == 1:
+    if wires.groups_in_use == 1:
         return "one group of switches: that is ring or chain"
     return None
 
@@ -95,7 +95,7 @@ def gateway_chain(group: Group) -> Terms:
 
 @schedule("gateway-chain", BC, REDUCE)
 def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program:
-    return in_line(primitive, _order(group), segments)
+    return chain_program(primitive, _order(group), segments)
 
 
 def _order(group: Group) -> Indices:

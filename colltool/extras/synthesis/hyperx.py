@@ -16,7 +16,7 @@ from colltool.algorithms.program import (
     Program,
     Step,
     equal_chunks,
-    gathered,
+    gather_or_reverse,
     schedule,
     step,
 )
@@ -179,7 +179,7 @@ def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
     wires = _axes(group)
     assert wires is not None  # several_axes requires it
     _, parts = axis_split(wires)
-    batches = gathered(primitive, lambda: _gather(wires))
+    batches = gather_or_reverse(primitive, lambda: _gather(wires))
     made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)
     return made._replace(chunk_bytes=np.repeat(np.array(parts) / group.ranks, group.ranks))
 

@@ -38,7 +38,7 @@ from colltool.extras.synthesis.forest import (
     rates_of,
 )
 from colltool.network.arrays import Floats, Indices, np
-from colltool.network.dragonfly import straight
+from colltool.network.dragonfly import minimal_path_loads
 from colltool.network.group import Group, Topology, all_ports
 from colltool.network.wires import DragonflyWires, GraphWires
 
@@ -72,7 +72,9 @@ def _arcs(wires: GraphWires | DragonflyWires) -> Taken:
     local and global links."""
     if isinstance(wires, GraphWires):
         return {ends: {ends: 1 / Bps} for ends, Bps in rates_of(wires).items()}
-    return {(a, b): straight(wires, a, b) for a, b in permutations(range(wires.endpoints), 2)}
+    return {
+        (a, b): minimal_path_loads(wires, a, b) for a, b in permutations(range(wires.endpoints), 2)
+    }
 
 
 def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
@@ -134,9 +136,9 @@ class _Portion(NamedTuple):
 def _split(net: _Net) -> list[list[_Portion]]:
     """The portions of each rank."""
     first = _cheapest(net, np.ones(net.takes.shape[1]))
-    straight = _busy(net, first)
-    split = [[_Portion(1.0, first, busy)] for busy in straight]
-    total: Floats = straight.sum(axis=0)
+    minimal_path_loads = _busy(net, first)
+    split = [[_Portion(1.0, first, busy)] for busy in minimal_path_loads]
+    total: Floats = minimal_path_loads.sum(axis=0)
     bound = 0.0
     sharp = _SHARP
     for _ in range(_MOST_ROUNDS):
@@ -295,5 +297,5 @@ def _mcf(primitive: Primitive, group: Group, segments: int) -> Program:
         home=np.repeat([way.links[0][0] for way in found.trees], segments),
         target=np.repeat([way.links[-1][-1] for way in found.trees], segments),
         batches=down(found, segments),
-        stands=np.arange(nodes) if nodes > group.ranks else None,
+        node_places=np.arange(nodes) if nodes > group.ranks else None,
     )

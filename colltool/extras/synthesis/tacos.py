@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from colltool.algorithms.program import (
     Batches,
     Program,
-    gathered,
+    gather_or_reverse,
     schedule,
     step,
 )
@@ -200,5 +200,5 @@ def _tacos(primitive: Primitive, group: Group, _segments: int) -> Program:
         np.full(len(home), 1 / len(home)),
         home=home,
         target=home,
-        batches=gathered(primitive, gather),
+        batches=gather_or_reverse(primitive, gather),
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.uneven import STANDS_FOR
+from colltool.algorithms.mixed_sizes import SAME_SIZE_COMPOSITIONS
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.libraries.nccl import graphs
@@ -81,7 +81,7 @@ def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
     """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is;
     empty if none."""
     shape = _shape(ranks, nodes)
-    modelled_as = STANDS_FOR.get(spec, spec)
+    modelled_as = SAME_SIZE_COMPOSITIONS.get(spec, spec)
     for algorithm, name in SPELLED.items():
         if _SPECS.get((algorithm, shape, primitive)) == modelled_as:
             return name

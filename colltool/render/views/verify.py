@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from colltool.algorithms.trace import Held, Holdings, Message, Trace, Traced
+from colltool.algorithms.trace import Holdings, Message, Trace, TracedChunk, TracedStep
 from colltool.base.formatting import (
     counted,
     format_count,
@@ -181,7 +181,7 @@ class _TraceRow(NamedTuple):
     """The state after a step; step 0 is the start."""
 
     step: int
-    traced: Traced | None
+    traced: TracedStep | None
     holds: Holdings
 
     @property
@@ -239,7 +239,7 @@ def _held(trace: Trace, node: int) -> Column[_TraceRow]:
     return label(f"rank_{node}", title, get=chunks, fold=6)
 
 
-def _chunk(held: Held, trace: Trace) -> str:
+def _chunk(held: TracedChunk, trace: Trace) -> str:
     if trace.summed and not held.values:
         return f"{held.chunk}:{_summed(held.ranks, trace.ranks)}"
     return _numbered(held)
@@ -267,7 +267,7 @@ def _merged(messages: Sequence[Message]) -> str:
     return " ".join(f"{pair}:{','.join(chunks)}{add}" for (pair, add), chunks in carried.items())
 
 
-def _numbered(sent: Message | Held) -> str:
+def _numbered(sent: Message | TracedChunk) -> str:
     """A chunk, with its numbers if the run is on numbers: ``2(5)``."""
     if not sent.values:
         return str(sent.chunk)
@@ -297,7 +297,7 @@ class MessageDocument(Document, extends=Message):
     values: list[float] = optional("values")
 
 
-class HeldDocument(Document, extends=Held):
+class HeldDocument(Document, extends=TracedChunk):
     """A chunk that a node holds, and the ranks that it is summed over."""
 
     values: list[float] = optional("values")

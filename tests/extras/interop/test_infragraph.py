@@ -17,6 +17,7 @@ from colltool.extras.interop.infragraph import infragraph
 from colltool.fabric.dumps.read import imported
 from colltool.fabric.load import load_fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.network.links import TierRanks
 from colltool.network.tier_links import links_of
 from colltool.network.wires import DragonflyWires, GraphWires
 
@@ -127,7 +128,9 @@ def test_ways_are_as_long_as_those_of_messages(of: colltool.Fabric) -> None:
     kind, every = capabilities_of(tier), np.arange(tier.endpoints)
     alphas_s = [one.alpha_s for one in kind.reached]
     wires = kind.wires(tier.endpoints)
-    model = links_of(kind.joined_by, tier.endpoints, axes=kind.axes, alphas_s=alphas_s, wires=wires)
+    model = links_of(
+        kind.joined_by, TierRanks(tier.endpoints), axes=kind.axes, alphas_s=alphas_s, wires=wires
+    )
     ends = [accelerator(of, rank) for rank in every * (of.ranks // tier.endpoints)]
     found, due = [], []
     for start, end in enumerate(ends):
