@@ -16,7 +16,7 @@ FROM_HOPPER = ("hopper", "blackwell")  # generations of GPUs that NVLS runs on
 
 
 class Library(NamedTuple):
-    spoken: str  # how people call it
+    label: str  # as people write it: NCCL, MSCCL++
     vendors: tuple[str, ...]  # names in ``shipped_by``, before a bracket, whose schedules it runs
     hint: str = ""  # what to add where it runs none
     # NCCL or a fork, with its rings over all NICs and links and its tree of chains
@@ -74,8 +74,8 @@ class Running(NamedTuple):
     off: frozenset[Feature] = frozenset()
 
     @property
-    def spoken(self) -> str:
-        return LIBRARIES[self.name].spoken
+    def label(self) -> str:
+        return LIBRARIES[self.name].label
 
     @property
     def like_nccl(self) -> bool:

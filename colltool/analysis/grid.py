@@ -15,7 +15,7 @@ from colltool.analysis.axes import OWN_AXES, SweepAxis
 from colltool.analysis.basis import PointTimes
 from colltool.analysis.judged import Seconds, with_intervals
 from colltool.base.arrays import first_least
-from colltool.base.errors import ColltoolError, localize, taken_from
+from colltool.base.errors import ColltoolError, localize, rename_for_both
 from colltool.base.primitives import Primitive
 from colltool.base.result import followed
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
@@ -145,7 +145,7 @@ def _fabrics(
     loaded: list[Fabric] = []
 
     def loaded_with(overrides: Sequence[str]) -> Fabric:
-        with taken_from(overrides="vary"):
+        with rename_for_both(overrides="vary"):
             return load(overrides)
 
     for index, axis in enumerate(axes):

@@ -32,7 +32,7 @@ class Primitive(StrEnum):
     P2P = "p2p"
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """``all-reduce``."""
         return self.value.replace("_", "-")
 
@@ -80,7 +80,7 @@ def parse_primitive(text: str) -> Primitive:
     word = text.lower().replace("-", "_").removesuffix("_perf")
     if word in _BY_NAME:
         return _BY_NAME[word]
-    known = ", ".join(f"{short} ({primitive.spoken})" for primitive, short in SHORT.items())
+    known = ", ".join(f"{short} ({primitive.label})" for primitive, short in SHORT.items())
     raise ColltoolError(
         f"unknown primitive '{clipped(text)}'",
         fix=f"{nearest(word, list(_BY_NAME))} known: {known}".strip(),

@@ -63,7 +63,7 @@ def _series_notes(results: Sequence[FittedSeries]) -> list[str]:
         f"measured from {size_text(min(sizes))} to {size_text(max(sizes))}: prices beyond are"
         " extrapolated"
     )
-    others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in ranks)
+    others = ", ".join(primitive.label for primitive in Primitive if primitive not in ranks)
     if others:
         notes.append(f"not measured, priced with each tier's own numbers: {others}")
     if not all(fit.series.library for fit in results):
@@ -74,7 +74,7 @@ def _series_notes(results: Sequence[FittedSeries]) -> list[str]:
 def _notes_on_series(fit: FittedSeries, *, single: bool) -> list[str]:
     """Caveats of one series; ``single``: its collective was measured on one rank count."""
     title = fit.series.title
-    spoken = fit.series.primitive.spoken
+    spoken = fit.series.primitive.label
     notes = [f"{spoken}: {' + '.join(fit.algorithms)} ({fit.confidence})"]
     cure = "; measure a second rank count to tell them apart" if single else ""
     for field in sorted(_TIED):

@@ -75,7 +75,7 @@ def notes_on(fits: Sequence[tuple[Member, Sequence[FittedProtocol]]]) -> list[st
     notes = []
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
-        spoken = member.series.primitive.spoken
+        spoken = member.series.primitive.label
         unnamed = ", ".join(name for name in names if SEGMENT in name)
         if unnamed and member.on:
             notes.append(

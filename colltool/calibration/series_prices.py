@@ -68,7 +68,7 @@ def price_series(
         if not names:
             who = series.library or "a library"
             what = (
-                f"{series.title}: nothing that {who} ships for {primitive.spoken} runs on"
+                f"{series.title}: nothing that {who} ships for {primitive.label} runs on"
                 f" {fabric.name}"
             )
             fix = (
@@ -108,7 +108,7 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
         if base in known:
             mine.append(name)
     if not mine:
-        what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.spoken}"
+        what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.label}"
         raise ColltoolError(what, argument="algorithms", fix=_known_names(only[0], known))
     return mine
 

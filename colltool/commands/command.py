@@ -17,9 +17,9 @@ from colltool.base.errors import (
     ColltoolError,
     ManyErrors,
     argument_text,
-    called,
     problems_of,
-    speaking,
+    rename_arguments,
+    set_audience,
 )
 from colltool.base.result import watched
 from colltool.commands.option_text import read_items
@@ -77,7 +77,7 @@ class Command(NamedTuple):
 
     def run(self, values: dict[str, Any]) -> None:
         """Run it with a value for each option, and write what it printed once it is done."""
-        with called("shell", **self.names), speaking("shell"), kept() as outputs:
+        with rename_arguments("shell", **self.names), set_audience("shell"), kept() as outputs:
             # before the work: a price of an hour must not end in a refused file
             _keep_apart(self.options, values, outputs)
             arguments = self._arguments(values)

@@ -51,8 +51,8 @@ def _of_another(schedule: CustomSchedule, asked: Primitive) -> ColltoolError:
     """The error for a schedule of another collective."""
     kind = schedule.primitive
     article = "an" if str(kind).startswith("a") else "a"
-    what = f"{schedule.name} is {article} {kind.spoken}, not {asked.spoken}"
-    fix = f"ask for {kind}, or give a file of {asked.spoken}"
+    what = f"{schedule.name} is {article} {kind.label}, not {asked.label}"
+    fix = f"ask for {kind}, or give a file of {asked.label}"
     return ColltoolError(what, where=schedule.file, fix=fix)
 
 

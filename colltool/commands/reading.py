@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Sized
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, naming
+from colltool.base.errors import ColltoolError, argument_text, error_argument
 from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size
 from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.commands.arguments import ARGUMENTS, Argument
@@ -137,7 +137,7 @@ def size_of(size: str | float) -> float:
     # what a sweep asks a million times
     if type(size) is float and 1 <= size <= MAX_SIZE:
         return size
-    with naming("size"):
+    with error_argument("size"):
         # such a number is a mistake, and too long to repeat
         if isinstance(size, int) and not isinstance(size, bool) and abs(size) >= 10**19:
             raise ColltoolError("a number of more than 19 digits", fix="write fewer digits")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, called, taken_from
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments, rename_for_both
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.result import followed
@@ -103,7 +103,7 @@ def report(
     )
     from colltool.commands.requests import several_of
 
-    with taken_from(fabrics="against", fabric="against"):
+    with rename_for_both(fabrics="against", fabric="against"):
         fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]
     several: Any = primitives if isinstance(primitives, list | tuple) else [primitives]
     page = Page(
@@ -124,7 +124,7 @@ def report(
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
     # what other files may be wrong about comes before all the prices
     measured = []
-    with called("python", primitive="collective"):
+    with rename_arguments("python", primitive="collective"):
         hints = {
             "primitive": primitive_if(collective),
             "nodes": count_if(nodes, "nodes", 1),
@@ -148,7 +148,7 @@ def report(
 def _refuse_twice(primitives: Sequence[Primitive]) -> None:
     for at, primitive in enumerate(primitives):
         if primitive in primitives[:at]:
-            what = f"{primitive.spoken} stands twice"
+            what = f"{primitive.label} stands twice"
             raise ColltoolError(what, argument="primitives", fix="name each once")
 
 

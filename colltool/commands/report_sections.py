@@ -221,7 +221,7 @@ def collective_section(page: Page, primitive: Primitive) -> ReportSection:
         entries.append(_sensitivity_entry(page, primitive))
     if len(page.columns) > 1:
         entries.append(_comparison_entry(page, primitive))
-    return ReportSection(SHORT[primitive], primitive.spoken.capitalize(), tuple(entries))
+    return ReportSection(SHORT[primitive], primitive.label.capitalize(), tuple(entries))
 
 
 def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:

@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import colltool.algorithms  # noqa: F401 - fills the registry
-from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, taken_from
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, rename_for_both
 from colltool.base.formatting import disambiguate
 from colltool.base.primitives import Primitive
 from colltool.commands.reading import (
@@ -281,5 +281,5 @@ def _load_with(
 
 
 def _load_varied(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
-    with taken_from(overrides="vary"):
+    with rename_for_both(overrides="vary"):
         return load([*own, *more])

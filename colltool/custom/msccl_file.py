@@ -59,7 +59,7 @@ class Block(NamedTuple):
         """The connection that it receives on: sender, receiver, channel."""
         return self.recv, self.gpu, self.channel
 
-    def spoken(self, step: int) -> str:
+    def label(self, step: int) -> str:
         return f"gpu {self.gpu}, tb {self.id}, step {step} ({self.ops[step].type})"
 
 

@@ -120,7 +120,7 @@ class _MscclRun(Threadblocks):
         if op.type in RECEIVES:
             if block.recv < 0:
                 raise self.algo.refused(
-                    f"{block.spoken(step)}: its tb receives from nobody", op.line
+                    f"{block.label(step)}: its tb receives from nobody", op.line
                 )
             waiting = self.wires.get(block.into)
             if not waiting:
@@ -129,7 +129,7 @@ class _MscclRun(Threadblocks):
         try:
             self._take(number, block, op, arrived)
         except ColltoolError as error:
-            what = f"{block.spoken(step)}: {error.what}"
+            what = f"{block.label(step)}: {error.what}"
             raise self.algo.refused(what, op.line, error.fix) from error
         self.ended[number].append(self.round[number])
         return None
@@ -142,7 +142,7 @@ class _MscclRun(Threadblocks):
         other = self.number.get((block.gpu, tb))
         if other is None or not 0 <= depends_on < self.steps[other]:
             what = (
-                f"{block.spoken(step)}: waits for step {depends_on} of tb {tb}, which is not there"
+                f"{block.label(step)}: waits for step {depends_on} of tb {tb}, which is not there"
             )
             raise self.algo.refused(what, block.ops[step].line)
         if self.at[other] <= depends_on:
@@ -161,7 +161,7 @@ class _MscclRun(Threadblocks):
             reduces = op.type.startswith("rr")
             self.record(arrived.round, arrived.sender.gpu, block.gpu, pieces, add=reduces)
             if len(pieces) != op.chunks:
-                sender = arrived.sender.spoken(arrived.step)
+                sender = arrived.sender.label(arrived.step)
                 raise ColltoolError(f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}")
         # These read the rank's own memory, the others what has arrived.
         if op.type in ("s", "cpy", "re"):
@@ -209,7 +209,7 @@ class _MscclRun(Threadblocks):
             if op.after is not None and self.at[self.number[block.gpu, op.after[0]]] <= op.after[1]:
                 waits = f"step {op.after[1]} of tb {op.after[0]}"
             what = (
-                f"{block.spoken(step)} waits for {waits} for ever: {len(stuck)} threadblocks are in"
+                f"{block.label(step)} waits for {waits} for ever: {len(stuck)} threadblocks are in"
                 " a deadlock"
             )
             raise self.algo.refused(what, op.line)
@@ -217,5 +217,5 @@ class _MscclRun(Threadblocks):
             if messages:
                 sender = messages[0].sender
                 step = messages[0].step
-                what = f"{sender.spoken(step)} sends what gpu {sender.send} never receives"
+                what = f"{sender.label(step)} sends what gpu {sender.send} never receives"
                 raise self.algo.refused(what, sender.ops[step].line)

@@ -50,7 +50,7 @@ def _read(made: object, name: str, primitive: Primitive, ranks: int) -> CustomSc
     # It may have answered for another group than ours.
     if (schedule.primitive, schedule.ranks) != (primitive, ranks):
         what = (
-            f"asked for {primitive.spoken} on {ranks} ranks it returned {schedule.primitive.spoken}"
+            f"asked for {primitive.label} on {ranks} ranks it returned {schedule.primitive.label}"
             f" on {schedule.ranks}"
         )
         raise ColltoolError(what, where=name)

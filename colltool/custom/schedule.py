@@ -132,7 +132,7 @@ def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> 
     if primitive not in PRIMITIVES:
         fix = f"one of {', '.join(PRIMITIVES)}"
         raise ColltoolError(
-            f"a schedule of {primitive.spoken} is not read: it has no steps to choose", fix=fix
+            f"a schedule of {primitive.label} is not read: it has no steps to choose", fix=fix
         )
     limits = ((ranks, 2, MOST_RANKS, "ranks"), (chunks, 1, MOST_CHUNKS, "chunks"))
     for value, least, most, what in limits:
@@ -143,7 +143,7 @@ def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> 
     if primitive in (AG, RS, A2A) and chunks % ranks:
         fix = f"{ranks} chunks, or a multiple of it"
         raise ColltoolError(
-            f"{chunks} chunks do not divide among {ranks} ranks of {primitive.spoken}", fix=fix
+            f"{chunks} chunks do not divide among {ranks} ranks of {primitive.label}", fix=fix
         )
     if not 0 <= root < ranks:
         raise ColltoolError(f"the root is one of the ranks, got {root}", fix=f"0 to {ranks - 1}")

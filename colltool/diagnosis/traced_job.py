@@ -52,7 +52,7 @@ def _call_line(total: CallTotal) -> str:
 
 def _left_out(total: CallTotal, reason: str) -> str:
     calls = counted(total.calls, "call")
-    kind = f"{total.primitive.spoken} of {total.bytes} B"
+    kind = f"{total.primitive.label} of {total.bytes} B"
     return f"# left out: {calls}, {kind}: {printable(reason)}"
 
 

@@ -214,7 +214,7 @@ def _named(series: Series, among: Sequence[ValidatedSeries]) -> str:
     # the type and the nodes are named only where they tell series apart
     kind = (series.primitive, series.ranks)
     alike = sum((other.series.primitive, other.series.ranks) == kind for other in among)
-    name = series.primitive.spoken
+    name = series.primitive.label
     if series.dtype and alike > 1:
         name += f" of {series.dtype}"
     name += f" on {series.ranks} ranks"

@@ -500,7 +500,7 @@ def _in_words(nearest: Distance) -> str:
 
 
 def _spoken(collective: str) -> str:
-    return parse_primitive(collective).spoken
+    return parse_primitive(collective).label
 
 
 def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool = False) -> float:

@@ -71,7 +71,7 @@ def with_library_choice(
         return tuple(prices)
     reason = ""
     if first.primitive not in _tuned(fabric):
-        reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
+        reason = f"NCCL has one way for {first.primitive.label}: there is nothing to choose"
     elif not all(isinstance(price.bytes, float) for price in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
     joints = {capabilities_of(tier).joined_by for tier in fabric.tiers}
@@ -400,7 +400,7 @@ def check_switched(fabric: Fabric) -> None:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
             what = "NCCL does not run" if kind.axes else "NCCL's own choice is not known"
-            topology = kind.spoken.replace("_", " ")
+            topology = kind.label.replace("_", " ")
             raise ColltoolError(
                 f"{what} on {fabric.name}: '{tier.name}' is a {topology}",
                 argument="fabric",

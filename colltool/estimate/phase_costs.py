@@ -193,7 +193,7 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     ]
     if not figures:
         return costed
-    library = LIBRARIES[placed.fabric.library_name].spoken
+    library = LIBRARIES[placed.fabric.library_name].label
     own = [figure for figure in figures if _is_of(figure, costed, placed)]
     if own:
         return _reaching(costed, own, library, placed.nodes, placed.ranks)

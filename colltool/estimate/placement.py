@@ -78,7 +78,7 @@ class GroupPlacement(NamedTuple):
         return tuple(chain.from_iterable(shape for _, shape in self.slices))
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """The group in titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
         if self.domains:

@@ -256,7 +256,7 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
             rungs.append(_priced_rung(rung, rung.size or definition.size, options))
         except ColltoolError as error:
             if isinstance(error, CannotRun) and _runs_usually(rung):
-                what = f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}"
+                what = f"{rung.primitive.label} by {rung.algorithm} on {rung.fabric.name}"
                 skipped.append(Infeasible(what, error.reason))
                 continue
             problems.append(

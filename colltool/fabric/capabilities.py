@@ -76,7 +76,7 @@ class TierCapabilities(ABC, Generic[Of]):
         return text
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """Its topology, as the file says it or ``twisted torus``."""
         return self.tier.topology
 

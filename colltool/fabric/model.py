@@ -368,7 +368,7 @@ class Fabric(Part):
         if lists and not set.intersection(*map(set, lists.values())):
             listed = "; ".join(f"{tier}: {', '.join(names)}" for tier, names in lists.items())
             what = (
-                f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under"
+                f"the tiers share no protocol for {primitive.label} ({listed}): a call runs under"
                 " one throughout"
             )
             raise FieldErrors(

@@ -83,7 +83,7 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
     most = 0
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         return "twisted torus" if self.tier.twist else self.tier.topology
 
     @property

@@ -97,7 +97,7 @@ def call_metadata(
         return f"{quote(called)} is not a primitive that colltool models"
     if primitives and primitive not in primitives:
         return (
-            f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
+            f"labelled {primitive.label}, and the kernel is another: batched sends are labelled so"
         )
     size = count(labels.get("Group size"))
     dtype = text(labels.get("dtype"))

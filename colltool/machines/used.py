@@ -29,7 +29,7 @@ class MachineUsed(NamedTuple):
         return cls(machine.file or machine.name, machine.rows, bool(machine.file), machine.idle)
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """Such as ``3 rows of cluster.machine.yaml``; empty for a machine that ships."""
         if not self.own:
             return ""
@@ -75,4 +75,4 @@ def own_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
     for name, overrides in named:
         used = machine_used(overrides)
         if used is not None and used.own:
-            yield f"{name} with {used.spoken}"
+            yield f"{name} with {used.label}"

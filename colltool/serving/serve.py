@@ -83,7 +83,7 @@ def serve(
     own = checked_deployment(model, question.deployment, question.dp)
     if own.ranks > fabric.ranks:
         raise ColltoolError(
-            f"{own.spoken} needs {own.ranks} ranks, {fabric.name} has {fabric.ranks}",
+            f"{own.label} needs {own.ranks} ranks, {fabric.name} has {fabric.ranks}",
             argument="tp",
             fix="fewer",
         )

@@ -63,7 +63,7 @@ def _fit_layout(
     told = tuple(map(sentence, remarks))
     if job.drafted:
         job_now, count, found = _searched(job, fabric, ranks, readings)
-        remark = Remark("fastest_layout", {"job": job.name, "layout": found.choice.spoken})
+        remark = Remark("fastest_layout", {"job": job.name, "layout": found.choice.label})
         return FittedJob(fabric, job_now, count, (*told, sentence(remark)))
     own_layout = any(key.split(".")[0] in ITS_OWN for key, _ in job.overrides)
     if own_layout or _fits(job, fabric, ranks or fabric.ranks):
@@ -79,7 +79,7 @@ def _fit_layout(
             raise
         # too large for its devices in any layout: the plan says so
         return FittedJob(fabric, job, ranks, told)
-    fields = {"ranks": ranks or fabric.ranks, "layout": found.choice.spoken}
+    fields = {"ranks": ranks or fabric.ranks, "layout": found.choice.label}
     return FittedJob(fabric, job_now, count, (*told, sentence(Remark("nearest_layout", fields))))
 
 

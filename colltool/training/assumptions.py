@@ -49,7 +49,7 @@ def changed_readings(priced: PricedJob) -> Remarks:
     """Readings other than the default ones."""
     readings = priced.costs.readings
     if readings != ModelOptions():
-        yield Remark("readings", {"readings": readings.spoken()})
+        yield Remark("readings", {"readings": readings.label()})
 
 
 def slice_of_lattice(priced: PricedJob) -> Remarks:

@@ -62,7 +62,7 @@ class LayoutChoice(NamedTuple):
     schedule: Schedule
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """``tp 8, pp 2, zero1, recompute none``: sizes of 1 are left out."""
         words = []
         for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro"):
@@ -197,7 +197,7 @@ def _search_request(
     inside = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
     if total % inside:
         raise ColltoolError(
-            f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks",
+            f"{kept.label}: tp x cp x pp = {inside} does not divide {total} ranks",
             argument="keep",
             fix="sizes whose product divides them",
         )
@@ -473,7 +473,7 @@ def _nothing(found: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
         least = found.smallest
         fix = (
             f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes"
-            f" {format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep"
+            f" {format_bytes(least.memory_bytes, 3)} ({least.choice.label}); more ranks, or keep"
             " less"
         )
     else:
@@ -485,4 +485,4 @@ def _nothing(found: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError:
     what = f"no layout of {job.name} on {asked.ranks} ranks"
     if not kept.values:
         return ColltoolError(what, argument="ranks", fix=fix)
-    return ColltoolError(f"{what} with {kept.spoken}", argument="keep", fix=fix)
+    return ColltoolError(f"{what} with {kept.label}", argument="keep", fix=fix)

@@ -61,7 +61,7 @@ class Constraints(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         return ", ".join(f"{name}={written(value)}" for name, value in self.values.items())
 
 

@@ -40,7 +40,7 @@ class Target(NamedTuple):
         return ideal_step_s(config) / self.mfu
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         if self.over is not None:
             return f"a step within {100 * self.over:.4g}% of a free network"
         assert self.mfu is not None

@@ -257,7 +257,7 @@ def test_scopes_that_do_not_apply_are_named(tmp_path: Path) -> None:
     used = colltool.load_fabric("dgx-h100", machine=path).overrides.machine
     assert used is not None
     assert (used.rows, used.idle) == (1, ("efa",))
-    assert "without those of efa" in used.spoken
+    assert "without those of efa" in used.label
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_smallest_of_a_falling_function(least: float) -> None:
 
 
 def test_what_is_no_target() -> None:
-    assert Target(over=0.05).spoken == "a step within 5% of a free network"
+    assert Target(over=0.05).label == "a step within 5% of a free network"
     for wrong in ("mfu", "mfu=0", "mfu=120%", "step=-1", "speed=2", "", "step=x"):
         with pytest.raises(ColltoolError, match="expected mfu=45% or step=5%"):
             asked(two_tiers(), wrong)

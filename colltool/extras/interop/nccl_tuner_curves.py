@@ -65,7 +65,7 @@ class Cluster(NamedTuple):
         return [span.tier for span in self.placed.spans]
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
 
 
@@ -74,7 +74,7 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
-            shape = kind.spoken.replace("_", " ")
+            shape = kind.label.replace("_", " ")
             raise ColltoolError(
                 f"NCCL does not run on {fabric.name}: '{tier.name}' is a {shape}",
                 argument="fabric",
@@ -247,11 +247,11 @@ def _unknown_protocol(listed: str, tiers: Sequence[Tier], primitive: Primitive) 
     names = [f"'{tier.name}'" for tier in tiers if listed in tier.protocols_for(primitive)]
     what = (
         f"cannot tell which of NCCL's protocols '{listed}' is, listed by {' and '.join(names)} for"
-        f" {primitive.spoken}"
+        f" {primitive.label}"
     )
     fix = (
         f"where you know it, call it LL, LL128 or Simple in the fabric's file ({_PRINTED});"
-        f" else take these protocols out for {primitive.spoken}, and its rows are NCCL's"
+        f" else take these protocols out for {primitive.label}, and its rows are NCCL's"
         " own choice"
     )
     return ColltoolError(what, argument="fabric", fix=fix)

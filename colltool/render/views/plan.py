@@ -84,7 +84,7 @@ def _accuracy(call: PlannedCall) -> float | None:
 _COLLECTIVES: Columns[PlannedCall] = (
     label("dimension", path="sent.call.dimension"),
     label("phase", drop=4, path="sent.call.phase"),
-    label("primitive", "primitive", attrgetter("spoken"), path="sent.call.primitive"),
+    label("primitive", "primitive", attrgetter("label"), path="sent.call.primitive"),
     label("group", get=_group),
     number("ranks", path="sent.call.group.ranks", hidden=True),
     number("stride", path="sent.call.group.stride", hidden=True),
@@ -320,7 +320,7 @@ def _needed(result: Plan) -> list[Block]:
     found = result.targeted
     if found is None:
         return []
-    target = found.target.spoken
+    target = found.target.label
     limit = format_time(found.limit_s)
     if not found.possible:
         free = f"the step of a free network is {format_time(result.control_step_s)}"

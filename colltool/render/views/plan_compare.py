@@ -385,7 +385,7 @@ def _search_blocks(result: LayoutSearch) -> list[Block]:
 def _search_answer(result: LayoutSearch) -> str:
     best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
-    how = f"{best.choice.spoken}: {format_time(best.step_s)} a step."
+    how = f"{best.choice.label}: {format_time(best.step_s)} a step."
     job = on_fabric(result.job.name, result.job.overrides)
     text = f"{job} on {where} is fastest as {how} {_own_answer(result)}"
     if result.ties.layouts > 1:
@@ -445,7 +445,7 @@ def _facts(result: LayoutSearch) -> Iterator[str]:
     else:
         yield f"no other layout is within {whole_percent(TIE)}"
     if result.own.searched:
-        yield f"the job's own layout: {result.own.searched.choice.spoken}"
+        yield f"the job's own layout: {result.own.searched.choice.label}"
 
 
 class LayoutChoiceDocument(Document, at="choice"):
