@@ -60,7 +60,7 @@ ROOMS = {
         "colltool.training.files",
         "colltool.engines.files",
         "colltool.custom.file",
-        "colltool.machines.own",
+        "colltool.machines.machine_file",
     ),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.extras.pictures.plot",),

@@ -49,7 +49,7 @@ def inert_keys(fabric: Fabric, priced: PricedWay) -> tuple[Inert, ...]:
 
     Each value is put back to what the file says, alone, and the same schedule is priced again.
     """
-    filed = fabric.filed
+    filed = fabric.as_filed
     if filed is None or priced.row.status == "own":
         return ()
     return tuple(_inert(fabric, filed, priced))

@@ -17,7 +17,7 @@ from colltool.base.primitives import A2A, AG, AR, NCCL_TESTS, RS, Primitive
 from colltool.calibration.serialise import exact_size
 from colltool.estimate.spread import by_size, law
 from colltool.machines.factor import INSIDE
-from colltool.machines.own import MachineFile, own_smoother
+from colltool.machines.machine_file import MachineFile, machine_smoother
 from colltool.machines.smoother import Observation, posterior
 
 SIZES = tuple(float(4**doublings * 2**10) for doublings in range(12))
@@ -101,7 +101,7 @@ def _mean_sigma(
     """Sigma as an interval takes it: at least that of a place with rows."""
     import numpy as np
 
-    smoother = own_smoother(scope, file.smoother)
+    smoother = machine_smoother(scope, file.smoother)
     where = "inside" if scope == INSIDE else "across"
     base = np.array([by_size(law(), f"base_{where}", log2(size)) for size in SIZES])
     total = 0.0

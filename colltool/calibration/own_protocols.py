@@ -11,7 +11,7 @@ from colltool.estimate.own_protocols import priced_under
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.rules import protocol_of
 from colltool.libraries.numbers import ProtocolNumbers
-from colltool.machines.own import MachineRow, ProtocolRow
+from colltool.machines.machine_file import MachineRow, ProtocolRow
 
 _FEWEST = 3  # sizes of a line whose ends can be separated
 _LEAST_RATIO = 64.0  # of the largest over the smallest of them

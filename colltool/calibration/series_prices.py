@@ -16,7 +16,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place
 from colltool.estimate.price import price
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.logs.series import Series, check_timing, log_library

@@ -19,8 +19,8 @@ from colltool.commands.arguments import ARGUMENTS, Argument
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.placement import GroupSpec
+from colltool.fabric.custom_machine import CustomMachine
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import OwnMachine
 from colltool.machines.factor import MeasuredMachine
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[Group
     return groups or [group]
 
 
-def machine_if(machine: Any) -> OwnMachine | None:
+def machine_if(machine: Any) -> CustomMachine | None:
     """A machine file's path, or a machine, or None."""
     if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
         return machine

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from colltool.analysis.report import Report
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.training.job import Job
 
 
@@ -55,7 +55,7 @@ def report(
     overrides: Overrides = (),
     job_overrides: Overrides = (),
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Report:

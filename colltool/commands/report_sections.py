@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
     from colltool.estimate.assumptions import ModelOptions
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
-    from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
 
 MOST_COLUMNS = 6
@@ -83,7 +83,7 @@ class Page(NamedTuple):
     library: str | None
     readings: ModelOptions
     shape: Shape | None = None
-    machine: OwnMachine | None = None
+    machine: CustomMachine | None = None
 
     @property
     def first(self) -> PageColumn:
@@ -157,7 +157,7 @@ def page_columns(
     vary: Sequence[str] | str,
     overrides: Overrides,
     library: str | None,
-    machine: OwnMachine | None,
+    machine: CustomMachine | None,
 ) -> list[PageColumn]:
     """The fabrics, each under every combination of values; no more than a page holds, and none
     twice."""

@@ -20,8 +20,8 @@ from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, plac
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
-from colltool.fabric.ground import has_gpudirect
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
+from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text, even_domains

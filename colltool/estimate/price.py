@@ -38,7 +38,7 @@ from colltool.estimate.results import (
     Rung,
 )
 from colltool.estimate.segments import BestSegments, best_segments
-from colltool.fabric.ground import assumed_media, p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import assumed_media, p2p_unknown, with_p2p
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import format_length, format_rate, format_time
 from colltool.definitions.source import KeyPath, value_at
-from colltool.fabric.ground import on_ground
+from colltool.fabric.library_numbers import with_library_numbers
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
@@ -69,7 +69,7 @@ class CheckedFabric(NamedTuple):
 def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
     """Load a fabric and collect warnings; ``name`` is what the result calls it."""
     reading = fabric_reading(fabric)
-    loaded = on_ground(reading.result())
+    loaded = with_library_numbers(reading.result())
     source = reading.source
     found = lint(loaded, reading.data)
     found.sort(key=lambda warning: source.position(warning.path))

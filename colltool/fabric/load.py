@@ -16,10 +16,10 @@ from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
 from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, scan
-from colltool.fabric.ground import on_ground
+from colltool.fabric.custom_machine import CustomMachine, machine_file_of, on_machine
 from colltool.fabric.library import Prices
+from colltool.fabric.library_numbers import with_library_numbers
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import OwnMachine, beside, on_machine
 from colltool.fabric.prebuilt import keep_prebuilt, prebuilt
 from colltool.fabric.shipped import SUFFIX as SUFFIX
 from colltool.fabric.shipped import shipped_fabrics as shipped_fabrics
@@ -78,7 +78,7 @@ def exists(typed: str) -> bool:
 
 
 def load_fabric(
-    fabric: FabricSource, overrides: Overrides = (), machine: OwnMachine | None = None
+    fabric: FabricSource, overrides: Overrides = (), machine: CustomMachine | None = None
 ) -> Fabric:
     """A validated fabric, from a path, a shipped name, or a mapping of what a file would hold.
 
@@ -92,7 +92,7 @@ def load_fabric(
     if machine is None and isinstance(fabric, str | os.PathLike):
         file, name = find_fabric(fabric)
         # a shipped one has its file elsewhere than its name says
-        machine = beside(file) if file == name else None
+        machine = machine_file_of(file) if file == name else None
     return loaded if machine is None else on_machine(loaded, machine)
 
 
@@ -152,7 +152,7 @@ def _shipped(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
     if fabric is None:
         fabric = _checked(_of_text(texts[0], file, name, ()))
         keep_prebuilt(key, texts, fabric)
-    return on_ground(fabric).as_shipped()
+    return with_library_numbers(fabric).as_shipped()
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
@@ -289,12 +289,12 @@ def _finished(
     what the file itself says."""
     fabric = _checked(reading)
     if not reading.overrides:
-        return on_ground(fabric)
+        return with_library_numbers(fabric)
     filed = None
     if again is not None:
         with suppress(ColltoolError):  # a file that only its overrides make valid
             filed = again([])
-    return on_ground(fabric, filed).with_overrides(reading.overrides, filed, again)
+    return with_library_numbers(fabric, filed).with_overrides(reading.overrides, filed, again)
 
 
 def _checked(reading: Reading[Fabric]) -> Fabric:

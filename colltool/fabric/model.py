@@ -117,10 +117,10 @@ class Fabric(Part):
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
     _machine: MeasuredMachine | None = PrivateAttr(default=None)
-    _own_machine: MeasuredMachine | None = PrivateAttr(default=None)
-    _home: Fabric | None = PrivateAttr(default=None)
-    _filed: Fabric | None = PrivateAttr(default=None)
-    _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
+    _custom_machine: MeasuredMachine | None = PrivateAttr(default=None)
+    _measured_fabric: Fabric | None = PrivateAttr(default=None)
+    _as_filed: Fabric | None = PrivateAttr(default=None)
+    _reload: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _ships: bool = PrivateAttr(default=False)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
@@ -221,23 +221,25 @@ class Fabric(Part):
         return fabric
 
     @property
-    def own_machine(self) -> MeasuredMachine | None:
+    def custom_machine(self) -> MeasuredMachine | None:
         """The machine of its owner's rows, which goes before those that ship; None without
         any."""
-        return self._own_machine
+        return self._custom_machine
 
-    def with_own_machine(self, machine: MeasuredMachine) -> Fabric:
+    def with_custom_machine(self, machine: MeasuredMachine) -> Fabric:
         """The fabric with the measured rows of its owner."""
         fabric = self.with_machine(machine)
-        fabric._own_machine = machine
-        fabric._home = self.filed.with_machine(machine) if self.filed is not None else fabric
+        fabric._custom_machine = machine
+        fabric._measured_fabric = (
+            self.as_filed.with_machine(machine) if self.as_filed is not None else fabric
+        )
         return fabric
 
     @property
-    def home(self) -> Fabric | None:
+    def measured_fabric(self) -> Fabric | None:
         """The fabric that its own machine was put on, as its file has it, whatever was changed
         since."""
-        return self._home
+        return self._measured_fabric
 
     def without_machine(self) -> Fabric:
         """The fabric by wires, contention and library alone, as ``numbers="library"`` prices it."""
@@ -288,27 +290,27 @@ class Fabric(Part):
             self.__dict__["tiers"] = (inner, outer)
 
     @property
-    def filed(self) -> Fabric | None:
+    def as_filed(self) -> Fabric | None:
         """The same fabric without its overrides, as its file has it; None without overrides."""
-        return self._filed
+        return self._as_filed
 
     @property
-    def again(self) -> Callable[[list[str]], Fabric] | None:
+    def reload(self) -> Callable[[list[str]], Fabric] | None:
         """Loads the fabric with other overrides; None where it was loaded with none."""
-        return self._again
+        return self._reload
 
     def with_overrides(
         self,
         overrides: tuple[tuple[str, str], ...],
-        filed: Fabric | None = None,
-        again: Callable[[list[str]], Fabric] | None = None,
+        as_filed: Fabric | None = None,
+        reload: Callable[[list[str]], Fabric] | None = None,
     ) -> Fabric:
-        """The fabric with overrides as typed; ``filed``: without them, ``again`` loads it with
+        """The fabric with overrides as typed; ``as_filed``: without them, ``reload`` loads it with
         others."""
         fabric = self.model_copy()
         fabric._overrides = overrides
-        fabric._filed = filed
-        fabric._again = again
+        fabric._as_filed = as_filed
+        fabric._reload = reload
         return fabric
 
     def __eq__(self, other: object) -> bool:

@@ -107,7 +107,7 @@ class Borrowed(NamedTuple):
     share: float
 
 
-class OwnProtocol(NamedTuple):
+class CustomProtocol(NamedTuple):
     """Launch, time a step (seconds) and share of the wire of one algorithm under one protocol, as a
     machine's owner saw it."""
 
@@ -150,14 +150,14 @@ class MeasuredMachine:
     exceptions: tuple[dict[str, Any], ...] = ()
     file: str = ""
     idle: tuple[str, ...] = ()
-    protocols: tuple[OwnProtocol, ...] = ()
+    protocols: tuple[CustomProtocol, ...] = ()
 
     @property
     def rows(self) -> int:
         return sum(self.sources.values())
 
     @property
-    def own_rows(self) -> int:
+    def user_rows(self) -> int:
         """Rows of its owner's file; 0 for a machine that ships."""
         return self.rows if self.file else 0
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.formatting import format_rate, format_time
 from colltool.calibration.old_form import old_numbers
-from colltool.fabric.ground import media_of
+from colltool.fabric.library_numbers import media_of
 from colltool.fabric.media import Medium
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of

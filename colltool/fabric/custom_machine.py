@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, argument_text, nearest
 from colltool.base.files import MACHINE_SUFFIX, read_text
-from colltool.fabric.ground import media_of
+from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric
 from colltool.machines.factor import INSIDE, MeasuredMachine
 
 if TYPE_CHECKING:
-    from colltool.machines.own import MachineFile, MachineRow
+    from colltool.machines.machine_file import MachineFile, MachineRow
 
 # A machine that was made of rows, or the path of its file.
-OwnMachine = MeasuredMachine | str | os.PathLike[str]
+CustomMachine = MeasuredMachine | str | os.PathLike[str]
 
 
-def beside(fabric_file: str) -> str | None:
+def machine_file_of(fabric_file: str) -> str | None:
     """The machine file of a fabric's file: ``cluster.machine.yaml`` of ``cluster.yaml``; None where
     there is none."""
     found = f"{os.path.splitext(fabric_file)[0]}{MACHINE_SUFFIX}"
     return found if found != fabric_file and os.path.isfile(found) else None
 
 
-def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
+def on_machine(fabric: Fabric, machine: CustomMachine) -> Fabric:
     """The fabric priced with a machine's own rows.
 
     Raises:
@@ -57,24 +57,24 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
 def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
     """The fabric on a machine, also before its overrides and under others: d belongs to the machine,
     not to a question about it."""
-    filed, again = fabric.filed, fabric.again
-    found = fabric.with_own_machine(machine)
-    if filed is None and again is None:
+    as_filed, reload = fabric.as_filed, fabric.reload
+    found = fabric.with_custom_machine(machine)
+    if as_filed is None and reload is None:
         return found
-    with_others = None if again is None else partial(_with_others, again, machine)
+    with_others = None if reload is None else partial(_with_others, reload, machine)
     # so that an interval that asks for the price before a dial moved gets it with the same rows
-    before = filed and filed.with_own_machine(machine)
+    before = as_filed and as_filed.with_custom_machine(machine)
     return found.with_overrides(tuple(fabric.overrides), before, with_others)
 
 
 def _with_others(
     load: Callable[[list[str]], Fabric], machine: MeasuredMachine, overrides: list[str]
 ) -> Fabric:
-    return load(overrides).with_own_machine(machine)
+    return load(overrides).with_custom_machine(machine)
 
 
 def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
-    from colltool.machines.own import machine_of, read_machine_file
+    from colltool.machines.machine_file import machine_of, read_machine_file
 
     file = read_machine_file(text, path)
     _check_device(fabric, file.device, f"{path}: device")

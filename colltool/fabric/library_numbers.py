@@ -50,7 +50,7 @@ def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
     return tuple(found)
 
 
-def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
+def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     """The fabric with what its library adds on each tier.
 
     ``as_filed``: the same file without overrides. A file's own protocols, and rates that a host
@@ -73,9 +73,9 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
         return found.with_reached(()).with_machine(None)
     # what such a file lists was measured of it as a whole: a machine's factor would count it twice
     if _has_own(fabric):
-        return found.with_reached(()).with_machine(fabric.own_machine)
+        return found.with_reached(()).with_machine(fabric.custom_machine)
     across = media[-1] if len(media) > 1 else None
-    machine = fabric.own_machine or machine_for(fabric.device, media[0] or "", across)
+    machine = fabric.custom_machine or machine_for(fabric.device, media[0] or "", across)
     reached = _reached(fabric.library_name, gpus, media[-1])
     return found.with_reached(reached).with_machine(machine)
 
@@ -132,7 +132,7 @@ def with_p2p(fabric: Fabric, works: bool) -> Fabric:
         facts = fabric.library_facts
         assert facts is not None  # of a library that has numbers for both
         library = facts.model_copy(update={"p2p": works})
-        return on_ground(fabric.model_copy(update={"library": library}))
+        return with_library_numbers(fabric.model_copy(update={"library": library}))
 
     return fabric.view(f"p2p {works}", made)
 
@@ -289,7 +289,7 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
         other = {"name": library, "version": version or None, "reached": ()}
         named = facts.model_copy(update=other)
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
-    return on_ground(kept.model_copy(update={"library": named}))
+    return with_library_numbers(kept.model_copy(update={"library": named}))
 
 
 def launch_of(fabric: Fabric) -> float:
@@ -309,9 +309,9 @@ def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
     """The fabric before some of its overrides, under the same library; None where it was not loaded
     with any of these."""
     kept = [f"{key}={value}" for key, value in fabric.overrides if key not in keys]
-    if fabric.again is None or len(kept) == len(fabric.overrides):
+    if fabric.reload is None or len(kept) == len(fabric.overrides):
         return None
-    before, facts = fabric.again(kept), fabric.library_facts
+    before, facts = fabric.reload(kept), fabric.library_facts
     return before if facts is None else under_library(before, facts.name, facts.version or "")
 
 

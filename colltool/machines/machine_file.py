@@ -31,9 +31,9 @@ from colltool.definitions.reader import Reading, read
 from colltool.machines.factor import (
     INSIDE,
     SIZES,
+    CustomProtocol,
     MachineFactor,
     MeasuredMachine,
-    OwnProtocol,
 )
 from colltool.machines.smoother import (
     Observation,
@@ -225,12 +225,12 @@ def machine_of(
         base=base,
         price=price,
     )
-    protocols = tuple(map(_own_protocol, file.protocols))
+    protocols = tuple(map(_custom_protocol, file.protocols))
     return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=protocols)
 
 
-def _own_protocol(row: ProtocolRow) -> OwnProtocol:
-    return OwnProtocol(
+def _custom_protocol(row: ProtocolRow) -> CustomProtocol:
+    return CustomProtocol(
         primitive=str(row.primitive),
         scope=row.scope,
         algorithm=row.algorithm,
@@ -266,7 +266,7 @@ def machine_from_rows(
     prior = dict(base.prior) if base else {}
     for scope in dict.fromkeys(row.scope for row in rows):
         in_scope = [row for row in rows if row.scope == scope]
-        smoother = own_smoother(scope, settings)
+        smoother = machine_smoother(scope, settings)
         prior[scope] = smoother.prior
         observed = [_observed(row, base) for row in in_scope]
         ranks = grid_ranks([row.ranks for row in in_scope])
@@ -291,7 +291,7 @@ def machine_from_rows(
     )
 
 
-def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
+def machine_smoother(scope: str, settings: SmootherSettings) -> Smoother:
     """The process for one owner's rows: all are of one source, so that what the source has of its
     own is d."""
     sigma = settings.sigma or SIGMA.get(scope, SIGMA_ACROSS)
