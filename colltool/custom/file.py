@@ -159,7 +159,7 @@ def _steps(
                 left -= len(found)
                 sends += found
             # Further errors would bury the first ones.
-            if reading.enough:
+            if reading.has_enough_errors:
                 return
         if not texts:
             reading.refuse(path, "a step without a send", _EXAMPLE)

@@ -27,7 +27,7 @@ from colltool.diagnosis.networks import (
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import sentence
 from colltool.diagnosis.thresholds import HEALTHY_SHARE
-from colltool.fabric.by_device import CLUSTERS, DeviceMatch, known
+from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
@@ -66,7 +66,7 @@ def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
         return []
     found: dict[str, None] = {}
     for device in seen.named.devices:
-        nearest = known(device)
+        nearest = bundled_for(device)
         if nearest:
             facts = load_fabric(nearest.fabric).library_facts
             if (facts.gpu if facts else None) != own.gpu:
@@ -90,7 +90,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
         return _by_times(seen, overrides)
     fabrics: dict[str, DeviceMatch] = {}
     for device in devices:
-        nearest = known(device)
+        nearest = bundled_for(device)
         if nearest is None:
             what = f"no bundled fabric has {device}"
             raise ColltoolError(what, argument="fabric", fix=_name_machine())

@@ -285,7 +285,7 @@ def _switch(route: Switch, terms: Terms, paths: PathClasses) -> LinkCost:
     # the row's requirement switch_can refuses groups without
     assert hardware is not None
     share = top.share(everybody)
-    beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
+    beta = least(hardware.switch_eta_beta.get(route.does, top.eta_beta), share)
     return _cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
 
 

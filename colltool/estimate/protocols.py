@@ -247,7 +247,7 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
 def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
     """Collectives in the switches with what a library adds: time besides α_switch, and a share of
     the switches' η_β."""
-    eta_beta = dict(switch.own_eta)
+    eta_beta = dict(switch.switch_eta_beta)
     for primitive, share in added.shares.items():
         eta_beta[primitive] = eta_beta.get(primitive, tier.eta.beta) * share
     return switch.model_copy(

@@ -126,7 +126,7 @@ class TierCapabilities(ABC, Generic[Of]):
         shape; None where none fits."""
         return self.tier if self.part(endpoints) is not None else None
 
-    def cut_apart(self, endpoints: int) -> bool:  # noqa: ARG002
+    def first_are_disconnected(self, endpoints: int) -> bool:  # noqa: ARG002
         """Whether the first endpoints of an explicit graph meet only through others."""
         return False
 

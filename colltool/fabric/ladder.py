@@ -132,12 +132,12 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
     listed = reading.data.get("rungs")
     for index, rung in enumerate(listed if isinstance(listed, list) else ()):
         path = ("rungs", index, "fabric")
-        if not isinstance(rung, dict) or "fabric" not in rung or not reading.sound(path):
+        if not isinstance(rung, dict) or "fabric" not in rung or not reading.is_valid(path):
             continue
         name = rung["fabric"]
         if name in tried:
             continue
-        if reading.enough:
+        if reading.has_enough_errors:
             break
         tried.add(name)
         neighbour = str(folder / os.path.basename(name))
@@ -146,7 +146,7 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
             found[name] = load_fabric(neighbour if own else name)
         except ColltoolError as error:
             if error.where or isinstance(error, ManyErrors):
-                reading.pass_on(path, error)
+                reading.add_error(path, error)
             else:
                 reading.refuse(path, error.what, error.fix)
     return found

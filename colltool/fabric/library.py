@@ -22,7 +22,7 @@ from colltool.definitions.field_types import (
     FieldHint,
     Part,
     listed_name,
-    refuse,
+    raise_errors,
 )
 from colltool.fabric.media import DEVICES
 from colltool.fabric.tier_parts import MeasuredRange, check_algorithm
@@ -34,7 +34,7 @@ _MEASURED = FieldHint("a mapping such as {smallest: 512MiB, largest: 16GiB, rank
 _CHANNELS = FieldHint("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = FieldHint("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
 _EACH = FieldHint(
-    "a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price"
+    "a price such as 600, or with its power such as {price: 600, draws: 12W}", short_for="price"
 )
 _PROTOCOLS = FieldHint("a list of names of protocols, such as [Simple]")
 _NAMES = Field(min_length=1, max_length=ft.MAX_LISTED)
@@ -275,7 +275,9 @@ class Prices(Part):
     def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
         """``tiers`` and ``copper`` must name what the fabric has."""
         places = [*tiers, *levels]
-        refuse([*_unknown("tiers", self.tiers, tiers), *_unknown("copper", self.copper, places)])
+        raise_errors(
+            [*_unknown("tiers", self.tiers, tiers), *_unknown("copper", self.copper, places)]
+        )
 
 
 def _unknown(key: str, stated: Sequence[str] | None, names: Sequence[str]) -> Iterator[FieldError]:

@@ -70,14 +70,14 @@ def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabr
         tiers.append(tier.with_library(_joined(_of_file(tier, before), known)))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
     if not layered:
-        return found.with_reached(()).with_machine(None)
+        return found.with_efficiencies(()).with_machine(None)
     # what such a file lists was measured of it as a whole: a machine's factor would count it twice
     if _has_own(fabric):
-        return found.with_reached(()).with_machine(fabric.custom_machine)
+        return found.with_efficiencies(()).with_machine(fabric.custom_machine)
     across = media[-1] if len(media) > 1 else None
     machine = fabric.custom_machine or machine_for(fabric.device, media[0] or "", across)
     reached = _reached(fabric.library_name, gpus, media[-1])
-    return found.with_reached(reached).with_machine(machine)
+    return found.with_efficiencies(reached).with_machine(machine)
 
 
 def _gpus(fabric: Fabric, media: Sequence[str | None]) -> tuple[str, ...]:

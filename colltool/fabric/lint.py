@@ -100,7 +100,7 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
         found += _switch_levels(path, numbers)
     # a tier's number that is off by itself is off next to others too: reported once
     reported = {warning.path[-1] for warning in found}
-    for warning in odd_together(fabric):
+    for warning in contradictions(fabric):
         if len(warning.path) > _OF_TIER or warning.path[-1] not in reported:
             found.append(warning)
     return found
@@ -186,7 +186,7 @@ def _bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:
         yield LintWarning(path, f"{text} is in bits, an eighth of as many bytes", why)
 
 
-def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
+def contradictions(fabric: Fabric) -> Iterator[LintWarning]:
     """Numbers that contradict each other."""
     for index, (inner, outer) in enumerate(pairwise(fabric.tiers), start=1):
         yield from _wrong_way_round(index, inner, outer)

@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError, argument_text, nearest, printabl
 from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
-from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, scan
+from colltool.definitions.source import MAX_CACHED_TEXT, KeyPath, Position, Source, scan
 from colltool.fabric.custom_machine import CustomMachine, machine_file_of, on_machine
 from colltool.fabric.library import Prices
 from colltool.fabric.library_numbers import with_library_numbers
@@ -106,7 +106,11 @@ def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
         if texts is not None:
             return _shipped(file, name, texts)
     alone = "like:" not in text  # else another file, which may change, is a part of it
-    if len(text) <= MOST_KEPT and alone and all(isinstance(option, str) for option in overrides):
+    if (
+        len(text) <= MAX_CACHED_TEXT
+        and alone
+        and all(isinstance(option, str) for option in overrides)
+    ):
         return _loaded(text, name, tuple(overrides))
     return _finished(_of_text(text, file, name, overrides), partial(_read_again, text, file, name))
 

@@ -22,15 +22,15 @@ from colltool.definitions.field_types import (
     FieldErrors,
     FieldHint,
     Part,
-    agreeing,
-    refuse,
+    model_check,
+    raise_errors,
 )
 from colltool.definitions.source import KeyPath
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
-from colltool.fabric.uneven import domain_slips
+from colltool.fabric.uneven import domain_errors
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.used import Applied, MachineUsed
 
@@ -164,7 +164,7 @@ class Fabric(Part):
         own = facts.reached if facts and facts.name != "all" else ()
         return own or self._reached
 
-    def with_reached(self, figures: tuple[Efficiency, ...]) -> Fabric:
+    def with_efficiencies(self, figures: tuple[Efficiency, ...]) -> Fabric:
         """The fabric with shares of bandwidth that its library is known to reach."""
         fabric = self.model_copy()
         fabric._reached = figures
@@ -206,7 +206,7 @@ class Fabric(Part):
         update: dict[str, Any] = {"tiers": tuple(tier.on_datasheet() for tier in self.tiers)}
         if self.library_facts:
             update["library"] = self.library_facts.model_copy(update={"reached": ()})
-        return self.model_copy(update=update).with_reached(()).with_machine(None)
+        return self.model_copy(update=update).with_efficiencies(()).with_machine(None)
 
     @property
     def machine(self) -> MeasuredMachine | None:
@@ -277,7 +277,9 @@ class Fabric(Part):
 
     def _nested(self) -> Self:
         inside = accumulate((tier.endpoints for tier in self.tiers), mul, initial=1)
-        tiers = tuple(tier.around(ranks) for tier, ranks in zip(self.tiers, inside, strict=False))
+        tiers = tuple(
+            tier.with_ranks_inside(ranks) for tier, ranks in zip(self.tiers, inside, strict=False)
+        )
         self.__dict__["tiers"] = tiers
         return self
 
@@ -319,7 +321,7 @@ class Fabric(Part):
     def __hash__(self) -> int:
         return hash((self.name, self.launch_overhead, len(self.tiers)))
 
-    @agreeing
+    @model_check
     def _form_agrees(self) -> Iterator[FieldError]:
         """A file of schema /2 keeps what a library takes out: it is data of the library's, or a
         machine file of one's own."""
@@ -339,7 +341,7 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        refuse(domain_slips(self.tiers))
+        raise_errors(domain_errors(self.tiers))
         self._even_out()
         if self.ranks > ft.MAX_RANKS:
             what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"

@@ -36,9 +36,9 @@ class GraphTopology(TierCapabilities[GraphTier]):
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
         # the file was refused if its ranks were not joined
         whole = stride > 1 or endpoints == self.tier.endpoints
-        return None if not whole and self.cut_apart(endpoints) else ()
+        return None if not whole and self.first_are_disconnected(endpoints) else ()
 
-    def cut_apart(self, endpoints: int) -> bool:
+    def first_are_disconnected(self, endpoints: int) -> bool:
         return not self._wires.of_first(endpoints).joins_all()
 
     @property

@@ -10,7 +10,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, agreeing, refuse
+from colltool.definitions.field_types import (
+    FieldError,
+    FieldErrors,
+    FieldHint,
+    model_check,
+    raise_errors,
+)
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import TierBase
 from colltool.fabric.tier_parts import Shape
@@ -88,17 +94,17 @@ class GraphTier(TierBase):
     def _edges_agree(self) -> GraphTier:
         """Ends differ, every rank up to the last has a link, all are joined, and the graph is not
         too large."""
-        slips = []
+        errors = []
         for index, link in enumerate(self.links):
             a, b = link.between
             if a == b:
-                slips.append(
+                errors.append(
                     FieldError(f"joins {a} to itself", "two ends that differ", ("edges", index))
                 )
             if any(isinstance(end, int) and end < 0 for end in link.between):
                 what = "ranks are numbered from 0"
-                slips.append(FieldError(what, "a rank from 0 on", ("edges", index)))
-        refuse(slips)
+                errors.append(FieldError(what, "a rank from 0 on", ("edges", index)))
+        raise_errors(errors)
         ranks = {end for end in self._ends if isinstance(end, int)}
         if not ranks or len(ranks) <= max(ranks):
             missing = next(rank for rank in count() if rank not in ranks)
@@ -142,7 +148,7 @@ class _GroupedTier(TierBase):
         """Spines of a group; 0 where its switches are joined directly."""
         return 0
 
-    @agreeing
+    @model_check
     def _not_too_large(self) -> Iterator[FieldError]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
@@ -219,7 +225,7 @@ class HyperXTier(TierBase):
     def each_axis(self) -> tuple[parts.AxisLinks, ...]:
         return self.links or (parts.AxisLinks(),) * len(self.shape)
 
-    @agreeing
+    @model_check
     def _axes_agree(self) -> Iterator[FieldError]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"

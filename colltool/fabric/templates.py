@@ -87,7 +87,7 @@ def fabric_start(
     if source is None:
         source = _drafted(tiers)
     if failed:
-        from colltool.fabric.broken import remove
+        from colltool.fabric.degraded import remove
 
         source = remove(fabric_data(source, overrides), failed)
         overrides = ()

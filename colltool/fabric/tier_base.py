@@ -21,8 +21,8 @@ from colltool.definitions.field_types import (
     FieldErrors,
     FieldHint,
     Part,
-    agreeing,
-    refuse,
+    model_check,
+    raise_errors,
 )
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.media import MediumName
@@ -91,7 +91,7 @@ class TierBase(Part):
         """Ranks in an endpoint, by the tiers below; in the largest where they differ."""
         return self._ranks_inside
 
-    def around(self, ranks: int) -> Self:
+    def with_ranks_inside(self, ranks: int) -> Self:
         """The tier with this many ranks in an endpoint."""
         if ranks == self._ranks_inside:
             return self
@@ -144,7 +144,7 @@ class TierBase(Part):
         keys = [key for key in given if isinstance(key, str)] if isinstance(given, dict) else []
         parts.check_named_once(keys)
         listed = validate(given)
-        slips = []
+        errors = []
         for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
             for index, name in enumerate(names):
                 try:
@@ -152,11 +152,11 @@ class TierBase(Part):
                         raise ColltoolError(f"'{name}' is named twice", fix="list it once")
                     parts.check_algorithm(primitive, name)
                 except ColltoolError as error:
-                    slips.append(FieldError(error.what, error.fix, (key, index)))
-        refuse(slips)
+                    errors.append(FieldError(error.what, error.fix, (key, index)))
+        raise_errors(errors)
         return listed
 
-    @agreeing
+    @model_check
     def _names_differ(self) -> Iterator[FieldError]:
         """A primitive finds at most one protocol of a name."""
         for index, row in enumerate(self.protocols or ()):
@@ -166,7 +166,7 @@ class TierBase(Part):
                 fix = "give each a name of its own, or primitives that differ"
                 yield FieldError(what, fix, ("protocols", index))
 
-    @agreeing
+    @model_check
     def _has_room(self) -> Iterator[FieldError]:
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
@@ -211,7 +211,7 @@ class SizedTier(TierBase):
     ``size``."""
 
     size: Annotated[
-        ft.Count, FieldHint(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")
+        ft.Count, FieldHint(f"a whole number from 1 to {ft.MAX_RANKS}", other_key="shape")
     ]
     domains: Annotated[
         tuple[ft.Count, ...] | None, Field(min_length=1, max_length=ft.MAX_LISTED), _DOMAINS

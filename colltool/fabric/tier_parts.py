@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError, nearest
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, Part, agreeing
+from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, Part, model_check
 from colltool.network.twisted import TWISTED_SHAPES, twisted_axes
 
 
@@ -76,7 +76,7 @@ _LIMITS = FieldHint(
 Shape = Annotated[
     tuple[ft.Count, ...],
     Field(min_length=1, max_length=ft.MAX_DEPTH),
-    FieldHint(f"a list of 1 to {ft.MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size"),
+    FieldHint(f"a list of 1 to {ft.MAX_DEPTH} whole numbers, such as [8, 8, 4]", other_key="size"),
 ]
 
 
@@ -138,7 +138,7 @@ class InNetwork(Part):
     limits: Annotated[Limits | None, _LIMITS] = None
 
     @property
-    def own_eta(self) -> dict[Primitive, float]:
+    def switch_eta_beta(self) -> dict[Primitive, float]:
         """``eta_beta`` by primitive; empty where the tier's holds for everything."""
         if self.eta_beta is None:
             return {}
@@ -172,7 +172,7 @@ class Planes(Part):
         int, Field(ge=1, le=1024, strict=True), FieldHint("a whole number from 1 to 1024")
     ] = 1
 
-    @agreeing
+    @model_check
     def _some_work(self) -> Iterator[FieldError]:
         if self.failed >= self.count:
             what = f"all {self.count} planes failed"
@@ -333,7 +333,7 @@ def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
         yield total
 
 
-def switch_slips(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[FieldError]:
+def switch_errors(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[FieldError]:
     """Protocols under which the switches compute, and which the tier does not list."""
     known = [protocol.name for protocol in listed]
     for index, name in enumerate((switch.protocols if switch else None) or ()):
@@ -343,7 +343,7 @@ def switch_slips(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterat
             yield FieldError(what, fix, ("in_network", "protocols", index))
 
 
-def twist_slips(
+def twist_errors(
     shape: Shape, wrap: tuple[bool, ...] | None, cube: int | None, *, torus: bool
 ) -> list[FieldError]:
     """Why a lattice of this shape cannot be twisted; empty where it can."""

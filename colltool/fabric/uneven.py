@@ -27,7 +27,7 @@ INSIDE = {
 OUTSIDE = dict.fromkeys(INSIDE, False) | {"star": True, "clos": True}
 
 
-class SomeTier(Protocol):
+class TierLike(Protocol):
     """What a tier answers here, of whatever topology."""
 
     @property
@@ -46,14 +46,14 @@ class SomeTier(Protocol):
     def rail_only(self) -> bool: ...
 
 
-class HasDomains(Protocol):
+class FabricLike(Protocol):
     """What a fabric answers here."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def tiers(self) -> Sequence[SomeTier]: ...
+    def tiers(self) -> Sequence[TierLike]: ...
 
     @property
     def domains(self) -> tuple[int, ...]: ...
@@ -65,7 +65,7 @@ def domains_text(domains: Sequence[int]) -> str:
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
-def domain_slips(tiers: Sequence[SomeTier]) -> Iterator[FieldError]:
+def domain_errors(tiers: Sequence[TierLike]) -> Iterator[FieldError]:
     """What is wrong with the tiers that list their domains, placed from ``tiers`` on."""
     for number, tier in enumerate(tiers):
         if tier.uneven:
@@ -74,7 +74,7 @@ def domain_slips(tiers: Sequence[SomeTier]) -> Iterator[FieldError]:
                 yield FieldError(*wrong, ("tiers", number, "domains"))
 
 
-def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
+def _wrong(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
     """Why a tier cannot list its domains, and what to write; None where it can."""
     tier = tiers[number]
     if number != 1 or len(tiers) != 2:
@@ -116,7 +116,7 @@ def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_topology(tier: SomeTier, answers: dict[str, bool]) -> tuple[str, str] | None:
+def _wrong_topology(tier: TierLike, answers: dict[str, bool]) -> tuple[str, str] | None:
     topology = tier.topology
     if answers[topology]:
         return None
@@ -128,7 +128,7 @@ def _wrong_topology(tier: SomeTier, answers: dict[str, bool]) -> tuple[str, str]
     )
 
 
-def check_even(fabric: HasDomains) -> None:
+def check_even(fabric: FabricLike) -> None:
     """Refuse a fabric whose domains differ in size, for all that counts by domains of one size."""
     if not fabric.domains:
         return
@@ -143,7 +143,7 @@ def check_even(fabric: HasDomains) -> None:
     raise ColltoolError(what, argument="fabric", fix=fix)
 
 
-def even_domains(fabric: HasDomains) -> str:
+def even_domains(fabric: FabricLike) -> str:
     """What to type for as many ranks of each domain as the smallest has."""
     fewest = min(fabric.domains)
     sizes = ",".join(str(fewest) for _ in fabric.domains)

@@ -9,7 +9,7 @@ from colltool.definitions.field_types import FieldError, FieldErrors
 from colltool.fabric.tier_parts import Level
 
 
-def open_uplinks(
+def leaf_and_spine(
     levels: Sequence[Level],
     ratio: float | None,
     alpha_s: float | None,

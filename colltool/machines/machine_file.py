@@ -25,7 +25,7 @@ from colltool.definitions.field_types import (
     Part,
     PrimitiveName,
     Size,
-    units_own,
+    parsed_quantity,
 )
 from colltool.definitions.reader import Reading, read
 from colltool.machines.factor import (
@@ -59,7 +59,7 @@ def _seconds(value: Any) -> float:
     """Read a time; a number without a unit is refused."""
     if not isinstance(value, str):
         raise ValueError("expected text with a unit")
-    return float(units_own(fmt.parse_time, value))
+    return float(parsed_quantity(fmt.parse_time, value))
 
 
 Seconds = Annotated[

@@ -164,7 +164,7 @@ def _bounded(run: _PhaseRun, ports: Any) -> list[Any]:
         # η_β of a port on the part's tier, whatever its uplinks leave of it
         port = next((level.eta_beta for level in reach.levels if level.tier == cost.tier), 1.0)
         if isinstance(part.route, Switch) and reach.in_switch:
-            port = reach.in_switch.own_eta.get(part.route.does, port)
+            port = reach.in_switch.switch_eta_beta.get(part.route.does, port)
         factors.append(least(port, cost.share) / least(port / ports, cost.share))
     return factors
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted, parse_rate, parse_time
-from colltool.fabric.by_device import CLUSTERS, DeviceMatch, known
+from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
 from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel, levels_named
 from colltool.fabric.dumps.node import InnerTier, NodeDump, inner_tiers, odd_links
 from colltool.fabric.load import fabric_data, load_fabric
@@ -164,7 +164,7 @@ def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None)
             where=node.file,
             fix=f"dump a running job's, or name such a machine: {argument_text('like', 'dgx-a100')}",
         )
-    machine = known(node.model)
+    machine = bundled_for(node.model)
     if inner_tiers(node)[0].link == "pcie":
         if machine is not None and machine.fabric.endswith("-pcie"):
             return machine
@@ -209,7 +209,7 @@ def _with_node(node: NodeDump, dumps: _Dumps, base: DeviceMatch, like: str | Non
 def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
     """The key ``device`` if the stand-in's is another, or no device of that name is known."""
     device = _device(node.model)
-    if not node.links_told or (like is not None and known(node.model) is None):
+    if not node.links_told or (like is not None and bundled_for(node.model) is None):
         return {}
     if device and str(data.get("device")).startswith(device):
         return {}

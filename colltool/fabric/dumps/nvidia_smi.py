@@ -13,7 +13,7 @@ from itertools import combinations
 
 from colltool.base.errors import ColltoolError, quote
 from colltool.base.files import AnyPath, read_text
-from colltool.fabric.by_device import known
+from colltool.fabric.bundled_for import bundled_for
 from colltool.fabric.dumps.node import Nic, NodeDump, Pair
 
 TOOL = "nvidia-smi topo -m"
@@ -85,7 +85,7 @@ def _head(name: str, lines: list[str]) -> int:
 def _model(lines: list[str]) -> str:
     for line in lines:
         for model in _NAMES.findall(line):
-            if known(model):
+            if bundled_for(model):
                 return str(model).strip()
     return ""
 

@@ -401,7 +401,7 @@ def in_network_text(spec: InNetwork) -> str:
     text = f"{can}, alpha_switch {format_time(spec.alpha_switch)}"
     if spec.levels:
         text += f", {counted(spec.levels, 'switch level')}"
-    for primitive, value in spec.own_eta.items():
+    for primitive, value in spec.switch_eta_beta.items():
         text += f", {primitive.label} eta_beta {value:g}"
     if spec.protocols:
         text += f"; only under {', '.join(spec.protocols)}"

@@ -25,7 +25,7 @@ _CARDS = DeviceMatch("", "a100-pcie")
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
-def known(device: str) -> DeviceMatch | None:
+def bundled_for(device: str) -> DeviceMatch | None:
     """The match of a device's name, such as ``NVIDIA H100 80GB HBM3``; None where none is known."""
     if _CARD.search(device):
         return _CARDS
