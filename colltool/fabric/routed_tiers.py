@@ -22,7 +22,7 @@ from colltool.fabric.tier_base import TierBase
 from colltool.fabric.tier_parts import Shape
 from colltool.network.wires import Routing, hops_from
 
-# What errors say is due in the place of each.
+# What errors expect in place of a wrong value.
 _EDGE = FieldHint(
     "the ends of a link, such as [0, 1], or a mapping such as {between: [0, 1], links: 2}"
 )

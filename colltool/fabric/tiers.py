@@ -23,7 +23,7 @@ from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 from colltool.fabric.uplinks import leaf_and_spine
 
-# What errors say is due in the place of each.
+# What errors expect in place of a wrong value.
 _IN_NETWORK = FieldHint("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 _LEVEL = FieldHint("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
 _WRAP = FieldHint("a list of true and false, one for each axis, such as [true, true, false]")

@@ -1,5 +1,7 @@
-"""Domains of different sizes: what the tier that joins them may say, and who cannot do with
-them."""
+"""Domains of different sizes: which fabrics can have them, and the error of what needs equal ones.
+
+The outer of two tiers lists the ranks of each domain under ``domains``.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from typing import Protocol
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.definitions.field_types import FieldError
 
-# Topologies in which the ranks that a smaller domain lacks take nothing from the others.
-INSIDE = {
+# By topology of the inner tier: whether ranks that a smaller domain lacks change nothing for the
+# others.
+UNEVEN_INSIDE = {
     "star": True,
     "full_mesh": True,
     "torus": False,
@@ -22,13 +25,13 @@ INSIDE = {
     "dragonfly": False,
     "dragonfly_plus": False,
 }
-# Topologies that can join domains of different sizes. tests/fabric/test_topology.py has every
-# topology answer both.
-OUTSIDE = dict.fromkeys(INSIDE, False) | {"star": True, "clos": True}
+# By topology of the outer tier: whether it can join domains of different sizes.
+# tests/fabric/test_topology.py checks that both tables have every topology.
+UNEVEN_OUTSIDE = dict.fromkeys(UNEVEN_INSIDE, False) | {"star": True, "clos": True}
 
 
 class TierLike(Protocol):
-    """What a tier answers here, of whatever topology."""
+    """What this module reads of a tier."""
 
     @property
     def name(self) -> str: ...
@@ -47,7 +50,7 @@ class TierLike(Protocol):
 
 
 class FabricLike(Protocol):
-    """What a fabric answers here."""
+    """What this module reads of a fabric."""
 
     @property
     def name(self) -> str: ...
@@ -60,22 +63,22 @@ class FabricLike(Protocol):
 
 
 def domains_text(domains: Sequence[int]) -> str:
-    """Such as ``64 + 2x72``."""
+    """Return the sizes of domains as ``64 + 2x72``."""
     counts = Counter(domains).items()
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
 def domain_errors(tiers: Sequence[TierLike]) -> Iterator[FieldError]:
-    """What is wrong with the tiers that list their domains, placed from ``tiers`` on."""
+    """Yield an error for each tier that cannot list its domains, at its key path."""
     for number, tier in enumerate(tiers):
         if tier.uneven:
-            wrong = _wrong(tiers, number)
-            if wrong:
-                yield FieldError(*wrong, ("tiers", number, "domains"))
+            problem = _domains_error(tiers, number)
+            if problem:
+                yield FieldError(*problem, ("tiers", number, "domains"))
 
 
-def _wrong(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
-    """Why a tier cannot list its domains, and what to write; None where it can."""
+def _domains_error(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
+    """Why a tier cannot list its domains, and what to write; None if it can."""
     tier = tiers[number]
     if number != 1 or len(tiers) != 2:
         return (
@@ -84,9 +87,9 @@ def _wrong(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
             "leave domains out, or write a fabric of two tiers and give them to the second",
         )
     inner = tiers[0]
-    wrong = _wrong_topology(inner, INSIDE) or _wrong_topology(tier, OUTSIDE)
-    if wrong:
-        return wrong
+    problem = _topology_error(inner, UNEVEN_INSIDE) or _topology_error(tier, UNEVEN_OUTSIDE)
+    if problem:
+        return problem
     count = len(tier.uneven)
     if count != tier.endpoints:
         return (
@@ -116,11 +119,13 @@ def _wrong(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_topology(tier: TierLike, answers: dict[str, bool]) -> tuple[str, str] | None:
+def _topology_error(tier: TierLike, supported: dict[str, bool]) -> tuple[str, str] | None:
+    """Why the topology of a tier does not work with such domains, and what to write; None if it
+    does."""
     topology = tier.topology
-    if answers[topology]:
+    if supported[topology]:
         return None
-    known = [name for name, works in answers.items() if works]
+    known = [name for name, works in supported.items() if works]
     return (
         f"'{tier.name}' is a {topology}: domains of different sizes are modelled where it is one of"
         f" {', '.join(known)}",
@@ -129,7 +134,7 @@ def _wrong_topology(tier: TierLike, answers: dict[str, bool]) -> tuple[str, str]
 
 
 def check_even(fabric: FabricLike) -> None:
-    """Refuse a fabric whose domains differ in size, for all that counts by domains of one size."""
+    """Raise an error if domains differ in size, for code that assumes equal ones."""
     if not fabric.domains:
         return
     what = (
@@ -144,7 +149,7 @@ def check_even(fabric: FabricLike) -> None:
 
 
 def even_domains(fabric: FabricLike) -> str:
-    """What to type for as many ranks of each domain as the smallest has."""
+    """Return the override that leaves each domain as many ranks as the smallest has."""
     fewest = min(fabric.domains)
     sizes = ",".join(str(fewest) for _ in fabric.domains)
     return argument_text("overrides", [f"{fabric.tiers[-1].name}.domains=[{sizes}]"])

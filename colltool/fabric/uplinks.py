@@ -1,4 +1,4 @@
-"""Oversubscription of a Clos of one level: that of each endpoint's uplinks to it."""
+"""Oversubscription of a Clos with one level: it is that of the uplinks of each endpoint."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def leaf_and_spine(
     size: int,
     trunk_Bps: float | None,
 ) -> Mapping[str, Any]:
-    """Values that write a single level with oversubscription out as what it is: a leaf for each
-    endpoint, a spine above them.
+    """Return tier fields that write a single oversubscribed level as two: a leaf for each endpoint
+    and a spine above them; empty if nothing is to change.
 
-    Empty where nothing is to be written out. ``ratio``: of the tier, in place of the level's own.
+    ``ratio``: oversubscription of the tier, in place of the level's own.
 
     Raises:
-        Slips: a ratio next to several levels, which have their own, or next to a trunk.
+        FieldErrors: a ratio next to several levels, which have their own, or next to a trunk.
     """
     if ratio is not None and trunk_Bps is not None:
         raise FieldErrors(

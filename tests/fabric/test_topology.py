@@ -200,7 +200,7 @@ def test_the_words_of_the_registry_are_those_of_the_file() -> None:
 def test_every_topology_answers_where_tables_go_by_its_name() -> None:
     """Whether it takes domains of different sizes, and whether a line can describe it."""
     topologies = set(get_args(Topology)) - SEVERAL_TIERS
-    assert topologies == uneven.INSIDE.keys() == uneven.OUTSIDE.keys()
+    assert topologies == uneven.UNEVEN_INSIDE.keys() == uneven.UNEVEN_OUTSIDE.keys()
     assert topologies == templates.ETAS.keys() | templates.NOT_ON_A_LINE
     assert not templates.ETAS.keys() & templates.NOT_ON_A_LINE
 
