@@ -162,14 +162,14 @@ class Efficiency(Part):
         return software
 
     def took(self) -> dict[int, tuple[tuple[float, float], ...]]:
-        """Measured (bytes, seconds) by rank count, both ascending."""
+        """Return measured (bytes, seconds) by rank count, both ascending."""
         found: dict[int, tuple[tuple[float, float], ...]] = {}
         for row in sorted(self.software, key=lambda row: (row.ranks, row.size, row.time)):
             found[row.ranks] = (*found.get(row.ranks, ()), (row.size, row.time))
         return found
 
     def share_on(self, nodes: int) -> float:
-        """The share reached on this many nodes."""
+        """Return the share reached on this many nodes."""
         if isinstance(self.share, float):
             return self.share
         points = sorted((point.nodes, point.share) for point in self.share)
@@ -268,12 +268,12 @@ class Prices(Part):
     ) = None
 
     def of(self, part: str) -> PartPrice | None:
-        """The price of one of :data:`PARTS`; None where none is stated."""
+        """Return the price of one of :data:`PARTS`; None if none is stated."""
         stated: float | PartPrice | None = getattr(self, part)
         return PartPrice(price=stated) if isinstance(stated, float) else stated
 
     def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
-        """``tiers`` and ``copper`` must name what the fabric has."""
+        """Raise errors for names in ``tiers`` and ``copper`` that the fabric does not have."""
         places = [*tiers, *levels]
         raise_errors(
             [*_unknown("tiers", self.tiers, tiers), *_unknown("copper", self.copper, places)]
