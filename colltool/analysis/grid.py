@@ -17,7 +17,7 @@ from colltool.analysis.judged import Seconds, with_intervals
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, localize, rename_for_both
 from colltool.base.primitives import Primitive
-from colltool.base.result import followed
+from colltool.base.result import with_progress
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, by_title, on_layers
@@ -151,7 +151,7 @@ def _fabrics(
     for index, axis in enumerate(axes):
         if axis.is_reading or axis.key in OWN_AXES:
             continue
-        several = [loaded_with([f"{axis.key}={value}"]) for value in followed(axis.values)]
+        several = [loaded_with([f"{axis.key}={value}"]) for value in with_progress(axis.values)]
         numbers = differences(several) if len(several) > 1 else None
         if numbers == {}:
             raise ColltoolError(
@@ -165,7 +165,9 @@ def _fabrics(
             loaded = several
         else:
             numeric[index] = numbers
-    for chosen in followed(list(product(*(range(len(axes[index].values)) for index in loops)))):
+    for chosen in with_progress(
+        list(product(*(range(len(axes[index].values)) for index in loops)))
+    ):
         at = dict(zip(loops, chosen, strict=True))
         if len(loops) == 1:
             fabric = loaded[chosen[0]]
@@ -215,7 +217,7 @@ def _block(
     lengths = [len(axes[index].values) for index in loose]
     shape = [len(axis.values) for axis in axes]
     all_sizes = np.array(axes[2].values, dtype=np.float64)
-    for start in followed(range(0, prod(lengths), BLOCK)):
+    for start in with_progress(range(0, prod(lengths), BLOCK)):
         flat = np.arange(start, min(start + BLOCK, prod(lengths)))
         indices = dict(zip(loose, np.unravel_index(flat, lengths), strict=True))
         values: dict[Place, Floats] = {}

@@ -16,7 +16,7 @@ from colltool.analysis.benchmark_command import experiment
 from colltool.analysis.grid import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result, followed, result
+from colltool.base.result import Result, result, with_progress
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.groups import check_by_class, library_of, place
@@ -257,7 +257,7 @@ def _seconds(rows: Sequence[AlgorithmEstimate], count: int) -> dict[str, Floats]
 def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], int]]:
     count = len(next(iter(drawn.values())))
     step = max(1, min(BLOCK, AT_ONCE // len(drawn)))
-    for start in followed(range(0, count, step)):
+    for start in with_progress(range(0, count, step)):
         # a view would keep all draws
         block = {spot: values[start : start + step].copy() for spot, values in drawn.items()}
         yield block, min(step, count - start)
@@ -355,7 +355,7 @@ def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEv
             for values in (number.value * factors, number.value / factors):
                 directions.append(Direction(number, np.clip(values, *number.limits)))
     found: list[BreakEven] = []
-    for start in followed(range(0, len(directions), DIRECTIONS_AT_ONCE)):
+    for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         some = directions[start : start + DIRECTIONS_AT_ONCE]
         found += [_break_even(question, direction) for direction in _zoomed(question, some)]
     nearest: dict[str, BreakEven] = {}

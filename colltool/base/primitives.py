@@ -40,6 +40,7 @@ class Primitive(StrEnum):
 AR, AG, RS = Primitive.ALL_REDUCE, Primitive.ALL_GATHER, Primitive.REDUCE_SCATTER
 A2A, BC, REDUCE, P2P = Primitive.ALL_TO_ALL, Primitive.BROADCAST, Primitive.REDUCE, Primitive.P2P
 
+# Short names, as typed on the command line and in CSV.
 SHORT = {AR: "ar", AG: "ag", RS: "rs", A2A: "a2a", BC: "bc", REDUCE: "reduce", P2P: "p2p"}
 
 # M, the message size in bytes per rank, by nccl-tests' convention.
@@ -103,7 +104,7 @@ def least_n_beta(primitive: Primitive, ranks: int) -> float:
     return busbw_factor(primitive, ranks)
 
 
-def own_share(primitive: Primitive, ranks: int) -> float:
+def local_share(primitive: Primitive, ranks: int) -> float:
     """What a rank keeps, in units of M: the 1/N of AR, AG, RS and A2A that crosses no wire."""
     return 1 / ranks if primitive in (AR, AG, RS, A2A) else 0.0
 

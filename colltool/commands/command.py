@@ -21,7 +21,7 @@ from colltool.base.errors import (
     rename_arguments,
     set_audience,
 )
-from colltool.base.result import watched
+from colltool.base.result import progress_to
 from colltool.commands.option_text import read_items
 from colltool.commands.options import BY_FUNCTION, REQUIRED, Option, OptionGroup, option
 from colltool.commands.output import Counting, Outputs, is_read, kept, refuse, say
@@ -82,7 +82,7 @@ class Command(NamedTuple):
             _keep_apart(self.options, values, outputs)
             arguments = self._arguments(values)
             try:
-                with Counting(self.name) as watch, watched(watch):
+                with Counting(self.name) as watch, progress_to(watch):
                     self.function(**arguments)
             except CheckFailed:
                 # what was found is what somebody looks at now

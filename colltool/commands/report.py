@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments, rename_for_both
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.base.result import followed
+from colltool.base.result import with_progress
 from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
@@ -134,7 +134,9 @@ def report(
             measured.append(measured_section(page, [os.fspath(file) for file in files], hints))
     step = [step_section(page, loaded, typed_of(job))] if loaded else []
     sections = [network_section(page)]
-    sections += [collective_section(page, primitive) for primitive in followed(page.primitives)]
+    sections += [
+        collective_section(page, primitive) for primitive in with_progress(page.primitives)
+    ]
     sections += [*step, *measured, assumptions_section(page)]
     return Report(
         fabrics=tuple(column.file for column in page.columns),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, assert_never
 
-from colltool.base.arrays import anywhere, first_by, least, pick, record_at, taken
+from colltool.base.arrays import anywhere, first_by, least, pick, record_at, values_at
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -357,7 +357,7 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
     for place, run in met.items():
         absent = run._replace(n_alpha=0, n_beta=0)
         mine = [view.get(place, absent) for view in views]
-        messages = taken(farthest, [cost.n_alpha for cost in mine])
+        messages = values_at(farthest, [cost.n_alpha for cost in mine])
         carried = record_at(slowest, mine)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))

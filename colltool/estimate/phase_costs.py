@@ -21,7 +21,7 @@ from colltool.base.primitives import (
     Ring,
     Switch,
     Trees,
-    own_share,
+    local_share,
 )
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME
 from colltool.estimate.assumptions import ModelOptions
@@ -115,7 +115,7 @@ _NO_MESSAGES = LinkCost(
 
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
     """The local copy of the share of M that a rank keeps; only if a protocol states its rate."""
-    payload = own_share(primitive, placed.ranks)
+    payload = local_share(primitive, placed.ranks)
     rate_Bps = placed.local_copy_Bps
     if rate_Bps is None or not payload:
         return ()

@@ -1,4 +1,4 @@
-"""What dragonflies can do.
+"""Capabilities of dragonflies and dragonfly+.
 
 Sources: J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly
 topology", ISCA 2008, 77-88; for dragonfly+ A. Shpiner et al., "Dragonfly+: low cost topology for

@@ -1,4 +1,4 @@
-"""What the tiers can do whose messages are routed link by link."""
+"""Capabilities of tiers whose messages are routed link by link: graphs and HyperX."""
 
 from __future__ import annotations
 

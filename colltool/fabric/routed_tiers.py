@@ -1,4 +1,6 @@
-"""Tiers whose messages are routed link by link."""
+"""The tiers of a fabric file whose messages are routed link by link: graph, dragonfly, dragonfly+ and
+HyperX. What they can do is in ``routed`` and ``dragonfly``.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,17 @@ _AXES = FieldHint(
 )
 _AXIS = FieldHint("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 
+# Limits of a graph and of a HyperX, whose routes are followed one by one.
 MOST_EDGES = 20_000
 MOST_NODES = 1024
 MOST_AXES = 5
-# Switches of a dragonfly's group times groups times the cables of one; more take too long to
-# follow.
+# Routes of a dragonfly: switches of a group times groups times the cables of a group; more take too
+# long to follow.
 MOST_ROUTES = 10_000_000
 
 
 def _link(edge: tuple[int | str, int | str] | parts.GraphLink) -> parts.GraphLink:
-    """A pair as what it means: one link of the tier's own numbers."""
+    """A pair of ends as a link with the tier's numbers; a link as it is."""
     return edge if isinstance(edge, parts.GraphLink) else parts.GraphLink(between=edge)
 
 

@@ -1,6 +1,5 @@
-"""A node as a dump describes it, and the tiers that its links make.
-
-A node has accelerators, the links that join them, and NICs.
+"""A node as a dump describes it (accelerators, the links that join them, NICs), and the tiers that
+its links make: :func:`inner_tiers`.
 """
 
 from __future__ import annotations
@@ -111,8 +110,8 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
 
 def _island_tier(dump: NodeDump, size: int, links: int) -> InnerTier:
     """The tier of accelerators that are joined pair by pair, each by the same number of links."""
-    # A matrix counts an accelerator's links to the switches for each of its peers; that is seen by
-    # their number, which is all that a GPU has, or more than it could have to single peers.
+    # A matrix states a GPU's links to the switches as links to each of its peers. That is so if the
+    # number is all the links that a GPU has, or more than it could have to every peer.
     switched = links == MOST_LINKS or links * (size - 1) > MOST_LINKS
     if dump.link == "nvlink" and dump.counts_told and switched:
         return InnerTier("nvlink", "star", size, links)
@@ -136,7 +135,8 @@ def odd_links(dump: NodeDump) -> list[str]:
 
 
 def _usual(counts: tuple[int, ...]) -> int:
-    # an accelerator with no link is odd, however many there are
+    """The most frequent number of links."""
+    # an accelerator without links is odd, however many there are
     return mode(counts) or max(counts)
 
 
