@@ -164,7 +164,7 @@ def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
         tier = tiers[index]
         if size != tier.endpoints:
             changed[tier.name] = size
-            can = can and size <= min(capabilities_of(tier).most, tier.max_size or size)
+            can = can and size <= min(capabilities_of(tier).largest_size, tier.max_size or size)
             tiers[index] = tier.model_copy(update={"size": size})
     if changed and can and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{name}.size={size}" for name, size in changed.items()]

@@ -50,7 +50,7 @@ class Buffers:
         """The first chunk of a rank's part of the whole."""
         return rank * (self.postcondition.chunks // self.postcondition.ranks)
 
-    def held(self, where: Where) -> ChunkState | None:
+    def state(self, where: Where) -> ChunkState | None:
         """Return the state of a place: what was written, else the rank's input; None for nothing."""
         if where in self.memory:
             return self.memory[where]
@@ -64,17 +64,17 @@ class Buffers:
 
     def read(self, where: Where) -> ChunkState:
         """Return the state of a place; ColltoolError if it holds nothing."""
-        held = self.held(where)
-        if held is None:
+        current = self.state(where)
+        if current is None:
             rank, buffer, at = where
             raise ColltoolError(f"place {at} of buffer {buffer} of rank {rank} holds nothing yet")
-        return held
+        return current
 
     def check_postcondition(self, file: str) -> None:
         """Raise an error if some rank does not end with what the primitive promises."""
         how = "in place" if self.in_place else "out of place"
         for rank in range(self.postcondition.ranks):
             for at, expected in self.postcondition.last(rank):
-                held = self.held(self._alias(rank, OUTPUT, at))
-                if problem := mismatch(self.postcondition, rank, expected, held):
+                current = self.state(self._alias(rank, OUTPUT, at))
+                if problem := mismatch(self.postcondition, rank, expected, current):
                     raise ColltoolError(f"after the last step, {how}, {problem}", where=file)

@@ -189,8 +189,8 @@ class _MscclRun(Threadblocks):
     def _added(
         self, block: Block, op: Op, place: tuple[str, int], pieces: list[ChunkState]
     ) -> list[ChunkState]:
-        held = [self.buffers.held(where) for where in self._places(block, op, place)]
-        return self.added(held, pieces, block.gpu)
+        current = [self.buffers.state(where) for where in self._places(block, op, place)]
+        return self.added(current, pieces, block.gpu)
 
     def _places(self, block: Block, op: Op, first: tuple[str, int]) -> list[Where]:
         buffer, offset = first

@@ -176,36 +176,38 @@ def ranks_text(bits: int) -> str:
 
 
 def with_addition(
-    postcondition: PostCondition, held: ChunkState | None, arrived: ChunkState, rank: int
+    postcondition: PostCondition, current: ChunkState | None, arrived: ChunkState, rank: int
 ) -> ChunkState:
-    """Return the state after a rank adds what arrived to what it held; ColltoolError if the chunks
+    """Return the state after a rank adds what arrived to what it has; ColltoolError if the chunks
     differ or a rank's part would be in it twice."""
     chunk = chunk_text(postcondition, arrived[0])
-    if held is None:
+    if current is None:
         raise ColltoolError(f"rank {rank} adds {chunk} to a place where it holds nothing")
-    if held[0] != arrived[0]:
-        raise ColltoolError(f"rank {rank} adds {chunk} to {chunk_text(postcondition, held[0])}")
-    if twice := held[1] & arrived[1]:
+    if current[0] != arrived[0]:
+        raise ColltoolError(f"rank {rank} adds {chunk} to {chunk_text(postcondition, current[0])}")
+    if twice := current[1] & arrived[1]:
         raise ColltoolError(
             f"{chunk} is reduced twice at rank {rank}: {ranks_text(twice)} would be in it two times"
         )
-    return arrived[0], held[1] | arrived[1]
+    return arrived[0], current[1] | arrived[1]
 
 
 def mismatch(
-    postcondition: PostCondition, rank: int, expected: ChunkState, held: ChunkState | None
+    postcondition: PostCondition, rank: int, expected: ChunkState, current: ChunkState | None
 ) -> str:
     """Return what is wrong with the final state of a place of a rank's output; empty if it is
     right."""
-    if held == expected:
+    if current == expected:
         return ""
     chunk = chunk_text(postcondition, expected[0])
-    if held is None:
+    if current is None:
         return f"rank {rank} ends without {chunk}"
-    if held[0] != expected[0]:
-        return f"rank {rank} ends with {chunk_text(postcondition, held[0])} in the place of {chunk}"
+    if current[0] != expected[0]:
+        return (
+            f"rank {rank} ends with {chunk_text(postcondition, current[0])} in the place of {chunk}"
+        )
     # The same chunk, so parts are missing: a part too many was refused when it was added.
-    missing = expected[1] & ~held[1]
+    missing = expected[1] & ~current[1]
     return f"rank {rank} ends with {chunk} without the part of {ranks_text(missing)}"
 
 

@@ -86,8 +86,8 @@ class Threadblocks(ABC):
         sends.extend((src, dst, chunk, add) for chunk, _ in pieces)
 
     def added(
-        self, held: Sequence[ChunkState | None], arrived: Sequence[ChunkState], rank: int
+        self, current: Sequence[ChunkState | None], arrived: Sequence[ChunkState], rank: int
     ) -> list[ChunkState]:
         """Return the states after a rank adds pieces to what it holds."""
-        pairs = zip(held, arrived, strict=True)
+        pairs = zip(current, arrived, strict=True)
         return [with_addition(self.postcondition, state, piece, rank) for state, piece in pairs]

@@ -161,7 +161,7 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
 
 
 def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
-    fabric = fabric.with_posting()
+    fabric = fabric.with_mpi_post()
     stops = fill_tiers(fabric, who)
     spans: list[Span] = []
     slices: list[tuple[str, tuple[int, ...]]] = []

@@ -271,7 +271,7 @@ def _figure_words(share: float, fitted: SoftwareTime) -> Iterator[str]:
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
     """The time of a figure on a number of ranks; beyond the measured counts that of the nearest."""
     limits = figure.measured
-    took = figure.took()
+    took = figure.measured_times()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
     within = min(max(ranks, counts[0]), counts[-1]) if counts else ranks
     fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * within

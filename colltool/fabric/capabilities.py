@@ -91,7 +91,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         return 0
 
     @property
-    def most(self) -> int:
+    def largest_size(self) -> int:
         """The largest ``size`` that the file accepts with its other keys; 0 if the tier has no
         ``size``."""
         return MAX_RANKS

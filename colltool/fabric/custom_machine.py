@@ -42,7 +42,7 @@ def on_machine(fabric: Fabric, machine: CustomMachine) -> Fabric:
     """
     if isinstance(machine, MeasuredMachine):
         _check_device(fabric, machine.devices[0] if machine.devices else None, machine.name)
-        return _with(fabric, machine)
+        return _with_machine(fabric, machine)
     if not isinstance(machine, str | os.PathLike):
         raise ColltoolError(
             f"expected a machine file, got a {type(machine).__name__}",
@@ -51,23 +51,25 @@ def on_machine(fabric: Fabric, machine: CustomMachine) -> Fabric:
         )
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
-    return fabric.view(f"on {path}\n{text}", lambda: _with(fabric, _machine_of(fabric, text, path)))
+    return fabric.view(
+        f"on {path}\n{text}", lambda: _with_machine(fabric, _machine_of(fabric, text, path))
+    )
 
 
-def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
+def _with_machine(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
     """The fabric with a machine, which stays with it without its overrides and under others."""
     as_filed = fabric.as_filed
     reload = fabric.reload
     found = fabric.with_custom_machine(machine)
     if as_filed is None and reload is None:
         return found
-    with_others = None if reload is None else partial(_with_others, reload, machine)
+    with_others = None if reload is None else partial(_reload_with_machine, reload, machine)
     # an interval compares with the price without an override, which needs the same rows
     before = as_filed and as_filed.with_custom_machine(machine)
     return found.with_overrides(tuple(fabric.overrides), before, with_others)
 
 
-def _with_others(
+def _reload_with_machine(
     load: Callable[[list[str]], Fabric], machine: MeasuredMachine, overrides: list[str]
 ) -> Fabric:
     return load(overrides).with_custom_machine(machine)

@@ -51,14 +51,14 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
     tier, *others = load_fabric(data).tiers
     if others:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
-        raise _refused(what, "start from a fabric of that tier alone")
+        raise _error(what, "start from a fabric of that tier alone")
     kind = capabilities_of(tier)
     found = _links(kind, tier)
-    _check_there(tier.endpoints, found, ranks, links)
+    _check_parts_exist(tier.endpoints, found, ranks, links)
     left = [rank for rank in range(tier.endpoints) if rank not in ranks]
     if len(left) < 2:
         what = f"{len(left)} of {tier.endpoints} ranks would be left"
-        raise _refused(what, "leave two ranks or more")
+        raise _error(what, "leave two ranks or more")
     new_rank = {rank: new for new, rank in enumerate(left)}
     kept: Links = {}
     for (a, b), numbers in found.items():
@@ -68,7 +68,7 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
     for new, rank in enumerate(left):
         if new not in linked:
             what = f"rank {rank} is left without any link"
-            raise _refused(what, "it has failed too: name it as well")
+            raise _error(what, "it has failed too: name it as well")
     tier_numbers = _numbers(kind, tier)
     tier_data = dict(data["tiers"][0])
     graph = {key: tier_data[key] for key in _KEYS_KEPT if key in tier_data} | {"topology": "graph"}
@@ -83,7 +83,7 @@ def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
         part = _PART.fullmatch(text.strip())
         if part is None:
             what = f"'{clipped(text)}' is no rank or link"
-            raise _refused(what, "write a rank, 3, or a link, 0-1")
+            raise _error(what, "write a rank, 3, or a link, 0-1")
         if part[2] is None:
             ranks.add(int(part[1]))
         else:
@@ -92,23 +92,23 @@ def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
     return ranks, links
 
 
-def _check_there(
+def _check_parts_exist(
     endpoints: int, found: Links, ranks: set[int], links: set[tuple[int, int]]
 ) -> None:
     """Raise an error for ranks or links that the fabric does not have."""
     for rank in ranks:
         if rank >= endpoints:
-            raise _refused(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
+            raise _error(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
     for link in links:
         if link not in found:
             first = link[0]
             ends = [sum(pair) - first for pair in found if first in pair]
             neighbours = ", ".join(map(str, sorted(ends))) or "nobody"
             what = f"there is no link {first}-{link[1]}"
-            raise _refused(what, f"rank {first} has links to {neighbours}")
+            raise _error(what, f"rank {first} has links to {neighbours}")
 
 
-def _refused(what: str, fix: str) -> ColltoolError:
+def _error(what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, argument="without", fix=fix)
 
 
@@ -130,10 +130,10 @@ def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
             wires = kind.wires(tier.endpoints)
             graph = wires and wires.between_ranks
             if graph is None:
-                raise _at_switches(tier)
+                raise _no_links_error(tier)
             return _of_graph(graph)
         case "switches" | "tiers":
-            raise _at_switches(tier)
+            raise _no_links_error(tier)
         case _:
             assert_never(joined)
 
@@ -152,7 +152,7 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
     """Pairs of neighbours on a torus or mesh; ranks are numbered along the first axis first."""
     if any(axis.twist for axis in kind.axes):
         what = f"the links of a twisted torus, '{tier.name}', are not written out"
-        raise _refused(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
+        raise _error(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
     found = []
     stride = 1
     for axis in kind.axes:
@@ -166,10 +166,10 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
     return found
 
 
-def _at_switches(tier: Tier) -> ColltoolError:
+def _no_links_error(tier: Tier) -> ColltoolError:
     """The error of a tier whose ranks have no links among them."""
     fix = f"a rank less is {argument_text('overrides', [f'{tier.name}.size={tier.endpoints - 1}'])}"
-    return _refused(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
+    return _error(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
 
 
 def _edge(

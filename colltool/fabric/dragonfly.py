@@ -18,7 +18,7 @@ from colltool.network.wires import DragonflyWires
 class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
     joins = "hosts"
     has_ports = True
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> DragonflyWires:

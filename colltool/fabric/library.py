@@ -140,13 +140,13 @@ class Efficiency(Part):
 
     @field_validator("algorithm")
     @classmethod
-    def _is_written_right(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    def _algorithm_parses(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in (names,) if isinstance(names, str) else names:
             parse_choice(name)
         return names
 
     @model_validator(mode="after")
-    def _exists(self) -> Efficiency:
+    def _algorithm_exists(self) -> Efficiency:
         for primitive, name in product(self.primitives, self.algorithms):
             try:
                 check_algorithm(primitive, name)
@@ -156,12 +156,12 @@ class Efficiency(Part):
 
     @field_validator("software")
     @classmethod
-    def _once_each(cls, software: tuple[MeasuredTime, ...]) -> tuple[MeasuredTime, ...]:
+    def _times_differ(cls, software: tuple[MeasuredTime, ...]) -> tuple[MeasuredTime, ...]:
         if len({(row.ranks, row.size) for row in software}) < len(software):
             raise ValueError("the same ranks and size stand twice")
         return software
 
-    def took(self) -> dict[int, tuple[tuple[float, float], ...]]:
+    def measured_times(self) -> dict[int, tuple[tuple[float, float], ...]]:
         """Return measured (bytes, seconds) by rank count, both ascending."""
         found: dict[int, tuple[tuple[float, float], ...]] = {}
         for row in sorted(self.software, key=lambda row: (row.ranks, row.size, row.time)):

@@ -102,7 +102,7 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
         if index == 0:
             alone = len(data["tiers"]) == 1
             rate = (*path, "bandwidth")
-            found += _bits(rate, value_at(rate, written), alone=alone)
+            found += _rate_in_bits(rate, value_at(rate, written), alone=alone)
         found += _tier_parts(data, path)
         found += _switch_levels(path, numbers)
     # a number of a tier that is unusual by itself also contradicts others: reported once
@@ -181,7 +181,7 @@ def _schema_1(fabric: Fabric) -> Iterator[LintWarning]:
             return
 
 
-def _bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:
+def _rate_in_bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:
     """A rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant."""
     text = written.strip() if isinstance(written, str) else ""
     if not text.endswith(("bps", "b/s")):
@@ -201,9 +201,9 @@ def contradictions(fabric: Fabric) -> Iterator[LintWarning]:
     facts = fabric_facts(fabric).tiers
     for index, (tier, known) in enumerate(zip(fabric.tiers, facts, strict=True)):
         if capabilities_of(tier).levels:
-            yield from _levels(("tiers", index, "levels"), tier)
+            yield from _level_warnings(("tiers", index, "levels"), tier)
         else:
-            yield from _trunk(("tiers", index), tier)
+            yield from _trunk_warnings(("tiers", index), tier)
         for misfit in known.misfits:
             why = "counts and the bill follow sizing, times follow the rest of the tier"
             yield LintWarning(("tiers", index, "sizing"), misfit, why)
@@ -260,7 +260,7 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
         yield LintWarning(("tiers", index, "bandwidth"), what, why)
 
 
-def _trunk(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
+def _trunk_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
     """A trunk that limits no traffic, or a long distance with a separate line for every rank."""
     whole = capabilities_of(tier).trunk_Bps
     ranks = tier.ranks_inside
@@ -284,7 +284,7 @@ def _trunk(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
         yield LintWarning((*path, "bandwidth"), what, why)
 
 
-def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
+def _level_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
     """Latency or oversubscription that falls from a level to the next, or groups of one endpoint."""
     classes = capabilities_of(tier).classes
     for index, (below, above) in enumerate(pairwise(classes), start=1):

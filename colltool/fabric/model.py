@@ -172,7 +172,7 @@ class Fabric(Part):
         fabric._reached = figures
         return fabric
 
-    def with_posting(self) -> Fabric:
+    def with_mpi_post(self) -> Fabric:
         """Return the fabric with the usual MPI cost of posting a message on tiers that state
         none."""
         if self.library_name != "mpi" or all(tier.post is not None for tier in self.tiers):
@@ -285,7 +285,7 @@ class Fabric(Part):
         self.__dict__["tiers"] = tiers
         return self
 
-    def _even_out(self) -> None:
+    def _drop_equal_domains(self) -> None:
         """A list of equal domains is the size of the tier inside, and no list."""
         if len(set(self.domains)) == 1:
             inner, outer = self.tiers
@@ -324,7 +324,7 @@ class Fabric(Part):
         return hash((self.name, self.launch_overhead, len(self.tiers)))
 
     @model_check
-    def _form_agrees(self) -> Iterator[FieldError]:
+    def _matches_schema(self) -> Iterator[FieldError]:
         """A file of schema /2 keeps what a library takes out: it is data of the library's, or a
         machine file of one's own."""
         if self.schema_ == "colltool.fabric/1":
@@ -344,7 +344,7 @@ class Fabric(Part):
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
         raise_errors(domain_errors(self.tiers))
-        self._even_out()
+        self._drop_equal_domains()
         if self.ranks > ft.MAX_RANKS:
             what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"
             raise FieldErrors(FieldError(what, "make a tier smaller", ("tiers",)))

@@ -16,7 +16,7 @@ from colltool.network.wires import Edge, GraphWires, HyperXWires, hops_from
 
 class GraphTopology(TierCapabilities[GraphTier]):
     joins = "accelerators"
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> GraphWires:
@@ -87,7 +87,7 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
 class HyperXTopology(TierCapabilities[HyperXTier]):
     joins = "either"
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> HyperXWires:

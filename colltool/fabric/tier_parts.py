@@ -149,7 +149,7 @@ class InNetwork(Part):
 
     @field_validator("eta_beta", mode="before")
     @classmethod
-    def _named_once(cls, value: Any) -> Any:
+    def _primitives_differ(cls, value: Any) -> Any:
         if isinstance(value, dict):
             check_named_once([key for key in value if isinstance(key, str)])
         return value
@@ -174,7 +174,7 @@ class Planes(Part):
     ] = 1
 
     @model_check
-    def _some_work(self) -> Iterator[FieldError]:
+    def _some_planes_work(self) -> Iterator[FieldError]:
         if self.failed >= self.count:
             what = f"all {self.count} planes failed"
             yield FieldError(what, f"at most {self.count - 1}", ("failed",))

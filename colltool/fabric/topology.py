@@ -80,7 +80,7 @@ class FullMeshTopology(TierCapabilities[FullMeshTier]):
 
 class LatticeTopology(TierCapabilities[LatticeTier]):
     joins = "either"
-    most = 0
+    largest_size = 0
 
     @property
     def label(self) -> str:
@@ -133,7 +133,7 @@ class ClosTopology(TierCapabilities[ClosTier]):
     joins = "hosts"
 
     @property
-    def most(self) -> int:
+    def largest_size(self) -> int:
         return self.levels[-1].group if self.levels else MAX_RANKS
 
     @property

@@ -70,7 +70,7 @@ def common(several: Sequence[Overrides]) -> Applied:
     return Applied(pairs, machine)
 
 
-def own_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
+def user_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
     """Yield a line for each fabric that is priced with a user's rows."""
     for name, overrides in named:
         used = machine_used(overrides)

@@ -263,7 +263,7 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     return NodeDump(
         file=graph.file,
         tool=TOOL,
-        counts_told=False,
+        has_link_counts=False,
         accelerators=tuple(f"{xpu}[{index}]" for index in range(count)),
         model=next((name for name in names if bundled_for(name)), names[0]),
         link=kind,

@@ -155,7 +155,7 @@ def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None)
     """The bundled fabric whose numbers are taken where the dumps have none."""
     if like is not None:
         return DeviceMatch("", like)
-    if not node.links_told:
+    if not node.has_links:
         what = (
             "has no <gpu> elements, as files for NCCL_TOPO_FILE: it does not tell which links join"
             " them"
@@ -188,7 +188,7 @@ def _with_node(node: NodeDump, dumps: _Dumps, base: DeviceMatch, like: str | Non
     data = fabric_data(base.fabric)
     first = data["tiers"][0]
     inner = inner_tiers(node)
-    if not node.links_told:
+    if not node.has_links:
         inner = (InnerTier(first["name"], first["topology"], len(node.accelerators), links=0),)
     innermost = inner[0]
     same_kind = (innermost.link, innermost.topology) == (first["name"], first["topology"])
@@ -212,7 +212,7 @@ def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
     """The key ``device`` if the stand-in has another one; null if the file format has none of that
     name."""
     device = _device(node.model)
-    if not node.links_told or (like is not None and bundled_for(node.model) is None):
+    if not node.has_links or (like is not None and bundled_for(node.model) is None):
         return {}
     if device and str(data.get("device")).startswith(device):
         return {}
@@ -356,7 +356,7 @@ def _link_rate(node: NodeDump, inner: InnerTier, base: str) -> _Rate | None:
     """The bandwidth of an accelerator's links to switches, or of a pair's links; None if unknown."""
     if node.link_Bps is not None and inner.link != "pcie":
         return _Rate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
-    if not inner.links or not node.counts_told:
+    if not inner.links or not node.has_link_counts:
         return None
     match inner.link:
         case "pcie":

@@ -222,7 +222,7 @@ def _node(topology: _TopologyXml, gpus: list[_Gpu], nics: list[Nic]) -> NodeDump
         link="xgmi" if topology.has_xgmi else "nvlink",
         to_switch=tuple(map(_links_to_switches, gpus)),
         pairs=_pairs(gpus),
-        links_told=any(gpu.gpu for gpu in gpus),
+        has_links=any(gpu.gpu for gpu in gpus),
         pcie_Bps=min(slot_rates, default=None),
         nics=tuple(nics),
         cpu=cpu,

@@ -1,4 +1,4 @@
-"""``colltool fabric import``: a table of readers by kind of dump, and :func:`imported`, which makes a
+"""``colltool fabric import``: a table of readers by kind of dump, and :func:`import_dumps`, which makes a
 fabric file of a node's dump, a network's, or both.
 """
 
@@ -28,7 +28,7 @@ KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = 
 _PAIR = "a kind and its file, such as nccl-topo node.xml"
 
 
-def imported(
+def import_dumps(
     dumps: Sequence[str], *, name: str = "", like: str | None = None, nodes: int | None = None
 ) -> str:
     """Return the text of a fabric file, checked, from dumps that are each a kind and a path.

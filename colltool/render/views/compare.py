@@ -34,7 +34,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
-from colltool.machines.used import own_rows_of
+from colltool.machines.used import user_rows_of
 from colltool.render.blocks import (
     Block,
     Column,
@@ -121,7 +121,7 @@ def _blocks(result: Comparison) -> list[Block]:
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell.reason:
                 reasons[f"{column.name}: {cell.reason}"] = None
-    own_rows = own_rows_of((column.name, column.set) for column in result.columns)
+    own_rows = user_rows_of((column.name, column.set) for column in result.columns)
     return [
         Headline(_answer(result)),
         _table_for_people(result),
