@@ -120,7 +120,7 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
     if row is None:
         known = ", ".join(row.name for row in compositions(primitive)) or "none"
         raise ColltoolError(
-            f"{primitive.spoken} has no composition '{name}'",
+            f"{primitive.label} has no composition '{name}'",
             fix=f"known for {SHORT[primitive]}: {known}",
         )
     return row
@@ -160,7 +160,7 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
     the slowest tier's bandwidth term counts alone. With a ring on every tier: Σ_l 2(p_l - 1) α_l +
     2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
+    >>> [(step.tier, step.primitive.label, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
     """
     *scatter, last = _phase_per_tier(RS, sizes, largest_inside=True)
@@ -182,7 +182,7 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase,
     The outer payload stays M, but only one flow leaves a domain: for small messages and an
     expensive outer α.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
+    >>> [(step.tier, step.primitive.label, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
     up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]

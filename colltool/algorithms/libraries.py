@@ -22,7 +22,7 @@ FROM_HOPPER = ("hopper", "blackwell")  # generations of GPUs with NVLS
 class Library(NamedTuple):
     """A row of the table of libraries."""
 
-    spoken: str  # its usual name
+    label: str  # its usual name
     vendors: tuple[
         str, ...
     ]  # the names in ``shipped_by`` (before a bracket) whose schedules it runs
@@ -82,8 +82,8 @@ class Running(NamedTuple):
     off: frozenset[Feature] = frozenset()  # features that are switched off
 
     @property
-    def spoken(self) -> str:
-        return LIBRARIES[self.name].spoken
+    def label(self) -> str:
+        return LIBRARIES[self.name].label
 
     @property
     def like_nccl(self) -> bool:

@@ -278,8 +278,8 @@ class Algorithm(NamedTuple):
         if group.topology not in self.topologies:
             alike = {*self.topologies, group.topology} <= SEVERAL_TIERS
             if alike and len(self.topologies) > 1:
-                return f"does not run on {group.spoken}"
-            return f"{needs(self.topologies)}; this is {group.spoken}"
+                return f"does not run on {group.label}"
+            return f"{needs(self.topologies)}; this is {group.label}"
         for requirement in self.requires:
             reason = requirement(group)
             if reason:
@@ -420,7 +420,7 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     elif others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     raise ColltoolError(
-        f"no algorithm '{clipped(name)}' for {primitive.spoken}",
+        f"no algorithm '{clipped(name)}' for {primitive.label}",
         fix=f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip(),
     )
 

@@ -34,7 +34,7 @@ from colltool.analysis.outcomes import (
     same_ranges,
 )
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.result import Result, followed, result
+from colltool.base.result import Result, result, with_progress
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
@@ -102,7 +102,7 @@ def compare(
         ColltoolError: more cells or columns than anybody reads, or nothing that can be priced.
     """
     _check_count(requests, columns, groups, sizes)
-    fabrics = [column.load(()) for column in followed(columns)]
+    fabrics = [column.load(()) for column in with_progress(columns)]
     groups = [_with_ranks(fabrics, group) for group in groups]
     names = [column.name for column in columns]
     primitives = {request.primitive for request in requests}

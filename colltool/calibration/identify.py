@@ -86,7 +86,7 @@ def name_findings(
     """What the names of fitted protocols say, by series."""
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
-        spoken = member.series.primitive.spoken
+        spoken = member.series.primitive.label
         unnamed = ", ".join(name for name in names if SEGMENT in name)
         if unnamed and member.on:
             yield FitFinding("undecided_protocol", {"spoken": spoken, "names": unnamed})

@@ -263,7 +263,7 @@ def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     logs: dict[str, None] = {}
     for measured in series:
         logs.update(dict.fromkeys(printable(basename(file)) for file in measured.files))
-    spoken = "; ".join(dict.fromkeys(measured.primitive.spoken for measured in series))
+    spoken = "; ".join(dict.fromkeys(measured.primitive.label for measured in series))
     ranks = ", ".join(map(str, ranks_of(series)))
     points = sum(len(measured.points) for measured in series)
     text = f"colltool calibrate: {spoken} on {ranks} ranks"

@@ -21,8 +21,8 @@ def _interrupted(number: int, _: object) -> None:
     was."""
     # not an import: an interrupt may come before the module is there
     files = sys.modules.get("colltool.base.files")
-    if files is not None and hasattr(files, "abandon"):
-        files.abandon()
+    if files is not None and hasattr(files, "discard_staged"):
+        files.discard_staged()
     raise SystemExit(128 + number)
 
 

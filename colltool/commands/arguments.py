@@ -16,7 +16,7 @@ from colltool.estimate.assumptions import ModelOptions
 
 if TYPE_CHECKING:
     from colltool.base.primitives import Pipelining
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
 
 AnyShape = str | Sequence[int]
 Kind = Literal[
@@ -684,7 +684,7 @@ class Options(TypedDict, total=False):
     alone: bool
     shape: AnyShape | None
     library: str | None
-    machine: OwnMachine | None
+    machine: CustomMachine | None
     readings: ModelOptions | None
     ideal: bool
     pipelining: Pipelining

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import called
+from colltool.base.errors import rename_arguments
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
@@ -53,7 +53,7 @@ def breakdown(
     if name is None:
         name = _picked(request, bytes_)
     # the price behind it takes several, a breakdown one
-    with called("python", algorithms="algorithm"):
+    with rename_arguments("python", algorithms="algorithm"):
         found = run(
             request.fabric, request.primitive, bytes_, request.group, request.readings, name
         )

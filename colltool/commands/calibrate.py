@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, naming
+from colltool.base.errors import ColltoolError, argument_text, error_argument
 from colltool.base.files import MACHINE_SUFFIX, remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command
@@ -92,7 +92,7 @@ def calibrate(
     names = tuple(names_of(algorithms))
     if line_rate is not None and not isinstance(line_rate, str):
         line_rate = number_of(line_rate, "line_rate")
-    with naming("line_rate"):
+    with error_argument("line_rate"):
         wanted = FitRequest(only, names, None if line_rate is None else parse_rate(line_rate))
     data = fabric_data(fabric, overrides)
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)

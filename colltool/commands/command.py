@@ -17,11 +17,11 @@ from colltool.base.errors import (
     ColltoolError,
     ManyErrors,
     argument_text,
-    called,
     problems_of,
-    speaking,
+    rename_arguments,
+    set_audience,
 )
-from colltool.base.result import watched
+from colltool.base.result import progress_to
 from colltool.commands.option_text import read_items
 from colltool.commands.options import BY_FUNCTION, REQUIRED, Option, OptionGroup, option
 from colltool.commands.output import Counting, Outputs, is_read, kept, refuse, say
@@ -77,12 +77,12 @@ class Command(NamedTuple):
 
     def run(self, values: dict[str, Any]) -> None:
         """Run it with a value for each option, and write what it printed once it is done."""
-        with called("shell", **self.names), speaking("shell"), kept() as outputs:
+        with rename_arguments("shell", **self.names), set_audience("shell"), kept() as outputs:
             # before the work: a price of an hour must not end in a refused file
             _keep_apart(self.options, values, outputs)
             arguments = self._arguments(values)
             try:
-                with Counting(self.name) as watch, watched(watch):
+                with Counting(self.name) as watch, progress_to(watch):
                     self.function(**arguments)
             except CheckFailed:
                 # what was found is what somebody looks at now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import COUNTS, Options, with_options
@@ -72,7 +72,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.commands.reading import each_of, size_of
     from colltool.estimate.price import STANDARD_SIZES
 
-    with called("python", size="sizes"):
+    with rename_arguments("python", size="sizes"):
         return [size_of(size) for size in each_of(sizes)] or list(STANDARD_SIZES)
 
 

@@ -75,7 +75,7 @@ def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
     from colltool.base.primitives import SHORT
 
-    known = [*SHORT.values(), *(primitive.spoken for primitive in SHORT)]
+    known = [*SHORT.values(), *(primitive.label for primitive in SHORT)]
     return words(dict.fromkeys(known))(incomplete)
 
 

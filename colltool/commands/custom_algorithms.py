@@ -34,12 +34,14 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[Cust
     primitive, if one is given."""
     if is_nothing(files):
         return []
-    from colltool.custom.file import load_algorithm, own_schedule
+    from colltool.custom.file import custom_schedule, load_algorithm
 
     # executed here: a schedule that computes something wrong is refused with its step
     schedules = []
     for file in _listed(files):
-        schedules.append(own_schedule(file) if isinstance(file, Mapping) else load_algorithm(file))
+        schedules.append(
+            custom_schedule(file) if isinstance(file, Mapping) else load_algorithm(file)
+        )
     asked = primitive_if(primitive)
     for schedule in schedules:
         if asked is not None and asked is not schedule.primitive:
@@ -51,8 +53,8 @@ def _of_another(schedule: CustomSchedule, asked: Primitive) -> ColltoolError:
     """The error for a schedule of another collective."""
     kind = schedule.primitive
     article = "an" if str(kind).startswith("a") else "a"
-    what = f"{schedule.name} is {article} {kind.spoken}, not {asked.spoken}"
-    fix = f"ask for {kind}, or give a file of {asked.spoken}"
+    what = f"{schedule.name} is {article} {kind.label}, not {asked.label}"
+    fix = f"ask for {kind}, or give a file of {asked.label}"
     return ColltoolError(what, where=schedule.file, fix=fix)
 
 
@@ -78,12 +80,12 @@ def of_plugins(request: Request) -> tuple[list[CustomSchedule], tuple[Infeasible
     entries = _plugins()
     if not entries:
         return [], ()
-    from colltool.custom.plugins import offered
+    from colltool.custom.plugins import plugin_schedules
     from colltool.estimate.groups import place
     from colltool.estimate.results import Infeasible
 
     placed = place(request.fabric, request.group)
-    schedules, failed = offered(
+    schedules, failed = plugin_schedules(
         entries, request.primitive, placed.ranks, placed.placement.per_domain
     )
     reasons = [Infeasible(name, f"plugin failed: {reason}") for name, reason in failed]
@@ -141,7 +143,7 @@ def all_costs(
     readings = request.readings
     if (only and not named) or readings.placement != "packed" or readings.ports != "all":
         return costs_of(own, request), ()
-    offered, failed = of_plugins(request)
+    plugin_schedules, failed = of_plugins(request)
     for plugin in failed:
         if plugin.algorithm in named:
             raise ColltoolError(
@@ -149,10 +151,10 @@ def all_costs(
                 argument="algorithms",
                 fix="see to the package that offers it",
             )
-    if not offered:
+    if not plugin_schedules:
         return costs_of(own, request), () if only else failed
     # a plugin's name gives way to one of a file
-    every = _renamed([*own, *offered])
+    every = _renamed([*own, *plugin_schedules])
     files = every[: len(own)]
     theirs = [plugin for plugin in every[len(own) :] if not only or plugin.name in named]
     return costs_of([*files, *theirs], request), () if only else failed

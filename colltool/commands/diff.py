@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.commands.command import command, failed
 from colltool.commands.options import MAYBE_FABRIC, RESULT, FabricChoice, Out, option
 
@@ -133,7 +133,7 @@ def diff_command(
         fix = f"leave it out, or add {argument_text('library', 'nccl@2.30')} nccl@2.31"
         raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
     # an error names the file, not the argument
-    with called("shell", old=str(old), new=str(new)):
+    with rename_arguments("shell", old=str(old), new=str(new)):
         moved = diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
     finish(moved, out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
@@ -53,7 +53,7 @@ def explain(
     loaded = None if own is None else as_read(under_library(own, model.library), model.readings)
     bytes_ = None if size is None else size_of(size)
     # the price behind it takes several, an explanation one
-    with called("python", algorithms="algorithm"):
+    with rename_arguments("python", algorithms="algorithm"):
         found = run(name, wanted, loaded, bytes_, model.group, model.readings)
     share = share_left(slow_rank, loaded)
     if own is None or loaded is None:

@@ -159,7 +159,7 @@ def astra_sim(
     files = interop.astra_sim(loaded, group, ideal, bytes_)
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
-    placed = f"{' and '.join(files)}: {place(loaded, group).placement.spoken}"
+    placed = f"{' and '.join(files)}: {place(loaded, group).placement.label}"
     _write_lines(placed, *interop.to_know(loaded, group, ideal, bytes_))
 
 

@@ -335,10 +335,10 @@ def import_command(
       colltool fabric import nvidia-smi-topo topo.txt --like dgx-h100 -o mine.yaml
       colltool fabric import infragraph network.yaml -o mine.yaml
     """
-    from colltool.fabric.dumps.read import imported
+    from colltool.fabric.dumps.read import import_dumps
 
     path = new_file(output, "a fabric file")
-    write(imported(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
+    write(import_dumps(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
 
 
 @command(

@@ -173,13 +173,13 @@ class Outputs:
 
     def leave(self) -> None:
         """Write all of it, files before stdout; nothing where one of them cannot be written."""
-        from colltool.base.files import making, same_place, write_files
+        from colltool.base.files import new_folders, same_place, write_files
 
         # also what was read by a name within a list or another file is kept
         for index, (path, (_, argument)) in enumerate(self.files.items()):
             again = any(same_place(path, other) for other in list(self.files)[:index])
             refuse(path, argument, read=self.inputs.hold(path), again=again)
-        with making(self.folders):
+        with new_folders(self.folders):
             write_files({path: content for path, (content, _) in self.files.items()})
         for text in self.texts:
             put(text)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
     from colltool.diagnosis.plan_traces import TracePlan
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
-    from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
     from colltool.training.layout_search import LayoutSearch, Progress
     from colltool.training.plan import Plan
@@ -56,7 +56,7 @@ def plan(
     ranks: int | None = None,
     *,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     links: bool = False,
     compute: str | os.PathLike[str] | None = None,
     target: str | None = None,
@@ -110,7 +110,7 @@ def plan(
 
 
 def _read_fabric(
-    fabric: AnyFabric, library: str | None, machine: OwnMachine | None, model: ModelOptions
+    fabric: AnyFabric, library: str | None, machine: CustomMachine | None, model: ModelOptions
 ) -> Fabric:
     """A fabric with what the model is told to read of it."""
     from colltool.commands.requests import fabric_of
@@ -128,7 +128,7 @@ def search_layouts(
     top: int | None = None,
     headroom: float | None = None,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     watch: Progress | None = None,
     **parts: Any,
@@ -179,7 +179,7 @@ def compare_plans(
     *,
     overrides: Overrides = (),
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Plans:
@@ -216,7 +216,7 @@ def plan_sensitivity(
     samples: int = 100,
     seed: int = 1,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> PlanSpread:
@@ -270,7 +270,7 @@ def plan_traces(
     fabric: AnyFabric,
     *,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> TracePlan:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import PriceOptions, with_options
 from colltool.commands.command import command
@@ -152,7 +152,7 @@ def price_list(
         raise wrong(
             sizes, "sizes", "a list of sizes", f"write {argument_text('sizes', ['1MB', '16MB'])}"
         )
-    with called("python", size="sizes"):
+    with rename_arguments("python", size="sizes"):
         each = [size_of(size) for size in sizes]
     asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
     request = asked.request

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence, Sized
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, naming
+from colltool.base.errors import ColltoolError, argument_text, error_argument
 from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size
 from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.commands.arguments import ARGUMENTS, Argument
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.placement import GroupSpec
+from colltool.fabric.custom_machine import CustomMachine
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import OwnMachine
 from colltool.machines.factor import MeasuredMachine
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def size_of(size: str | float) -> float:
     # what a sweep asks a million times
     if type(size) is float and 1 <= size <= MAX_SIZE:
         return size
-    with naming("size"):
+    with error_argument("size"):
         # such a number is a mistake, and too long to repeat
         if isinstance(size, int) and not isinstance(size, bool) and abs(size) >= 10**19:
             raise ColltoolError("a number of more than 19 digits", fix="write fewer digits")
@@ -265,7 +265,7 @@ def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[Group
     return groups or [group]
 
 
-def machine_if(machine: Any) -> OwnMachine | None:
+def machine_if(machine: Any) -> CustomMachine | None:
     """A machine file's path, or a machine, or None."""
     if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
         return machine

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, called, taken_from
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments, rename_for_both
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.base.result import followed
+from colltool.base.result import with_progress
 from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from colltool.analysis.report import Report
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.training.job import Job
 
 
@@ -55,7 +55,7 @@ def report(
     overrides: Overrides = (),
     job_overrides: Overrides = (),
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Report:
@@ -103,7 +103,7 @@ def report(
     )
     from colltool.commands.requests import several_of
 
-    with taken_from(fabrics="against", fabric="against"):
+    with rename_for_both(fabrics="against", fabric="against"):
         fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]
     several: Any = primitives if isinstance(primitives, list | tuple) else [primitives]
     page = Page(
@@ -124,7 +124,7 @@ def report(
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
     # what other files may be wrong about comes before all the prices
     measured = []
-    with called("python", primitive="collective"):
+    with rename_arguments("python", primitive="collective"):
         hints = {
             "primitive": primitive_if(collective),
             "nodes": count_if(nodes, "nodes", 1),
@@ -134,7 +134,9 @@ def report(
             measured.append(measured_section(page, [os.fspath(file) for file in files], hints))
     step = [step_section(page, loaded, typed_of(job))] if loaded else []
     sections = [network_section(page)]
-    sections += [collective_section(page, primitive) for primitive in followed(page.primitives)]
+    sections += [
+        collective_section(page, primitive) for primitive in with_progress(page.primitives)
+    ]
     sections += [*step, *measured, assumptions_section(page)]
     return Report(
         fabrics=tuple(column.file for column in page.columns),
@@ -148,7 +150,7 @@ def report(
 def _refuse_twice(primitives: Sequence[Primitive]) -> None:
     for at, primitive in enumerate(primitives):
         if primitive in primitives[:at]:
-            what = f"{primitive.spoken} stands twice"
+            what = f"{primitive.label} stands twice"
             raise ColltoolError(what, argument="primitives", fix="name each once")
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
     from colltool.estimate.assumptions import ModelOptions
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
-    from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
 
 MOST_COLUMNS = 6
@@ -83,7 +83,7 @@ class Page(NamedTuple):
     library: str | None
     readings: ModelOptions
     shape: Shape | None = None
-    machine: OwnMachine | None = None
+    machine: CustomMachine | None = None
 
     @property
     def first(self) -> PageColumn:
@@ -157,7 +157,7 @@ def page_columns(
     vary: Sequence[str] | str,
     overrides: Overrides,
     library: str | None,
-    machine: OwnMachine | None,
+    machine: CustomMachine | None,
 ) -> list[PageColumn]:
     """The fabrics, each under every combination of values; no more than a page holds, and none
     twice."""
@@ -221,7 +221,7 @@ def collective_section(page: Page, primitive: Primitive) -> ReportSection:
         entries.append(_sensitivity_entry(page, primitive))
     if len(page.columns) > 1:
         entries.append(_comparison_entry(page, primitive))
-    return ReportSection(SHORT[primitive], primitive.spoken.capitalize(), tuple(entries))
+    return ReportSection(SHORT[primitive], primitive.label.capitalize(), tuple(entries))
 
 
 def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:

@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import colltool.algorithms  # noqa: F401 - fills the registry
-from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, taken_from
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, rename_for_both
 from colltool.base.formatting import disambiguate
 from colltool.base.primitives import Primitive
 from colltool.commands.reading import (
@@ -28,9 +28,9 @@ from colltool.definitions.reader import Overrides, texts_of
 from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.groups import as_read
 from colltool.estimate.placement import GroupSpec
+from colltool.fabric.custom_machine import CustomMachine, on_machine
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import OwnMachine, on_machine
 
 if TYPE_CHECKING:
     from colltool.analysis.cells import PriceRequest
@@ -45,7 +45,7 @@ class ModelRequest(NamedTuple):
     group: GroupSpec
     library: str | None
     readings: ModelOptions
-    machine: OwnMachine | None = None
+    machine: CustomMachine | None = None
 
     def is_other(self, fabric: Fabric) -> bool:
         """Whether somebody named a library that is not the fabric's own, so that what it needs to
@@ -105,25 +105,25 @@ def grid_request(
 
 
 def fabric_of(
-    fabric: AnyFabric, library: str | None = None, machine: OwnMachine | None = None
+    fabric: AnyFabric, library: str | None = None, machine: CustomMachine | None = None
 ) -> Fabric:
     """A fabric as it is, or loaded by path or shipped name; with the library and the machine that
     arguments name."""
-    own_machine = machine_if(machine)
+    custom_machine = machine_if(machine)
     if not isinstance(fabric, Fabric | str | os.PathLike | Mapping):
         fix = 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
         raise wrong(fabric, "fabric", "a fabric", fix)
     if not isinstance(fabric, Fabric):
-        loaded = load_fabric(fabric, machine=own_machine)
-    elif own_machine is not None:
-        loaded = on_machine(fabric, own_machine)
+        loaded = load_fabric(fabric, machine=custom_machine)
+    elif custom_machine is not None:
+        loaded = on_machine(fabric, custom_machine)
     else:
         loaded = fabric
     return under_library(loaded, library)
 
 
 def fabric_with(
-    fabric: AnyFabric, overrides: Overrides, machine: OwnMachine | None = None
+    fabric: AnyFabric, overrides: Overrides, machine: CustomMachine | None = None
 ) -> Fabric:
     """A fabric, loaded with values in place of its own where there are such."""
     if is_nothing(overrides):
@@ -137,7 +137,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
         _check_version(fabric)
         return fabric
     from colltool.algorithms.libraries import LibraryName
-    from colltool.fabric.ground import under_library as with_library_of
+    from colltool.fabric.library_numbers import under_library as with_library_of
 
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name, at, version = text_of(library, "library", "nccl").lower().partition("@")
@@ -190,7 +190,7 @@ def columns_of(
     vary: Sequence[str] | str,
     overrides: Overrides,
     library: str | None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> list[CompareColumn]:
     """Every fabric under every combination of values, called by what tells it apart."""
     from colltool.analysis.axes import axes_of
@@ -227,13 +227,13 @@ def sweep_fabrics(
     fabrics: Sequence[AnyFabric],
     overrides: Overrides,
     library: str | None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> list[SweepFabric]:
     """Several fabrics, each called by its name; where some have one name, by what else tells them
     apart."""
     from colltool.analysis.sweep import SweepFabric
 
-    own_machine = machine_if(machine)
+    custom_machine = machine_if(machine)
     names = []
     loaders = []
     for fabric in fabrics:
@@ -243,7 +243,7 @@ def sweep_fabrics(
         else:
             pairs = _pairs_of(overrides)
             names.append(fabric_of(fabric).name)
-        loaders.append(partial(_load_with, fabric, pairs, library, own_machine))
+        loaders.append(partial(_load_with, fabric, pairs, library, custom_machine))
     apart = disambiguate(names, [typed_of(fabric) for fabric in fabrics])
     return [SweepFabric(name, load) for name, load in zip(apart, loaders, strict=True)]
 
@@ -265,7 +265,7 @@ def _load_with(
     fabric: Any,
     overrides: Sequence[str] | None,
     library: str | None,
-    machine: OwnMachine | None,
+    machine: CustomMachine | None,
     more: Sequence[str],
 ) -> Fabric:
     """A fabric with more values in place of its own; one that is loaded (``overrides`` is None) is
@@ -282,5 +282,5 @@ def _load_with(
 
 
 def _load_varied(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
-    with taken_from(overrides="vary"):
+    with rename_for_both(overrides="vary"):
         return load([*own, *more])

@@ -12,7 +12,7 @@ from colltool.commands.serve import dtype_of, model_of
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
     from colltool.commands.reading import AnyFabric
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.serving.reshard import Resharded
 
 
@@ -25,7 +25,7 @@ def reshard(
     replica: int = 1,
     weights: str = "bf16",
     storage: str | float | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> Resharded:
     """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
 

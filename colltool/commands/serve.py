@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
     from colltool.engines.files import AskedLibrary
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
-    from colltool.fabric.own_machine import OwnMachine
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import Served, ServeList, ServeQuestion
     from colltool.serving.spread import ServeSpread
@@ -55,7 +55,7 @@ def serve(
     ranks: int | None = None,
     vary: Sequence[str] | str = (),
     overrides: Overrides = (),
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> Served | ServeList | ServeSpread:
     """The network's part of decode and prefill: each collective with its group, bytes, kernel, time
     and share.
@@ -220,7 +220,7 @@ class ServeRequest(NamedTuple):
         fabrics: Sequence[AnyFabric],
         vary: Sequence[str] | str,
         overrides: Overrides,
-        machine: OwnMachine | None,
+        machine: CustomMachine | None,
     ) -> ServeList:
         """The model on several fabrics, or on values of one."""
         from colltool.commands.requests import columns_of

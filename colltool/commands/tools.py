@@ -249,7 +249,7 @@ _TYPES: dict[str, list[Schema]] = {
     "float": [{"type": "number"}],
     "bool": [{"type": "boolean"}],
     "AnyPath": [{"type": "string"}],
-    "OwnMachine": [{"type": "string"}],
+    "CustomMachine": [{"type": "string"}],
     "Primitive": [{"type": "string"}],
     "AnyFabric": _FILE,
     "FabricSource": _FILE,

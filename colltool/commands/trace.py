@@ -18,7 +18,7 @@ from colltool.estimate.assumptions import ModelOptions, checked
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.diagnosis.trace_results import TraceComparison
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
 
 
 @remembering()
@@ -29,7 +29,7 @@ def trace(
     placed: AnyPath | Sequence[int] | None = None,
     against: AnyPath | Sequence[AnyPath] = (),
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> TraceComparison:

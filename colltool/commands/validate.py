@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colltool.commands.logs import Logs
     from colltool.commands.reading import AnyFabric
     from colltool.diagnosis.results import Validation
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
 
 
 @remembering()
@@ -40,7 +40,7 @@ def validate(
     in_place: bool = False,
     algorithms: Sequence[str] | str = (),
     max_mape: float | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Validation:

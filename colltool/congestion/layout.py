@@ -48,7 +48,7 @@ from colltool.definitions.field_types import (
     Words,
 )
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
-from colltool.definitions.source import MOST, KeyPath
+from colltool.definitions.source import MAX_ERRORS, KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 
@@ -64,7 +64,7 @@ def _few_wrong(listed: object) -> object:
         # Not isinstance: true and false are no numbers of ranks.
         if type(item) is not int:
             wrong.append(FieldError(f"expected a whole number, got {quote(item)}", at=(index,)))
-            if len(wrong) > MOST:
+            if len(wrong) > MAX_ERRORS:
                 break
     if wrong:
         raise FieldErrors(*wrong)
@@ -248,7 +248,7 @@ class _Groups:
         self.fabric = fabric
         self.data = reading.data
         self.refuse = reading.refuse
-        self.sound = reading.sound
+        self.sound = reading.is_valid
         self.where = reading.source.where
         # The group of each rank and the name of each group, with the place where it was read.
         self.taken: dict[int, tuple[str, KeyPath]] = {}
@@ -292,7 +292,7 @@ class _Groups:
         rank_on: dict[int, int] = {}
         for rank, endpoint in enumerate(value):
             place = ("map", rank)
-            if self.reading.enough:
+            if self.reading.has_enough_errors:
                 return in_order
             if not self._is_inside(endpoint, place, "endpoint", self.fabric.ranks):
                 continue
@@ -303,7 +303,7 @@ class _Groups:
         return tuple(value) if len(rank_on) == len(value) else in_order
 
     def _group(self, group: Any, path: KeyPath, default: dict[str, Any]) -> Iterator[GroupLayout]:
-        if not isinstance(group, dict) or self.reading.enough:
+        if not isinstance(group, dict) or self.reading.has_enough_errors:
             return
         name = self._name(group, path)
         job = default | self._job(group, path)
@@ -336,7 +336,7 @@ class _Groups:
         """The ranks of a group; none where one of them is refused."""
         good = self.sound(path)
         for index, rank in enumerate(value if isinstance(value, list) else ()):
-            if self.reading.enough:
+            if self.reading.has_enough_errors:
                 return ()
             if type(rank) is int:
                 place = (*path, index)

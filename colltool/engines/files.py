@@ -99,12 +99,12 @@ class KernelFile(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> KernelFile:
-        slips = [*_wrong_parameters(self.formula, self.parameters)]
+        errors = [*_wrong_parameters(self.formula, self.parameters)]
         for key, ends in (("ranks", self.ranks), ("sizes", self.sizes), ("tokens", self.tokens)):
             if ends and ends[0] > ends[1]:
-                slips.append(FieldError("the least comes first", "turn them round", (key,)))
-        if slips:
-            raise FieldErrors(*slips)
+                errors.append(FieldError("the least comes first", "turn them round", (key,)))
+        if errors:
+            raise FieldErrors(*errors)
         return self
 
 
@@ -177,17 +177,19 @@ class LibraryFile(Part):
     @model_validator(mode="after")
     def _names_exist(self) -> LibraryFile:
         names = [kernel.name for kernel in self.kernels]
-        slips = []
+        errors = []
         for index, row in enumerate(self.dispatch):
             place = ("dispatch", index, "kernel")
             if self.runs is not None:
-                slips += _unknown_algorithm(row, place)
+                errors += _unknown_algorithm(row, place)
             elif row.kernel not in (*names, NCCL):
                 known = ", ".join(dict.fromkeys((*names, NCCL)))
                 fix = f"{nearest(row.kernel, names)} known: {known}".strip()
-                slips.append(FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place))
-        if slips:
-            raise FieldErrors(*slips)
+                errors.append(
+                    FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place)
+                )
+        if errors:
+            raise FieldErrors(*errors)
         return self
 
     @property

@@ -15,7 +15,7 @@ from colltool.engines.price import price_kernels
 from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import NcclEstimate, pick

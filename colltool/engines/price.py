@@ -29,7 +29,7 @@ from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
 from colltool.estimate.user_price import price_for_user
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -209,8 +209,8 @@ def _estimate(
         least_s = _least_exchange_s(kernel, site, call.bytes)
         times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
     other_machine = bool(measured.notes) and measured.like_error is None
-    on_ground = not unmeasured and not other_machine
-    error = _error(kernel, measured.like_error, on_ground)
+    with_library_numbers = not unmeasured and not other_machine
+    error = _error(kernel, measured.like_error, with_library_numbers)
     notes = [*measured.notes, *unmeasured]
     if kernel.said:
         notes.append(kernel.said)
@@ -227,16 +227,20 @@ def _estimate(
         error=error,
         error_of=kernel.error_of,
         measured=_measured_on(kernel),
-        on_ground=on_ground,
+        with_library_numbers=with_library_numbers,
         notes=tuple(notes),
-        interval=kernel_interval(times.total_s, error, kernel.error_of, on_ground=on_ground),
+        interval=kernel_interval(
+            times.total_s, error, kernel.error_of, with_library_numbers=with_library_numbers
+        ),
     )
 
 
-def _error(kernel: KernelFile, like_error: float | None, on_ground: bool) -> float | None:
+def _error(
+    kernel: KernelFile, like_error: float | None, with_library_numbers: bool
+) -> float | None:
     if kernel.error is None:
         return None
-    own = kernel.error if on_ground else min(1.0, kernel.error * _WIDENED)
+    own = kernel.error if with_library_numbers else min(1.0, kernel.error * _WIDENED)
     return max(like_error or 0.0, own)
 
 
@@ -467,7 +471,7 @@ def price_experts(
     if not rows:
         raise _never_measured(operation, site, refused)
     # what was measured goes before what is faster on paper
-    rows.sort(key=lambda row: (not row.on_ground, row.total_s))
+    rows.sort(key=lambda row: (not row.with_library_numbers, row.total_s))
     rows[0] = rows[0]._replace(picked=True)
     choice = None
     notes: tuple[str, ...] = ()

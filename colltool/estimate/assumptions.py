@@ -111,7 +111,7 @@ class ModelOptions(NamedTuple):
             if declared.echoed == "always" or name in unusual
         }
 
-    def spoken(self) -> str:
+    def label(self) -> str:
         """The non-default readings: ``ideal, ring_alpha=worst``."""
         words = [f"{name}={value}" for name, value in self.unlike(USUAL).items()]
         if self.ideal:

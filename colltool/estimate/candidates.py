@@ -99,8 +99,7 @@ class Candidates:
                 found += _leading(compositions, sizes)
         if not found:
             raise ColltoolError(
-                f"no algorithm for {self.primitive.spoken} runs on"
-                f" {self.placed.fabric.name}{listed}"
+                f"no algorithm for {self.primitive.label} runs on {self.placed.fabric.name}{listed}"
             )
         return found
 
@@ -132,7 +131,7 @@ class Candidates:
         if listing:
             anyway = localize(f"{argument_text('algorithms')} prices it anyway")
             listed = (
-                f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken};"
+                f"not among the algorithms that {listing[-1]} lists for {self.primitive.label};"
                 f" {anyway}"
             )
         found = []

@@ -62,9 +62,9 @@ def explain(
         )
     chosen = [row for row in rows if primitive in (None, row.primitive)]
     if primitive is not None and not chosen:
-        computes = ", ".join(row.primitive.spoken for row in rows)
+        computes = ", ".join(row.primitive.label for row in rows)
         raise ColltoolError(
-            f"{base} is no algorithm for {primitive.spoken}", fix=f"it computes {computes}"
+            f"{base} is no algorithm for {primitive.label}", fix=f"it computes {computes}"
         )
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))

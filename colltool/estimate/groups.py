@@ -26,7 +26,7 @@ from colltool.estimate.placement import (
     opened,
 )
 from colltool.estimate.wired import TierPosition, pairs_at_once
-from colltool.fabric.ground import scope_of
+from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
 from colltool.machines.factor import MeasuredMachine
@@ -161,7 +161,7 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
 
 
 def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
-    fabric = fabric.with_posting()
+    fabric = fabric.with_mpi_post()
     stops = fill_tiers(fabric, who)
     spans: list[Span] = []
     slices: list[tuple[str, tuple[int, ...]]] = []
@@ -377,7 +377,7 @@ def _factor(
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None
-    home = placed.fabric.home
+    home = placed.fabric.measured_fabric
     if machine.file and home is not None:
         from colltool.estimate.own_order import ordered_factor
 

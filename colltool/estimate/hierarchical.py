@@ -29,7 +29,7 @@ from colltool.algorithms.registry import (
     row_of,
     selectable,
 )
-from colltool.base.arrays import winning
+from colltool.base.arrays import winners
 from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.primitives import AG, AR, RS, Number, Primitive
 from colltool.estimate.assumptions import ModelOptions, Phases
@@ -344,7 +344,7 @@ class TierCompositions:
             fastest = [_fastest(tier, size) for tier in options]
             found = [self.costed(chosen) for chosen in product(*fastest)]
             found += self._streaming(options)
-        return winning(found, lambda costed: costed.seconds(size))
+        return winners(found, lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
         """Choices that a library streams although the rest is sequential; cached by the identity of
@@ -411,7 +411,7 @@ def _up_to(rank: int, options: TierOptions) -> TierOptions:
 
 def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
     """The options of a tier that are the fastest at some size, each for the tier alone."""
-    return [option for option, _ in winning(options, lambda option: option.own.seconds(size))]
+    return [option for option, _ in winners(options, lambda option: option.own.seconds(size))]
 
 
 def _option_called(name: str, options: TierOptions) -> TierOption:

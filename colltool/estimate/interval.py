@@ -31,7 +31,7 @@ from colltool.estimate.spread import (
     unmeasured,
     with_dials,
 )
-from colltool.fabric.ground import before_overrides, media_of, scope_of
+from colltool.fabric.library_numbers import before_overrides, media_of, scope_of
 from colltool.fabric.media import GENERATIONS, NETWORKS, gpus_of
 from colltool.fabric.model import Fabric, Tier
 
@@ -229,7 +229,7 @@ def ground_of(
     elif fabric.announced:
         basis = "announced"
     posterior = _posterior(fabric, primitive, placed, readings)
-    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.own_rows
+    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.user_rows
     return ErrorGround(
         asked=asked,
         basis=basis,
@@ -500,7 +500,7 @@ def _in_words(nearest: Distance) -> str:
 
 
 def _spoken(collective: str) -> str:
-    return parse_primitive(collective).spoken
+    return parse_primitive(collective).label
 
 
 def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool = False) -> float:

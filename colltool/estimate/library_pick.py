@@ -20,8 +20,8 @@ from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, plac
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
-from colltool.fabric.ground import has_gpudirect
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
+from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text, even_domains
@@ -71,7 +71,7 @@ def with_library_choice(
         return tuple(prices)
     reason = ""
     if first.primitive not in _tuned(fabric):
-        reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
+        reason = f"NCCL has one way for {first.primitive.label}: there is nothing to choose"
     elif not all(isinstance(price.bytes, float) for price in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
     joints = {capabilities_of(tier).joined_by for tier in fabric.tiers}
@@ -400,7 +400,7 @@ def check_switched(fabric: Fabric) -> None:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
             what = "NCCL does not run" if kind.axes else "NCCL's own choice is not known"
-            topology = kind.spoken.replace("_", " ")
+            topology = kind.label.replace("_", " ")
             raise ColltoolError(
                 f"{what} on {fabric.name}: '{tier.name}' is a {topology}",
                 argument="fabric",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, assert_never
 
-from colltool.base.arrays import anywhere, first_by, least, pick, record_at, taken
+from colltool.base.arrays import anywhere, first_by, least, pick, record_at, values_at
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -285,7 +285,7 @@ def _switch(route: Switch, terms: Terms, paths: PathClasses) -> LinkCost:
     # the row's requirement switch_can refuses groups without
     assert hardware is not None
     share = top.share(everybody)
-    beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
+    beta = least(hardware.switch_eta_beta.get(route.does, top.eta_beta), share)
     return _cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
 
 
@@ -357,7 +357,7 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
     for place, run in met.items():
         absent = run._replace(n_alpha=0, n_beta=0)
         mine = [view.get(place, absent) for view in views]
-        messages = taken(farthest, [cost.n_alpha for cost in mine])
+        messages = values_at(farthest, [cost.n_alpha for cost in mine])
         carried = record_at(slowest, mine)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))

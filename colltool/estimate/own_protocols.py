@@ -13,10 +13,10 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
-from colltool.machines.factor import OwnProtocol
+from colltool.machines.factor import CustomProtocol
 
 
-def numbers_of(own: OwnProtocol, listed: str) -> ProtocolNumbers:
+def numbers_of(own: CustomProtocol, listed: str) -> ProtocolNumbers:
     """An owner's protocol under the name that the fabric's tiers list it by."""
     return ProtocolNumbers(name=listed, launch_s=own.launch_s, step_s=own.step_s, share=own.share)
 
@@ -40,8 +40,8 @@ def priced_under(
 
 
 def own_of(
-    known: Sequence[OwnProtocol], primitive: Primitive, scope: str, algorithm: str
-) -> dict[str, OwnProtocol]:
+    known: Sequence[CustomProtocol], primitive: Primitive, scope: str, algorithm: str
+) -> dict[str, CustomProtocol]:
     """The owner's numbers of one algorithm by protocol: ll, ll128, simple."""
     key = (str(primitive), scope, algorithm)
     return {row.protocol: row for row in known if (row.primitive, row.scope, row.algorithm) == key}

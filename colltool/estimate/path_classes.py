@@ -133,7 +133,7 @@ class InSwitch(NamedTuple):
 
     alpha_s: float
     levels: int
-    own_eta: Mapping[Primitive, float]
+    switch_eta_beta: Mapping[Primitive, float]
     limits: Limits | None = None
 
 
@@ -159,9 +159,9 @@ class PathClasses:
     def in_a_phase(self) -> PathClasses:
         """The classes for a phase of another collective: the switches' own η_β are for whole
         collectives."""
-        if self.in_switch is None or not self.in_switch.own_eta:
+        if self.in_switch is None or not self.in_switch.switch_eta_beta:
             return self
-        return replace(self, in_switch=self.in_switch._replace(own_eta={}))
+        return replace(self, in_switch=self.in_switch._replace(switch_eta_beta={}))
 
     def top(self) -> PathClass:
         return self.used[-1]
@@ -292,8 +292,8 @@ def tier_paths(seat: TierPosition, readings: ModelOptions) -> PathClasses:
     # up and down again
     alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)
     # ideal switches have no contention of their own
-    own_eta = {} if readings.ideal else spec.own_eta
-    return replace(found, in_switch=InSwitch(alpha_s, height, own_eta, spec.limits))
+    switch_eta_beta = {} if readings.ideal else spec.switch_eta_beta
+    return replace(found, in_switch=InSwitch(alpha_s, height, switch_eta_beta, spec.limits))
 
 
 def _switch_levels(

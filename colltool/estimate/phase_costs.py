@@ -21,7 +21,7 @@ from colltool.base.primitives import (
     Ring,
     Switch,
     Trees,
-    own_share,
+    local_share,
 )
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME
 from colltool.estimate.assumptions import ModelOptions
@@ -115,7 +115,7 @@ _NO_MESSAGES = LinkCost(
 
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
     """The local copy of the share of M that a rank keeps; only if a protocol states its rate."""
-    payload = own_share(primitive, placed.ranks)
+    payload = local_share(primitive, placed.ranks)
     rate_Bps = placed.local_copy_Bps
     if rate_Bps is None or not payload:
         return ()
@@ -193,7 +193,7 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     ]
     if not figures:
         return costed
-    library = LIBRARIES[placed.fabric.library_name].spoken
+    library = LIBRARIES[placed.fabric.library_name].label
     own = [figure for figure in figures if _is_of(figure, costed, placed)]
     if own:
         return _reaching(costed, own, library, placed.nodes, placed.ranks)
@@ -273,7 +273,7 @@ def _figure_words(share: float, fitted: SoftwareTime) -> Iterator[str]:
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
     """The time of a figure on a number of ranks; beyond the measured counts that of the nearest."""
     limits = figure.measured
-    took = figure.took()
+    took = figure.measured_times()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
     within = min(max(ranks, counts[0]), counts[-1]) if counts else ranks
     fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * within

@@ -78,7 +78,7 @@ class GroupPlacement(NamedTuple):
         return tuple(chain.from_iterable(shape for _, shape in self.slices))
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """The group in titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
         if self.domains:
@@ -221,7 +221,7 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
         _first_that_fits(fabric, range(ranks + 1, most + 1), stride),
     ]
     counts = " and ".join(str(count) for count in near if count is not None)
-    if ranks < inner.endpoints and capabilities_of(inner).cut_apart(ranks):
+    if ranks < inner.endpoints and capabilities_of(inner).first_are_disconnected(ranks):
         return ColltoolError(
             f"the first {ranks} ranks of {fabric.name} reach each other only through others",
             argument="ranks",

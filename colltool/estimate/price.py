@@ -38,7 +38,7 @@ from colltool.estimate.results import (
     Rung,
 )
 from colltool.estimate.segments import BestSegments, best_segments
-from colltool.fabric.ground import assumed_media, p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import assumed_media, p2p_unknown, with_p2p
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -256,7 +256,7 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
             rungs.append(_priced_rung(rung, rung.size or definition.size, options))
         except ColltoolError as error:
             if isinstance(error, CannotRun) and _runs_usually(rung):
-                what = f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}"
+                what = f"{rung.primitive.label} by {rung.algorithm} on {rung.fabric.name}"
                 skipped.append(Infeasible(what, error.reason))
                 continue
             problems.append(

@@ -1,4 +1,4 @@
-"""What dragonflies can do.
+"""Capabilities of dragonflies and dragonfly+.
 
 Sources: J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly
 topology", ISCA 2008, 77-88; for dragonfly+ A. Shpiner et al., "Dragonfly+: low cost topology for
@@ -18,7 +18,7 @@ from colltool.network.wires import DragonflyWires
 class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
     joins = "hosts"
     has_ports = True
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> DragonflyWires:

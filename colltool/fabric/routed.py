@@ -1,4 +1,4 @@
-"""What the tiers can do whose messages are routed link by link."""
+"""Capabilities of tiers whose messages are routed link by link: graphs and HyperX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from colltool.network.wires import Edge, GraphWires, HyperXWires, hops_from
 
 class GraphTopology(TierCapabilities[GraphTier]):
     joins = "accelerators"
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> GraphWires:
@@ -36,9 +36,9 @@ class GraphTopology(TierCapabilities[GraphTier]):
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
         # the file was refused if its ranks were not joined
         whole = stride > 1 or endpoints == self.tier.endpoints
-        return None if not whole and self.cut_apart(endpoints) else ()
+        return None if not whole and self.first_are_disconnected(endpoints) else ()
 
-    def cut_apart(self, endpoints: int) -> bool:
+    def first_are_disconnected(self, endpoints: int) -> bool:
         return not self._wires.restricted_to(endpoints).is_connected()
 
     @property
@@ -87,7 +87,7 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
 class HyperXTopology(TierCapabilities[HyperXTier]):
     joins = "either"
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> HyperXWires:

@@ -164,7 +164,7 @@ class Group(NamedTuple):
         return joined_by(self.topology)
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """The topology in words."""
         if self.topology == "torus" and any(axis.twist for axis in self.axes):
             return "a twisted torus"

@@ -267,7 +267,7 @@ def on_fabric(name: str, overrides: Overrides) -> str:
     changed = [f"{key}={value}" for key, value in overrides]
     used = machine_used(overrides)
     if used is not None and used.own:
-        changed.append(used.spoken)
+        changed.append(used.label)
     if changed:
         return f"{name} with {', '.join(changed)}"
     return name

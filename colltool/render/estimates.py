@@ -211,7 +211,7 @@ def how(price: Price, row: AlgorithmEstimate) -> str:
 
 def spoken(price: Price) -> str:
     """The library's display name; empty without one."""
-    return LIBRARIES[price.library.name].spoken if price.library else ""
+    return LIBRARIES[price.library.name].label if price.library else ""
 
 
 _NUMBERS = {"bytes": "bytes"} | LATE
@@ -247,7 +247,7 @@ def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
 
 def heading(price: Price, sizes: str | None = None) -> str:
     """The question as a title; ``sizes`` replaces the price's own size."""
-    parts = [price.primitive.spoken + _where(price), price.group.spoken]
+    parts = [price.primitive.label + _where(price), price.group.label]
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
     library = ""
     if price.library:
@@ -268,8 +268,8 @@ def running(library: str, *, leads: bool) -> str:
     """The library in a title; ``leads`` says whether it runs any of the rows."""
     known = LIBRARIES[library]
     if leads:
-        return known.spoken
-    return f"none of it implemented in {known.spoken}{known.hint}"
+        return known.label
+    return f"none of it implemented in {known.label}{known.hint}"
 
 
 def notes(
@@ -397,7 +397,7 @@ assert set(_NOT_RUN) == set(get_args(NotRunCode))
 
 
 def not_run_text(reason: NotRun) -> str:
-    fields = reason._asdict() | {"library": LIBRARIES[reason.library].spoken}
+    fields = reason._asdict() | {"library": LIBRARIES[reason.library].label}
     return _NOT_RUN[reason.code].format_map(fields)
 
 

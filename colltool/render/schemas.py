@@ -104,7 +104,7 @@ FILE_KINDS = {
     "layout": "colltool.congestion.layout:LayoutFile",
     "library": "colltool.engines.files:LibraryFile",
     "ladder-file": "colltool.fabric.ladder:LadderFile",
-    "machine": "colltool.machines.own:MachineFile",
+    "machine": "colltool.machines.machine_file:MachineFile",
 }
 """The kinds of files that are read, and the model of each."""
 

@@ -93,10 +93,10 @@ def search(
         try:
             served = run(deployment)
         except ColltoolError as error:
-            refused.append((deployment.spoken, error.what))
+            refused.append((deployment.label, error.what))
             continue
         if served.fits is False:
-            refused.append((deployment.spoken, "does not fit the memory"))
+            refused.append((deployment.label, "does not fit the memory"))
         else:
             found.append(served)
     if not found:
@@ -112,7 +112,7 @@ def search(
     return ServeList(
         title=f"{tried} cuts of {ranks} ranks, {len(found)} can run",
         served=tuple(best),
-        names=tuple(served.deployment.spoken for served in best),
+        names=tuple(served.deployment.label for served in best),
         tried=tried,
         refused=tuple(refused),
     )

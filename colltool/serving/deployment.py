@@ -54,7 +54,7 @@ class Deployment(NamedTuple):
         return self.ep > self.tp
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         sizes = [f"tp {self.tp}"]
         for name, ranks in (("ep", self.ep), ("pp", self.pp), ("dp", self.dp)):
             if ranks > 1:

@@ -21,7 +21,7 @@ from colltool.base.primitives import P2P
 from colltool.base.result import Result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval, interval_of
-from colltool.estimate.placement import GroupSpec
+from colltool.estimate.placement import GroupSpec, every_stride, strides
 from colltool.estimate.price import price
 from colltool.estimate.results import Overrides
 from colltool.fabric.model import Fabric, Tier
@@ -217,7 +217,29 @@ def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     stride = min(max(senders, receivers, inside), fabric.ranks // 2)
     if stride >= inside:
         stride = stride // inside * inside
+    if strides(fabric, stride) is None:
+        raise _no_such_distance(fabric, senders, receivers, inside)
     # alone: what all messages share is counted apart
     pair = GroupSpec(2, stride, alone=True)
     shared_Bps = senders * abilities.rate_Bps / oversubscription
     return _MeshNetwork(fabric, tier, pair, shared_Bps, level)
+
+
+def _no_such_distance(fabric: Fabric, senders: int, receivers: int, inside: int) -> ColltoolError:
+    """The error of a mesh whose ranks do not divide the fabric evenly, so that no pair of ranks is
+    typical of the distance between the meshes.
+
+    ``inside``: ranks of an endpoint of the outermost tier, which every mesh fills at least.
+    """
+    mesh = "receivers" if receivers >= senders else "senders"
+    ranks = max(senders, receivers)
+    known = [stride for stride in every_stride(fabric) if stride >= inside]
+    below = [stride for stride in known if stride < ranks]
+    above = [stride for stride in known if stride > ranks]
+    near = below[-1:] + above[:1]
+    verb = "does is" if len(near) == 1 else "do are"
+    return ColltoolError(
+        f"{ranks} {mesh} do not divide the {fabric.ranks} ranks of {fabric.name} evenly",
+        argument=mesh,
+        fix=f"the nearest that {verb} {' and '.join(map(str, near))}",
+    )

@@ -83,7 +83,7 @@ def serve(
     own = checked_deployment(model, question.deployment, question.dp)
     if own.ranks > fabric.ranks:
         raise ColltoolError(
-            f"{own.spoken} needs {own.ranks} ranks, {fabric.name} has {fabric.ranks}",
+            f"{own.label} needs {own.ranks} ranks, {fabric.name} has {fabric.ranks}",
             argument="tp",
             fix="fewer",
         )
@@ -295,9 +295,9 @@ def _kv_transfer(
         computed_s = prefill.floor_s / model.layers
         hiding_nic_Bps = size / model.layers / computed_s / pairs / kernel.parameters["eta"]
     hidden = computed_s is not None and layer_s <= computed_s
-    on_ground = pairs == _MEASURED_PAIRS
+    with_library_numbers = pairs == _MEASURED_PAIRS
     notes = [*measured.notes]
-    if not on_ground:
+    if not with_library_numbers:
         notes.append(f"measured on {_MEASURED_PAIRS} pairs, not on {pairs}")
     return KvTransfer(
         bytes=size,
@@ -310,6 +310,8 @@ def _kv_transfer(
         exposed_s=times.latency_s + layer_s if hidden else times.total_s,
         hiding_nic_Bps=hiding_nic_Bps,
         error=kernel.error,
-        interval=kernel_interval(times.total_s, kernel.error, kernel.error_of, on_ground=on_ground),
+        interval=kernel_interval(
+            times.total_s, kernel.error, kernel.error_of, with_library_numbers=with_library_numbers
+        ),
         notes=tuple(notes),
     )

@@ -407,7 +407,7 @@ def axis_by_axis(
         return [(primitive, group.axes[0], size)]
     if primitive not in (AR, AG, RS, A2A):
         raise ColltoolError(
-            f"{primitive.spoken} over {len(group.axes)} strides at once",
+            f"{primitive.label} over {len(group.axes)} strides at once",
             fix="an order that sets them together",
         )
     found = []

@@ -5,7 +5,12 @@ from __future__ import annotations
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
-from colltool.custom.schedule import MOST_MOVES, CustomSchedule, own_from_program, promise_of
+from colltool.custom.schedule import (
+    MOST_MOVES,
+    CustomSchedule,
+    custom_from_program,
+    postcondition_of,
+)
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled
@@ -28,8 +33,8 @@ def shipped_schedule(
     run = scheduled(
         fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES
     )
-    schedule = own_from_program(parse_choice(algorithm).spec, run.program)
-    promise_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
+    schedule = custom_from_program(parse_choice(algorithm).spec, run.program)
+    postcondition_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
     if schedule.messages > MOST_MOVES:
         moves = f"{schedule.name} moves {schedule.messages:,} chunks"
         what = f"{moves}, and a file holds {MOST_MOVES:,}"

@@ -171,7 +171,7 @@ def _capped_by_uplinks(run: _PhaseRun, port_factor: Any) -> list[Any]:
         # η_β of a port on the part's tier, without the limit of uplinks.
         port = next((level.eta_beta for level in paths.levels if level.tier == cost.tier), 1.0)
         if isinstance(part.route, Switch) and paths.in_switch:
-            port = paths.in_switch.own_eta.get(part.route.does, port)
+            port = paths.in_switch.switch_eta_beta.get(part.route.does, port)
         factors.append(least(port, cost.share) / least(port / port_factor, cost.share))
     return factors
 

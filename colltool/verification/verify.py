@@ -151,7 +151,7 @@ def verify(
     skipped = tuple(row for row in found if isinstance(row, Infeasible))
     if not done:
         reasons = "; ".join(dict.fromkeys(f"{row.algorithm}: {row.reason}" for row in skipped))
-        what = f"nothing to execute on {placed.placement.spoken} of {fabric.name}"
+        what = f"nothing to execute on {placed.placement.label} of {fabric.name}"
         raise ColltoolError(what, fix=reasons or "price lists what can run")
     skipped = tuple(row._replace(reason=localize(row.reason)) for row in skipped)
     return Verification(done, skipped, fabric.overrides)
@@ -221,7 +221,7 @@ def _composed_rows(
 
 
 def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
-    return Infeasible(f"{name} ({primitive.spoken})", reason)
+    return Infeasible(f"{name} ({primitive.label})", reason)
 
 
 def why_not_executed(

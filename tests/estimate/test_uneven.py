@@ -262,7 +262,7 @@ def test_groups_are_the_first_ranks_domain_after_domain() -> None:
     where = racks(4, 4, 6)
     assert [place(where, n).domains for n in (4, 8, 9, 13)] == [(), (), (4, 4, 1), (4, 4, 5)]
     assert place(where, 8).sizes == (4, 2)
-    assert place(where).placement.spoken == "14 ranks (2x4 + 6)"
+    assert place(where).placement.label == "14 ranks (2x4 + 6)"
     even = fabric(star(4), clos(3, alpha=5.0, bw=10.0))
     for primitive in Primitive:
         ours, theirs = (colltool.price(one, primitive, ranks=8, size=M) for one in (where, even))

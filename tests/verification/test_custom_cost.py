@@ -15,7 +15,7 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
 from colltool.commands.requests import under_library
-from colltool.custom.schedule import PRIMITIVES, CustomSchedule, own_from_program
+from colltool.custom.schedule import PRIMITIVES, CustomSchedule, custom_from_program
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place
 from colltool.verification.custom_cost import custom_costs, with_unique_names
@@ -58,7 +58,7 @@ def test_what_sends_as_a_shipped_schedule_costs_the_same(fabric: str, n: int, id
             priced = colltool.price(
                 loaded, primitive, ranks=n, size=MB, algorithms=row.name, readings=readings
             ).best
-            costs = custom_costs([own_from_program("x", program)], loaded, n, readings)
+            costs = custom_costs([custom_from_program("x", program)], loaded, n, readings)
             own = next(one for one in costs if one.protocol == priced.protocol).at(MB)
             assert (float(own.alpha_s), float(own.bandwidth_s)) == (
                 pytest.approx(float(priced.alpha_s)),
@@ -84,7 +84,7 @@ def test_no_price_is_below_the_cut_bound(fabric: str, n: int) -> None:
         ):
             continue
         for cost in custom_costs(
-            [own_from_program("x", make(group._replace(axes=()), 1))], loaded, n, readings
+            [custom_from_program("x", make(group._replace(axes=()), 1))], loaded, n, readings
         ):
             row = cost.at(1e9)
             assert row.lower_bound_s is not None

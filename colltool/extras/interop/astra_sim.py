@@ -96,7 +96,7 @@ def astra_sim(
     widest = _widest(under_each)
     placed = widest.placed
     notes = [
-        f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}",
+        f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.label}",
         *_left_out(widest, ideal),
         *_facts(under_each, widest, size),
         _ABOUT_SYSTEM,
@@ -129,7 +129,7 @@ def _system(dimensions: Sequence[AstraDimension]) -> str:
     """The system file: the algorithm of each collective on each dimension, and its settings."""
     algorithms = {}
     for primitive in _COLLECTIVES:
-        algorithms[f"{primitive.spoken}-implementation"] = [
+        algorithms[f"{primitive.label}-implementation"] = [
             _algorithm(dimension.topology, primitive, dimension.npus) for dimension in dimensions
         ]
     return json.dumps({**_SYSTEM_SETTINGS, **algorithms, **_AFTER_ALGORITHMS}, indent=2) + "\n"
@@ -340,7 +340,7 @@ def _misleads(
     tiers = [span.tier for span in widest.placed.spans]
     listed = ""
     if any(map(_collectives_differ, tiers)):
-        listed = f" as listed for {AR.spoken}, other collectives have numbers of their own"
+        listed = f" as listed for {AR.label}, other collectives have numbers of their own"
     yield (
         f"numbers of protocol {protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows"
         " none"
@@ -351,7 +351,7 @@ def _misleads(
         ratio = format_factor(widest.curve.at(1.0) / curves[faster[0][1]].at(1.0), 2)
         others = " and ".join(dict.fromkeys(name for _, name in reversed(faster)))
         yield (
-            f"below {format_bytes(border, 3)} they mislead: an {AR.spoken} is faster there under"
+            f"below {format_bytes(border, 3)} they mislead: an {AR.label} is faster there under"
             f" {others}, for the smallest messages {ratio} as fast"
         )
 

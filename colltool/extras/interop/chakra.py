@@ -164,7 +164,7 @@ def step_works(plan: Plan) -> Iterator[Work]:
 def _repeated(priced: PricedCall) -> _RepeatedCall:
     call = priced.call
     count = max(1, round(call.calls))
-    name = f"{call.dimension} {call.primitive.spoken} {call.phase}"
+    name = f"{call.dimension} {call.primitive.label} {call.phase}"
     beside = priced.exposed_s < priced.total_s / 2
     return _RepeatedCall(priced, Work(name, priced.total_s / count, priced, beside), count)
 

@@ -62,8 +62,8 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
     net = log_gp(run)
     placed = run.placed
     what = (
-        f"{run.costed.primitive.spoken} of {format_bytes(size)}, {run.costed.title},"
-        f" {placed.placement.spoken}"
+        f"{run.costed.primitive.label} of {format_bytes(size)}, {run.costed.title},"
+        f" {placed.placement.label}"
     )
     yield f"colltool export goal: {what} of {placed.fabric.name}"
     yield f"txt2bin -i FILE.goal -o FILE.bin && LogGOPSim -f FILE.bin {net.options}"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.base.errors import ColltoolError, ManyErrors, clipped, quote
 from colltool.base.files import BOUNDS, AnyPath, read_text
 from colltool.definitions.source import scan
-from colltool.fabric.by_device import known
+from colltool.fabric.bundled_for import bundled_for
 from colltool.fabric.dumps.clos import ClosNetwork, Wiring, clos_of
 from colltool.fabric.dumps.node import Link, NodeDump, Pair
 
@@ -263,9 +263,9 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     return NodeDump(
         file=graph.file,
         tool=TOOL,
-        counts_told=False,
+        has_link_counts=False,
         accelerators=tuple(f"{xpu}[{index}]" for index in range(count)),
-        model=next((name for name in names if known(name)), names[0]),
+        model=next((name for name in names if bundled_for(name)), names[0]),
         link=kind,
         to_switch=tuple(links.to_switch),
         pairs=counts,

@@ -77,7 +77,7 @@ def tuner_config(
     clusters = clusters_of(fabric, groups)
     sections = _sections(clusters)
     lines = [f"# colltool export nccl-tuner: {fabric.name}\n"]
-    lines += [f"#   {cluster.spoken}\n" for cluster in clusters]
+    lines += [f"#   {cluster.label}\n" for cluster in clusters]
     lines.append(_LOAD)
     lines += map(_comment, dict.fromkeys(_notes(sections, clusters, channels)))
     lines.append(_COLUMNS)
@@ -101,7 +101,7 @@ def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
             names = dict.fromkeys(row.protocol for row in section.rows)
             protocols.append(f"{section.collective}:{','.join(names)}")
         lines += [
-            f"# {cluster.spoken}\n",
+            f"# {cluster.label}\n",
             f'NCCL_ALGO="{";".join(algorithms)}"\n',
             f'NCCL_PROTO="{";".join(protocols)}"\n',
         ]
@@ -130,7 +130,7 @@ def _notes(
             share = oversubscription(tier_paths(span.seat, ModelOptions()).used[-1])
             if share > 1:
                 yield (
-                    f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken},"
+                    f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.label},"
                     " which NCCL's model ignores."
                 )
     own = [section.answer.own for section in sections]
@@ -172,7 +172,7 @@ def _nvls_channels(hardware: Hardware) -> int:
 
 def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
     cluster = section.cluster
-    yield f"# {section.collective}, {cluster.spoken}\n"
+    yield f"# {section.collective}, {cluster.label}\n"
     yield from (_comment(f"  {note}") for note in section.answer.notes)
     # What the rows so far need, in order.
     needed: dict[str, None] = {}

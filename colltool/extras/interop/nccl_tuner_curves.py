@@ -24,14 +24,14 @@ from colltool.estimate.own_protocols import numbers_of, own_of, priced_under
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.extras.interop.nccl_tuner_rows import HURTS
-from colltool.fabric.ground import scope_of
+from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import PROTOCOLS, Hardware
 from colltool.libraries.nccl.model import Combination, Piece, pieces
 from colltool.libraries.nccl.rules import protocol_of, rules_of, spec_of
 from colltool.libraries.numbers import ProtocolNumbers
-from colltool.machines.factor import OwnProtocol
+from colltool.machines.factor import CustomProtocol
 
 # All that NCCL's plugin tunes, in NCCL's order.
 COLLECTIVES = {
@@ -65,7 +65,7 @@ class Cluster(NamedTuple):
         return [span.tier for span in self.placed.spans]
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
 
 
@@ -74,7 +74,7 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
-            shape = kind.spoken.replace("_", " ")
+            shape = kind.label.replace("_", " ")
             raise ColltoolError(
                 f"NCCL does not run on {fabric.name}: '{tier.name}' is a {shape}",
                 argument="fabric",
@@ -112,7 +112,7 @@ class Curves(NamedTuple):
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
     hardware = cluster.hardware
     measured = _anything_measured(cluster.placed.fabric)
-    owned: list[OwnProtocol] = []
+    owned: list[CustomProtocol] = []
     for algorithm in hardware.constants.algorithms[primitive]:
         owned += _own_protocols(cluster, primitive, algorithm).values()
     listed = any(tier.protocols_for(primitive) for tier in cluster.tiers)
@@ -200,7 +200,7 @@ def _priced(
 
 def _own_protocols(
     cluster: Cluster, primitive: Primitive, algorithm: str
-) -> dict[str, OwnProtocol]:
+) -> dict[str, CustomProtocol]:
     """A machine file's numbers for an algorithm on the group's outermost tier, by protocol."""
     machine = cluster.placed.fabric.machine
     if machine is None or not machine.protocols:
@@ -210,7 +210,7 @@ def _own_protocols(
 
 
 def _by_owner(
-    cluster: Cluster, primitive: Primitive, spec: str, known: CostModel, own: OwnProtocol | None
+    cluster: Cluster, primitive: Primitive, spec: str, known: CostModel, own: CustomProtocol | None
 ) -> CostModel:
     """A way by its owner's numbers where there are any."""
     if own is None:
@@ -247,17 +247,17 @@ def _unknown_protocol(listed: str, tiers: Sequence[Tier], primitive: Primitive) 
     names = [f"'{tier.name}'" for tier in tiers if listed in tier.protocols_for(primitive)]
     what = (
         f"cannot tell which of NCCL's protocols '{listed}' is, listed by {' and '.join(names)} for"
-        f" {primitive.spoken}"
+        f" {primitive.label}"
     )
     fix = (
         f"where you know it, call it LL, LL128 or Simple in the fabric's file ({_PRINTED});"
-        f" else take these protocols out for {primitive.spoken}, and its rows are NCCL's"
+        f" else take these protocols out for {primitive.label}, and its rows are NCCL's"
         " own choice"
     )
     return ColltoolError(what, argument="fabric", fix=fix)
 
 
-def _owner_notes(cluster: Cluster, owned: Sequence[OwnProtocol]) -> Iterator[str]:
+def _owner_notes(cluster: Cluster, owned: Sequence[CustomProtocol]) -> Iterator[str]:
     machine = cluster.placed.fabric.machine
     if machine is not None and owned:
         names = ", ".join(f"{way.algorithm} under {way.protocol}" for way in owned)

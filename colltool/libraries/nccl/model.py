@@ -112,9 +112,9 @@ def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
     byte on."""
     if primitive not in on.constants.algorithms:
-        tuned = ", ".join(collective.spoken for collective in on.constants.algorithms)
+        tuned = ", ".join(collective.label for collective in on.constants.algorithms)
         raise ColltoolError(
-            f"NCCL has one way for {primitive.spoken}: there is nothing to choose",
+            f"NCCL has one way for {primitive.label}: there is nothing to choose",
             argument="primitive",
             fix=f"it chooses for {tuned}",
         )

@@ -123,7 +123,7 @@ def protocol_of(name: str) -> str:
 def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
     """Why NCCL cannot run an algorithm under a protocol here; empty if it can."""
     if algorithm not in on.constants.algorithms[primitive]:
-        return f"NCCL has no {algorithm} for {primitive.spoken}"
+        return f"NCCL has no {algorithm} for {primitive.label}"
     if protocol != "simple" and algorithm not in ("ring", "tree"):
         return "runs under Simple alone"
     if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:

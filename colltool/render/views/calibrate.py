@@ -68,7 +68,7 @@ def _points_used(fit: FittedSeries) -> int:
 
 
 _FITTED: Columns[FittedSeries] = (
-    label("collective", path="series.primitive.spoken"),
+    label("collective", path="series.primitive.label"),
     number("ranks", path="series.ranks"),
     label("algorithm", get=lambda fit: " + ".join(fit.algorithms)),
     number("points", "sizes", get=_points_used),
@@ -148,7 +148,7 @@ def _residuals(result: Calibration) -> Table:
 
 
 _OWN: Columns[SeriesRows] = (
-    label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
+    label("collective", "collective", attrgetter("label"), path="series.primitive"),
     number("ranks", path="series.ranks"),
     label("scope", "measured"),
     number("rows", get=lambda record: len(record.rows)),
@@ -200,7 +200,7 @@ def _next_lines(result: Calibration) -> list[Block]:
     if row is None:
         text = "next: no further row would narrow these prices by more than a hundredth"
         return [Lines(text, ())]
-    what = f"{row.primitive.spoken} of {size_text(row.bytes)} on {row.ranks} ranks"
+    what = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
     width = f"half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}"
     return [Lines(f"next, what narrows its prices most: {what}, {width}", (row.command,))]
 
@@ -270,7 +270,7 @@ def _protocols(result: Calibration) -> Table:
             groups.append([fit])
     records = []
     for group in groups:
-        names = ", ".join(dict.fromkeys(fit.series.primitive.spoken for fit in group))
+        names = ", ".join(dict.fromkeys(fit.series.primitive.label for fit in group))
         records += [_SharedProtocol(names, protocol) for protocol in group[0].protocols]
     title = "protocols, the fastest of which holds at each size"
     table = Table(_PROTOCOLS, tuple(records), None, title)
@@ -363,7 +363,7 @@ def _regime(regime: Regime) -> str:
 
 
 _SERIES: Columns[ValidatedSeries] = (
-    label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
+    label("collective", "collective", attrgetter("label"), path="series.primitive"),
     number("ranks", path="series.ranks"),
     number("nodes", drop=4, path="series.nodes"),
     number("sizes", drop=3, get=lambda fit: len(fit.points)),
@@ -435,7 +435,7 @@ def _blocks(result: Validation) -> list[Block]:
     out += listed("left out", left_out, first=0)
     out += listed("used with a reservation", reserved, first=0)
     if result.readings != USUAL:
-        out.append(Lines(f"readings: {result.readings.spoken()}", ()))
+        out.append(Lines(f"readings: {result.readings.label()}", ()))
     return out
 
 

@@ -33,7 +33,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
-from colltool.machines.used import own_rows_of
+from colltool.machines.used import user_rows_of
 from colltool.render.blocks import (
     Block,
     Column,
@@ -62,7 +62,7 @@ from colltool.render.shared_documents import (
 
 
 _WHERE: Columns[CompareLine] = (
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", lambda primitive: primitive.label),
     number("ranks"),
     number("bytes", "size", title_size, get=whole_size),
 )
@@ -120,7 +120,7 @@ def _blocks(result: Comparison) -> list[Block]:
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell.reason:
                 reasons[f"{column.name}: {cell.reason}"] = None
-    own_rows = own_rows_of((column.name, column.set) for column in result.columns)
+    own_rows = user_rows_of((column.name, column.set) for column in result.columns)
     return [
         Headline(_answer(result)),
         _table_for_people(result),
@@ -139,7 +139,7 @@ def _answer(result: Comparison) -> str:
     # an answer is a sentence or two
     if len(brief) > 2:
         findings += f"; {len(brief) - 2} more below"
-    what = ", ".join(dict.fromkeys(line.primitive.spoken for line in result.lines))
+    what = ", ".join(dict.fromkeys(line.primitive.label for line in result.lines))
     asked = sentence(f"{what}, against {result.columns[0].name}, {ideal_or_realistic(result)}")
     cells: list[Cell] = []
     for line in result.lines:
@@ -187,7 +187,7 @@ def _one_port_lines(result: Comparison) -> list[str]:
         turned.setdefault((winner.primitive, winner.column), []).append(winner)
     wins = f"with {localize(argument_text('ports', 'one'))}"
     return [
-        f"{primitive.spoken}{_where_turned(result, primitive, winners)}: {wins} {column} wins"
+        f"{primitive.label}{_where_turned(result, primitive, winners)}: {wins} {column} wins"
         for (primitive, column), winners in turned.items()
     ]
 
@@ -223,7 +223,7 @@ def _sentence(result: Comparison, finding: ColumnDifference, *, brief: bool = Fa
     for at, run in enumerate(finding.runs):
         text = _run_sizes(finding.runs, at) + _outcome(run, most, brief=brief)
         ranges.append(text if brief else text + _because(result, finding, run))
-    return f"{finding.column}, {finding.primitive.spoken}{ranks}: {', '.join(ranges)}"
+    return f"{finding.column}, {finding.primitive.label}{ranks}: {', '.join(ranges)}"
 
 
 def _run_sizes(runs: Sequence[OutcomeRange], at: int) -> str:
@@ -432,7 +432,7 @@ def _basis_sentence(difference: BasisDifference) -> str:
         case "library":
             libraries = []
             for name, columns in difference.parts:
-                spoken = LIBRARIES[name].spoken if name else "any library"
+                spoken = LIBRARIES[name].label if name else "any library"
                 libraries.append(f"{spoken} on {_listed(columns)}")
             return ", ".join(libraries)
         case "group":

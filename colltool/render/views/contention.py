@@ -48,7 +48,7 @@ def _slowdown(group: GroupCost) -> float:
 _GROUP: Columns[GroupCost] = (
     label("name", "group"),
     number("ranks", drop=6),
-    label("primitive", "primitive", lambda primitive: primitive.spoken, 4),
+    label("primitive", "primitive", lambda primitive: primitive.label, 4),
     label("algorithm", drop=7),
     number("slowdown", "slowdown", format_factor),
     number("interference", "neighbours", format_factor, 3),

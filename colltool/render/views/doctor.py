@@ -66,7 +66,7 @@ def _judged(health: SeriesHealth) -> bool:
 
 
 _SERIES: Columns[SeriesHealth] = (
-    label("collective", "collective", attrgetter("spoken"), path="judged.series.primitive"),
+    label("collective", "collective", attrgetter("label"), path="judged.series.primitive"),
     number("ranks", path="judged.series.ranks"),
     number("nodes", drop=4, path="judged.series.nodes"),
     label("run", path="judged.series.run"),
@@ -350,7 +350,7 @@ def _test(title: str, experiment: Experiment) -> list[Block]:
 def _bound(bound: UpperBound) -> str:
     """``15 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace``."""
     what = (
-        f"{counted(bound.calls, 'call')} of {bound.primitive.spoken}, {bound.ranks} ranks, over"
+        f"{counted(bound.calls, 'call')} of {bound.primitive.label}, {bound.ranks} ranks, over"
         f" {bound.wire}"
     )
     if not bound.missing:

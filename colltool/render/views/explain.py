@@ -67,7 +67,7 @@ def _text(entry: AlgorithmExplanation) -> str:
 
 _COLUMNS: Columns[AlgorithmExplanation] = (
     label("algorithm"),
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", lambda primitive: primitive.label),
     label("title"),
     label("formula", get=_formula),
     label("text", get=_text),
@@ -110,7 +110,7 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Blo
     row = entry.row
     asked = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
     if row is not None:
-        what = sentence(entry.primitive.spoken)
+        what = sentence(entry.primitive.label)
         yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {asked}.")
     yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
@@ -166,7 +166,7 @@ def _took(row: AlgorithmEstimate) -> str:
 
 
 def _title(entry: AlgorithmExplanation) -> str:
-    return f"{entry.algorithm}, {entry.primitive.spoken}: {entry.title.rstrip('.')}"
+    return f"{entry.algorithm}, {entry.primitive.label}: {entry.title.rstrip('.')}"
 
 
 def _numbers(
@@ -240,7 +240,7 @@ def _limits(
 
 
 def _summary(result: Explanation) -> str:
-    uses = ", ".join(entry.primitive.spoken for entry in result.entries)
+    uses = ", ".join(entry.primitive.label for entry in result.entries)
     title = f"{result.algorithm}: {uses}"
     if len(result.entries) == 1:
         title = _title(result.entries[0])
@@ -253,7 +253,7 @@ def _summary(result: Explanation) -> str:
 
 
 def _group(result: Explanation) -> str:
-    return result.group.spoken if result.group else ""
+    return result.group.label if result.group else ""
 
 
 class LatencyShare(NamedTuple):
@@ -431,7 +431,7 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     out: list[Block] = [Headline(_fastest(result)), winners, _crossings_for_people(result)]
     out += _never_crossing(result)
     if result.uneven:
-        library = LIBRARIES[result.library].spoken
+        library = LIBRARIES[result.library].label
         option = argument_text("library", "all")
         whose = f"some of these carry {library}'s measured overhead, others none"
         out.append(Lines(localize(f"{whose}: {option} leaves it out"), ()))
@@ -533,12 +533,12 @@ def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
 
 
 def library_title(result: Crossover) -> str:
-    return LIBRARIES[result.library].spoken if result.library else ""
+    return LIBRARIES[result.library].label if result.library else ""
 
 
 def crossover_title(result: Crossover) -> str:
     where = on_fabric(result.fabric, result.overrides)
-    parts = [f"{result.primitive.spoken} on {where}", result.group.spoken]
+    parts = [f"{result.primitive.label} on {where}", result.group.label]
     if result.library:
         parts.append(r.running(result.library, leads=result.library_leads))
     return ", ".join((*parts, result.mode))

@@ -72,7 +72,7 @@ def _blocks(result: FabricShown) -> list[Block]:
     joined = []
     for name, kind in kinds.items():
         rate = format_rate(kind.tier.bandwidth)
-        joined.append(f"{name} {kind.spoken} of {kind.extent} at {rate}")
+        joined.append(f"{name} {kind.label} of {kind.extent} at {rate}")
     name = on_fabric(fabric.name, fabric.overrides)
     details = [
         *library_blocks(fabric),
@@ -106,7 +106,7 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
 
 def _tier_text(tier: Tier) -> str:
     kind = capabilities_of(tier)
-    text = f"{kind.spoken} of {kind.extent}, "
+    text = f"{kind.label} of {kind.extent}, "
     if not kind.levels:
         text += f"{alpha_text(kind.classes[0])}, "
     text += f"BW {format_rate(tier.bandwidth)}"
@@ -218,7 +218,7 @@ def _tiers_in_brief(fabric: Fabric) -> str:
     texts = []
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
-        texts.append(f"{tier.name} {kind.spoken} {kind.extent}")
+        texts.append(f"{tier.name} {kind.label} {kind.extent}")
     return ", ".join(texts)
 
 

@@ -68,7 +68,7 @@ def _asked(price: KernelPrice) -> str:
         experts = f"top {tokens.top_k} of {tokens.experts} experts"
         what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
         size = f"{counted(tokens.tokens, 'token')} of {what_each}"
-    return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.spoken}, {size}"
+    return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.label}, {size}"
 
 
 def _answer(price: KernelPrice) -> str:
@@ -160,7 +160,7 @@ def _several(result: KernelPriceList) -> str:
     first = result.prices[0]
     names = dict.fromkeys(price.best.kernel for price in result.prices)
     what = first.operation.replace("_", "-")
-    where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.spoken}"
+    where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.label}"
     return f"{first.best.library} takes {', then '.join(names)}: {where}."
 
 
@@ -321,7 +321,7 @@ def _judged(threshold: Threshold) -> str:
 
 def _cross_answer(result: KernelCrossover) -> str:
     fabric = on_fabric(result.fabric, result.overrides)
-    where = f"{result.library} on {fabric}, {result.group.spoken}"
+    where = f"{result.library} on {fabric}, {result.group.label}"
     if result.thresholds:
         worst = max(result.thresholds, key=lambda threshold: threshold.costs_s)
         return f"{where}: {_judged(worst)}."

@@ -85,7 +85,7 @@ def _accuracy(call: PlannedCall) -> float | None:
 _COLLECTIVES: Columns[PlannedCall] = (
     label("dimension", path="sent.call.dimension"),
     label("phase", drop=4, path="sent.call.phase"),
-    label("primitive", "primitive", attrgetter("spoken"), path="sent.call.primitive"),
+    label("primitive", "primitive", attrgetter("label"), path="sent.call.primitive"),
     label("group", get=_group),
     number("ranks", path="sent.call.group.ranks", hidden=True),
     number("stride", path="sent.call.group.stride", hidden=True),

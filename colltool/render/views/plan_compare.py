@@ -19,7 +19,7 @@ from colltool.base.formatting import (
 )
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
-from colltool.machines.used import common, own_rows_of
+from colltool.machines.used import common, user_rows_of
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text, signed_percent
 from colltool.render.documents import Document, derived, optional, or_null
@@ -192,7 +192,7 @@ def _blocks(result: Plans) -> list[Block]:
     first = result.plans[0]
     took = f"takes {format_time(first.step_s)} a step on {result.titles[0]}"
     shared = common([plan.fabric_overrides for plan in result.plans])
-    own_rows = own_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)
+    own_rows = user_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)
     return [
         Headline(f"{_job(first)} {took}. {'. '.join(_against(result))}."),
         _table(result, on_fabric(_job(first), shared)),

@@ -22,7 +22,7 @@ from colltool.render.views.trace import (
 
 _MOST_ROWS = 8
 _COLLECTIVES: Columns[PlannedTraceCall] = (
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("group_size", "ranks"),
     label("stride", drop=4, get=lambda call: axes_text(call.axes)),
     label("tiers", drop=3, get=lambda call: "+".join(call.tiers)),

@@ -488,7 +488,7 @@ def _shown_algorithm(phase: PhaseCost) -> str:
 _PHASE: Columns[PhaseCost] = (
     label("tier"),
     label("level", drop=5),
-    label("primitive", "phase", lambda primitive: primitive.spoken),
+    label("primitive", "phase", lambda primitive: primitive.label),
     label("algorithm", get=_shown_algorithm),
     label("label", "step", drop=4),
     number("ranks", drop=7),

@@ -96,7 +96,7 @@ def _closely(_: Report, result: Breakdown) -> Iterator[str]:
     size = title_size(float(price.bytes))
     rate = format_rate(float(row.busbw_Bps))
     yield (
-        f"{price.primitive.spoken} of {size} on {price.group.spoken} takes"
+        f"{price.primitive.label} of {size} on {price.group.label} takes"
         f" {format_time(float(row.total_s))}, {rate} busbw, bound by {row.bound}"
     )
 
@@ -107,7 +107,7 @@ def _compared(report: Report, result: Comparison) -> Iterator[str]:
     for line in result.lines:
         if (line.ranks, line.bytes) == (report.ranks, report.bytes):
             size = title_size(report.bytes)
-            what = f"{line.primitive.spoken} of {size} on {line.ranks} ranks"
+            what = f"{line.primitive.label} of {size} on {line.ranks} ranks"
             texts = [_other(result, line, at) for at in range(1, len(result.columns))]
             first = result.columns[0].name
             own = line.cells[0].total_s
@@ -267,7 +267,7 @@ def risks(result: Report) -> Iterator[str]:
     for breakdown in _of_type(every, Breakdown):
         price = breakdown.price
         if price.best.interval is not None:
-            errors.append((within(price.best), price.primitive.spoken))
+            errors.append((within(price.best), price.primitive.label))
     for off, names in gathered(errors).items():
         yield f"{NINE_OF_TEN} {', '.join(names)} {off}."
     yield from map(_hangs_on, _of_type(every, Sensitivity))
@@ -311,7 +311,7 @@ def _hangs_on(result: Sensitivity) -> str:
     if result.regret_p95 < 0.0005:
         most = "less than 0.1%"
     lost = f"today's choice of algorithm loses {most} in 95 of 100 draws of its numbers"
-    what = sentence(result.primitive.spoken)
+    what = sentence(result.primitive.label)
     if not result.moves:
         return f"{what}: {lost}."
     bar = max(result.moves, key=lambda move: abs(move.high_s - move.low_s))

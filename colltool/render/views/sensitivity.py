@@ -210,7 +210,7 @@ def sensitivity_title(result: Sensitivity) -> str:
         library = f", {running(result.library, leads=result.library_leads)}"
     where = on_fabric(result.fabric, result.overrides)
     size = f"{title_size(result.bytes)} per rank"
-    what = f"{result.primitive.spoken} on {where}, {result.group.spoken}"
+    what = f"{result.primitive.label} on {where}, {result.group.label}"
     return f"{what}, {size}{library}, {ideal_or_realistic(result)}"
 
 
@@ -302,7 +302,7 @@ def _contest_blocks(result: Contest) -> list[Block]:
         pair = f"{first} and {beats.name}"
         lines.append(f"  drawn once for {pair}: {shared}; all else for each by itself")
     size = f"{result.ranks} ranks, {title_size(result.bytes)} per rank"
-    asked = f"{result.primitive.spoken} against {first}, {size}, {ideal_or_realistic(result)}"
+    asked = f"{result.primitive.label} against {first}, {size}, {ideal_or_realistic(result)}"
     return [
         Headline(f"{'; '.join(contest_verdict(result))}. {sentence(asked)}."),
         _contest_table(result),

@@ -42,7 +42,7 @@ def _where(result: Served) -> str:
     own = result.deployment
     sizes = f"batch {own.batch}, {own.input} in, {own.output} out"
     fabric = on_fabric(result.fabric, result.overrides)
-    return f"{result.job} on {fabric}, {own.spoken}, {sizes}, {result.engine}"
+    return f"{result.job} on {fabric}, {own.label}, {sizes}, {result.engine}"
 
 
 def _took(seconds: float, call: ServedOperation | KvTransfer | ReshardWay) -> str:

@@ -188,7 +188,7 @@ def _wins(result: Sweep) -> str:
 def sweep_title(result: Sweep) -> str:
     """The question as a title, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
-    what = result.primitive.spoken
+    what = result.primitive.label
     where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
     if where:
         what += f" on {where}"

@@ -69,7 +69,7 @@ _LATE: Columns[RankWait] = (
     number("wait_s", "waits", format_time),
 )
 _WAITS: Columns[CallWait] = (
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("group_size", "ranks"),
     number("calls"),
     number("wire_s", "on the wire", format_time),
@@ -90,7 +90,7 @@ _REPLAYED: Columns[Replayed] = (
     number("kept", "others", path="unpriced"),
 )
 _COMPARED: Columns[ComparedCalls] = (
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("ranks"),
     number("bytes", "size", size_text),
     number("then_s", "before", format_time),
@@ -102,7 +102,7 @@ _TOTALS: Columns[CallTotal] = (
     number("ranks", path="group_size"),
     label("stride", drop=5, get=lambda total: axes_text(total.axes)),
     label("tiers", "on", drop=6, get=lambda total: ", ".join(total.tiers)),
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("bytes", "size", size_text),
     label("dtype", "dtype", clipped, hidden=True),
     label("coalesced", "", get=lambda total: "coalesced" if total.coalesced else "", hidden=True),
@@ -327,7 +327,7 @@ def against(result: TraceComparison) -> str:
     )
     most = max(compared_totals(result), key=lambda row: abs(row.change_s), default=None)
     if most and most.change_s:
-        what = f"{most.primitive.spoken} of {size_text(most.bytes)}"
+        what = f"{most.primitive.label} of {size_text(most.bytes)}"
         text += f"; most by {what}: {_or_none(most.then_s)} to {_or_none(most.now_s)} a step"
     return f"{text}."
 

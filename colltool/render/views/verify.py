@@ -34,7 +34,7 @@ from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
 
 _COLUMNS: Columns[Verified] = (
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", lambda primitive: primitive.label),
     label("fabric", drop=7),
     label("algorithm"),
     number("ranks", drop=6),
@@ -109,7 +109,7 @@ def _blocks(result: Verification) -> list[Block]:
     noted = []
     for row in worst_first:
         if row.note:
-            noted.append((row.note, f"{row.algorithm} ({row.primitive.spoken}, {row.fabric})"))
+            noted.append((row.note, f"{row.algorithm} ({row.primitive.label}, {row.fabric})"))
     skipped = ((row.reason, row.algorithm) for row in result.skipped)
     return [
         Headline(_answer(result)),
@@ -125,7 +125,7 @@ def _answer(result: Verification) -> str:
     formulas = _formulas(result)
     if not formulas:
         names = ", ".join(dict.fromkeys(row.algorithm for row in result.results))
-        ends = " and ".join(dict.fromkeys(row.primitive.spoken for row in result.results))
+        ends = " and ".join(dict.fromkeys(row.primitive.label for row in result.results))
         proved = f"{names}: proved, every rank ends with what {ends} promises."
         return f"{proved} {sentence(_counts(result))}."
     verdicts = [row.verdict for row in formulas]
@@ -221,7 +221,7 @@ def _trace_title(row: Verified, trace: Trace, nodes: range) -> str:
     if len(trace.chunk_bytes) > 1:
         sizes = sorted({f"M/{1 / size:g}" for size in trace.chunk_bytes})
         chunks = f"{len(trace.chunk_bytes)} chunks of {' and '.join(sizes)}"
-    where = f"{row.primitive.spoken} on {row.fabric}, {row.group.spoken}"
+    where = f"{row.primitive.label} on {row.fabric}, {row.group.label}"
     title = f"{row.algorithm}, {where}: {chunks}"
     if len(nodes) == len(trace.start):
         return title

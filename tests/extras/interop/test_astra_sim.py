@@ -216,7 +216,7 @@ def test_system_names_an_algorithm_for_every_dimension_of_every_collective() -> 
     )
     assert files["all-reduce-implementation"] == ["ring", "ring", "direct", "ring"]
     assert files["all-to-all-implementation"] == ["ring", "ring", "direct", "direct1"]
-    keys = [f"{one.spoken}-implementation" for one in (AR, AG, RS, A2A)]
+    keys = [f"{one.label}-implementation" for one in (AR, AG, RS, A2A)]
     assert all(len(files[key]) == 4 for key in keys)
     assert files["endpoint-delay"] >= 1
     assert (files["active-chunks-per-dimension"], files["preferred-dataset-splits"]) == (1, 1)
@@ -314,5 +314,5 @@ def test_a_group_below_the_uneven_level_is_fine(ranks: int) -> None:
 def test_no_algorithm_needs_a_power_of_two_that_is_not_there(primitive: Primitive) -> None:
     assert (
         "halvingDoubling"
-        not in system(fabric(star(6), clos(12, alpha=2)))[f"{primitive.spoken}-implementation"]
+        not in system(fabric(star(6), clos(12, alpha=2)))[f"{primitive.label}-implementation"]
     )

@@ -289,7 +289,7 @@ def comparison_chart(result: Comparison, paged: bool) -> Chart:
     reaches to no contention."""
     groups: dict[tuple[str, int], list[CompareLine]] = {}
     for line in result.lines:
-        groups.setdefault((line.primitive.spoken, line.ranks), []).append(line)
+        groups.setdefault((line.primitive.label, line.ranks), []).append(line)
     panels = []
     where = []
     for (primitive, ranks), lines in groups.items():

@@ -199,7 +199,7 @@ def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
         return tuple(_size_panel([curve]) for curve in named)
     groups: dict[str, list[SeriesCurve]] = {}
     for curve in named:
-        groups.setdefault(curve.series.primitive.spoken, []).append(curve)
+        groups.setdefault(curve.series.primitive.label, []).append(curve)
     # As few panels as are allowed, but never two collectives in one.
     size = MAX_CURVES
     parts = _in_parts(groups.values(), size)
@@ -234,7 +234,7 @@ def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
         mean = _span(percent(min(means)), percent(max(means)))
         errors = f"mean error {mean}, worst {percent(max(worsts, key=abs), sign='+')}"
     laws = ", ".join(every(curve.law for curve in curves))
-    return SizePanel(f"{curves[0].series.primitive.spoken}, {name}", f"{errors}; {laws}", curves)
+    return SizePanel(f"{curves[0].series.primitive.label}, {name}", f"{errors}; {laws}", curves)
 
 
 def _span(low: str, high: str) -> str:

@@ -120,7 +120,7 @@ def _phase(phase: PhaseCost) -> str:
     place = phase.tier
     if phase.level and phase.level != place:
         place = f"{place} {phase.level}" if place else phase.level
-    how = f"{phase.primitive.spoken}, {phase.algorithm}"
+    how = f"{phase.primitive.label}, {phase.algorithm}"
     return f"{place}: {how} {_short(float(phase.alpha_s))} + {_short(float(phase.bandwidth_s))}"
 
 
@@ -271,7 +271,7 @@ def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
 
 
 def _call_bar(call: CallTotal) -> Bar:
-    name = f"{call.primitive.spoken} {size_text(call.bytes)}, {call.group_size} ranks"
+    name = f"{call.primitive.label} {size_text(call.bytes)}, {call.group_size} ranks"
     if call.calls > 1:
         name = f"{call.calls} x {name}"
     took = _short(call.total_s)
