@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, product
 from math import prod
+from operator import contains
 from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import (
@@ -85,8 +86,9 @@ class TierOption:
     placed: PlacedGroup
     readings: ModelOptions
 
-    @property
+    @cached_property
     def name(self) -> str:
+        """Name of the algorithm."""
         return self.row.name
 
     @cached_property
@@ -117,8 +119,8 @@ class TierOption:
         return {there.number: all_reduce, back.number: ()}
 
     @cached_property
-    def own(self) -> CostModel:
-        """The tier's phases as a schedule alone."""
+    def on_tier(self) -> CostModel:
+        """Cost of the tier's phases by themselves."""
         terms = tuple(chain.from_iterable(self.parts.values()))
         return CostModel(
             terms[0].primitive,
@@ -131,11 +133,12 @@ class TierOption:
 
     @cached_property
     def status(self) -> Status:
-        return max((row.status_on(phase.group) for phase, row in self.phases), key=STATUSES.index)
+        """The worst status of its phases."""
+        return max([row.status_on(phase.group) for phase, row in self.phases], key=STATUSES.index)
 
-    @property
+    @cached_property
     def rank(self) -> int:
-        """Place of its status, the best first."""
+        """Index of its status in :data:`STATUSES`, where the best comes first."""
         return STATUSES.index(self.status)
 
     @cached_property
@@ -175,7 +178,7 @@ class TierCompositions:
 
     def costed(self, chosen: TierOptions) -> CostModel:
         """The schedule of one option per tier, innermost first; cached."""
-        names = tuple(option.name for option in chosen)
+        names = tuple([option.name for option in chosen])
         if names not in self.made:
             costed = replace(
                 self._costed(names, chosen),
@@ -211,8 +214,10 @@ class TierCompositions:
     ) -> CostModel:
         placed = self.placed
         primitive = self.row.primitive
-        singles = [(option,) for option in chosen]
-        shipped = [way for way in self._shipped_as if all(_fitting(way, singles))]
+        shipped = []
+        for way, allowed in self._shipped_as.items():
+            if all(map(contains, allowed, names)):
+                shipped.append(way)
         streamed = next((way for way in shipped if way.streams), None)
         phases: Phases = self.phases
         usual: Phases = self.row.phases
@@ -266,9 +271,17 @@ class TierCompositions:
         return running_on(self.placed.fabric)
 
     @cached_property
-    def _shipped_as(self) -> tuple[ShippedAs, ...]:
+    def _shipped_as(self) -> dict[ShippedAs, list[frozenset[str]]]:
+        """The ways in which libraries run the composition, with the options of each tier that are
+        part of it."""
         lattice = any(step.group.axes for step in self.steps)
-        return tuple(way for way in self.row.shipped_as if way.lattices or not lattice)
+        found = {}
+        for way in self.row.shipped_as:
+            if way.lattices or not lattice:
+                *inner, outer = self.options
+                allowed = [_allowed(way, options, way.inner) for options in inner]
+                found[way] = [*allowed, _allowed(way, outer, way.outer)]
+        return found
 
     def _not_selected(self, shipped: Sequence[ShippedAs]) -> NotRun | None:
         """Why the user's library does not run a choice; the first of several reasons."""
@@ -312,14 +325,23 @@ class TierCompositions:
         for way in self._shipped_as if running else ():
             if running is None or way.library != running.name or self._off(way, running):
                 continue
-            tiers = tuple(map(_selectable, _fitting(way, self.options)))
+            tiers = []
+            for options in self._fitting(way, self.options):
+                tiers.append(tuple([option for option in options if selectable(option.status)]))
             if all(tiers):
-                found.append(tiers)
+                found.append(tuple(tiers))
         if found:
             return found
         # the best status that every tier can have is the worst of their best
-        worst = max(min(option.rank for option in options) for options in self.options)
+        worst = max([min([option.rank for option in options]) for options in self.options])
         return [tuple(_up_to(worst, options) for options in self.options)]
+
+    def _fitting(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
+        """The options that are part of a library's composition, tier by tier."""
+        found = []
+        for tier, allowed in zip(options, self._shipped_as[way], strict=True):
+            found.append(tuple([option for option in tier if option.name in allowed]))
+        return found
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what replaces it there."""
@@ -355,7 +377,7 @@ class TierCompositions:
             found: list[CostModel] = []
             for way in self._shipped_as:
                 if way.streams:
-                    found += map(self.costed, product(*_fitting(way, options)))
+                    found += map(self.costed, product(*self._fitting(way, options)))
             self.streams[id(options)] = tuple(found)
         return self.streams[id(options)]
 
@@ -398,20 +420,17 @@ class TierCompositions:
         """Why an algorithm cannot run the phases of a tier, which it is no option of."""
         steps = [step for step in self.steps if step.step.tier == tier]
         row = find(steps[0].step.primitive, name)
-        return next(filter(None, (_why_not(row, step) for step in steps)))
-
-
-def _selectable(options: TierOptions) -> TierOptions:
-    return tuple(option for option in options if selectable(option.status))
+        reasons = [_why_not(row, step.step.primitive, step.group) for step in steps]
+        return next(filter(None, reasons))
 
 
 def _up_to(rank: int, options: TierOptions) -> TierOptions:
-    return tuple(option for option in options if option.rank <= rank)
+    return tuple([option for option in options if option.rank <= rank])
 
 
 def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
     """The options of a tier that are the fastest at some size, each for the tier alone."""
-    return [option for option, _ in winning(options, lambda option: option.own.seconds(size))]
+    return [option for option, _ in winning(options, lambda option: option.on_tier.seconds(size))]
 
 
 def _option_called(name: str, options: TierOptions) -> TierOption:
@@ -446,27 +465,24 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
     return row_of(primitive, row.mirror if primitive is AG else row.name)
 
 
-def _why_not(row: Algorithm, step: PlacedStep) -> str | None:
-    """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
-    if step.group.domains and row.name not in IN_SWITCHES:
-        return _unlike(step.group.domains)
-    partner = counterpart(row, step.step.primitive)
+def _why_not(row: Algorithm, primitive: Primitive, group: Group) -> str | None:
+    """Why an algorithm, or its counterpart on the way back, cannot run a phase; None if it can."""
+    if group.domains and row.name not in IN_SWITCHES:
+        return _unlike(group.domains)
+    partner = counterpart(row, primitive)
     if partner is None:
         return f"{row.name} has no way back"
-    return partner.why_not(step.group)
+    return partner.why_not(group)
 
 
-def _fitting(way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
-    """The options that are part of a library's composition, tier by tier."""
-
-    def fitting(tier: TierOptions, names: frozenset[str]) -> TierOptions:
-        if names:
-            return tuple(option for option in tier if option.name in names)
-        # without names everything that the library ships
-        return tuple(option for option in tier if ships(way.library, option.row.shipped_by))
-
-    *inner, outer = options
-    return [*(fitting(tier, way.inner) for tier in inner), fitting(outer, way.outer)]
+def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
+    """The options of a tier that are part of a library's composition: those it names, or all that
+    the library ships."""
+    shipped = []
+    for option in options:
+        if option.name in names or (not names and ships(way.library, option.row.shipped_by)):
+            shipped.append(option.name)
+    return frozenset(shipped)
 
 
 def hierarchical_candidates(
@@ -548,7 +564,7 @@ def _steps_and_options(
     options = []
     for tier in range(len(placed.spans)):
         here = [step for step in steps if step.step.tier == tier]
-        options.append(tuple(_options(here, readings, placed)))
+        options.append(tuple(_tier_options(here, readings, placed)))
     return steps, options
 
 
@@ -580,18 +596,33 @@ def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozen
     return frozenset((*tier.runs(first.primitive), *tier.runs(primitive))) or None
 
 
-def _options(
+def _tier_options(
     steps: Sequence[PlacedStep], readings: ModelOptions, placed: PlacedGroup
 ) -> Iterator[TierOption]:
-    """Every algorithm that can run all phases of a tier; an all-gather mirrors its
-    reduce-scatter."""
-    for row in algorithms(steps[0].step.primitive):
-        if any(_why_not(row, step) for step in steps):
-            continue
-        phases: list[tuple[PlacedStep, Algorithm]] = []
-        for step in steps:
-            partner = counterpart(row, step.step.primitive)
-            # _why_not refuses rows without a way back
-            assert partner is not None
-            phases.append((step, partner))
-        yield TierOption(row, tuple(phases), placed, readings)
+    """Every algorithm that can run all phases of a tier."""
+    primitives = tuple([step.step.primitive for step in steps])
+    groups = tuple([step.group for step in steps])
+    # protocols change the times of a tier, seldom what can run there
+    able = (placed.bare or placed).once(
+        ("able", primitives, groups), lambda: _able_rows(primitives, groups)
+    )
+    for row, partners in able:
+        yield TierOption(row, tuple(zip(steps, partners, strict=True)), placed, readings)
+
+
+def _able_rows(
+    primitives: Sequence[Primitive], groups: Sequence[Group]
+) -> list[tuple[Algorithm, list[Algorithm]]]:
+    """The algorithms for the first of some phases that can run all of them, each with its form in
+    every phase; an all-gather mirrors its reduce-scatter."""
+    found = []
+    for row in algorithms(primitives[0]):
+        partners: list[Algorithm] = []
+        for primitive, group in zip(primitives, groups, strict=True):
+            partner = counterpart(row, primitive)
+            if partner is None or _why_not(row, primitive, group):
+                break
+            partners.append(partner)
+        else:
+            found.append((row, partners))
+    return found

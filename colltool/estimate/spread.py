@@ -126,7 +126,7 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
             continue
         place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
         # distances are counted in doublings
-        sizes = tuple(sorted(log2(int(size)) for size in row["bytes"].split()))
+        sizes = tuple(sorted(map(log2, map(int, row["bytes"].split()))))
         found.setdefault(place, []).append(
             MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"])
         )
