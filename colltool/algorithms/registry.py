@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 from colltool.algorithms.libraries import NotRun, Running, ships
@@ -447,6 +448,7 @@ class Choice(NamedTuple):
         return f"{self.base}:{'/'.join(self.tiers)}" if self.tiers else self.base
 
 
+@lru_cache(maxsize=4096)
 def parse_choice(text: str) -> Choice:
     """The choice that a text names, also as tables print it; :func:`find` knows whether such
     algorithms exist."""

@@ -160,9 +160,20 @@ class Candidates:
         ]
 
     def _why_not(self, row: Algorithm) -> str | None:
-        """The reason under the last protocol; None if it runs under any."""
-        reasons = [row.why_not(under.group) for under in self._groups]
-        return None if None in reasons else reasons[-1]
+        """Why no protocol can run an algorithm: the reason under the last; None if any can."""
+        reason = None
+        for group in self._distinct_groups:
+            reason = row.why_not(group)
+            if reason is None:
+                return None
+        return reason
+
+    @cached_property
+    def _distinct_groups(self) -> list[Group]:
+        """The groups that flat formulas see; most protocols change none of what these may know."""
+        # of equal groups the last place counts
+        groups = reversed([under.group for under in self._groups])
+        return list(dict.fromkeys(groups))[::-1]
 
     @cached_property
     def _flat(self) -> list[CostModel]:
@@ -178,8 +189,11 @@ class Candidates:
         if libraries:
             rows = [r for r in rows if r.name in listed or libraries.intersection(r.shipped_by)]
         found = []
+        able: dict[Group, list[Algorithm]] = {}
         for under in self._groups:
-            found += [self._on(row, under) for row in rows if row.why_not(under.group) is None]
+            if under.group not in able:
+                able[under.group] = [row for row in rows if row.why_not(under.group) is None]
+            found += [self._on(row, under) for row in able[under.group]]
         return found
 
     def _on(self, row: Algorithm, under: UnderProtocol) -> CostModel:

@@ -62,6 +62,7 @@ class CostTerm(NamedTuple):
 
     @property
     def pipeline(self) -> Pipeline | None:
+        """Its pipeline; None if its messages are not cut into segments."""
         if self.fill is None:
             return None
         return Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
@@ -312,7 +313,7 @@ class CostModel:
         if self.phases == "pipelined":
             # streamed phases overlap: only the bytes of the busiest tier count
             slopes = [pick(slopes, lambda curve: curve.b, most=True)]
-        return Curve(a, sum(curve.b for curve in slopes), sum(curve.c for curve in slopes))
+        return reduce(Curve.plus, slopes, Curve(a, 0.0))
 
     def _bandwidth(self, took: Sequence[Number]) -> Number:
         if self.phases == "sequential":

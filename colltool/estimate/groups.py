@@ -96,34 +96,34 @@ class PlacedGroup:
         found: Kept = self.worked_out[key]
         return found
 
-    @property
+    @cached_property
     def ranks(self) -> int:
         return self.placement.ranks
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Endpoints per spanned tier, innermost first; their product is the number of ranks where
         no domains differ."""
-        return tuple(span.endpoints for span in self.spans)
+        return tuple([span.endpoints for span in self.spans])
 
-    @property
+    @cached_property
     def nodes(self) -> int:
         """Domains of the innermost tier if it joins accelerators; else each rank is a node."""
         return len(self.domains) or self.ranks // self.ranks_per_node
 
-    @property
+    @cached_property
     def domains(self) -> tuple[int, ...]:
         """Members in each domain of the innermost tier where these differ; empty elsewhere."""
         return self.placement.domains
 
-    @property
+    @cached_property
     def ranks_per_node(self) -> int:
         """The most, where domains differ."""
         first = self.spans[0]
         inside = capabilities_of(first.tier).joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1
 
-    @property
+    @cached_property
     def one_a_node(self) -> bool:
         """Whether no innermost domain holds two members, so that the group lies on the network
         alone."""

@@ -420,7 +420,9 @@ class TierCompositions:
         """Why an algorithm cannot run the phases of a tier, which it is no option of."""
         steps = [step for step in self.steps if step.step.tier == tier]
         row = find(steps[0].step.primitive, name)
-        reasons = [_why_not(row, step.step.primitive, step.group) for step in steps]
+        reasons = []
+        for step in steps:
+            reasons.append(_why_not(row, counterpart(row, step.step.primitive), step.group))
         return next(filter(None, reasons))
 
 
@@ -465,11 +467,10 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
     return row_of(primitive, row.mirror if primitive is AG else row.name)
 
 
-def _why_not(row: Algorithm, primitive: Primitive, group: Group) -> str | None:
-    """Why an algorithm, or its counterpart on the way back, cannot run a phase; None if it can."""
+def _why_not(row: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
+    """Why an algorithm's counterpart cannot run a phase on a group; None if it can."""
     if group.domains and row.name not in IN_SWITCHES:
         return _unlike(group.domains)
-    partner = counterpart(row, primitive)
     if partner is None:
         return f"{row.name} has no way back"
     return partner.why_not(group)
@@ -540,9 +541,11 @@ def _on_group(
     )
     options = []
     for tier, known in enumerate(every):
-        first = next(step.step for step in steps if step.step.tier == tier)
-        only = _runs(placed, row.primitive, first) if listed else None
-        options.append(tuple(option for option in known if not only or option.row.name in only))
+        if listed:
+            first = next(step.step for step in steps if step.step.tier == tier)
+            only = _runs(placed, row.primitive, first)
+            known = tuple([option for option in known if not only or option.name in only])
+        options.append(known)
     if not all(options):
         return None
     return TierCompositions(
@@ -619,8 +622,8 @@ def _able_rows(
     for row in algorithms(primitives[0]):
         partners: list[Algorithm] = []
         for primitive, group in zip(primitives, groups, strict=True):
-            partner = counterpart(row, primitive)
-            if partner is None or _why_not(row, primitive, group):
+            partner = row if primitive is row.primitive else counterpart(row, primitive)
+            if partner is None or _why_not(row, partner, group):
                 break
             partners.append(partner)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, assert_never
 
 from colltool.base.arrays import anywhere, first_by, least, pick, record_at, taken
@@ -23,7 +23,7 @@ from colltool.base.primitives import (
     Trees,
     log2_ceil,
 )
-from colltool.base.result import Same
+from colltool.base.result import same
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import (
     Flows,
@@ -157,6 +157,9 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
             assert_never(terms.route)
 
 
+_CROSSES = attrgetter("crosses")
+
+
 def _at(
     level: PathClass, n_alpha: float, n_beta: float, paths: PathClasses, flows: Flows
 ) -> LinkCost:
@@ -165,19 +168,22 @@ def _at(
 
     β is min(η_β, share), so contention and oversubscription are never counted twice.
     """
-    share = level.share(everybody if paths.scattered else flows)
-    beta = least(level.eta_beta, share)
+    share = 1.0
+    beta = level.eta_beta
+    if level.thinned:
+        share = level.share(everybody if paths.scattered else flows)
+        beta = least(beta, share)
     return _cost(level, n_alpha, n_beta, level.alpha_s, beta=beta, share=share)
 
 
 def _slowest(met: Sequence[PathClass], load: float, paths: PathClasses, flows: Flows) -> LinkCost:
     """One message of pairs that meet in several classes at once: the longest α, the lowest
     bandwidth."""
+    if len(met) == 1:
+        return _at(met[0], 1, load, paths, flows)
     costs = [_at(level, 1, load, paths, flows) for level in met]
-    if len(costs) == 1:
-        return costs[0]
     slowest = pick(costs, lambda cost: cost.effective_Bps)
-    return _latest(costs, slowest)._replace(crosses=any(cost.crosses for cost in costs))
+    return _latest(costs, slowest)._replace(crosses=any(map(_CROSSES, costs)))
 
 
 def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
@@ -215,14 +221,19 @@ def _blend(
         n_alpha=terms.n_alpha,
         n_beta=terms.n_beta,
         energy=mean_energy([(cost.energy, weight) for cost, weight in lanes]),
-        crosses=any(cost.crosses for cost in costs),
+        crosses=any(map(_CROSSES, costs)),
     )
     if worst:
         return _latest(costs, blend)
-    weight = sum(weight for _, weight in lanes)
-    alpha_s = sum(cost.alpha_s * weight for cost, weight in lanes) / weight
-    without_eta = sum(cost.alpha_s / cost.eta_alpha * weight for cost, weight in lanes)
-    return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weight / without_eta)
+    weights: float = 0
+    waited_s = 0.0
+    without_eta_s = 0.0
+    for cost, weight in lanes:
+        weights += weight
+        waited_s += cost.alpha_s * weight
+        without_eta_s += cost.alpha_s / cost.eta_alpha * weight
+    alpha_s = waited_s / weights
+    return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weights / without_eta_s)
 
 
 def _walk(
@@ -322,15 +333,24 @@ def _block(stride: int, route: Rounds, paths: PathClasses) -> PathClass:
 def merged(costs: Iterable[LinkCost]) -> list[LinkCost]:
     """Neighbouring rounds that cost the same as one run."""
 
-    def price(cost: LinkCost) -> tuple[object, ...]:
-        return cost.tier, cost.level, Same(cost.eta_beta), Same(cost.alpha_s), cost.energy
-
-    found = []
-    for _, run in groupby(costs, key=price):
-        alike = list(run)
-        n_beta = sum(cost.n_beta for cost in alike)
-        found.append(alike[0]._replace(n_alpha=len(alike), n_beta=n_beta))
+    found: list[LinkCost] = []
+    for cost in costs:
+        if found and _costs_alike(found[-1], cost):
+            run = found.pop()
+            cost = run._replace(n_alpha=run.n_alpha + 1, n_beta=run.n_beta + cost.n_beta)
+        else:
+            cost = cost._replace(n_alpha=1)
+        found.append(cost)
     return found
+
+
+def _costs_alike(first: LinkCost, second: LinkCost) -> bool:
+    """Whether a message and a byte cost the same in two rounds."""
+    labels = (first.tier, first.level, first.energy)
+    rates = (first.eta_beta, first.alpha_s)
+    return labels == (second.tier, second.level, second.energy) and same(
+        rates, (second.eta_beta, second.alpha_s)
+    )
 
 
 def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
@@ -377,7 +397,7 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
         for index, (level, count) in enumerate(peers):
             messages = own
             if not level.dedicated:
-                messages = sum(more for other, more in peers[index:] if other.tier == level.tier)
+                messages = sum([more for other, more in peers[index:] if other.tier == level.tier])
             load = route.per_peer * messages
             lanes.append(_at(level.at_once(messages), terms.n_alpha, load, paths, flows))
             own += count
@@ -393,8 +413,13 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
 
 def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
     """J per bit, weighted by part; tiers without energy count as zero, None if all lack it."""
-    known = [energy * part for energy, part in parts if energy is not None]
-    return sum(known) / sum(part for _, part in parts) if known else None
+    weights: float = 0
+    known = []
+    for energy, part in parts:
+        weights += part
+        if energy is not None:
+            known.append(energy * part)
+    return sum(known) / weights if known else None
 
 
 def _shift_energy(far: int, paths: PathClasses) -> float | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice import all_to_all_load
@@ -185,7 +184,10 @@ class PathClasses:
 
     def block(self, size: int) -> PathClass:
         """The nearest class in which aligned blocks of that size never straddle domains."""
-        return next((level for level in self.used if level.span % size == 0), self.used[-1])
+        for level in self.used:
+            if level.span % size == 0:
+                return level
+        return self.used[-1]
 
     def met(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
         """The classes in which pairs ``apart`` ranks from each other can meet, farthest first.
@@ -195,8 +197,13 @@ class PathClasses:
         """
         if far.tier == self.levels[0].tier:
             return (far,)
-        inner = takewhile(lambda level: level.tier != far.tier, self.used)
-        return (far, *(level for level in inner if level.span > apart))
+        found = [far]
+        for level in self.used:
+            if level.tier == far.tier:
+                break
+            if level.span > apart:
+                found.append(level)
+        return tuple(found)
 
     @cached_property
     def views(self) -> tuple[PeerView, ...]:
@@ -241,15 +248,23 @@ def _tier_levels(
     by members.
     """
     kind = capabilities_of(tier)
+    classes = kind.classes
+    message_share = kind.message_share
+    bandwidth_Bps = kind.rate_Bps * message_share
+    dedicated = kind.joined_by == "pair_links"
+    planes = kind.planes
     levels: list[PathClass] = []
     boundaries: tuple[Boundary, ...] = ()
-    for number, distance in enumerate(kind.classes):
+    thinned: tuple[Boundary, ...] = ()
+    for number, distance in enumerate(classes):
         if number:
             below = levels[-1].span
             # only the second and further levels have uplinks below them
-            ports = below * nics * occupancy.ports(kind.classes[number - 1].group)
-            uplinks = Boundary(below, ports / kind.message_share, distance.oversubscription)
+            ports = below * nics * occupancy.ports(classes[number - 1].group)
+            uplinks = Boundary(below, ports / message_share, distance.oversubscription)
             boundaries = (*boundaries, uplinks)
+            if anywhere(distance.oversubscription > 1):
+                thinned = (*thinned, uplinks)
         levels.append(
             PathClass(
                 tier=tier.name,
@@ -257,15 +272,15 @@ def _tier_levels(
                 span=occupancy.members(distance.group) * inside,
                 alpha_s=distance.alpha_s,
                 eta_alpha=1.0 if readings.ideal else tier.eta.alpha,
-                bandwidth_Bps=kind.rate_Bps * kind.message_share,
+                bandwidth_Bps=bandwidth_Bps,
                 eta_beta=1.0 if readings.ideal else tier.eta.beta,
                 boundaries=boundaries,
-                thinned=tuple(b for b in boundaries if anywhere(b.oversubscription > 1)),
-                dedicated=kind.joined_by == "pair_links",
+                thinned=thinned,
+                dedicated=dedicated,
                 energy=None if tier.energy is None else tier.energy / nics,
                 cable_s=cable_s(distance.cable_m),
                 post_s=tier.post or 0.0,
-                planes=kind.planes,
+                planes=planes,
             )
         )
     return tuple(levels)

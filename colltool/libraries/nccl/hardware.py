@@ -125,6 +125,7 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
+@cache
 def constants(version: str = "") -> Constants:
     """The numbers of a version of NCCL (default :data:`UNVERSIONED`); a ColltoolError if there is
     no data for it.
@@ -208,7 +209,7 @@ def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
         "source": str(data.get("source", "a file of the user's")),
         "like": like,
     }
-    for clear in (_read.cache_clear, *FORGET):
+    for clear in (_read.cache_clear, constants.cache_clear, *FORGET):
         clear()
     return version
 
