@@ -4,6 +4,7 @@ compositions."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from colltool.network.group import Group
@@ -89,7 +90,8 @@ class Running(NamedTuple):
         return None
 
 
-def ships(library: str, shipped_by: Sequence[str]) -> bool:
+@lru_cache(maxsize=4096)
+def ships(library: str, shipped_by: tuple[str, ...]) -> bool:
     """Whether a library is among those that ship something; ``Open MPI (HAN)`` is Open MPI."""
     return any(vendor.partition(" (")[0] in LIBRARIES[library].vendors for vendor in shipped_by)
 

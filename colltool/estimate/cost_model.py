@@ -312,7 +312,7 @@ class CostModel:
         slopes = list(by_tier.values())
         if self.phases == "pipelined":
             # streamed phases overlap: only the bytes of the busiest tier count
-            slopes = [pick(slopes, lambda curve: curve.b, most=True)]
+            slopes = [pick(slopes, [curve.b for curve in slopes], most=True)]
         return reduce(Curve.plus, slopes, Curve(a, 0.0))
 
     def _bandwidth(self, took: Sequence[Number]) -> Number:

@@ -26,6 +26,7 @@ from colltool.estimate.placement import (
     opened,
 )
 from colltool.estimate.wired import TierPosition, pairs_at_once
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
@@ -62,6 +63,11 @@ class Span:
         return TierPosition(
             self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy
         )
+
+    @property
+    def kind(self) -> TierCapabilities[Tier]:
+        """What the tier can do."""
+        return self.seat.kind
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class PlacedGroup:
     def ranks_per_node(self) -> int:
         """The most, where domains differ."""
         first = self.spans[0]
-        inside = capabilities_of(first.tier).joins == "accelerators" and not self.one_a_node
+        inside = first.kind.joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1
 
     @cached_property
@@ -248,7 +254,7 @@ def tier_group(
     if key in span.seen:
         return span.seen[key]
     tier = span.tier
-    kind = capabilities_of(tier)
+    kind = span.kind
     idle_nics = span.ranks_inside if leaders else 1
     seat = span.seat if idle_nics == 1 else replace(span.seat, nics=idle_nics)
     paths = tier_paths(seat, readings)
@@ -270,7 +276,7 @@ def tier_group(
         stride=1 if wires is None else span.occupancy.stride,
         alone=wires is not None and span.occupancy.alone,
         links=0 if wires is None else wires.links,
-        hashed=is_hashed(tier),
+        hashed=_is_hashed(span),
         pairs=pairs_at_once([seat], span.endpoints),
     )
     return span.seen.setdefault(key, (group, paths))
@@ -285,7 +291,7 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
     inner, *_, outer = placed.spans
-    axes = capabilities_of(outer.tier).part(outer.endpoints, outer.occupancy.stride) or ()
+    axes = outer.kind.part(outer.endpoints, outer.occupancy.stride) or ()
     seats = [span.seat for span in placed.spans]
     if placed.domains:
         links = placed.ranks
@@ -302,7 +308,7 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
         one_port=readings.ports == "one",
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
         domains=placed.domains,
-        hashed=any(is_hashed(span.tier) for span in placed.spans),
+        hashed=any(map(_is_hashed, placed.spans)),
         spread=bool(placed.domains) and spread_inside(inner.tier, readings),
         links=links,
         pairs=pairs,
@@ -319,8 +325,9 @@ def _over(placed: PlacedGroup) -> Topology:
     return "lattice_tiers" if any(capabilities_of(tier).axes for tier in tiers) else "tiers"
 
 
-def is_hashed(tier: Tier) -> bool:
-    planes = capabilities_of(tier).planes
+def _is_hashed(span: Span) -> bool:
+    """Whether each flow of a tier is hashed to one of its planes."""
+    planes = span.kind.planes
     return planes is not None and planes.spread == "ecmp"
 
 

@@ -48,7 +48,6 @@ from colltool.estimate.phase_costs import (
     with_efficiency,
 )
 from colltool.estimate.placement import spoken
-from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
 from colltool.network.group import Group
 
@@ -226,7 +225,7 @@ class TierCompositions:
             if self.readings.phases == "auto":
                 phases = "pipelined"
         status = max(chosen, key=lambda option: option.rank).status
-        libraries = chain.from_iterable(way.by for way in shipped)
+        libraries = chain.from_iterable([way.by for way in shipped])
         return CostModel(
             primitive=primitive,
             ranks=placed.ranks,
@@ -296,7 +295,7 @@ class TierCompositions:
     def _off(self, way: ShippedAs, running: Running) -> NotRun | None:
         """Why a library does not run, on this group, a composition that it ships."""
         needs: tuple[Feature, ...] = way.needs
-        between = {capabilities_of(span.tier).joins for span in self.placed.spans[1:-1]}
+        between = {span.kind.joins for span in self.placed.spans[1:-1]}
         # NVLS ends at the node: switches further out reduce by CollNet
         if "in-network" in way.inner and "hosts" in between:
             needs = (*needs, "collnet")
@@ -439,13 +438,12 @@ def _option_called(name: str, options: TierOptions) -> TierOption:
     return next(option for option in options if option.name == name)
 
 
-def _terms(chosen: TierOptions, *, streamed: bool) -> Iterator[CostTerm]:
+def _terms(chosen: TierOptions, *, streamed: bool) -> list[CostTerm]:
     """The cost terms of one option per tier, in the order of the phases."""
     parts: dict[int, tuple[CostTerm, ...]] = {}
     for option in chosen:
         parts |= option.streamed if streamed else option.parts
-    for number in sorted(parts):
-        yield from parts[number]
+    return list(chain.from_iterable([parts[number] for number in sorted(parts)]))
 
 
 def _check_combinations(options: Sequence[TierOptions]) -> None:
@@ -567,7 +565,7 @@ def _steps_and_options(
     options = []
     for tier in range(len(placed.spans)):
         here = [step for step in steps if step.step.tier == tier]
-        options.append(tuple(_tier_options(here, readings, placed)))
+        options.append(_tier_options(here, readings, placed))
     return steps, options
 
 
@@ -601,7 +599,7 @@ def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozen
 
 def _tier_options(
     steps: Sequence[PlacedStep], readings: ModelOptions, placed: PlacedGroup
-) -> Iterator[TierOption]:
+) -> TierOptions:
     """Every algorithm that can run all phases of a tier."""
     primitives = tuple([step.step.primitive for step in steps])
     groups = tuple([step.group for step in steps])
@@ -609,8 +607,11 @@ def _tier_options(
     able = (placed.bare or placed).once(
         ("able", primitives, groups), lambda: _able_rows(primitives, groups)
     )
+    options = []
     for row, partners in able:
-        yield TierOption(row, tuple(zip(steps, partners, strict=True)), placed, readings)
+        phases = tuple(zip(steps, partners, strict=True))
+        options.append(TierOption(row, phases, placed, readings))
+    return tuple(options)
 
 
 def _able_rows(
@@ -623,7 +624,9 @@ def _able_rows(
         partners: list[Algorithm] = []
         for primitive, group in zip(primitives, groups, strict=True):
             partner = row if primitive is row.primitive else counterpart(row, primitive)
-            if partner is None or _why_not(row, partner, group):
+            if partner is None or group.topology not in partner.topologies:
+                break
+            if _why_not(row, partner, group):
                 break
             partners.append(partner)
         else:

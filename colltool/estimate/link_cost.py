@@ -182,13 +182,13 @@ def _slowest(met: Sequence[PathClass], load: float, paths: PathClasses, flows: F
     if len(met) == 1:
         return _at(met[0], 1, load, paths, flows)
     costs = [_at(level, 1, load, paths, flows) for level in met]
-    slowest = pick(costs, lambda cost: cost.effective_Bps)
+    slowest = pick(costs, [cost.effective_Bps for cost in costs])
     return _latest(costs, slowest)._replace(crosses=any(map(_CROSSES, costs)))
 
 
 def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
     """``carrying``, but with the longest α."""
-    latest = pick(costs, lambda cost: cost.alpha_s, most=True)
+    latest = pick(costs, [cost.alpha_s for cost in costs], most=True)
     return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
 
 
@@ -217,7 +217,7 @@ def _blend(
     """A term's messages over several classes at once, weighted: the mean (or worst) α, the lowest
     bandwidth."""
     costs = [cost for cost, _ in lanes]
-    blend = pick(costs, lambda cost: cost.effective_Bps)._replace(
+    blend = pick(costs, [cost.effective_Bps for cost in costs])._replace(
         n_alpha=terms.n_alpha,
         n_beta=terms.n_beta,
         energy=mean_energy([(cost.energy, weight) for cost, weight in lanes]),
@@ -401,7 +401,7 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
             load = route.per_peer * messages
             lanes.append(_at(level.at_once(messages), terms.n_alpha, load, paths, flows))
             own += count
-    busiest = pick(lanes, lambda lane: lane.per_byte_s, most=True)
+    busiest = pick(lanes, [lane.per_byte_s for lane in lanes], most=True)
     waited = _latest(lanes, busiest)
     peers = paths.views[0].peers
     posts_s = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s

@@ -14,12 +14,9 @@ from colltool.base.arrays import anywhere, least
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, Terms, Trees, ceil_div
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.placement import Occupancy
 from colltool.estimate.wired import LinkNetwork, TierPosition, link_network
 from colltool.fabric.capabilities import cable_s
-from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Limits, Planes
-from colltool.fabric.topology import capabilities_of
 
 Flows = Callable[[int], float]
 """Messages that leave a domain of a number of endpoints at once and share its uplinks."""
@@ -77,7 +74,7 @@ class PathClass(NamedTuple):
             oversubscribed ones.
         dedicated: every pair has a link of its own.
         energy: J per bit (if one rank sends for several, its share); None if the tier states none.
-        cable_s: the cables' part of α.
+        cable_m: metres of cable between a pair, whose delay is part of α.
         post_s: per further message that a rank posts at once, seconds, without η.
         planes: that its ports are split over; ``bandwidth_Bps`` is what one message gets of them.
         crowd: load of a lattice's busiest link in an all-to-all, per byte that an endpoint sends;
@@ -95,7 +92,7 @@ class PathClass(NamedTuple):
     thinned: tuple[Boundary, ...] = ()
     dedicated: bool = False
     energy: float | None = None
-    cable_s: float = 0.0
+    cable_m: float = 0.0
     post_s: float = 0.0
     crowd: float = 1.0
     planes: Planes | None = None
@@ -239,7 +236,7 @@ def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
 
 
 def _tier_levels(
-    tier: Tier, inside: int, readings: ModelOptions, nics: int, occupancy: Occupancy
+    seat: TierPosition, inside: int, nics: int, readings: ModelOptions
 ) -> tuple[PathClass, ...]:
     """A tier's classes. ``inside`` members form one endpoint; each sender has ``nics`` ports of an
     endpoint.
@@ -247,7 +244,9 @@ def _tier_levels(
     Sibling groups send at the same time over their own ports, so uplinks are divided among groups
     by members.
     """
-    kind = capabilities_of(tier)
+    tier = seat.tier
+    kind = seat.kind
+    occupancy = seat.occupancy
     classes = kind.classes
     message_share = kind.message_share
     bandwidth_Bps = kind.rate_Bps * message_share
@@ -278,7 +277,7 @@ def _tier_levels(
                 thinned=thinned,
                 dedicated=dedicated,
                 energy=None if tier.energy is None else tier.energy / nics,
-                cable_s=cable_s(distance.cable_m),
+                cable_m=distance.cable_m,
                 post_s=tier.post or 0.0,
                 planes=planes,
             )
@@ -293,10 +292,10 @@ def tier_paths(seat: TierPosition, readings: ModelOptions) -> PathClasses:
     the switches' limit. A tier of one class has as many levels as its sizing requires. Each switch
     pass has its part of the longest cable.
     """
-    tier, ranks = seat.tier, seat.endpoints
-    levels = _tier_levels(tier, 1, readings, seat.nics, seat.occupancy)
+    ranks = seat.endpoints
+    levels = _tier_levels(seat, 1, seat.nics, readings)
     scattered = readings.placement == "scattered"
-    spec = capabilities_of(tier).in_network
+    spec = seat.kind.in_network
     alone = seat if seat.inside == 1 else replace(seat, inside=1)
     wired = _wired([alone], ranks, readings)
     found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
@@ -305,7 +304,7 @@ def tier_paths(seat: TierPosition, readings: ModelOptions) -> PathClasses:
     spanned = len(levels) if scattered else _levels_spanned(levels, ranks)
     height = _switch_levels(spec, seat, spanned if len(levels) > 1 else None, scattered=scattered)
     # up and down again
-    alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)
+    alpha_s = spec.alpha_switch + cable_s(levels[spanned - 1].cable_m) / (2 * height)
     # ideal switches have no contention of their own
     own_eta = {} if readings.ideal else spec.own_eta
     return replace(found, in_switch=InSwitch(alpha_s, height, own_eta, spec.limits))
@@ -316,7 +315,7 @@ def _switch_levels(
 ) -> int:
     """Levels of the aggregation tree; ``spanned`` is None on a tier of one class."""
     tier = seat.tier
-    kind = capabilities_of(tier)
+    kind = seat.kind
     block = kind.sizing
     if spanned is not None:
         return min(spec.levels or spanned, spanned)
@@ -339,7 +338,7 @@ def _wired(
     scattered; None for others."""
     reason = "domains differ in size" if domains else ""
     for seat in reversed(seats):
-        if capabilities_of(seat.tier).joined_by == "routes":
+        if seat.kind.joined_by == "routes":
             reason = f"'{seat.tier.name}' is routed link by link"
     if not reason:
         return None
@@ -364,7 +363,7 @@ def flat_paths(
     for seat in seats:
         unit = inside
         inside *= seat.occupancy.members(seat.tier.endpoints)
-        levels = _tier_levels(seat.tier, unit, readings, 1, seat.occupancy)
+        levels = _tier_levels(seat, unit, 1, readings)
         # an inner tier's switches may join more endpoints than a domain has
         if seat.tier is not seats[-1].tier:
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
@@ -372,7 +371,7 @@ def flat_paths(
         counted += levels
     endpoints = len(domains) or ranks // unit
     outer = seats[-1]
-    axes = capabilities_of(outer.tier).part(endpoints, outer.occupancy.stride) or ()
+    axes = outer.kind.part(endpoints, outer.occupancy.stride) or ()
     crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
     placed[-1] = placed[-1]._replace(crowd=crowd)
     return PathClasses(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, log2, sqrt
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.registry import Algorithm, parse_choice, row_of, selectable
+from colltool.algorithms.registry import Algorithm, Choice, parse_choice, row_of, selectable
 from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
@@ -33,7 +33,6 @@ from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
-from colltool.fabric.topology import capabilities_of
 from colltool.network.group import SEVERAL_TIERS, Group
 
 
@@ -138,8 +137,12 @@ def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
 
 def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
     """What oversubscription leaves; nothing for arrays of fabrics."""
-    shares = [part.cost.share for part in parts]
-    if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
+    shares = []
+    crosses = False
+    for part in parts:
+        shares.append(part.cost.share)
+        crosses = crosses or part.cost.crosses
+    if not crosses or any(map(is_array, shares)):
         return []
     left = min(shares)
     if left < 1:
@@ -185,26 +188,40 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     schedule, else of its inner tier."""
     if costed.readings.ideal:
         return costed
-    figures = [
-        figure
-        for figure in placed.fabric.efficiencies
-        if costed.primitive in figure.primitives
-        and (figure.protocols is None or costed.protocol in figure.protocols)
-    ]
+    primitive = costed.primitive
+    figures = placed.once(("efficiencies", primitive), lambda: _efficiencies(placed, primitive))
     if not figures:
         return costed
     library = LIBRARIES[placed.fabric.library_name].spoken
-    own = [figure for figure in figures if _is_of(figure, costed, placed)]
-    if own:
-        return _reaching(costed, own, library, placed.nodes, placed.ranks)
+    spec = costed.choice.spec
+    measured = []
+    for figure, choices in figures:
+        if _is_of(choices, spec, primitive, placed):
+            measured.append(figure)
+    if measured:
+        return _reaching(costed, measured, library, placed.nodes, placed.ranks)
     first = placed.spans[0]
-    inside = capabilities_of(first.tier).joins == "accelerators" and not placed.one_a_node
+    inside = first.kind.joins == "accelerators" and not placed.one_a_node
     if costed.choice.tiers and inside:
         inner = parse_choice(costed.choice.tiers[0])
-        own = [figure for figure in figures if inner in map(parse_choice, figure.algorithms)]
-        if own:
-            return _reaching(costed, own, library, 1, first.endpoints, first.tier.name)
+        measured = [figure for figure, choices in figures if inner in choices]
+        if measured:
+            return _reaching(costed, measured, library, 1, first.endpoints, first.tier.name)
     return costed
+
+
+def _efficiencies(
+    placed: PlacedGroup, primitive: Primitive
+) -> list[tuple[Efficiency, dict[Choice, str]]]:
+    """The figures for a primitive under the group's protocol, each with the algorithms that it was
+    measured of and their names in the file."""
+    found = []
+    for figure in placed.fabric.efficiencies:
+        protocols = figure.protocols or (placed.protocol,)
+        if primitive in figure.primitives and placed.protocol in protocols:
+            choices = {parse_choice(name): name for name in figure.algorithms}
+            found.append((figure, choices))
+    return found
 
 
 _ON_A_RAIL = {
@@ -214,18 +231,17 @@ _ON_A_RAIL = {
 """A library's ring and tree with one rank per node, and the same algorithms with whole nodes."""
 
 
-def _is_of(figure: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
-    """Whether a figure was measured of this schedule."""
-    spec = costed.choice.spec
+def _is_of(
+    choices: Mapping[Choice, str], spec: str, primitive: Primitive, placed: PlacedGroup
+) -> bool:
+    """Whether a figure of these algorithms was measured of a schedule."""
     if not placed.one_a_node:
-        return parse_choice(STANDS_FOR.get(spec, spec)) in map(parse_choice, figure.algorithms)
-    wanted = parse_choice(_ON_A_RAIL.get(spec, spec))
-    for name in figure.algorithms:
-        if parse_choice(name) == wanted:
-            row = row_of(costed.primitive, name)
-            if row is None or row.topologies & SEVERAL_TIERS:
-                return True
-    return False
+        return parse_choice(STANDS_FOR.get(spec, spec)) in choices
+    name = choices.get(parse_choice(_ON_A_RAIL.get(spec, spec)))
+    if name is None:
+        return False
+    row = row_of(primitive, name)
+    return row is None or bool(row.topologies & SEVERAL_TIERS)
 
 
 def _reaching(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.primitives import ceil_div
 from colltool.estimate.placement import PACKED, Occupancy
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.wires import Wires, shared
@@ -52,11 +53,16 @@ class TierPosition:
         return isinstance(other, TierPosition) and self._key == other._key
 
     @cached_property
+    def kind(self) -> TierCapabilities[Tier]:
+        """What the tier can do."""
+        return capabilities_of(self.tier)
+
+    @cached_property
     def wires(self) -> Wires | None:
         """The wires of a routed tier under the group, a rank's part of what all behind an endpoint
         share; None elsewhere."""
         endpoints = self.endpoints if self.occupancy.stride == 1 else self.tier.endpoints
-        found = capabilities_of(self.tier).wires(endpoints)
+        found = self.kind.wires(endpoints)
         return shared(found, self.occupancy.beside * self.nics / self.behind)
 
 
@@ -75,7 +81,7 @@ def numbers_on(seat: TierPosition, *, ideal: bool) -> TierNumbers:
     tier = seat.tier
     return TierNumbers(
         name=tier.name,
-        bandwidth_Bps=capabilities_of(tier).rate_Bps,
+        bandwidth_Bps=seat.kind.rate_Bps,
         eta_alpha=1.0 if ideal else tier.eta.alpha,
         eta_beta=1.0 if ideal else tier.eta.beta,
         energy=None if tier.energy is None else tier.energy / seat.nics,
@@ -100,7 +106,7 @@ def links_on(
     from colltool.network.links import LevelBoundary
     from colltool.network.tier_links import links_of
 
-    kind = capabilities_of(seat.tier)
+    kind = seat.kind
     who = seat.occupancy
     boundaries = []
     for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):

@@ -190,7 +190,7 @@ def _library_name(price: Price, row: AlgorithmEstimate) -> str:
     for vendor in row.shipped_by:
         # such as "MPICH (recursive doubling)"; several names in the brackets are none
         name = vendor.partition(" (")[2].rstrip(")")
-        if name and "," not in name and ships(library, [vendor]):
+        if name and "," not in name and ships(library, (vendor,)):
             return name
     return ""
 
