@@ -29,10 +29,10 @@ from colltool.base.result import Result, followed, result
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
-from colltool.estimate.interval import ground_of, ratio_sigma
+from colltool.estimate.interval import error_model, ratio_sigma
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import GroupSpec, everybody
-from colltool.estimate.spread import law
+from colltool.estimate.spread import sigma_table
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.machines.used import Applied
@@ -128,7 +128,7 @@ class CompareLine(NamedTuple):
 
     def ratio_error(self, column: int) -> float:
         """How far nine of ten measured ratios are from ours at most, as a share."""
-        return exp(law()["kappa"] * self.sigmas[column]) - 1
+        return exp(sigma_table()["kappa"] * self.sigmas[column]) - 1
 
     def outcome(self, column: int) -> tuple[Outcome, bool]:
         """How a column does against the first, and whether the difference is within the ratio's own
@@ -491,9 +491,11 @@ class RatioErrors:
             for fabric in (table.fabrics[0], table.fabrics[at]):
                 placed = place(fabric, self._group)
                 request = table.request
-                grounds.append(ground_of(fabric, request.primitive, placed, 1.0, request.readings))
+                grounds.append(
+                    error_model(fabric, request.primitive, placed, 1.0, request.readings)
+                )
             first, other = grounds
-            same_place = (first.device, first.asked.place) == (other.device, other.asked.place)
+            same_place = (first.device, first.request.place) == (other.device, other.request.place)
             one_file = table.columns[0].fabric == table.columns[at].fabric
             self._alike[at] = bool(first.device) and same_place, one_file
         return self._alike[at]
@@ -568,7 +570,7 @@ def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: s
     names = [level.name for level in capabilities_of(span.tier).levels]
     at = names.index(path[1]) if path[1] in names else int(path[1])
     reason = SameReason("unpaid", key, tier.name, names[at])
-    met = [level.name for level in tier_paths(span.seat, readings).used]
+    met = [level.name for level in tier_paths(span.position, readings).used]
     if names[at] not in met and at:
         return reason._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)
     if path[-1] in ("oversubscription", "uplinks"):

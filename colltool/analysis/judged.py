@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from colltool.estimate.accuracy import SMALLEST, accuracy_of, size_class
 from colltool.estimate.groups import place
-from colltool.estimate.interval import ground_of
+from colltool.estimate.interval import error_model
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
@@ -35,12 +35,14 @@ def with_intervals(
     if asked.readings.ideal or all(cell.total_s is None for cell in cells):
         yield from cells
         return
-    ground = ground_of(fabric, asked.primitive, place(fabric, group), 1.0, asked.readings)
+    ground = error_model(fabric, asked.primitive, place(fabric, group), 1.0, asked.readings)
 
     @cache
     def how_far(at: int, held: bool) -> Accuracy | None:
         """Accuracy by size class, and whether the software time is held."""
-        return accuracy_of(fabric, asked.primitive, group, SMALLEST[at], asked.readings, held=held)
+        return accuracy_of(
+            fabric, asked.primitive, group, SMALLEST[at], asked.readings, extrapolated=held
+        )
 
     for cell, size in zip(cells, sizes, strict=True):
         if cell.total_s is None:

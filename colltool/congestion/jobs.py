@@ -137,7 +137,7 @@ class _JobStretch(NamedTuple):
     ends: Indices  # endpoints, shape (groups, N)
 
 
-def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch]:
+def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBatch]:
     """The groups of a layout in order, with their traffic; raises what :func:`contention`
     raises."""
     if not layout.groups:
@@ -147,8 +147,8 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     jobs = []
     for stretch in stretches:
         _check_members(stretch, fabric)
-        jobs.append(_job(stretch.first, asked))
-    if asked.skew.given and all(job.primitive is not A2A for job in jobs):
+        jobs.append(_job(stretch.first, defaults))
+    if defaults.skew.given and all(job.primitive is not A2A for job in jobs):
         what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(
             what, argument="primitive", fix=f"take {argument_text('primitive', 'a2a')}"
@@ -170,7 +170,7 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
             key = (job.primitive, job.algorithm, members.key)
             if key not in known:
                 with _naming(stretch.first):
-                    known[key] = _traffic(job, row, members, asked.skew)
+                    known[key] = _traffic(job, row, members, defaults.skew)
             ends = ends.astype(SMALL, copy=False)
             batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
     # Again: how many messages a schedule has is known only once it has run.
@@ -218,16 +218,16 @@ def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
         raise _refused(first, "layout", what, "one rank on each endpoint")
 
 
-def _job(group: GroupLayout, asked: JobDefaults) -> GroupJob:
+def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
     # A skew without a primitive means an all-to-all: nothing else can be skewed.
-    primitive = group.primitive or asked.primitive or (A2A if asked.skew.given else AR)
-    size = asked.size if group.size is None else group.size
-    if asked.skew.matrix is not None and primitive is A2A:
-        size = mean_bytes(asked.skew)
+    primitive = group.primitive or defaults.primitive or (A2A if defaults.skew.given else AR)
+    size = defaults.size if group.size is None else group.size
+    if defaults.skew.matrix is not None and primitive is A2A:
+        size = mean_bytes(defaults.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
         fix = "a size is bytes per rank, such as 16MB"
         raise _refused(group, "size", f"a size of {size} bytes", fix)
-    algorithm = group.algorithm or asked.algorithm or default_of(primitive)
+    algorithm = group.algorithm or defaults.algorithm or default_of(primitive)
     return GroupJob(primitive, algorithm, size)
 
 

@@ -40,7 +40,7 @@ NO_ROW = "no measured row"
 FROM_DATASHEET = "datasheet"
 
 
-class Judged(NamedTuple):
+class MeasuredError(NamedTuple):
     """Errors of one kind of price; ``size``: place in :data:`CLASSES`."""
 
     device: str
@@ -59,14 +59,14 @@ def size_class(size: float) -> int:
 
 
 @cache
-def table() -> tuple[Judged, ...]:
+def table() -> tuple[MeasuredError, ...]:
     """The rows of ``accuracy.csv``."""
     path = Path(__file__).parent / "accuracy.csv"
     found = []
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             found.append(
-                Judged(
+                MeasuredError(
                     device=row["device"],
                     wire=row["wire"],
                     collective=row["collective"],
@@ -80,24 +80,24 @@ def table() -> tuple[Judged, ...]:
     return tuple(found)
 
 
-class AlikeRows(NamedTuple):
+class ComparableRows(NamedTuple):
     """Cells of the table that may speak for a price; ``own``: of its very device."""
 
-    cells: Sequence[Judged]
+    group: Sequence[MeasuredError]
     like: str
     own: bool
 
     @property
     def rows(self) -> int:
-        return sum(cell.rows for cell in self.cells)
+        return sum(row.rows for row in self.group)
 
     @property
     def median(self) -> float:
-        return sum(cell.rows * cell.median for cell in self.cells) / self.rows
+        return sum(row.rows * row.median for row in self.group) / self.rows
 
     @property
     def p90(self) -> float:
-        return sum(cell.rows * cell.p90 for cell in self.cells) / self.rows
+        return sum(row.rows * row.p90 for row in self.group) / self.rows
 
 
 def accuracy_of(
@@ -107,11 +107,11 @@ def accuracy_of(
     size: float,
     readings: ModelOptions,
     *,
-    held: bool = False,
+    extrapolated: bool = False,
 ) -> Accuracy | None:
     """How far off the price of a size (bytes) is; None for an ideal one.
 
-    ``held``: its software time was not measured on so many ranks or at this size.
+    ``extrapolated``: its software time was not measured on so many ranks or at this size.
     """
     if readings.ideal:
         return None
@@ -128,7 +128,7 @@ def accuracy_of(
         # anybody measured domains of different sizes.
         if not alike.own or placed.domains or other_machine:
             return Accuracy(alike.p90, None, 0, NO_ROW)
-        if held:
+        if extrapolated:
             return Accuracy(alike.median * WIDER, alike.p90 * WIDER, 0, NO_ROW)
         return Accuracy(alike.median, alike.p90, alike.rows, alike.like)
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
@@ -142,17 +142,17 @@ def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
     return Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
 
 
-def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[AlikeRows]:
+def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[ComparableRows]:
     """The cells that may speak for a price, from its own to all of its wire."""
-    here = [cell for cell in table() if (cell.wire, cell.size) == (wire, at) and cell.device != ALL]
+    here = [row for row in table() if (row.wire, row.size) == (wire, at) and row.device != ALL]
     where = "inside a node" if wire == "inside" else "across nodes"
     spoken = collective.replace("_", "-")
     size = _IN_WORDS[at]
-    for own, cells, name in (
-        (True, [cell for cell in here if cell.device == device], device),
+    for own, group, name in (
+        (True, [row for row in here if row.device == device], device),
         (False, here, "any device"),
     ):
-        alike = [cell for cell in cells if cell.collective == collective]
-        yield AlikeRows(alike, f"{name} {where}, {spoken}, {size}", own)
+        alike = [row for row in group if row.collective == collective]
+        yield ComparableRows(alike, f"{name} {where}, {spoken}, {size}", own)
         what = "any collective, " if own else ""
-        yield AlikeRows(cells, f"{name} {where}, {what}{size}", own)
+        yield ComparableRows(group, f"{name} {where}, {what}{size}", own)

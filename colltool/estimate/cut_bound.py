@@ -85,7 +85,7 @@ class CutBound:
 
 
 def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> CutBound:
-    whole = placed.bare or placed
+    whole = placed.origin or placed
     key = ("cut bound", primitive, readings.placement, readings.tree_beta)
     return whole.once(key, lambda: CutBound(whole, primitive, readings))
 
@@ -164,7 +164,7 @@ def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any
         case "pair_links":
             return _links_to_peers(domains or (span.endpoints,))
         case "routes":
-            wires = span.seat.wires
+            wires = span.position.wires
             alone = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
             if not alone or (wires is not None and wires.has_ports):
                 return 1.0, 1.0, 1.0
@@ -240,7 +240,7 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
 
 def _wire_cuts(span: Span) -> Iterator[CutSide]:
     """Cuts of a routed tier; with a stride only its ranks one by one."""
-    wires = span.seat.wires
+    wires = span.position.wires
     for cut in wires.cuts() if wires else ():
         if cut.after - cut.first == 1 or span.occupancy.stride == 1:
             yield cut

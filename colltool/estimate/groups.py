@@ -35,7 +35,7 @@ from colltool.network.group import Group, Topology, sizes_of
 from colltool.network.twisted import diameter_of
 
 Kept = TypeVar("Kept")
-Seen = tuple[Group, PathClasses]
+GroupView = tuple[Group, PathClasses]
 """A group as formulas see it, and its distance classes."""
 
 
@@ -45,7 +45,7 @@ class Span:
 
     ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of
     an endpoint). ``behind``:
-    ranks of any group behind each endpoint. ``seen`` caches :func:`tier_group`.
+    ranks of any group behind each endpoint. ``views`` caches :func:`tier_group`.
     """
 
     tier: Tier
@@ -54,12 +54,12 @@ class Span:
     occupancy: Occupancy = PACKED
     at_once: int = 1
     behind: int = 1
-    seen: dict[tuple[ModelOptions, bool, bool], Seen] = field(
+    views: dict[tuple[ModelOptions, bool, bool], GroupView] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
 
     @cached_property
-    def seat(self) -> TierPosition:
+    def position(self) -> TierPosition:
         return TierPosition(
             self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy
         )
@@ -67,7 +67,7 @@ class Span:
     @property
     def kind(self) -> TierCapabilities[Tier]:
         """What the tier can do."""
-        return self.seat.kind
+        return self.position.kind
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class PlacedGroup:
         spans: the tiers on which it takes more than one endpoint, innermost first.
         overhead_s: launch, once per call.
         local_copy_Bps: rate at which a rank copies its own share; None if free.
-        protocol: empty if the tiers list none; ``bare`` is the group before it was chosen.
+        protocol: empty if the tiers list none; ``origin`` is the group before it was chosen.
     """
 
     fabric: Fabric
@@ -87,7 +87,7 @@ class PlacedGroup:
     overhead_s: float
     local_copy_Bps: float | None = None
     protocol: str = ""
-    bare: PlacedGroup | None = field(default=None, compare=False, repr=False)
+    origin: PlacedGroup | None = field(default=None, compare=False, repr=False)
     worked_out: dict[Hashable, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -154,21 +154,21 @@ def place(
 ) -> PlacedGroup:
     """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or
     a spec with the rest."""
-    who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
-    if type(who.stride) is int and type(who.ranks) in (int, type(None)):
-        return _kept(SameFabric(fabric), who)
+    spec = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
+    if type(spec.stride) is int and type(spec.ranks) in (int, type(None)):
+        return _kept(SameFabric(fabric), spec)
     # other types cannot be cache keys, and are refused in words
-    return _placed(fabric, who)
+    return _placed(fabric, spec)
 
 
 @lru_cache(maxsize=64)
-def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
-    return _placed(where.fabric, who)
+def _kept(where: SameFabric, spec: GroupSpec) -> PlacedGroup:
+    return _placed(where.fabric, spec)
 
 
-def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
+def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
     fabric = fabric.with_posting()
-    stops = fill_tiers(fabric, who)
+    stops = fill_tiers(fabric, spec)
     spans: list[Span] = []
     slices: list[tuple[str, tuple[int, ...]]] = []
     open_axes: list[bool] = []
@@ -177,14 +177,14 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
     members = 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):
         if stop.members > 1:
-            spans.append(_span(tier, stop, who, inside, members))
+            spans.append(_span(tier, stop, spec, inside, members))
         axes = capabilities_of(stop.tier).part(stop.members, stop.stride) or ()
         if axes:
             slices.append((stop.tier.name, sizes_of(axes)))
         open_axes += opened(capabilities_of(tier).axes, axes)
         inside *= tier.endpoints
         members *= stop.members
-    domains = tuple(first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks))
+    domains = tuple(first_domains(fabric, fabric.ranks if spec.ranks is None else spec.ranks))
     if len(set(domains)) > 1:
         members = sum(domains)
     else:
@@ -192,18 +192,18 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
         domains = ()
     placement = GroupPlacement(
         members,
-        who.stride,
+        spec.stride,
         tuple(stop.members for stop in stops),
-        who.alone,
+        spec.alone,
         slices=tuple(slices),
-        in_order=who.in_order,
+        in_order=spec.in_order,
         domains=domains,
         open_axes=tuple(open_axes),
     )
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
 
 
-def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int) -> Span:
+def _span(tier: Tier, stop: TierShare, spec: GroupSpec, inside: int, members: int) -> Span:
     """A group's part of a tier, with ``inside`` ranks behind an endpoint, ``members`` of them of
     the group."""
     kind = capabilities_of(tier)
@@ -211,18 +211,18 @@ def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int
     if inside % rails:
         rails = 1
     # siblings that are at work keep their ports
-    beside = 1
-    if who.alone and inside != members:
-        senders = min(members, rails // gcd(who.stride, rails))
-        beside = max(1, inside // rails * senders // members)
+    siblings = 1
+    if spec.alone and inside != members:
+        senders = min(members, rails // gcd(spec.stride, rails))
+        siblings = max(1, inside // rails * senders // members)
     # groups at the same time on the switches of a rail
-    if who.alone:
+    if spec.alone:
         at_once = ceil_div(members, rails)
-    elif who.stride == 1:
+    elif spec.stride == 1:
         at_once = ceil_div(members, rails) * stop.stride
     else:
         at_once = ceil_div(inside, rails) * stop.stride
-    occupancy = Occupancy(stop.stride, beside, who.alone)
+    occupancy = Occupancy(stop.stride, siblings, spec.alone)
     return Span(stop.tier, stop.members, members, occupancy, at_once, behind=inside)
 
 
@@ -247,19 +247,19 @@ def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
 
 def tier_group(
     span: Span, readings: ModelOptions, *, scale_out: bool, leaders: bool = False
-) -> Seen:
+) -> GroupView:
     """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes
     part."""
     key = (readings, scale_out, leaders)
-    if key in span.seen:
-        return span.seen[key]
+    if key in span.views:
+        return span.views[key]
     tier = span.tier
     kind = span.kind
     idle_nics = span.ranks_inside if leaders else 1
-    seat = span.seat if idle_nics == 1 else replace(span.seat, nics=idle_nics)
-    paths = tier_paths(seat, readings)
+    position = span.position if idle_nics == 1 else replace(span.position, nics=idle_nics)
+    paths = tier_paths(position, readings)
     hardware = paths.in_switch
-    wires = seat.wires
+    wires = position.wires
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
@@ -277,28 +277,28 @@ def tier_group(
         alone=wires is not None and span.occupancy.alone,
         links=0 if wires is None else wires.links,
         hashed=_is_hashed(span),
-        pairs=pairs_at_once([seat], span.endpoints),
+        pairs=pairs_at_once([position], span.endpoints),
     )
-    return span.seen.setdefault(key, (group, paths))
+    return span.views.setdefault(key, (group, paths))
 
 
-def flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
+def flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
     """The whole group seen as flat: on its only tier, or over several."""
     return placed.once(("flat", readings), lambda: _flat_group(placed, readings))
 
 
-def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
+def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
     inner, *_, outer = placed.spans
     axes = outer.kind.part(outer.endpoints, outer.occupancy.stride) or ()
-    seats = [span.seat for span in placed.spans]
+    positions = [span.position for span in placed.spans]
     if placed.domains:
         links = placed.ranks
         pairs = placed.ranks**2
     else:
-        links = sum(seat.wires.links for seat in seats if seat.wires)
-        pairs = pairs_at_once(seats, placed.ranks)
+        links = sum(position.wires.links for position in positions if position.wires)
+        pairs = pairs_at_once(positions, placed.ranks)
     group = Group(
         ranks=placed.ranks,
         topology=_over(placed),
@@ -313,7 +313,7 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
         links=links,
         pairs=pairs,
     )
-    return group, flat_paths(seats, placed.ranks, readings, placed.domains)
+    return group, flat_paths(positions, placed.ranks, readings, placed.domains)
 
 
 def _over(placed: PlacedGroup) -> Topology:

@@ -197,11 +197,11 @@ class TierCompositions:
 
     def _on_bare(self, names: tuple[str, ...], readings: ModelOptions) -> CostModel:
         """The same choices before any protocol, without local copies."""
-        bare = self.placed.bare or self.placed
+        origin = self.placed.origin or self.placed
         order = self.order or "auto"
-        composition = bare.once(
+        composition = origin.once(
             ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings),
-            lambda: _on_group(bare, self.row, readings, self.phases, listed=False),
+            lambda: _on_group(origin, self.row, readings, self.phases, listed=False),
         )
         # what runs under a protocol runs on the wires
         assert composition is not None
@@ -604,7 +604,7 @@ def _tier_options(
     primitives = tuple([step.step.primitive for step in steps])
     groups = tuple([step.group for step in steps])
     # protocols change the times of a tier, seldom what can run there
-    able = (placed.bare or placed).once(
+    able = (placed.origin or placed).once(
         ("able", primitives, groups), lambda: _able_rows(primitives, groups)
     )
     options = []

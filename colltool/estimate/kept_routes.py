@@ -93,7 +93,7 @@ def routed_costs(terms: Terms, wired: LinkNetwork, readings: ModelOptions) -> li
     """The cost of one term on a group whose tiers are routed, worked out once."""
     worst = readings.ring_alpha == "worst"
     # only walks and trees over rails differ with the number of ports
-    spread = _over_rails(terms.route) and spread_inside(wired.seats[0].tier, readings)
+    spread = _over_rails(terms.route) and spread_inside(wired.positions[0].tier, readings)
     # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
     key = f"{terms!r} {worst} {spread}"
     if key in wired.costs:
@@ -137,8 +137,8 @@ def _code_state() -> str:
 def _links(wired: LinkNetwork) -> str:
     """A digest of all that routes and costs of a group depend on."""
     parts: list[object] = [wired.ranks, wired.ideal, wired.uneven]
-    for seat in wired.seats:
-        tier = seat.tier
-        parts += [vars(tier), tier.__pydantic_private__, seat.endpoints, seat.inside]
-        parts += [seat.behind, seat.nics, seat.occupancy]
+    for position in wired.positions:
+        tier = position.tier
+        parts += [vars(tier), tier.__pydantic_private__, position.endpoints, position.inside]
+        parts += [position.behind, position.nics, position.occupancy]
     return hashlib.sha256(repr(parts).encode()).hexdigest()

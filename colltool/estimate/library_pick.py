@@ -251,13 +251,13 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
         assert way.bandwidth_Bps is not None
         what = (on, primitive, way.algorithm, way.protocol)
         terms = rules.latency_terms(*what)
-        felt = [term for term in terms if term.times and term.us]
+        counted = [term for term in terms if term.times and term.us]
         whole_s = sum(term.times * term.us for term in terms) * 1e-6
         bandwidth = rules.bandwidth_GBps(*what) * 1e9
         yield NcclEstimateParts(
             algorithm=way.algorithm,
             protocol=way.protocol,
-            latency=tuple((term.name, term.times, term.us * 1e-6) for term in felt),
+            latency=tuple((term.name, term.times, term.us * 1e-6) for term in counted),
             plateau=float(way.latency_s) / whole_s if whole_s else 1.0,
             bus_Bps=rules.bus_GBps(*what) * 1e9,
             bandwidth_Bps=bandwidth,
@@ -457,11 +457,11 @@ def _refuse_missing(
 
 def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
     """The graphs that a machine needs and the fabric does not state."""
-    wanted = ["ring", "tree"]
+    needed = ["ring", "tree"]
     if facts.nvls is not False and machine.from_hopper:
-        wanted.append("nvls")
+        needed.append("nvls")
     stated = facts.channels or LibraryChannels()
-    return [name for name in wanted if getattr(stated, name) is None]
+    return [name for name in needed if getattr(stated, name) is None]
 
 
 def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:

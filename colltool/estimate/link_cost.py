@@ -280,7 +280,7 @@ def _tree(route: Trees, terms: Terms, paths: PathClasses) -> LinkCost:
     lanes: list[tuple[LinkCost, float]] = []
     edges: list[tuple[float | None, float]] = []
     for height in range(log2_ceil(paths.ranks)):
-        met = paths.met(1 << height, paths.block(2 << height))
+        met = paths.classes_between(1 << height, paths.block(2 << height))
         lane = _slowest(met, 0, paths, flows)
         lanes.append((lane, 1))
         # a level has half the edges of the one below
@@ -307,16 +307,16 @@ def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
             case "xor":
                 # folded pairs are twice as far apart
                 flows = at_most(2 * stride) if route.folded else everybody
-                met = paths.met(stride, _block(stride, route, paths))
+                met = paths.classes_between(stride, _block(stride, route, paths))
                 yield _slowest(met, load, paths, flows)
             case "shift":
                 apart = min(stride, paths.ranks - stride)
-                met = paths.met(apart, paths.top())
+                met = paths.classes_between(apart, paths.top())
                 cost = _slowest(met, load, paths, leaving(stride, paths.ranks))
                 yield cost._replace(energy=_shift_energy(apart, paths))
             case "fanout":
                 # one in every block of 2·stride ranks sends
-                met = paths.met(stride, _block(stride, route, paths))
+                met = paths.classes_between(stride, _block(stride, route, paths))
                 yield _slowest(met, load, paths, one_alone).by_sender(1 / (2 * stride))
             case _:
                 assert_never(route.partner)
@@ -376,9 +376,9 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
     costs = []
     for place, run in met.items():
         absent = run._replace(n_alpha=0, n_beta=0)
-        mine = [view.get(place, absent) for view in views]
-        messages = taken(farthest, [cost.n_alpha for cost in mine])
-        carried = record_at(slowest, mine)
+        by_view = [view.get(place, absent) for view in views]
+        messages = taken(farthest, [cost.n_alpha for cost in by_view])
+        carried = record_at(slowest, by_view)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))
     return costs

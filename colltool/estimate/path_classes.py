@@ -186,7 +186,7 @@ class PathClasses:
                 return level
         return self.used[-1]
 
-    def met(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
+    def classes_between(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
         """The classes in which pairs ``apart`` ranks from each other can meet, farthest first.
 
         Nearer classes of the same tier are left out: they use the same ports and cross fewer
@@ -236,7 +236,7 @@ def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
 
 
 def _tier_levels(
-    seat: TierPosition, inside: int, nics: int, readings: ModelOptions
+    position: TierPosition, inside: int, nics: int, readings: ModelOptions
 ) -> tuple[PathClass, ...]:
     """A tier's classes. ``inside`` members form one endpoint; each sender has ``nics`` ports of an
     endpoint.
@@ -244,9 +244,9 @@ def _tier_levels(
     Sibling groups send at the same time over their own ports, so uplinks are divided among groups
     by members.
     """
-    tier = seat.tier
-    kind = seat.kind
-    occupancy = seat.occupancy
+    tier = position.tier
+    kind = position.kind
+    occupancy = position.occupancy
     classes = kind.classes
     message_share = kind.message_share
     bandwidth_Bps = kind.rate_Bps * message_share
@@ -285,24 +285,26 @@ def _tier_levels(
     return tuple(levels)
 
 
-def tier_paths(seat: TierPosition, readings: ModelOptions) -> PathClasses:
+def tier_paths(position: TierPosition, readings: ModelOptions) -> PathClasses:
     """The classes of a group on one tier, counted in its own endpoints.
 
     The aggregation tree of its switches is no taller than the levels that the group spans, nor than
     the switches' limit. A tier of one class has as many levels as its sizing requires. Each switch
     pass has its part of the longest cable.
     """
-    ranks = seat.endpoints
-    levels = _tier_levels(seat, 1, seat.nics, readings)
+    ranks = position.endpoints
+    levels = _tier_levels(position, 1, position.nics, readings)
     scattered = readings.placement == "scattered"
-    spec = seat.kind.in_network
-    alone = seat if seat.inside == 1 else replace(seat, inside=1)
+    spec = position.kind.in_network
+    alone = position if position.inside == 1 else replace(position, inside=1)
     wired = _wired([alone], ranks, readings)
     found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
     if spec is None:
         return found
     spanned = len(levels) if scattered else _levels_spanned(levels, ranks)
-    height = _switch_levels(spec, seat, spanned if len(levels) > 1 else None, scattered=scattered)
+    height = _switch_levels(
+        spec, position, spanned if len(levels) > 1 else None, scattered=scattered
+    )
     # up and down again
     alpha_s = spec.alpha_switch + cable_s(levels[spanned - 1].cable_m) / (2 * height)
     # ideal switches have no contention of their own
@@ -311,11 +313,11 @@ def tier_paths(seat: TierPosition, readings: ModelOptions) -> PathClasses:
 
 
 def _switch_levels(
-    spec: InNetwork, seat: TierPosition, spanned: int | None, *, scattered: bool
+    spec: InNetwork, position: TierPosition, spanned: int | None, *, scattered: bool
 ) -> int:
     """Levels of the aggregation tree; ``spanned`` is None on a tier of one class."""
-    tier = seat.tier
-    kind = seat.kind
+    tier = position.tier
+    kind = position.kind
     block = kind.sizing
     if spanned is not None:
         return min(spec.levels or spanned, spanned)
@@ -323,7 +325,7 @@ def _switch_levels(
         return spec.levels or 1
     endpoints = tier.endpoints
     if not scattered:
-        endpoints = min(seat.endpoints * seat.occupancy.stride, endpoints)
+        endpoints = min(position.endpoints * position.occupancy.stride, endpoints)
     rails = block.rails * (kind.planes.count if kind.planes else 1)
     # only Clos networks of a stated radix are sized, and these modules are slow to load
     from colltool.network.sizing.size_clos import levels_under
@@ -332,14 +334,17 @@ def _switch_levels(
 
 
 def _wired(
-    seats: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int] = ()
+    positions: Sequence[TierPosition],
+    ranks: int,
+    readings: ModelOptions,
+    domains: Sequence[int] = (),
 ) -> LinkNetwork | None:
     """The links of a group with a routed tier or domains that differ, whose ranks cannot be
     scattered; None for others."""
     reason = "domains differ in size" if domains else ""
-    for seat in reversed(seats):
-        if seat.kind.joined_by == "routes":
-            reason = f"'{seat.tier.name}' is routed link by link"
+    for position in reversed(positions):
+        if position.kind.joined_by == "routes":
+            reason = f"'{position.tier.name}' is routed link by link"
     if not reason:
         return None
     if readings.placement == "scattered":
@@ -348,11 +353,11 @@ def _wired(
             argument="placement",
             fix=f"leave out {argument_text('placement')}",
         )
-    return link_network(tuple(seats), ranks, readings.ideal, tuple(domains))
+    return link_network(tuple(positions), ranks, readings.ideal, tuple(domains))
 
 
 def flat_paths(
-    seats: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int]
+    positions: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int]
 ) -> PathClasses:
     """The classes of a whole group over several tiers; ``domains``: members in each of the
     innermost where these differ."""
@@ -360,17 +365,17 @@ def flat_paths(
     counted: list[PathClass] = []
     scattered = readings.placement == "scattered"
     inside = 1
-    for seat in seats:
+    for position in positions:
         unit = inside
-        inside *= seat.occupancy.members(seat.tier.endpoints)
-        levels = _tier_levels(seat, unit, 1, readings)
+        inside *= position.occupancy.members(position.tier.endpoints)
+        levels = _tier_levels(position, unit, 1, readings)
         # an inner tier's switches may join more endpoints than a domain has
-        if seat.tier is not seats[-1].tier:
+        if position.tier is not positions[-1].tier:
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
         placed += levels[-1:] if scattered else levels
         counted += levels
     endpoints = len(domains) or ranks // unit
-    outer = seats[-1]
+    outer = positions[-1]
     axes = outer.kind.part(endpoints, outer.occupancy.stride) or ()
     crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
     placed[-1] = placed[-1]._replace(crowd=crowd)
@@ -380,5 +385,5 @@ def flat_paths(
         tuple(counted),
         scattered,
         unit,
-        wired=_wired(seats, ranks, readings, domains),
+        wired=_wired(positions, ranks, readings, domains),
     )

@@ -41,7 +41,7 @@ def parts_of(
 ) -> tuple[CostTerm, ...]:
     found = []
     for terms in row.schedule(group):
-        bare = CostTerm(
+        origin = CostTerm(
             primitive=terms.primitive or row.primitive,
             algorithm=row.name,
             ranks=terms.ranks or group.ranks,
@@ -51,7 +51,7 @@ def parts_of(
             label=terms.label,
             route=terms.route,
         )
-        found += [bare._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
+        found += [origin._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
     return tuple(found)
 
 
@@ -99,12 +99,12 @@ def _below(
     row: Algorithm, group: Group, placed: PlacedGroup, readings: ModelOptions
 ) -> tuple[CostModel, CostModel]:
     """The same schedule on wires alone, and with their contention: layers 1 and 2 of its price."""
-    bare = placed.bare or placed
+    origin = placed.origin or placed
     ideal = readings._replace(ideal=True)
     # worked out when it is shown, after the price
     with kept_routes(placed.fabric):
-        wires = cost_flat(row, group, flat_group(bare, ideal)[1], ideal)
-        return wires, cost_flat(row, group, flat_group(bare, readings)[1], readings)
+        wires = cost_flat(row, group, flat_group(origin, ideal)[1], ideal)
+        return wires, cost_flat(row, group, flat_group(origin, readings)[1], readings)
 
 
 _NO_MESSAGES = LinkCost(

@@ -219,7 +219,7 @@ def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers
         overhead_s=overhead_s,
         local_copy_Bps=copy_Bps,
         protocol=name,
-        bare=placed,
+        origin=placed,
     )
 
 

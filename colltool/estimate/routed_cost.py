@@ -33,7 +33,7 @@ from colltool.base.primitives import (
     Trees,
 )
 from colltool.estimate.link_cost import LinkCost, merged
-from colltool.estimate.wired import LinkNetwork, stands_at_nodes
+from colltool.estimate.wired import LinkNetwork, ports_at_nodes
 from colltool.network.arrays import Floats, Indices
 from colltool.network.dragonfly import gateway_order
 from colltool.network.wires import DragonflyWires
@@ -172,7 +172,7 @@ def _to_all(wired: LinkNetwork) -> StepLoad:
 
     Domains and axes are filled in order: none is farther from another rank than the last from some.
     """
-    if not stands_at_nodes(wired.seats):
+    if not ports_at_nodes(wired.positions):
         src, dst = _of_every_pair(wired.ranks)
         return _load(wired, Sends(src, dst, np.ones(len(src))))
     others = np.arange(wired.ranks - 1)
@@ -204,9 +204,9 @@ def _energy_of_all(wired: LinkNetwork) -> float | None:
         return None
     energy = 0.0
     inside = 1
-    for seat, numbers in zip(wired.seats, wired.numbers, strict=True):
-        energy += wired.ranks * inside * (seat.endpoints - 1) * (numbers.energy or 0.0)
-        inside *= seat.endpoints
+    for position, numbers in zip(wired.positions, wired.numbers, strict=True):
+        energy += wired.ranks * inside * (position.endpoints - 1) * (numbers.energy or 0.0)
+        inside *= position.endpoints
     return energy
 
 
@@ -222,7 +222,7 @@ def _around(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: boo
         case "rails":
             walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)
         case "gateways":
-            wires = wired.seats[0].wires
+            wires = wired.positions[0].wires
             # the row's requirement several_groups refuses others
             assert isinstance(wires, DragonflyWires)
             walks = np.array([gateway_order(wires)])
@@ -282,7 +282,7 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
 
 def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     """Messages between neighbours, as the formula counts them; α of the slowest link."""
-    wires = wired.seats[0].wires
+    wires = wired.positions[0].wires
     numbers = wired.numbers[0]
     # a tier that is routed has them
     assert wires is not None

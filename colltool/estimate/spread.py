@@ -27,7 +27,7 @@ NEAR_RANKS, NEAR_SIZE = 0.5, 2.0
 MOST_RANKS, MOST_SIZE = 4.0, 6.0
 """Doublings beyond those at which the distance stops to grow."""
 
-Law = Mapping[str, float]
+SigmaTable = Mapping[str, float]
 
 
 class MeasuredPlace(NamedTuple):
@@ -55,7 +55,7 @@ class MeasuredSeries(NamedTuple):
 Index = Mapping[MeasuredPlace, tuple[MeasuredSeries, ...]]
 
 
-class ErrorQuestion(NamedTuple):
+class ErrorRequest(NamedTuple):
     """What is priced, as far as its error depends on it.
 
     Args:
@@ -105,7 +105,7 @@ class PriceSpread(NamedTuple):
 
 
 @cache
-def law() -> Law:
+def sigma_table() -> SigmaTable:
     """The size of each part, from ``spread.csv``."""
     with (Path(__file__).parent / "spread.csv").open(encoding="utf-8", newline="") as file:
         return {row["part"]: float(row["value"]) for row in csv.DictReader(file)}
@@ -134,7 +134,7 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
 
 
 def spread_of(
-    asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None
+    request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
 ) -> PriceSpread:
     """The parts of sigma for a question.
 
@@ -142,36 +142,38 @@ def spread_of(
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
     say more than rows like it.
     """
-    still = spread_without_dials(asked, law, index, posterior)
-    return with_dials(still, asked.place, asked.moved, law)
+    without_dials = spread_without_dials(request, sigma_table, index, posterior)
+    return with_dials(without_dials, request.place, request.moved, sigma_table)
 
 
 def spread_without_dials(
-    asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None
+    request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
 ) -> PriceSpread:
     """The parts of sigma for a question, as if the user had changed no number."""
-    scope = asked.place.scope
-    at = log2(asked.size)
-    nearest = None if asked.foreign else nearest_row(asked, law, index)
-    base = by_size(law, f"base_{scope}", at)
-    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(law, scope, at))
-    if asked.racks and asked.place.across:
-        found["racks"] = law["racks"]
+    scope = request.place.scope
+    at = log2(request.size)
+    nearest = None if request.foreign else nearest_row(request, sigma_table, index)
+    base = by_size(sigma_table, f"base_{scope}", at)
+    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(sigma_table, scope, at))
+    if request.racks and request.place.across:
+        found["racks"] = sigma_table["racks"]
     if posterior is not None and max(base, posterior) < hypot(*found.values()):
         found = {"base": base}
         if posterior > base:
             found = {"machine": posterior}
-    if asked.amd and asked.place.across:
-        found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
-    if asked.one_process:
-        found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
-    felt = [(name, value) for name, value in found.items() if value > 0]
-    return PriceSpread(_largest_first(felt), nearest)
+    if request.amd and request.place.across:
+        found["amd"] = sigma_table["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
+    if request.one_process:
+        found["launch"] = sigma_table["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
+    positive = [(name, value) for name, value in found.items() if value > 0]
+    return PriceSpread(_largest_first(positive), nearest)
 
 
-def with_dials(spread: PriceSpread, place: MeasuredPlace, moved: float, law: Law) -> PriceSpread:
+def with_dials(
+    spread: PriceSpread, place: MeasuredPlace, moved: float, sigma_table: SigmaTable
+) -> PriceSpread:
     """The spread of a price that the user's own numbers moved by this much."""
-    dials = law[f"dials_{place.scope}"] * moved
+    dials = sigma_table[f"dials_{place.scope}"] * moved
     if dials <= 0:
         return spread
     return PriceSpread(_largest_first([*spread.parts, ("dials", dials)]), spread.nearest)
@@ -181,20 +183,23 @@ def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float
     return tuple(sorted(parts, key=lambda part: -part[1]))
 
 
-def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None:
+def nearest_row(request: ErrorRequest, sigma_table: SigmaTable, index: Index) -> Distance | None:
     """The measured row of the same place at the least distance; None where nothing was measured
     there."""
-    at = log2(asked.size)
-    ranks = log2(asked.ranks)
+    at = log2(request.size)
+    ranks = log2(request.ranks)
     best: Distance | None = None
-    for series in index.get(asked.place, ()):
+    for series in index.get(request.place, ()):
         size = _closest(series.sizes, at)
-        known = series.collective == asked.collective
+        known = series.collective == request.collective
         found = Distance(
             # by the row's size, so that a question that moves away from it comes no nearer
-            collective=0.0 if known else law["collective"] * _fading(size, _KNOTS["1MB"], _16GB),
-            ranks=law["ranks"] * _beyond(abs(log2(series.ranks) - ranks), NEAR_RANKS, MOST_RANKS),
-            size=law["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE),
+            collective=0.0
+            if known
+            else sigma_table["collective"] * _fading(size, _KNOTS["1MB"], _16GB),
+            ranks=sigma_table["ranks"]
+            * _beyond(abs(log2(series.ranks) - ranks), NEAR_RANKS, MOST_RANKS),
+            size=sigma_table["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE),
             series=series,
             log_size=size,
         )
@@ -203,31 +208,31 @@ def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None
     return best
 
 
-def comparable(asked: ErrorQuestion, index: Index) -> int:
+def comparable(request: ErrorRequest, index: Index) -> int:
     """Measured rows of the same place and collective within :data:`NEAR_RANKS` and
     :data:`NEAR_SIZE` doublings."""
-    at = log2(asked.size)
-    ranks = log2(asked.ranks)
+    at = log2(request.size)
+    ranks = log2(request.ranks)
     rows = 0
-    for series in index.get(asked.place, ()):
+    for series in index.get(request.place, ()):
         near = abs(log2(series.ranks) - ranks) <= NEAR_RANKS
-        if near and series.collective == asked.collective:
+        if near and series.collective == request.collective:
             rows += sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
     return rows
 
 
-def unmeasured(law: Law, scope: str, at: float) -> float:
+def unmeasured(sigma_table: SigmaTable, scope: str, at: float) -> float:
     """Sigma of what no row speaks for: another device, another medium."""
-    low, high = law[f"unmeasured_{scope}_1MB"], law[f"unmeasured_{scope}_1GB"]
+    low, high = sigma_table[f"unmeasured_{scope}_1MB"], sigma_table[f"unmeasured_{scope}_1GB"]
     share = min(max((at - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
     return sqrt(low**2 + (high**2 - low**2) * share)
 
 
-def by_size(law: Law, name: str, at: float, *, signed: bool = False) -> float:
+def by_size(sigma_table: SigmaTable, name: str, at: float, *, signed: bool = False) -> float:
     """A part at a size: its square (``signed``: itself) straight in the logarithm between its
     knots, flat outside."""
     power = 1 if signed else 2
-    knots = [(where, law[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
+    knots = [(where, sigma_table[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
     after = bisect_left([where for where, _ in knots], at)
     if after in (0, len(knots)):
         _, found = knots[0 if after == 0 else -1]

@@ -155,8 +155,10 @@ def _accuracy(
     if row.status == "own":
         accuracy = unmeasured(price.bytes, readings)
     else:
-        held = bool(row.software_time.notes(price.bytes))
-        accuracy = accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held)
+        extrapolated = bool(row.software_time.notes(price.bytes))
+        accuracy = accuracy_of(
+            fabric, price.primitive, group, price.bytes, readings, extrapolated=extrapolated
+        )
     if accuracy is None or row.interval is None:
         return accuracy
     return accuracy._replace(p90=row.interval.larger_side(float(row.total_s)))
