@@ -19,7 +19,12 @@ from colltool.calibration.protocol_fit import CollectiveFit, renamed
 from colltool.calibration.samples import Member
 from colltool.calibration.serialise import FittedProtocol
 from colltool.libraries.nccl.model import estimates
-from colltool.libraries.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
+from colltool.libraries.nccl.rules import (
+    PROTOCOL_NAMES,
+    SEGMENT_PREFIXES,
+    UNKNOWN_SEGMENT,
+    algorithms_of,
+)
 
 P2P_LL_MOST = 16384
 """Bytes up to which NCCL sends by LL, then by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""
@@ -62,10 +67,10 @@ def identified(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         share = float(least / per_byte[segment])
         found.append(_protocol(points, share, last=segment == count - 1))
     names = list(fit.names)
-    for protocol, name in SPOKEN.items():
+    for protocol, name in PROTOCOL_NAMES.items():
         # the largest sizes have the whole protocol, smaller ones parts of it
         same = [segment for segment, known in enumerate(found) if known == protocol]
-        for part, segment in zip(("", *SHORT), reversed(same), strict=False):
+        for part, segment in zip(("", *SEGMENT_PREFIXES), reversed(same), strict=False):
             names[segment] = part + name
     return renamed(fit, tuple(names), prior)
 
@@ -76,7 +81,7 @@ def notes_on(fits: Sequence[tuple[Member, Sequence[FittedProtocol]]]) -> list[st
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
         spoken = member.series.primitive.spoken
-        unnamed = ", ".join(name for name in names if SEGMENT in name)
+        unnamed = ", ".join(name for name in names if UNKNOWN_SEGMENT in name)
         if unnamed and member.on:
             notes.append(
                 f"{spoken}, {unnamed}: sizes and rates do not show which of NCCL's protocols this is"
@@ -84,7 +89,7 @@ def notes_on(fits: Sequence[tuple[Member, Sequence[FittedProtocol]]]) -> list[st
         elif unnamed:
             notes.append(_UNKNOWN)
         for name in names:
-            if name.startswith(SHORT):
+            if name.startswith(SEGMENT_PREFIXES):
                 whole = name.partition("-")[2]
                 notes.append(
                     f"{spoken}, {name}: {whole} where messages are short, which takes less time"
@@ -178,4 +183,4 @@ def _possible(rate: float | None, share: float) -> set[str]:
         return {"ll"}
     if rate is not None and _TOO_FAST < rate <= _NOT_FELT and share > _FULL:
         return {"ll128", "simple"}
-    return set(SPOKEN)
+    return set(PROTOCOL_NAMES)

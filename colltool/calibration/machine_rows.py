@@ -191,7 +191,7 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
                 return _seconds(row)
     # what it picks, not what is fastest on paper
     if not forced.spec and fabric.library_name == "nccl":
-        (found,) = with_library_choice([found], fabric, LIBRARY, asked=False)
+        (found,) = with_library_choice([found], fabric, LIBRARY, required=False)
     return _seconds(found.best)
 
 

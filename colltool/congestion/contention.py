@@ -31,7 +31,7 @@ from colltool.congestion.jobs import (
     JobBatch,
     JobDefaults,
     Layout,
-    MadeWhenSeen,
+    LazyRecords,
     jobs_of,
 )
 from colltool.congestion.loads import (
@@ -158,7 +158,7 @@ class _GroupPeaks:
         self.busiest[busier, 2] = first[busier]
 
 
-class GroupCosts(MadeWhenSeen[GroupCost]):
+class GroupCosts(LazyRecords[GroupCost]):
     """The groups of a layout and what they cost."""
 
     def __init__(
@@ -258,7 +258,7 @@ def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseli
     known: dict[tuple[object, ...], Baseline] = {}
     for batch in batches:
         if batch.key not in known:
-            known[batch.key] = baseline(models, batch.traffic, batch.even * batch.run.scale)
+            known[batch.key] = baseline(models, batch.traffic, batch.uniform * batch.run.scale)
     return [known[batch.key] for batch in batches]
 
 

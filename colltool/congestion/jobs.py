@@ -52,7 +52,7 @@ class Layout(NamedTuple):
     overrides: tuple[tuple[str, str], ...] = ()  # with which the file was read
 
 
-class MadeWhenSeen(Sequence[T]):
+class LazyRecords(Sequence[T]):
     """Records made when they are looked at: half a million of them are a few arrays until then."""
 
     def _record(self, number: int) -> T:
@@ -77,7 +77,7 @@ class MadeWhenSeen(Sequence[T]):
         return hash(tuple(self))
 
 
-class PatternGroups(MadeWhenSeen[GroupLayout]):
+class PatternGroups(LazyRecords[GroupLayout]):
     """The groups g0, g1 ... of one pattern.
 
     Args:
@@ -116,7 +116,7 @@ class JobBatch(NamedTuple):
     start: int  # number of the first group
     ends: Indices  # endpoints of their members, shape (groups, N)
     traffic: Traffic  # between members
-    even: Floats  # sizes of the uniform traffic to compare with, shape of ``traffic.size``
+    uniform: Floats  # sizes of the uniform traffic to compare with, shape of ``traffic.size``
     key: tuple[object, ...]  # the same for batches of the same run and traffic
 
 
@@ -157,7 +157,7 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
     rows = []
     pairs = 0
     for stretch, job in zip(stretches, jobs, strict=True):
-        with _naming(stretch.first):
+        with _error_context(stretch.first):
             row = any_row(job.primitive, job.algorithm)
         groups, ranks = stretch.ends.shape
         pairs += groups * messages_of(row, ranks)
@@ -169,7 +169,7 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
         for start, ends, members in _with_members(fabric, stretch, row):
             key = (job.primitive, job.algorithm, members.key)
             if key not in known:
-                with _naming(stretch.first):
+                with _error_context(stretch.first):
                     known[key] = _traffic(job, row, members, defaults.skew)
             ends = ends.astype(SMALL, copy=False)
             batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
@@ -193,7 +193,7 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
         start += len(alike)
 
 
-def _refused(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:
+def _group_error(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:
     """An error at the group's place in the file, if it has one."""
     return ColltoolError(what, where=group.where, argument="" if group.where else argument, fix=fix)
 
@@ -206,16 +206,16 @@ def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     ranks = ends.shape[1]
     if ranks < 2:
         what = f"group '{first.name}' has {ranks} ranks"
-        raise _refused(first, "group", what, "a group has at least 2")
+        raise _group_error(first, "group", what, "a group has at least 2")
     outside = (ends < 0) | (ends >= fabric.ranks)
     if outside.any():
         what = f"endpoint {ends[outside][0]} is outside {fabric.name}"
-        raise _refused(first, "layout", what, f"0 .. {fabric.ranks - 1}")
+        raise _group_error(first, "layout", what, f"0 .. {fabric.ranks - 1}")
     ordered = np.sort(ends, axis=1)
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():
         what = f"endpoint {ordered[:, 1:][twice][0]} is in a group twice"
-        raise _refused(first, "layout", what, "one rank on each endpoint")
+        raise _group_error(first, "layout", what, "one rank on each endpoint")
 
 
 def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
@@ -226,7 +226,7 @@ def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
         size = mean_bytes(defaults.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
         fix = "a size is bytes per rank, such as 16MB"
-        raise _refused(group, "size", f"a size of {size} bytes", fix)
+        raise _group_error(group, "size", f"a size of {size} bytes", fix)
     algorithm = group.algorithm or defaults.algorithm or default_of(primitive)
     return GroupJob(primitive, algorithm, size)
 
@@ -237,7 +237,7 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
     if None in sizes and any(size is not None for size in sizes):
         first = stretches[sizes.index(None)].first
         fix = f"{argument_text('size', '16MB')} holds for every group that gives none"
-        raise _refused(first, "size", f"group '{first.name}' has no size, others have one", fix)
+        raise _group_error(first, "size", f"group '{first.name}' has no size, others have one", fix)
 
 
 def _check_few(pairs: int) -> None:
@@ -251,7 +251,7 @@ def _check_few(pairs: int) -> None:
 
 
 @contextmanager
-def _naming(group: GroupLayout) -> Iterator[None]:
+def _error_context(group: GroupLayout) -> Iterator[None]:
     """Make errors name the group, and its place in the file where no option is to blame."""
     try:
         yield
@@ -295,7 +295,7 @@ def _with_members(
         if row.by_axes:
             members = Members(ranks, lattice=_sub_lattice(fabric, ends))
         elif row.positions is not None:
-            with _naming(stretch.first):
+            with _error_context(stretch.first):
                 positions = row.positions(fabric, ends)
             members = Members(ranks, positions=positions)
             ends = ends[positions.order]

@@ -324,10 +324,10 @@ def _leading(compositions: Compositions, sizes: Sequence[Number]) -> list[AtSize
     found: list[AtSizes] = []
     for composition in compositions:
         for size in sizes:
-            found += composition.leading_shown(size)
+            found += composition.fastest_selectable(size)
     for composition in compositions:
         for size in sizes:
-            found += composition.any_shown(size)
+            found += composition.fastest_of_any_status(size)
     found += [(composition.usual(), True) for composition in compositions]
     distinct: dict[Choice, AtSizes] = {}
     for costed, at in found:

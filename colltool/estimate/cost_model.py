@@ -28,7 +28,7 @@ from colltool.estimate.algorithm_estimate import (
     NO_SECONDS,
     NO_SOFTWARE_TIME,
     AlgorithmEstimate,
-    Kept,
+    Constant,
     LateNumber,
     PhaseCost,
     titled,
@@ -185,7 +185,7 @@ class CostModel:
             phases = self._phases(size)
             n_alpha, n_beta = self._counts(size)
             return {
-                "late_phases": Kept(phases),
+                "late_phases": Constant(phases),
                 "late_n_alpha": n_alpha,
                 "late_n_beta": n_beta,
                 "late_steps": reduce(add, (phase.alpha_s for phase in phases)),

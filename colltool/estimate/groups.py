@@ -34,7 +34,7 @@ from colltool.machines.factor import MeasuredMachine
 from colltool.network.group import Group, Topology, sizes_of
 from colltool.network.twisted import diameter_of
 
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 GroupView = tuple[Group, PathClasses]
 """A group as formulas see it, and its distance classes."""
 
@@ -96,10 +96,10 @@ class PlacedGroup:
         """State without what was worked out, which the other process works out again."""
         return self.__dict__ | {"worked_out": {}}
 
-    def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
         if key not in self.worked_out:
             self.worked_out[key] = make()
-        found: Kept = self.worked_out[key]
+        found: Value = self.worked_out[key]
         return found
 
     @cached_property
@@ -386,7 +386,7 @@ def _factor(
         return None
     home = placed.fabric.home
     if machine.file and home is not None:
-        from colltool.estimate.own_order import ordered_factor
+        from colltool.estimate.ordered_factor import ordered_factor
 
         ordered = ordered_factor(SameFabric(home), primitive, scope)
         if ordered is not None:

@@ -37,7 +37,6 @@ from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
-from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import (
     own_part,
@@ -48,6 +47,7 @@ from colltool.estimate.phase_costs import (
     with_efficiency,
 )
 from colltool.estimate.placement import spoken
+from colltool.estimate.route_cache import route_cache
 from colltool.fabric.uneven import domains_text
 from colltool.network.group import Group
 
@@ -172,26 +172,26 @@ class TierCompositions:
     readings: ModelOptions
     phases: Phases
     order: str
-    made: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
+    cost_by_names: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
     streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
     def costed(self, chosen: TierOptions) -> CostModel:
         """The schedule of one option per tier, innermost first; cached."""
         names = tuple([option.name for option in chosen])
-        if names not in self.made:
+        if names not in self.cost_by_names:
             costed = replace(
                 self._costed(names, chosen),
                 below=partial(self._below, names),
                 machine=machine_factor(self.placed, self.row.primitive, self.readings),
             )
-            self.made[names] = with_efficiency(costed, self.placed)
-        return self.made[names]
+            self.cost_by_names[names] = with_efficiency(costed, self.placed)
+        return self.cost_by_names[names]
 
     def _below(self, names: tuple[str, ...]) -> tuple[CostModel, CostModel]:
         """The same choices on wires alone, and with their contention: layers 1 and 2 of the
         price."""
         # worked out when it is shown, after the price
-        with kept_routes(self.placed.fabric):
+        with route_cache(self.placed.fabric):
             wires = self._on_bare(names, self.readings._replace(ideal=True))
             return wires, self._on_bare(names, self.readings)
 
@@ -287,12 +287,14 @@ class TierCompositions:
         running = self._running
         if running is None:
             return None
-        reasons = [self._off(way, running) for way in shipped if way.library == running.name]
+        reasons = [
+            self._why_not_run(way, running) for way in shipped if way.library == running.name
+        ]
         if None in reasons:
             return None
         return reasons[0] if reasons else NotRun("no_composition", running.name)
 
-    def _off(self, way: ShippedAs, running: Running) -> NotRun | None:
+    def _why_not_run(self, way: ShippedAs, running: Running) -> NotRun | None:
         """Why a library does not run, on this group, a composition that it ships."""
         needs: tuple[Feature, ...] = way.needs
         between = {span.kind.joins for span in self.placed.spans[1:-1]}
@@ -301,7 +303,7 @@ class TierCompositions:
             needs = (*needs, "collnet")
         return running.without(needs) or way.why_not_inside(self.placed.sizes[0])
 
-    def leading_shown(self, size: Number) -> Iterator[AtSizes]:
+    def fastest_selectable(self, size: Number) -> Iterator[AtSizes]:
         """The fastest choice of the best status available; for an array, all that are fastest
         somewhere, and where.
 
@@ -310,7 +312,7 @@ class TierCompositions:
         for tiers in self._ways:
             yield from self._winning(tiers, size)
 
-    def any_shown(self, size: Number) -> list[AtSizes]:
+    def fastest_of_any_status(self, size: Number) -> list[AtSizes]:
         """Like :meth:`leading_shown`, but of any status, including references and hypothetical
         ones."""
         return self._winning(self.options, size)
@@ -322,7 +324,7 @@ class TierCompositions:
         found = []
         running = self._running
         for way in self._shipped_as if running else ():
-            if running is None or way.library != running.name or self._off(way, running):
+            if running is None or way.library != running.name or self._why_not_run(way, running):
                 continue
             tiers = []
             for options in self._fitting(way, self.options):
@@ -352,7 +354,7 @@ class TierCompositions:
         return self.costed(tuple(chosen))
 
     def fastest(self, size: float) -> CostModel:
-        shown = [costed for costed, _ in self.leading_shown(size)]
+        shown = [costed for costed, _ in self.fastest_selectable(size)]
         return min(shown, key=lambda costed: costed.seconds(size))
 
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
@@ -407,8 +409,8 @@ class TierCompositions:
 
     def _check_modelled_as(self, spec: str) -> None:
         """Refuse what a flat algorithm models between domains that differ in size."""
-        for own, theirs in STANDS_FOR.items():
-            if theirs == spec:
+        for own, modelled_as in STANDS_FOR.items():
+            if modelled_as == spec:
                 raise ColltoolError(
                     f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}",
                     argument="algorithms",

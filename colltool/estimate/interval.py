@@ -511,12 +511,14 @@ def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool
     ``one_file``: two values of one fabric, which side is the faster is sure: how far a number was
     moved is no error of that.
     """
-    mine, theirs = dict(first.parts), dict(other.parts)
-    shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
+    first_parts, other_parts = dict(first.parts), dict(other.parts)
+    shift = first_parts.get("shift", 0.0) - other_parts.get("shift", 0.0)
     if not alike:
         return hypot(first.sigma, other.sigma, shift)
-    names = sorted({*mine, *theirs} - {"shift"})
+    names = sorted({*first_parts, *other_parts} - {"shift"})
     if one_file and "dials" in names:
         names.remove("dials")
-    apart = [abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names]
+    apart = [
+        abs(first_parts.get(name, 0.0) ** 2 - other_parts.get(name, 0.0) ** 2) for name in names
+    ]
     return sqrt(shift**2 + sum(apart))

@@ -114,7 +114,7 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
     """The cost of one term on a group: at least one run of messages, nearest class first."""
     if paths.wired is not None:
         # most prices do without routes
-        from colltool.estimate.kept_routes import routed_costs
+        from colltool.estimate.route_cache import routed_costs
 
         return routed_costs(terms, paths.wired, readings)
 

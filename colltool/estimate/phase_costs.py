@@ -28,9 +28,9 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
-from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.route_cache import route_cache
 from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
 from colltool.network.group import SEVERAL_TIERS, Group
@@ -102,7 +102,7 @@ def _below(
     origin = placed.origin or placed
     ideal = readings._replace(ideal=True)
     # worked out when it is shown, after the price
-    with kept_routes(placed.fabric):
+    with route_cache(placed.fabric):
         wires = cost_flat(row, group, flat_group(origin, ideal)[1], ideal)
         return wires, cost_flat(row, group, flat_group(origin, readings)[1], readings)
 

@@ -75,7 +75,7 @@ def routed_link_costs(
     terms: Terms, wired: LinkNetwork, *, worst: bool, spread: bool
 ) -> list[LinkCost]:
     """The cost of one term on a group whose tiers are routed; by
-    :func:`colltool.estimate.kept_routes.routed_costs` worked out once.
+    :func:`colltool.estimate.route_cache.routed_costs` worked out once.
 
     ``worst``: steps wait for the longest latency of their messages; ``spread``: walks and trees
     over rails cross a domain over links of their own.

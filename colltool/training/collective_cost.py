@@ -225,7 +225,7 @@ class CollectiveCostCache:
         picked = price_of_pick(*asked)
         if picked is not None:
             return _cost(picked, picked.best, fabric.library_name)
-        (found,) = with_library_choice((price(*asked),), fabric, self.readings, asked=False)
+        (found,) = with_library_choice((price(*asked),), fabric, self.readings, required=False)
         if found.library is None or found.library.runs is None:
             return _cost(found, found.best, "")
         return _cost(found, found.library.runs, found.library.name)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
-from colltool.libraries.nccl.hardware import ALGORITHMS, FORGET, PROTOCOLS, Hardware
+from colltool.libraries.nccl.hardware import ALGORITHMS, CACHE_CLEARS, PROTOCOLS, Hardware
 from colltool.libraries.nccl.rules import rules_of
 
 
@@ -140,7 +140,7 @@ def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]
     return tuple(found)
 
 
-FORGET += [pieces.cache_clear, switch_points.cache_clear]
+CACHE_CLEARS += [pieces.cache_clear, switch_points.cache_clear]
 
 
 def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:

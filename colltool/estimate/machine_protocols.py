@@ -39,7 +39,7 @@ def priced_under(
     return next((candidate for candidate in found if candidate.protocol == numbers.name), None)
 
 
-def own_of(
+def protocols_of(
     known: Sequence[OwnProtocol], primitive: Primitive, scope: str, algorithm: str
 ) -> dict[str, OwnProtocol]:
     """The owner's numbers of one algorithm by protocol: ll, ll128, simple."""

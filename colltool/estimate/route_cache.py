@@ -35,7 +35,7 @@ _PACKAGE = Path(__file__).parent.parent
 _CODE = ("algorithms", "estimate", "fabric", "network", "extras/synthesis")
 
 
-class KeptRoutes:
+class RouteCache:
     """Costs on the large groups of a shipped fabric, by the links and by the term.
 
     Each cost is as JSON has it: the fields of its runs of messages.
@@ -68,11 +68,11 @@ class KeptRoutes:
             self.has_new = False
 
 
-_routes: ContextVar[KeptRoutes | None] = ContextVar("routes", default=None)
+_routes: ContextVar[RouteCache | None] = ContextVar("routes", default=None)
 
 
 @contextmanager
-def kept_routes(fabric: Fabric) -> Iterator[None]:
+def route_cache(fabric: Fabric) -> Iterator[None]:
     """Take costs from what was kept of a fabric, and keep those that are worked out meanwhile.
 
     Only of shipped fabrics: the numbers of others are the user's own.
@@ -80,7 +80,7 @@ def kept_routes(fabric: Fabric) -> Iterator[None]:
     if not fabric.ships or fabric.overrides or not routed(fabric.tiers):
         yield
         return
-    routes = _recalled(fabric.name)
+    routes = _read_cache(fabric.name)
     token = _routes.set(routes)
     try:
         yield
@@ -121,11 +121,11 @@ def _over_rails(route: Route | None) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _recalled(name: str) -> KeptRoutes:
+def _read_cache(name: str) -> RouteCache:
     found = recall(f"routes-{name}", _code_state())
     if isinstance(found, dict) and all(isinstance(costs, dict) for costs in found.values()):
-        return KeptRoutes(name, found)
-    return KeptRoutes(name, {})
+        return RouteCache(name, found)
+    return RouteCache(name, {})
 
 
 def _code_state() -> str:
