@@ -171,9 +171,7 @@ class Candidates:
     @cached_property
     def _distinct_groups(self) -> list[Group]:
         """The groups that flat formulas see; most protocols change none of what these may know."""
-        # of equal groups the last place counts
-        groups = reversed([under.group for under in self._groups])
-        return list(dict.fromkeys(groups))[::-1]
+        return list(dict.fromkeys([under.group for under in self._groups]))
 
     @cached_property
     def _flat(self) -> list[CostModel]:
@@ -189,11 +187,8 @@ class Candidates:
         if libraries:
             rows = [r for r in rows if r.name in listed or libraries.intersection(r.shipped_by)]
         found = []
-        able: dict[Group, list[Algorithm]] = {}
         for under in self._groups:
-            if under.group not in able:
-                able[under.group] = [row for row in rows if row.why_not(under.group) is None]
-            found += [self._on(row, under) for row in able[under.group]]
+            found += [self._on(row, under) for row in rows if row.why_not(under.group) is None]
         return found
 
     def _on(self, row: Algorithm, under: UnderProtocol) -> CostModel:

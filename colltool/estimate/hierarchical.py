@@ -225,6 +225,7 @@ class TierCompositions:
             if self.readings.phases == "auto":
                 phases = "pipelined"
         status = max(chosen, key=lambda option: option.rank).status
+        runs = selectable(status)
         libraries = chain.from_iterable([way.by for way in shipped])
         return CostModel(
             primitive=primitive,
@@ -239,8 +240,8 @@ class TierCompositions:
             phases=phases,
             composed=True,
             status=status,
-            shipped_by=tuple(dict.fromkeys(libraries)) if selectable(status) else (),
-            notes=self._notes(chosen, shipped, streamed, status),
+            shipped_by=tuple(dict.fromkeys(libraries)) if runs else (),
+            notes=self._notes(chosen, streamed, in_calls=runs and not shipped),
             readings=self.readings,
             protocol=placed.protocol,
             not_selected_reason=self._not_selected(shipped),
@@ -248,12 +249,10 @@ class TierCompositions:
         )
 
     def _notes(
-        self,
-        chosen: TierOptions,
-        shipped: Sequence[ShippedAs],
-        streamed: ShippedAs | None,
-        status: Status,
+        self, chosen: TierOptions, streamed: ShippedAs | None, *, in_calls: bool
     ) -> tuple[str, ...]:
+        """What a reader of the price should know; ``in_calls``: no library runs all of it at
+        once."""
         notes = []
         if streamed is not None and self.readings.phases == "auto":
             notes.append(f"phases stream through all tiers at once, as in {streamed.by[0]}")
@@ -261,7 +260,7 @@ class TierCompositions:
             notes.append(_BETWEEN_UNLIKE)
         for option in chosen:
             notes += option.notes
-        if selectable(status) and not shipped and self._running is None:
+        if in_calls and self._running is None:
             notes.append(_IN_CALLS)
         return tuple(dict.fromkeys(notes))
 
@@ -421,10 +420,11 @@ class TierCompositions:
         """Why an algorithm cannot run the phases of a tier, which it is no option of."""
         steps = [step for step in self.steps if step.step.tier == tier]
         row = find(steps[0].step.primitive, name)
-        reasons = []
         for step in steps:
-            reasons.append(_why_not(row, counterpart(row, step.step.primitive), step.group))
-        return next(filter(None, reasons))
+            reason = _why_not(row, counterpart(row, step.step.primitive), step.group)
+            if reason:
+                return reason
+        return ""
 
 
 def _up_to(rank: int, options: TierOptions) -> TierOptions:
@@ -479,11 +479,13 @@ def _why_not(row: Algorithm, partner: Algorithm | None, group: Group) -> str | N
 def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
     """The options of a tier that are part of a library's composition: those it names, or all that
     the library ships."""
-    shipped = []
-    for option in options:
-        if option.name in names or (not names and ships(way.library, option.row.shipped_by)):
-            shipped.append(option.name)
-    return frozenset(shipped)
+    return frozenset(
+        {
+            option.name
+            for option in options
+            if option.name in names or (not names and ships(way.library, option.row.shipped_by))
+        }
+    )
 
 
 def hierarchical_candidates(
@@ -603,34 +605,17 @@ def _tier_options(
     steps: Sequence[PlacedStep], readings: ModelOptions, placed: PlacedGroup
 ) -> TierOptions:
     """Every algorithm that can run all phases of a tier."""
-    primitives = tuple([step.step.primitive for step in steps])
-    groups = tuple([step.group for step in steps])
-    # protocols change the times of a tier, seldom what can run there
-    able = (placed.origin or placed).once(
-        ("able", primitives, groups), lambda: _able_rows(primitives, groups)
-    )
     options = []
-    for row, partners in able:
-        phases = tuple(zip(steps, partners, strict=True))
-        options.append(TierOption(row, phases, placed, readings))
-    return tuple(options)
-
-
-def _able_rows(
-    primitives: Sequence[Primitive], groups: Sequence[Group]
-) -> list[tuple[Algorithm, list[Algorithm]]]:
-    """The algorithms for the first of some phases that can run all of them, each with its form in
-    every phase; an all-gather mirrors its reduce-scatter."""
-    found = []
-    for row in algorithms(primitives[0]):
-        partners: list[Algorithm] = []
-        for primitive, group in zip(primitives, groups, strict=True):
+    for row in algorithms(steps[0].step.primitive):
+        phases: list[tuple[PlacedStep, Algorithm]] = []
+        for step in steps:
+            primitive = step.step.primitive
             partner = row if primitive is row.primitive else counterpart(row, primitive)
-            if partner is None or group.topology not in partner.topologies:
+            if partner is None or step.group.topology not in partner.topologies:
                 break
-            if _why_not(row, partner, group):
+            if _why_not(row, partner, step.group):
                 break
-            partners.append(partner)
+            phases.append((step, partner))
         else:
-            found.append((row, partners))
-    return found
+            options.append(TierOption(row, tuple(phases), placed, readings))
+    return tuple(options)

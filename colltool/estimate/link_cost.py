@@ -346,11 +346,9 @@ def merged(costs: Iterable[LinkCost]) -> list[LinkCost]:
 
 def _costs_alike(first: LinkCost, second: LinkCost) -> bool:
     """Whether a message and a byte cost the same in two rounds."""
-    labels = (first.tier, first.level, first.energy)
-    rates = (first.eta_beta, first.alpha_s)
-    return labels == (second.tier, second.level, second.energy) and same(
-        rates, (second.eta_beta, second.alpha_s)
-    )
+    if (first.tier, first.level, first.energy) != (second.tier, second.level, second.energy):
+        return False
+    return same((first.alpha_s, first.eta_beta), (second.alpha_s, second.eta_beta))
 
 
 def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:

@@ -137,12 +137,8 @@ def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
 
 def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
     """What oversubscription leaves; nothing for arrays of fabrics."""
-    shares = []
-    crosses = False
-    for part in parts:
-        shares.append(part.cost.share)
-        crosses = crosses or part.cost.crosses
-    if not crosses or any(map(is_array, shares)):
+    shares = [part.cost.share for part in parts]
+    if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
         return []
     left = min(shares)
     if left < 1:
