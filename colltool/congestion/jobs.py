@@ -121,7 +121,7 @@ class JobBatch(NamedTuple):
 
 
 class JobDefaults(NamedTuple):
-    """What groups run that do not say so themselves."""
+    """What a group runs where the layout does not say."""
 
     primitive: Primitive | None
     algorithm: str | None

@@ -1,7 +1,7 @@
 """How far off prices are: ``accuracy.csv``, the errors on measured rows that no fit had seen.
 
 ``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire, collective and size class.
-Where a cell is thin the next wider one is taken, and its error grows.
+Where a group of rows is small the next wider one is taken, and its error grows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from colltool.fabric.model import Fabric
 CLASSES = ("<=64 KiB", "64 KiB-8 MiB", "8-128 MiB", ">=128 MiB")
 SMALLEST = (1.0, 64 * 2**10 + 1.0, 8 * 2**20 + 1.0, 128.0 * 2**20)
 """The least bytes of each class."""
+# the most bytes of each class but the last
 _ENDS = (64 * 2**10, 8 * 2**20, 128 * 2**20 - 1)
 _IN_WORDS = ("up to 64 KiB", "64 KiB to 8 MiB", "8 to 128 MiB", "from 128 MiB on")
 ENOUGH = 4
-"""Rows that a cell needs to speak for itself."""
+"""Fewest measured rows whose median is taken."""
 WIDER = 1.5
-"""Times a cell's error where it stands for more ranks or other sizes than were measured."""
+"""Factor on the error of rows that are extrapolated to other ranks or sizes than were measured."""
 DATASHEET = (0.23, 0.40, 0.26, 0.11)
 """Median |price / measured - 1| by size class, for fabrics not fitted to any log. Source: 1,463
 published rows of nccl-tests, rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which
@@ -81,7 +82,10 @@ def table() -> tuple[MeasuredError, ...]:
 
 
 class ComparableRows(NamedTuple):
-    """Cells of the table that may speak for a price; ``own``: of its very device."""
+    """Rows of the table that are comparable with a price; ``like``: what they are, in words.
+
+    ``own``: they are of the price's own device.
+    """
 
     group: Sequence[MeasuredError]
     like: str
@@ -109,7 +113,7 @@ def accuracy_of(
     *,
     extrapolated: bool = False,
 ) -> Accuracy | None:
-    """How far off the price of a size (bytes) is; None for an ideal one.
+    """Typical relative error of a price at a size in bytes; None for an ideal one.
 
     ``extrapolated``: its software time was not measured on so many ranks or at this size.
     """
@@ -143,7 +147,7 @@ def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
 
 
 def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[ComparableRows]:
-    """The cells that may speak for a price, from its own to all of its wire."""
+    """Rows comparable with a price, the nearest first: from its own device and collective to any."""
     here = [row for row in table() if (row.wire, row.size) == (wire, at) and row.device != ALL]
     where = "inside a node" if wire == "inside" else "across nodes"
     spoken = collective.replace("_", "-")

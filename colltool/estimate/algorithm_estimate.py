@@ -431,4 +431,4 @@ def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: 
         "overhead": overhead_s,
         "software": software_s,
     }
-    return max(parts, key=lambda part: parts[part])
+    return max(parts, key=parts.__getitem__)

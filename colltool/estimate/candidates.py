@@ -1,4 +1,8 @@
-"""What can run for a primitive on a group, under every protocol, and why the rest cannot."""
+"""The schedules that can run for a primitive on a group, under every protocol, and why others cannot.
+
+:func:`candidates_for` is the entry. Flat schedules run one algorithm over the whole group;
+compositions (:mod:`colltool.estimate.hierarchical`) run one on each tier.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """``crossover``: every size at which the faster of two algorithms changes, solved and then
 confirmed by pricing.
 
-Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt(M) vanishes.
+Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt(M) vanishes:
+:func:`positive_roots`. :func:`winners` finds the fastest schedule at each size by the lower envelope
+of all curves. With optimal segments there is no closed form, and both sample a grid of sizes.
 """
 
 from __future__ import annotations
@@ -100,6 +102,7 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
 
 
 def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]:
+    """The schedules to compare, each under all of its protocols; empty if fewer than two run."""
     if not names:
         usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
         names = [name for name in usual if _can_run(listed, name)]
@@ -170,7 +173,7 @@ def _pair(
 
 
 def _equal_at(first: Sequence[CostModel], second: Sequence[CostModel]) -> list[float]:
-    """Sizes at which a curve of the one may equal a curve of the other, ascending."""
+    """Sizes in bytes at which a curve of the first may equal a curve of the second, ascending."""
     roots: set[float] = set()
     for left, right in product(_lines(first), _lines(second)):
         roots.update(positive_roots(left, right))
@@ -196,6 +199,7 @@ def _changes(faster: Callable[[float], str], roots: Sequence[float]) -> list[flo
 
 
 def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
+    """The size between two at which the fastest is no longer ``below``, to 12 digits."""
     while high / low > 1 + 1e-12:
         middle = sqrt(low * high)
         # no number lies between the two any more
@@ -228,8 +232,11 @@ def _contenders(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
 def _winners_of(
     listed: Candidates, contenders: Sequence[CostModel], names: Sequence[str]
 ) -> list[Winner]:
-    """Compositions are searched at the interval edges, where a choice not yet known would show if
-    it won anywhere."""
+    """The fastest schedule of each interval of sizes.
+
+    Compositions are searched at the edges of the intervals, where a choice not yet known would show
+    if it won anywhere.
+    """
     leading = may_lead(contenders, names) or best_class(contenders)
     known = {_way(cost): cost for cost in leading}
     best = {cost.choice.base: cost.rank_class for cost in leading}
@@ -271,6 +278,8 @@ def _as_winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Win
 
 
 def _sampled(known: Mapping[Way, CostModel]) -> list[Cut]:
+    """The fastest from each size on, on a grid refined by bisection."""
+
     def fastest(size: float) -> Way:
         return min(known, key=lambda key: known[key].seconds(size))
 

@@ -132,8 +132,7 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> I
         beyond = [sum(tiers) for tiers in zip(*wires[number + 1 :], strict=True)] or [0.0] * 3
         poorest, richest, mean = map(add, wires[number], beyond)
         computes = any(
-            {"reduce", "multicast"} & capabilities_of(outer.tier).operations
-            for outer in placed.spans[number:]
+            {"reduce", "multicast"} & outer.kind.operations for outer in placed.spans[number:]
         )
         domains = placed.domains if number else ()
         sides = []
@@ -157,7 +156,7 @@ def _rate(span: Span, primitive: Primitive) -> Any:
 def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any, Any]:
     """Ports or links of the member with the fewest, with the most, and of all on average;
     ``domains``: those that differ."""
-    kind = capabilities_of(span.tier)
+    kind = span.kind
     match kind.joined_by:
         case "switches" | "tiers":
             return 1.0, 1.0, 1.0
@@ -193,7 +192,7 @@ def _links_to_peers(domains: Sequence[int]) -> tuple[float, float, float]:
 
 def _axes(span: Span) -> list[Axis]:
     """The lattice axes on which the group has more than one endpoint; empty elsewhere."""
-    axes = capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or ()
+    axes = span.kind.part(span.endpoints, span.occupancy.stride) or ()
     return [axis for axis in axes if axis.size > 1]
 
 
@@ -206,7 +205,7 @@ def _leaves(
     The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
     # under its fastest protocol, when a trunk is shared by more
-    faster = rate / capabilities_of(span.tier).rate_Bps
+    faster = rate / span.kind.rate_Bps
     as_fast = span.tier.model_copy(update={"bandwidth": span.tier.bandwidth * faster})
     for below, above in pairwise(capabilities_of(as_fast).classes):
         endpoints = span.occupancy.members(below.group)

@@ -1,4 +1,10 @@
-"""Which tiers a group spans, what formulas see of it on each, and the library that runs there."""
+"""A group placed on a fabric: the tiers it spans, what formulas may know of it, and the library
+that runs there.
+
+:func:`place` makes a :class:`PlacedGroup` of :class:`Span`, one for each tier on which the group has
+more than one endpoint. :func:`tier_group` and :func:`flat_group` turn these into what formulas read:
+a :class:`~colltool.network.group.Group` and its path classes, for one tier or for all at once.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +42,21 @@ from colltool.network.twisted import diameter_of
 
 Value = TypeVar("Value")
 GroupView = tuple[Group, PathClasses]
-"""A group as formulas see it, and its distance classes."""
+"""A group as formulas see it, and its path classes."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A tier that the group spans: endpoints taken, group members behind each, and how they sit.
+    """A tier that the group spans.
 
-    ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of
-    an endpoint). ``behind``:
-    ranks of any group behind each endpoint. ``views`` caches :func:`tier_group`.
+    Args:
+        endpoints: of the tier that have members of the group.
+        ranks_inside: members behind each of these.
+        occupancy: how the members sit on the endpoints.
+        at_once: groups on its switches at the same time (interleaved siblings, and one per rank of
+            an endpoint).
+        behind: ranks of any group behind each endpoint.
+        views: cache of :func:`tier_group`.
     """
 
     tier: Tier
@@ -78,7 +89,9 @@ class PlacedGroup:
         spans: the tiers on which it takes more than one endpoint, innermost first.
         overhead_s: launch, once per call.
         local_copy_Bps: rate at which a rank copies its own share; None if free.
-        protocol: empty if the tiers list none; ``origin`` is the group before it was chosen.
+        protocol: empty if the tiers list none.
+        origin: the group before a protocol was chosen; None for that group itself.
+        worked_out: cache of :meth:`once`.
     """
 
     fabric: Fabric
@@ -97,6 +110,7 @@ class PlacedGroup:
         return self.__dict__ | {"worked_out": {}}
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of a key, made at its first use on this group."""
         if key not in self.worked_out:
             self.worked_out[key] = make()
         found: Value = self.worked_out[key]
@@ -124,7 +138,8 @@ class PlacedGroup:
 
     @cached_property
     def ranks_per_node(self) -> int:
-        """The most, where domains differ."""
+        """Members in a domain of the innermost tier, the most where these differ; 1 if each rank is
+        a node."""
         first = self.spans[0]
         inside = first.kind.joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1

@@ -1,5 +1,11 @@
 """Compositions on a group: what each tier may run, the choices worth showing, and those that a
-library runs."""
+library runs.
+
+A composition runs phases on the tiers in turn, such as a reduce-scatter inside, an all-reduce across
+and an all-gather inside. :func:`hierarchical_candidates` makes a :class:`TierCompositions` of each;
+it holds the :class:`TierOption` of every tier and combines one of each into a schedule
+(:meth:`TierCompositions.costed`).
+"""
 
 from __future__ import annotations
 
@@ -51,6 +57,7 @@ from colltool.estimate.route_cache import route_cache
 from colltool.fabric.uneven import domains_text
 from colltool.network.group import Group
 
+# The most combinations of algorithms that are priced for one streamed composition.
 MOST_COMBINATIONS = 20_000
 _BETWEEN_UNLIKE = (
     "as between domains of one size, with a share for each rank of the smallest: nobody has"
@@ -154,7 +161,7 @@ class TierOption:
 
 TierOptions = tuple[TierOption, ...]
 AtSizes = tuple[CostModel, Any]
-"""A schedule, and a mask of the sizes it is shown at (True: all, or a single size)."""
+"""A schedule, and the sizes it is shown at: a mask, or True for all (or a single) of them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,8 @@
-"""The interval that nine of ten measurements of a price lie in, by the law of
+"""The interval that nine of ten measurements of a price lie in, by the sigma of
 :mod:`colltool.estimate.spread`.
+
+:func:`error_model` holds what is alike for all sizes and schedules on a group;
+:meth:`ErrorModel.interval` adds a size and a price.
 
 ln t = ln price +- kappa sigma. A price by datasheets alone has a shift of its own as well, and its
 interval is not symmetric.
@@ -42,7 +45,7 @@ NO_INTERVAL = (
 )
 SEVERAL = "an array of sizes: price_list gives each size its interval"
 FEWEST_IN_A_RACK = 17
-"""Ranks of a domain that is more than a node."""
+"""Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
 
 _SHAPE = frozenset(
     {
@@ -90,6 +93,7 @@ _OWN_GENERATION = frozenset({"gh200"})
 """Devices whose boards differ from their generation's: four GH200 are joined by NVLink without a
 switch."""
 _AMD = ("mi",)
+"""How names of AMD's devices begin."""
 _ALIKE = {"nvswitch": "nvlink"}
 """Media whose rows count as another's."""
 
@@ -129,7 +133,7 @@ class Interval(NamedTuple):
 
 
 class ErrorModel(NamedTuple):
-    """What of a price's error is the same for all sizes and schedules on a group.
+    """The part of a price's error that is the same for all sizes and schedules on a group.
 
     Args:
         asked: the question, at any size.
@@ -204,7 +208,8 @@ def interval_of(
 def error_model(
     fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: ModelOptions
 ) -> ErrorModel:
-    """The question, and the basis where it is not for the distance to say."""
+    """Describe a primitive on a group to the error model: device, medium, and how sure the numbers
+    are."""
     outer = placed.spans[-1].tier
     device = fabric.device or ""
     across = is_network(fabric, outer)
@@ -301,7 +306,7 @@ def is_network(fabric: Fabric, tier: Tier) -> bool:
 
 
 class _ErrorWithoutDials(NamedTuple):
-    """What of a price's error does not depend on the numbers that the user moved.
+    """The part of a price's error that does not depend on numbers that the user changed.
 
     Args:
         rows: measured rows like it.
@@ -334,6 +339,10 @@ def _measured(
     *,
     changed: bool,
 ) -> Interval:
+    """Interval around a price in seconds by the distance to the nearest measured row.
+
+    ``moved``: |ln| of the price over the price before the user's changes.
+    """
     known = sigma_table()
     without_dials = _error_without_dials(request, posterior)
     spread = with_dials(without_dials.spread, request.place, moved, known)
@@ -396,6 +405,7 @@ def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> 
 def _basis(
     request: ErrorRequest, spread: PriceSpread, rows: int, posterior: float | None, *, changed: bool
 ) -> Basis:
+    """What an interval rests on, where the error model does not say."""
     if changed:
         return "changed"
     if posterior is not None:
@@ -484,11 +494,11 @@ def _distance_words(request: ErrorRequest, name: str, nearest: Distance) -> str:
     return words or f"the nearest measurement is of {size_text(2.0**nearest.log_size)}"
 
 
-def _edge(request: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
-    """Words on the end of what was measured; empty where the question is between the ends."""
-    if request > most:
+def _edge(value: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
+    """Words on the end of what was measured; empty where the value is between the ends."""
+    if value > most:
         return f"no measurement beyond {show(most)}"
-    return f"no measurement below {show(least)}" if request < least else ""
+    return f"no measurement below {show(least)}" if value < least else ""
 
 
 def _in_words(nearest: Distance) -> str:
@@ -504,7 +514,7 @@ def _spoken(collective: str) -> str:
 
 
 def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool = False) -> float:
-    """Sigma of ln(one time / another time).
+    """Standard deviation of ln(first time / other time).
 
     ``alike``: the same device and medium, whose errors are the same for both: only what differs
     between them stays.

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 MODELLED_LIBRARIES = ("nccl",)
 """Libraries whose cost model is known."""
 SIMPLE = "simple"
+"""The protocol of large messages, as NCCL's tuner file spells it."""
 
 
 def with_library_choice(
@@ -156,8 +157,8 @@ def picked_at(
 def price_of_pick(
     fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: ModelOptions
 ) -> Price | None:
-    """The row that :func:`with_library_choice` would put first, priced alone; None where only the
-    whole list can tell."""
+    """The row that :func:`with_library_choice` would put first, priced without the others; None where
+    the whole list is needed to know it."""
     if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
         return None
     picked = picked_at(fabric, group, primitive, [size])
@@ -267,7 +268,7 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
         )
 
 
-# GPUs of a node whose channels are derived; those of an NVL72 are not
+# Most GPUs of a node whose channels are derived: the search in an NVL72 is not known.
 _MOST_GPUS = 8
 _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
@@ -322,7 +323,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     stated = facts.channels or LibraryChannels()
     ring = _graph_of(stated.ring) or rules.ring_graph(numbers, machine)
     nvls = collnet = None
-    inside = capabilities_of(placed.spans[0].tier)
+    inside = placed.spans[0].kind
     multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
     if facts.nvls is not False and not alone and multicast and machine.from_hopper:
         nvls = _graph_of(stated.nvls) or rules.nvls_graph(numbers, machine)

@@ -1,4 +1,9 @@
-"""What the messages of a route cost on the path classes of a group."""
+"""Latency and bandwidth of a formula's messages on the path classes of a group.
+
+:func:`link_costs` is the entry: it takes one term of a schedule and gives one or more
+:class:`LinkCost`, by the term's route (ring, tree, rounds of pairs, peers, switches). Groups whose
+messages are routed link by link go to :mod:`colltool.estimate.route_cache` instead.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +47,12 @@ class LinkCost(NamedTuple):
     """A run of messages that all pay the same α and bandwidth; one term may have several.
 
     Args:
-        tier, level: where they meet; the slowest of several classes.
+        tier, level: of the class in which they meet; of several the slowest.
         n_beta: in units of the term's payload.
         alpha_s: seconds per message, η (``eta_alpha``) included.
         bandwidth_Bps: without η.
         eta_beta: min(η_β, share).
-        share: what oversubscription leaves of the bandwidth; 1 if it is not felt.
+        share: what oversubscription leaves of the bandwidth; 1 if it does not bind.
         crosses: messages cross an oversubscribed boundary at all.
         energy: J per bit of n_beta, averaged over the tiers crossed; None if those state none.
     """

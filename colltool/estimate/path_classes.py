@@ -1,5 +1,9 @@
-"""Distance classes: what a message meets between two ranks, from the same leaf to across the
-spine."""
+"""Path classes: latency and bandwidth between two ranks by how far apart they are, from the same leaf
+to across the spine.
+
+:func:`tier_paths` has the classes of a group on one tier, :func:`flat_paths` those of a group over
+several. :mod:`colltool.estimate.link_cost` prices a formula's messages on them.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,11 @@ from colltool.fabric.capabilities import cable_s
 from colltool.fabric.tier_parts import InNetwork, Limits, Planes
 
 Flows = Callable[[int], float]
-"""Messages that leave a domain of a number of endpoints at once and share its uplinks."""
+"""Number of messages that leave a domain at once and share its uplinks, by the domain's endpoints."""
 
 
 def everybody(endpoints: int) -> float:
+    """Every endpoint of the domain sends a message out of it."""
     return float(endpoints)
 
 
@@ -231,7 +236,7 @@ class PathClasses:
 
 
 def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
-    """How many levels it takes to join ``ranks`` of them."""
+    """Number of classes, nearest first, until one joins this many ranks."""
     return 1 + next(number for number, level in enumerate(levels) if level.span >= ranks)
 
 

@@ -1,4 +1,9 @@
-"""Cost terms of an algorithm: what each of its messages pays on a group, and notes for the reader."""
+"""The cost model of a flat schedule: what its messages pay on a group, the library's measured
+efficiency, and notes for the reader.
+
+:func:`cost_flat` is the entry; compositions share :func:`parts_of`, the notes and
+:func:`with_efficiency`.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +44,8 @@ from colltool.network.group import SEVERAL_TIERS, Group
 def parts_of(
     row: Algorithm, group: Group, paths: PathClasses, readings: ModelOptions, payload: float = 1.0
 ) -> tuple[CostTerm, ...]:
+    """The cost terms of an algorithm's messages; ``payload``: bytes of its vector, in units of the
+    collective's M."""
     found = []
     for terms in row.schedule(group):
         origin = CostTerm(

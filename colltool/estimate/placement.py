@@ -1,5 +1,5 @@
-"""Who is in a group, and where its members sit: tier by tier outwards its stride is used up, then
-its ranks fill whole domains.
+"""The members of a group, and where they sit: tier by tier outwards its stride is used up, then its
+ranks fill whole domains.
 
 If a tier's size divides the remaining stride, each domain holds one member and the rest of the
 stride goes on; if the stride divides the size, the domain holds every so many-th endpoint and

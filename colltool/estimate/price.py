@@ -45,6 +45,7 @@ from colltool.fabric.topology import capabilities_of
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition, RungDefinition
 
+# Bytes; from latency-bound to bandwidth-bound messages.
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
 

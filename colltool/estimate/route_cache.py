@@ -73,7 +73,7 @@ _routes: ContextVar[RouteCache | None] = ContextVar("routes", default=None)
 
 @contextmanager
 def route_cache(fabric: Fabric) -> Iterator[None]:
-    """Take costs from what was kept of a fabric, and keep those that are worked out meanwhile.
+    """Reuse costs kept of a fabric within the block, and keep those worked out there for later.
 
     Only of shipped fabrics: the numbers of others are the user's own.
     """

@@ -1,7 +1,7 @@
 """How far measurements lie from a price: sigma of ln(measured / price), a sum of squared parts.
 
 ``spread.csv`` has the size of each part and ``rows.csv`` what was measured:
-``tests/benchmarks/bench_spread.py`` makes both. Each part is switched on by how far a question is
+``tests/benchmarks/bench_spread.py`` makes both. Each part is switched on by how far a request is
 from the measured rows; the distance is a least one over rows, so that taking rows away, or moving
 away from them, never narrows an interval.
 """
@@ -16,8 +16,9 @@ from math import hypot, log2, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
+# Sizes at which sigma is fitted, log2 of bytes.
 _KNOTS = {"1KB": log2(2**10), "1MB": log2(2**20), "128MB": log2(2**27), "4GB": log2(2**32)}
-# log2 of bytes
+# Sizes between which a part fades, log2 of bytes.
 _8MB = 23.0
 _256MB = 28.0
 _GB = 30.0
@@ -25,7 +26,7 @@ _16GB = 34.0
 NEAR_RANKS, NEAR_SIZE = 0.5, 2.0
 """Doublings of ranks and of size that are no distance yet."""
 MOST_RANKS, MOST_SIZE = 4.0, 6.0
-"""Doublings beyond those at which the distance stops to grow."""
+"""Doublings beyond those at which the distance stops growing."""
 
 SigmaTable = Mapping[str, float]
 
@@ -39,7 +40,7 @@ class MeasuredPlace(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """The word by which the law's parts are named."""
+        """Suffix of the parts of the sigma table: ``across`` or ``inside``."""
         return "across" if self.across else "inside"
 
 
@@ -56,13 +57,13 @@ Index = Mapping[MeasuredPlace, tuple[MeasuredSeries, ...]]
 
 
 class ErrorRequest(NamedTuple):
-    """What is priced, as far as its error depends on it.
+    """What is priced, as far as the error depends on it.
 
     Args:
         amd: RCCL runs it.
         racks: it crosses domains that are racks.
         one_process: one process drives all GPUs of a node.
-        moved: |ln(price / price without the dials)|.
+        moved: |ln(price / price without the numbers that the user changed)|.
         foreign: it cannot have been measured: an announced machine, an algorithm that its library
             does not run.
     """
@@ -136,7 +137,7 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
 def spread_of(
     request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
 ) -> PriceSpread:
-    """The parts of sigma for a question.
+    """The parts of sigma for a request.
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
@@ -149,7 +150,7 @@ def spread_of(
 def spread_without_dials(
     request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
 ) -> PriceSpread:
-    """The parts of sigma for a question, as if the user had changed no number."""
+    """The parts of sigma for a request, as if the user had changed no number."""
     scope = request.place.scope
     at = log2(request.size)
     nearest = None if request.foreign else nearest_row(request, sigma_table, index)
@@ -222,7 +223,7 @@ def comparable(request: ErrorRequest, index: Index) -> int:
 
 
 def unmeasured(sigma_table: SigmaTable, scope: str, at: float) -> float:
-    """Sigma of what no row speaks for: another device, another medium."""
+    """Sigma where no measured row is comparable: another device, another medium."""
     low, high = sigma_table[f"unmeasured_{scope}_1MB"], sigma_table[f"unmeasured_{scope}_1GB"]
     share = min(max((at - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
     return sqrt(low**2 + (high**2 - low**2) * share)
@@ -243,7 +244,7 @@ def by_size(sigma_table: SigmaTable, name: str, at: float, *, signed: bool = Fal
 
 
 def _far(nearest: Distance | None, most: float) -> dict[str, float]:
-    """The parts of the distance, at most what is taken where nothing was measured."""
+    """The parts of the distance, or a single one where they would exceed that of the unmeasured."""
     if nearest is None or nearest.squared >= most**2:
         return {"unmeasured": most}
     return {"collective": nearest.collective, "ranks": nearest.ranks, "size": nearest.size}

@@ -337,6 +337,6 @@ def pairs_at_once(positions: Sequence[TierPosition], ranks: int) -> int:
 def link_network(
     positions: tuple[TierPosition, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()
 ) -> LinkNetwork:
-    """The links of these seats; the same object for the same seats, so that costs are kept from one
+    """The links of these positions; the same object for the same positions, so that costs are kept from one
     price to the next."""
     return LinkNetwork(positions, ranks, ideal, uneven)
