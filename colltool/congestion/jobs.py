@@ -20,9 +20,9 @@ from colltool.congestion.traffic import (
     SubLattice,
     Traffic,
     TrafficRow,
-    any_row,
     default_of,
     messages_of,
+    traffic_row,
 )
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -148,7 +148,7 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
     for stretch in stretches:
         _check_members(stretch, fabric)
         jobs.append(_job(stretch.first, defaults))
-    if defaults.skew.given and all(job.primitive is not A2A for job in jobs):
+    if defaults.skew.is_set and all(job.primitive is not A2A for job in jobs):
         what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(
             what, argument="primitive", fix=f"take {argument_text('primitive', 'a2a')}"
@@ -158,11 +158,11 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
     pairs = 0
     for stretch, job in zip(stretches, jobs, strict=True):
         with _error_context(stretch.first):
-            row = any_row(job.primitive, job.algorithm)
+            row = traffic_row(job.primitive, job.algorithm)
         groups, ranks = stretch.ends.shape
         pairs += groups * messages_of(row, ranks)
         rows.append(row)
-    _check_few(pairs)
+    _check_message_count(pairs)
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     batches = []
     for stretch, job, row in zip(stretches, jobs, rows, strict=True):
@@ -174,11 +174,12 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
             ends = ends.astype(SMALL, copy=False)
             batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
     # Again: how many messages a schedule has is known only once it has run.
-    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
+    _check_message_count(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
     return batches
 
 
 def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
+    """Consecutive groups that run the same on as many ranks; a pattern's groups all do."""
     if isinstance(groups, PatternGroups):
         yield _JobStretch(groups[0], 0, groups.ends)
         return
@@ -219,8 +220,9 @@ def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
 
 
 def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
+    """What a group runs: its own primitive, algorithm and size, else the defaults."""
     # A skew without a primitive means an all-to-all: nothing else can be skewed.
-    primitive = group.primitive or defaults.primitive or (A2A if defaults.skew.given else AR)
+    primitive = group.primitive or defaults.primitive or (A2A if defaults.skew.is_set else AR)
     size = defaults.size if group.size is None else group.size
     if defaults.skew.matrix is not None and primitive is A2A:
         size = mean_bytes(defaults.skew)
@@ -240,7 +242,7 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
         raise _group_error(first, "size", f"group '{first.name}' has no size, others have one", fix)
 
 
-def _check_few(pairs: int) -> None:
+def _check_message_count(pairs: int) -> None:
     if pairs > MOST_MESSAGES:
         limit = f"more than the {MOST_MESSAGES} that are followed one by one"
         raise ColltoolError(
@@ -269,7 +271,7 @@ def _traffic(
 ) -> tuple[Traffic, Floats]:
     """The traffic of one group, and the sizes of the uniform traffic to compare it with."""
     plain = row.maker(members)
-    if job.primitive is not A2A or not skew.given:
+    if job.primitive is not A2A or not skew.is_set:
         return plain, plain.size
     if not row.dense:
         what = "forwards blocks through other ranks, and is not modelled under a skew"

@@ -1,5 +1,9 @@
 """A schedule's cost before any size is known: one multiply-add gives a price, and its curve gives
-exact crossovers."""
+exact crossovers.
+
+A :class:`CostModel` is made of :class:`CostTerm`, one for each run of messages that pay the same α and
+bandwidth. :meth:`CostModel.at` prices a size with all phases, :meth:`CostModel.seconds` the time alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices under a protocol's numbers of a machine's owner, which a log of a forced algorithm gave, in
+"""Prices under protocol numbers that the owner of a machine fitted to logs of a forced algorithm, in
 place of the library's."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a route costs where messages are routed link by link: a step's messages are put on links,
-the busiest counts.
+"""Cost of a formula's messages where they are routed link by link: a step's messages are put on
+links, and the busiest link counts. :func:`routed_link_costs` is the entry.
 
 A formula's terms say how often who sends to whom; steps that repeat are counted once. Loads are
 linear in the size, so that a price stays a + b·M. Contention scales each tier's latency and
@@ -48,7 +48,7 @@ class Sends(NamedTuple):
 
 
 class StepLoad(NamedTuple):
-    """What a step takes.
+    """Time and energy of a step of messages.
 
     Args:
         mean_s, longest_s: latency over its messages, seconds.
@@ -261,6 +261,7 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
 
 
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
+    """The messages of each round, with a term for one message of its load."""
     kept = ranks - route.folded
     # the rank of each that takes part
     rank = np.concatenate([2 * np.arange(route.folded) + 1, np.arange(2 * route.folded, ranks)])

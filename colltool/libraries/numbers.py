@@ -101,8 +101,8 @@ class TierLibrary(NamedTuple):
 
 
 class LibraryData(NamedTuple):
-    """The data of one version of a library: its entries by GPU and medium, and shares that whole
-    schedules reach."""
+    """The data of one version of a library: its entries by GPU and medium, and the shares of
+    bandwidth that whole schedules reach."""
 
     library: str
     version: str

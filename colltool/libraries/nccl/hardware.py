@@ -34,8 +34,8 @@ _FOLDER = Path(__file__).parent / "data"
 _NOTHING: ByProtocol = (0.0, 0.0, 0.0)
 
 UNVERSIONED = "2.30"
-"""The version for fabrics that name none; fixed, so that data of a newer NCCL changes no price
-unasked."""
+"""The version for fabrics that name none; fixed, so that data of a newer NCCL change no price by
+themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +101,9 @@ class Constants:
 
 
 CACHE_CLEARS: list[Callable[[], None]] = []
-"""What to call where a version that was read before may be another now."""
+"""Functions that clear caches of what was read of a version, called when a user's file replaces it."""
 _USER_VERSIONS: dict[str, dict[str, Any]] = {}
-"""Versions that a file of the user's describes, as it says them."""
+"""Tables of the versions that files of the user describe."""
 
 
 def version_file(version: str) -> Path:
@@ -154,7 +154,7 @@ def known_version(requested: str) -> str:
 
 
 def version_label(version: str) -> str:
-    """A version with data, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was
+    """A version with data as text, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was
     read."""
     release = _read(version).release
     if re.search(r"\d(a|b|rc)\d", release):
@@ -178,8 +178,7 @@ KeyPath = tuple[str | int, ...]
 
 
 def add_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
-    """Take a version from a file of the user's, ``at`` of whose keys are placed; the name that it
-    has from now on.
+    """Add a version from a file of the user and return its name; ``at`` gives the place of a key.
 
     Raises:
         ColltoolError: it names no version, one that ships, or one to be like that does not exist;
@@ -280,7 +279,7 @@ def _data(version: str) -> dict[str, Any]:
 
 
 def _merged(base: Any, value: Any) -> Any:
-    """A value laid over a shipped one, tables key by key."""
+    """A value of the user in place of a shipped one; tables are merged key by key."""
     if not isinstance(base, dict) or not isinstance(value, dict):
         return value
     return base | {key: _merged(base.get(key), inner) for key, inner in value.items()}
