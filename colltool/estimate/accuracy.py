@@ -84,12 +84,12 @@ def table() -> tuple[MeasuredError, ...]:
 class ComparableRows(NamedTuple):
     """Rows of the table that are comparable with a price; ``like``: what they are, in words.
 
-    ``own``: they are of the price's own device.
+    ``same_device``: they are of the device that is priced.
     """
 
     group: Sequence[MeasuredError]
     like: str
-    own: bool
+    same_device: bool
 
     @property
     def rows(self) -> int:
@@ -130,7 +130,7 @@ def accuracy_of(
         other_machine = bool(fabric.measured_on) and wire == "across"
         # What nine of ten rows of all devices keep is typical of a device that has no rows; nor has
         # anybody measured domains of different sizes.
-        if not alike.own or placed.domains or other_machine:
+        if not alike.same_device or placed.domains or other_machine:
             return Accuracy(alike.p90, None, 0, NO_ROW)
         if extrapolated:
             return Accuracy(alike.median * WIDER, alike.p90 * WIDER, 0, NO_ROW)
@@ -152,11 +152,11 @@ def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Itera
     where = "inside a node" if wire == "inside" else "across nodes"
     spoken = collective.replace("_", "-")
     size = _IN_WORDS[at]
-    for own, group, name in (
+    for same_device, group, name in (
         (True, [row for row in here if row.device == device], device),
         (False, here, "any device"),
     ):
         alike = [row for row in group if row.collective == collective]
-        yield ComparableRows(alike, f"{name} {where}, {spoken}, {size}", own)
-        what = "any collective, " if own else ""
-        yield ComparableRows(group, f"{name} {where}, {what}{size}", own)
+        yield ComparableRows(alike, f"{name} {where}, {spoken}, {size}", same_device)
+        what = "any collective, " if same_device else ""
+        yield ComparableRows(group, f"{name} {where}, {what}{size}", same_device)

@@ -99,9 +99,9 @@ class ModelOptions(NamedTuple):
         ),
     ] = "measured"
 
-    def in_force(self, own: Phases) -> "ModelOptions":
+    def in_force(self, usual: Phases) -> "ModelOptions":
         """Replace ``auto`` phases by those that a composition uses by default."""
-        return self._replace(phases=own) if self.phases == "auto" else self
+        return self._replace(phases=usual) if self.phases == "auto" else self
 
     def echo(self) -> dict[str, Any]:
         unusual = self.unlike(USUAL)

@@ -186,7 +186,7 @@ def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any
 
 
 def _links_to_peers(domains: Sequence[int]) -> tuple[float, float, float]:
-    mean = sum(own * (own - 1) for own in domains) / sum(domains)
+    mean = sum(members * (members - 1) for members in domains) / sum(domains)
     return min(domains) - 1.0, max(domains) - 1.0, mean
 
 

@@ -415,12 +415,12 @@ class TierCompositions:
 
     def _check_modelled_as(self, spec: str) -> None:
         """Refuse what a flat algorithm models between domains that differ in size."""
-        for own, modelled_as in STANDS_FOR.items():
+        for ours, modelled_as in STANDS_FOR.items():
             if modelled_as == spec:
                 raise ColltoolError(
-                    f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}",
+                    f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {ours}",
                     argument="algorithms",
-                    fix=f"write {argument_text('algorithms', own)}",
+                    fix=f"write {argument_text('algorithms', ours)}",
                 )
 
     def _why_not(self, name: str, tier: int) -> str:

@@ -294,7 +294,7 @@ def generation_of(fabric: Fabric) -> str:
 def medium_of(fabric: Fabric, tier: Tier) -> str:
     """A tier's medium as rows are compared by, whatever its version: ``nvlink``, ``pcie``, ``ib``;
     else the tier's name."""
-    at = [own.name for own in fabric.tiers].index(tier.name)
+    at = [known.name for known in fabric.tiers].index(tier.name)
     medium = media_of(fabric)[at]
     name = tier.name.lower() if medium is None else medium.name.rstrip("0123456789")
     return _ALIKE.get(name, name)

@@ -396,14 +396,14 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
     """
     lanes = []
     for peers, flows in paths.views:
-        own = 1
+        nearer = 1
         for index, (level, count) in enumerate(peers):
-            messages = own
+            messages = nearer
             if not level.dedicated:
                 messages = sum([more for other, more in peers[index:] if other.tier == level.tier])
             load = route.per_peer * messages
             lanes.append(_at(level.at_once(messages), terms.n_alpha, load, paths, flows))
-            own += count
+            nearer += count
     busiest = pick(lanes, [lane.per_byte_s for lane in lanes], most=True)
     waited = _latest(lanes, busiest)
     peers = paths.views[0].peers

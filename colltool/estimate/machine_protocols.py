@@ -16,9 +16,11 @@ from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 from colltool.machines.factor import OwnProtocol
 
 
-def numbers_of(own: OwnProtocol, listed: str) -> ProtocolNumbers:
+def numbers_of(fitted: OwnProtocol, listed: str) -> ProtocolNumbers:
     """An owner's protocol under the name that the fabric's tiers list it by."""
-    return ProtocolNumbers(name=listed, launch_s=own.launch_s, step_s=own.step_s, share=own.share)
+    return ProtocolNumbers(
+        name=listed, launch_s=fitted.launch_s, step_s=fitted.step_s, share=fitted.share
+    )
 
 
 def priced_under(

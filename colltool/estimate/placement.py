@@ -118,7 +118,7 @@ def opened(whole: Sequence[Axis], part: Sequence[Axis]) -> list[bool]:
     if not part:
         return []
     axes = zip(whole, part, strict=True)
-    return [own.size > 2 and not own.closed and axis.closed for axis, own in axes]
+    return [line.size > 2 and not line.closed and axis.closed for axis, line in axes]
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:

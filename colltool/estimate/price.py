@@ -187,8 +187,8 @@ def mode(readings: ModelOptions) -> str:
 
 @lru_cache(maxsize=64)
 def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
-    own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
-    return AssumptionsUsed(readings.in_force(own), ModelOptions().in_force(own))
+    usual: Phases = next((row.phases for row in compositions(primitive)), "sequential")
+    return AssumptionsUsed(readings.in_force(usual), ModelOptions().in_force(usual))
 
 
 # numbers that stay in the processor's cache: one walk through memory instead of two

@@ -186,11 +186,11 @@ def _to_all(wired: LinkNetwork) -> StepLoad:
 def _exchanged_shards(wired: LinkNetwork) -> StepLoad:
     """α of a message across and of one inside; bytes of both at once."""
     # for each rank the size and the number of its domain
-    own = np.repeat(wired.domains, wired.domains)
+    domain_size = np.repeat(wired.domains, wired.domains)
     domain = np.repeat(np.arange(len(wired.domains)), wired.domains)
     src, dst = _of_every_pair(wired.ranks)
     inside = domain[src] == domain[dst]
-    each = 1 / own[dst] / wired.ranks
+    each = 1 / domain_size[dst] / wired.ranks
     # its own, and a part of what all others outside have
     size = np.where(inside, wired.ranks * each, each)
     took = wired.latency(src, dst)

@@ -198,7 +198,10 @@ class LinkNetwork:
         outer_s = each[-1]
         if self.uneven:
             inner_s = each[0]
-            posts = (inner_s * (own - 1) + outer_s * (self.ranks - own) for own in self.domains)
+            posts = (
+                inner_s * (members - 1) + outer_s * (self.ranks - members)
+                for members in self.domains
+            )
             return max(posts) - outer_s
         posts_s = 0.0
         inside = 1

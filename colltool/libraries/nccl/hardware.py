@@ -200,9 +200,9 @@ def add_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
             where=at(("like",)),
             fix=f"one of {', '.join(_shipped())}",
         )
-    own = {key: value for key, value in data.items() if key not in _NO_TABLES}
-    _check_alike(_data(like), own, (), at)
-    _USER_VERSIONS[version] = own | {
+    tables = {key: value for key, value in data.items() if key not in _NO_TABLES}
+    _check_alike(_data(like), tables, (), at)
+    _USER_VERSIONS[version] = tables | {
         "version": version,
         "release": version,
         "source": str(data.get("source", "a file of the user's")),
@@ -269,13 +269,13 @@ def _as_large(base: float, value: float) -> bool:
 
 def _data(version: str) -> dict[str, Any]:
     """A version's tables, over those of the version that it is like."""
-    own = dict(_USER_VERSIONS.get(version, {}))
-    if not own:
-        own = packaged_toml(version_file(version))
-    if "like" not in own:
-        return own
-    base = _data(own.pop("like"))
-    return base | {key: _merged(base.get(key), value) for key, value in own.items()}
+    tables = dict(_USER_VERSIONS.get(version, {}))
+    if not tables:
+        tables = packaged_toml(version_file(version))
+    if "like" not in tables:
+        return tables
+    base = _data(tables.pop("like"))
+    return base | {key: _merged(base.get(key), value) for key, value in tables.items()}
 
 
 def _merged(base: Any, value: Any) -> Any:
@@ -294,7 +294,7 @@ def tuned(version: str = "") -> tuple[Primitive, ...]:
 @cache
 def _read(version: str) -> Constants:
     tables = _without_sources(_data(version))
-    tables["algorithms"] = {Primitive(name): own for name, own in tables["algorithms"].items()}
+    tables["algorithms"] = {Primitive(name): names for name, names in tables["algorithms"].items()}
     tables["cpu"] = {name: CpuConstants(**row) for name, row in tables["cpu"].items()}
     tables["search"] = {name: ChannelSearch(**row) for name, row in tables["search"].items()}
     return Constants(**tables)
