@@ -189,9 +189,9 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
 
     start = 0
     for _, run in groupby(groups, key=what_runs):
-        alike = list(run)
-        yield _JobStretch(alike[0], start, np.array([group.endpoints for group in alike]))
-        start += len(alike)
+        stretch = list(run)
+        yield _JobStretch(stretch[0], start, np.array([group.endpoints for group in stretch]))
+        start += len(stretch)
 
 
 def _group_error(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:

@@ -124,17 +124,17 @@ def accuracy_of(
     if readings.numbers == "datasheet" or not fitted:
         return Accuracy(DATASHEET[at], None, 0, FROM_DATASHEET)
     wire = "across" if len(placed.spans) > 1 else "inside"
-    for alike in _from_near_to_far(fabric.device or "", wire, str(primitive), at):
-        if alike.rows < ENOUGH:
+    for comparable in _from_near_to_far(fabric.device or "", wire, str(primitive), at):
+        if comparable.rows < ENOUGH:
             continue
         other_machine = bool(fabric.measured_on) and wire == "across"
         # What nine of ten rows of all devices keep is typical of a device that has no rows; nor has
         # anybody measured domains of different sizes.
-        if not alike.same_device or placed.domains or other_machine:
-            return Accuracy(alike.p90, None, 0, NO_ROW)
+        if not comparable.same_device or placed.domains or other_machine:
+            return Accuracy(comparable.p90, None, 0, NO_ROW)
         if extrapolated:
-            return Accuracy(alike.median * WIDER, alike.p90 * WIDER, 0, NO_ROW)
-        return Accuracy(alike.median, alike.p90, alike.rows, alike.like)
+            return Accuracy(comparable.median * WIDER, comparable.p90 * WIDER, 0, NO_ROW)
+        return Accuracy(comparable.median, comparable.p90, comparable.rows, comparable.like)
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
 
 
@@ -150,13 +150,13 @@ def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Itera
     """Rows comparable with a price, the nearest first: from its own device and collective to any."""
     here = [row for row in table() if (row.wire, row.size) == (wire, at) and row.device != ALL]
     where = "inside a node" if wire == "inside" else "across nodes"
-    spoken = collective.replace("_", "-")
+    collective_words = collective.replace("_", "-")
     size = _IN_WORDS[at]
     for same_device, group, name in (
         (True, [row for row in here if row.device == device], device),
         (False, here, "any device"),
     ):
-        alike = [row for row in group if row.collective == collective]
-        yield ComparableRows(alike, f"{name} {where}, {spoken}, {size}", same_device)
+        comparable = [row for row in group if row.collective == collective]
+        yield ComparableRows(comparable, f"{name} {where}, {collective_words}, {size}", same_device)
         what = "any collective, " if same_device else ""
         yield ComparableRows(group, f"{name} {where}, {what}{size}", same_device)

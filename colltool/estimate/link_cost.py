@@ -181,12 +181,14 @@ def _at(
     return _cost(level, n_alpha, n_beta, level.alpha_s, beta=beta, share=share)
 
 
-def _slowest(met: Sequence[PathClass], load: float, paths: PathClasses, flows: Flows) -> LinkCost:
+def _slowest(
+    classes: Sequence[PathClass], load: float, paths: PathClasses, flows: Flows
+) -> LinkCost:
     """One message of pairs that meet in several classes at once: the longest α, the lowest
     bandwidth."""
-    if len(met) == 1:
-        return _at(met[0], 1, load, paths, flows)
-    costs = [_at(level, 1, load, paths, flows) for level in met]
+    if len(classes) == 1:
+        return _at(classes[0], 1, load, paths, flows)
+    costs = [_at(level, 1, load, paths, flows) for level in classes]
     slowest = pick(costs, [cost.effective_Bps for cost in costs])
     return _latest(costs, slowest)._replace(crosses=any(map(_CROSSES, costs)))
 
@@ -285,8 +287,8 @@ def _tree(route: Trees, terms: Terms, paths: PathClasses) -> LinkCost:
     lanes: list[tuple[LinkCost, float]] = []
     edges: list[tuple[float | None, float]] = []
     for height in range(log2_ceil(paths.ranks)):
-        met = paths.classes_between(1 << height, paths.block(2 << height))
-        lane = _slowest(met, 0, paths, flows)
+        classes = paths.classes_between(1 << height, paths.block(2 << height))
+        lane = _slowest(classes, 0, paths, flows)
         lanes.append((lane, 1))
         # a level has half the edges of the one below
         edges.append((lane.energy, 0.5**height))
@@ -312,17 +314,17 @@ def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
             case "xor":
                 # folded pairs are twice as far apart
                 flows = at_most(2 * stride) if route.folded else everybody
-                met = paths.classes_between(stride, _block(stride, route, paths))
-                yield _slowest(met, load, paths, flows)
+                classes = paths.classes_between(stride, _block(stride, route, paths))
+                yield _slowest(classes, load, paths, flows)
             case "shift":
                 apart = min(stride, paths.ranks - stride)
-                met = paths.classes_between(apart, paths.top())
-                cost = _slowest(met, load, paths, leaving(stride, paths.ranks))
+                classes = paths.classes_between(apart, paths.top())
+                cost = _slowest(classes, load, paths, leaving(stride, paths.ranks))
                 yield cost._replace(energy=_shift_energy(apart, paths))
             case "fanout":
                 # one in every block of 2·stride ranks sends
-                met = paths.classes_between(stride, _block(stride, route, paths))
-                yield _slowest(met, load, paths, one_alone).by_sender(1 / (2 * stride))
+                classes = paths.classes_between(stride, _block(stride, route, paths))
+                yield _slowest(classes, load, paths, one_alone).by_sender(1 / (2 * stride))
             case _:
                 assert_never(route.partner)
 
@@ -364,7 +366,7 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
     views: list[dict[tuple[str, str], LinkCost]] = []
-    met: dict[tuple[str, str], LinkCost] = {}
+    classes: dict[tuple[str, str], LinkCost] = {}
     carried_s = []
     waited_s = []
     for peers, flows in paths.views:
@@ -373,11 +375,11 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         waited_s.append(sum(run.waited_s for run in runs))
         views.append({(run.tier, run.level): run for run in runs})
         for place, run in views[-1].items():
-            met.setdefault(place, run)
+            classes.setdefault(place, run)
     slowest = first_by(carried_s, most=True)
     farthest = first_by(waited_s, most=True)
     costs = []
-    for place, run in met.items():
+    for place, run in classes.items():
         absent = run._replace(n_alpha=0, n_beta=0)
         by_view = [view.get(place, absent) for view in views]
         messages = taken(farthest, [cost.n_alpha for cost in by_view])

@@ -48,7 +48,7 @@ def parts_of(
     collective's M."""
     found = []
     for terms in row.schedule(group):
-        origin = CostTerm(
+        blank = CostTerm(
             primitive=terms.primitive or row.primitive,
             algorithm=row.name,
             ranks=terms.ranks or group.ranks,
@@ -58,7 +58,7 @@ def parts_of(
             label=terms.label,
             route=terms.route,
         )
-        found += [origin._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
+        found += [blank._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
     return tuple(found)
 
 
@@ -199,7 +199,7 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     spec = costed.choice.spec
     measured = []
     for figure, choices in figures:
-        if _is_of(choices, spec, primitive, placed):
+        if _was_measured_of(choices, spec, primitive, placed):
             measured.append(figure)
     if measured:
         return _reaching(costed, measured, library, placed.nodes, placed.ranks)
@@ -234,7 +234,7 @@ _ON_A_RAIL = {
 """A library's ring and tree with one rank per node, and the same algorithms with whole nodes."""
 
 
-def _is_of(
+def _was_measured_of(
     choices: Mapping[Choice, str], spec: str, primitive: Primitive, placed: PlacedGroup
 ) -> bool:
     """Whether a figure of these algorithms was measured of a schedule."""

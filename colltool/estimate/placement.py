@@ -298,14 +298,14 @@ def _shares(
         if left % here:
             return None
         # part of a lattice is a slice of it, unless ranks fill its axes in order
-        taken: Tier | None = tier
+        part: Tier | None = tier
         if not in_order and here not in (1, tier.endpoints):
-            taken = kind.slice(here)
+            part = kind.slice(here)
         elif kind.part(here, step) is None:
             return None
-        if taken is None:
+        if part is None:
             return None
-        shares.append(TierShare(step, here, taken))
+        shares.append(TierShare(step, here, part))
         left //= here
     return tuple(shares) if left == 1 else None
 
