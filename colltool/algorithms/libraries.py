@@ -8,6 +8,7 @@ rows say which compositions a library ships.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from colltool.network.group import Group
@@ -97,7 +98,8 @@ class Running(NamedTuple):
         return None
 
 
-def ships(library: str, shipped_by: Sequence[str]) -> bool:
+@lru_cache(maxsize=4096)
+def ships(library: str, shipped_by: tuple[str, ...]) -> bool:
     """Whether a library runs a schedule that these vendors ship; ``Open MPI (HAN)`` is Open MPI."""
     return any(vendor.partition(" (")[0] in LIBRARIES[library].vendors for vendor in shipped_by)
 

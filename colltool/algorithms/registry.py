@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypedDict, Unpack, assert_never, get_args
 
 from colltool.algorithms.libraries import NotRun, Running, ships
@@ -465,6 +466,7 @@ class Choice(NamedTuple):
         return f"{self.base}:{'/'.join(self.tiers)}" if self.tiers else self.base
 
 
+@lru_cache(maxsize=4096)
 def parse_choice(text: str) -> Choice:
     """The choice in a text, as typed or as tables print it; whether the names exist is not
     checked."""

@@ -84,11 +84,12 @@ def record_at(index: Any, records: Sequence[Record]) -> Record:
     return kind(*(values_at(index, values) for values in zip(*records, strict=True)))
 
 
-def pick(records: Sequence[Record], key: Callable[[Record], Any], *, most: bool = False) -> Record:
-    """Return the record with the least (``most``: the largest) key, element by element."""
+def pick(records: Sequence[Record], keys: Sequence[Any], *, most: bool = False) -> Record:
+    """The record with the least (``most``: the largest) key, element by element; ``keys`` has one
+    for each."""
     if len(records) == 1:
         return records[0]
-    return record_at(first_by(list(map(key, records)), most=most), records)
+    return record_at(first_by(keys, most=most), records)
 
 
 def winners(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:

@@ -32,18 +32,6 @@ def same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-class Same:
-    """Wraps a number or an array so that :func:`same` compares it, as part of a key."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and same(self.value, other.value)
-
-    __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
-
-
 Made = TypeVar("Made")
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from colltool.calibration.machine_rows import SeriesRows
 from colltool.estimate.groups import PlacedGroup, place
-from colltool.estimate.own_protocols import priced_under
+from colltool.estimate.machine_protocols import priced_under
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.rules import protocol_of
 from colltool.libraries.numbers import ProtocolNumbers

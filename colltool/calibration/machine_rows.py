@@ -202,7 +202,7 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
                 return _seconds(row)
     # what the library picks, not what the model finds fastest
     if not forced.spec and fabric.library_name == "nccl":
-        (found,) = with_library_choice([found], fabric, LIBRARY, asked=False)
+        (found,) = with_library_choice([found], fabric, LIBRARY, required=False)
     return _seconds(found.best)
 
 

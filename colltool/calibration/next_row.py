@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, AR, NCCL_TESTS, RS, Primitive
 from colltool.calibration.serialise import exact_size
-from colltool.estimate.spread import by_size, law
+from colltool.estimate.spread import by_size, sigma_table
 from colltool.machines.factor import INSIDE
 from colltool.machines.machine_file import MachineFile, machine_smoother
 from colltool.machines.smoother import Observation, posterior
@@ -107,7 +107,7 @@ def _mean_sigma(
 
     smoother = machine_smoother(scope, file.smoother)
     where = "inside" if scope == INSIDE else "across"
-    base = np.array([by_size(law(), f"base_{where}", log2(size)) for size in SIZES])
+    base = np.array([by_size(sigma_table(), f"base_{where}", log2(size)) for size in SIZES])
     total = 0.0
     for primitive in primitives:
         place = Observation(str(primitive), scope, 1, 1.0, 0.0, "")

@@ -62,7 +62,7 @@ def explain(
     if loaded.library_name == "nccl":
         from colltool.estimate.library_pick import with_estimates
 
-        found = with_estimates(found, loaded, asked=model.is_other(own))
+        found = with_estimates(found, loaded, required=model.is_other(own))
     return found
 
 

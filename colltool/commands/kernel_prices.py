@@ -154,13 +154,13 @@ def _own_version(library_file: AnyPath) -> str | None:
     from colltool.base.files import read_text
     from colltool.commands.reading import path_of
     from colltool.definitions.toml_source import scan_toml
-    from colltool.libraries.nccl.hardware import take_version
+    from colltool.libraries.nccl.hardware import add_version
 
     name = os.fspath(path_of(library_file, "library_file", "a path", "mine.toml"))
     source, _ = scan_toml(read_text(name, "definition"), name)
     if source.data.get("name") != "nccl":
         return None
-    return take_version(source.data, source.at)
+    return add_version(source.data, source.at)
 
 
 def _asked_of_kernels(

@@ -225,11 +225,11 @@ def _completed(
     has_files = any(row.status == "own" for row in prices[0].results)
     # who named algorithms did not ask which leads, and files are not compared with one port
     if not asked.names and not has_files:
-        from colltool.estimate.price import with_turn
+        from colltool.estimate.price import with_one_port_leader
 
-        prices = with_turn(prices, fabric, request.group, request.readings)
+        prices = with_one_port_leader(prices, fabric, request.group, request.readings)
     judged = prices_for_user(
-        prices, fabric, request.readings, asked=request.other_library, lead=not asked.names
+        prices, fabric, request.readings, required=request.other_library, lead=not asked.names
     )
     told = tuple(with_inert_keys(price, request) for price in judged)
     return with_slow_rank_cost(told, request, slow_rank)

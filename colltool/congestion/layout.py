@@ -200,7 +200,7 @@ def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ())
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
     """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; in order
     where it has none."""
-    _small_enough(fabric)
+    _check_size(fabric)
     reading = read(LayoutFile, text, name)
     endpoints = _Groups(reading, fabric).endpoints
     reading.result()
@@ -208,7 +208,7 @@ def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
 
 
 def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
-    _small_enough(fabric)
+    _check_size(fabric)
     layout = _Groups(reading, fabric).layout()
     reading.result()
     return layout
@@ -216,7 +216,7 @@ def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
 
 def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None = None) -> Layout:
     """A layout of one pattern; errors name the argument."""
-    _small_enough(fabric)
+    _check_size(fabric)
     try:
         endpoints = expand_map(placed or MapPattern(), fabric)
     except PatternError as error:
@@ -228,7 +228,7 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
     return Layout(pattern.kind, PatternGroups(groups, endpoints))
 
 
-def _small_enough(fabric: Fabric) -> None:
+def _check_size(fabric: Fabric) -> None:
     check_even(fabric)
     if fabric.ranks > MOST_RANKS:
         what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
@@ -251,7 +251,7 @@ class _Groups:
         self.sound = reading.is_valid
         self.where = reading.source.where
         # The group of each rank and the name of each group, with the place where it was read.
-        self.taken: dict[int, tuple[str, KeyPath]] = {}
+        self.group_of_rank: dict[int, tuple[str, KeyPath]] = {}
         self.names: dict[str, KeyPath] = {}
         self.endpoints = self._endpoints()
 
@@ -354,14 +354,14 @@ class _Groups:
 
     def _take(self, rank: int, path: KeyPath, name: str) -> bool:
         """Note the group of a rank; it may have several where their collectives overlap."""
-        owner, first = self.taken.setdefault(rank, (name, path))
+        owner, first = self.group_of_rank.setdefault(rank, (name, path))
         if first == path:
             return True
         if owner == name:
             what = f"rank {rank} is named twice in group {quote(name)}, first at"
             fix = "name it once"
         elif self.data.get("overlap") is True:
-            self.taken[rank] = (name, path)
+            self.group_of_rank[rank] = (name, path)
             return True
         else:
             what = f"rank {rank} is in group {quote(name)} and in {quote(owner)}, at"

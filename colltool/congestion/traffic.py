@@ -119,7 +119,7 @@ class TrafficRow(NamedTuple):
     positions: Callable[[Fabric, Indices], TierPositions] | None = None
 
 
-def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
+def row_by_route(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm whose traffic follows from its route, or None."""
     if algorithm not in _MODELLED[primitive]:
         return None
@@ -133,8 +133,8 @@ def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
 
 
 def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
-    """The row as :func:`listed` finds it, or an error that lists what is modelled."""
-    row = listed(primitive, algorithm)
+    """The row as :func:`row_by_route` finds it, or an error that lists what is modelled."""
+    row = row_by_route(primitive, algorithm)
     if row is not None:
         return row
     known = modelled(primitive)
@@ -145,6 +145,7 @@ def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
 
 
 def modelled(primitive: Primitive) -> list[str]:
+    """Algorithms whose traffic follows from their route, the default first."""
     return list(_MODELLED[primitive])
 
 
@@ -154,11 +155,12 @@ def default_of(primitive: Primitive) -> str:
 
 
 def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
+    """The messages of an algorithm whose traffic follows from its route, in units of M."""
     return row_of(primitive, algorithm).maker(members)
 
 
 def messages_of(row: TrafficRow, ranks: int) -> int:
-    """About how many pairs the row's maker would list."""
+    """Estimate how many messages the row's maker would list."""
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 
 
@@ -169,7 +171,7 @@ def neighbours(ranks: int, size: float) -> Traffic:
 
 
 def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
-    """Traffic by the routes of the formula."""
+    """Traffic that follows from the route of the formula."""
     n = members.ranks
     # Any topology will do: only the route is read, and the star is free of conditions.
     star = Group(n, "star")
@@ -267,6 +269,7 @@ def _ring_instead(what: str) -> ColltoolError:
 
 
 def _together(parts: Sequence[Traffic]) -> Traffic:
+    """All messages of several parts."""
     return Traffic(
         np.concatenate([part.src for part in parts]),
         np.concatenate([part.dst for part in parts]),
@@ -275,7 +278,7 @@ def _together(parts: Sequence[Traffic]) -> Traffic:
 
 
 class Unscheduled(Exception):
-    """No schedule says what goes where; the text is why."""
+    """Raised where no schedule tells the messages; its text is the reason."""
 
 
 def traffic_from_schedule(
@@ -405,7 +408,7 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
     )
 
 
-def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
+def row_by_schedule(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm or composition that has a schedule; None of any other."""
     choice = parse_choice(algorithm)
     composed = choice.base in _composed(primitive)
@@ -426,10 +429,10 @@ def _by_schedule(primitive: Primitive, choice: Choice, members: Members) -> Traf
         raise ColltoolError(str(error), argument="algorithm", fix=fix) from error
 
 
-def any_row(primitive: Primitive, algorithm: str) -> TrafficRow:
+def traffic_row(primitive: Primitive, algorithm: str) -> TrafficRow:
     """The row by the route of the formula, else by the schedule; an error lists what is known."""
-    by_route = listed(primitive, algorithm)
-    return by_route or executed(primitive, algorithm) or row_of(primitive, algorithm)
+    by_route = row_by_route(primitive, algorithm)
+    return by_route or row_by_schedule(primitive, algorithm) or row_of(primitive, algorithm)
 
 
 def _flat_positions(fabric: Fabric, ends: Indices) -> TierPositions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, log
 
 from colltool.estimate.interval import SHARE, Interval
-from colltool.estimate.spread import law
+from colltool.estimate.spread import sigma_table
 
 # Student's t of 4 degrees of freedom: |t| of half of its draws, and of nine tenths
 _MEDIAN_OF_T4 = 0.741
@@ -31,7 +31,7 @@ def kernel_interval(
         share=SHARE,
         rows=0,
         basis="measured" if with_library_numbers else "extrapolated",
-        parts=(("kernel", half_width / law()["kappa"]),),
+        parts=(("kernel", half_width / sigma_table()["kappa"]),),
         nearest=error_of or None,
         reason="the kernel's own rows"
         if with_library_numbers

@@ -18,7 +18,6 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import (
@@ -37,6 +36,7 @@ from colltool.estimate.results import (
     PriceList,
     Rung,
 )
+from colltool.estimate.route_cache import route_cache
 from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.library_numbers import assumed_media, p2p_unknown, with_p2p
 from colltool.fabric.model import Fabric
@@ -45,6 +45,7 @@ from colltool.fabric.topology import capabilities_of
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition, RungDefinition
 
+# Bytes; from latency-bound to bandwidth-bound messages.
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
 
@@ -69,7 +70,7 @@ def price(
     own_specs = {costed.choice.spec for costed in own}
     named = [name for name in only if name not in own_specs]
     chosen: list[CostModel] = []
-    with kept_routes(fabric):
+    with route_cache(fabric):
         if named:
             chosen += listed.named(named, probes)
         elif not only:
@@ -93,7 +94,7 @@ def price(
     # a price without a library's numbers, or of other schedules, does not depend on P2P
     by_library = fabric.tiers[0].library is not None and not options.ideal and not own
     if by_library and isinstance(size, float) and p2p_unknown(fabric):
-        return _noting_p2p(found, fabric, size, group, options, only)
+        return _with_p2p_note(found, fabric, size, group, options, only)
     return found
 
 
@@ -115,7 +116,7 @@ def _probes(size: Number) -> list[float]:
     return probes
 
 
-def _noting_p2p(
+def _with_p2p_note(
     found: Price,
     fabric: Fabric,
     size: float,
@@ -186,8 +187,8 @@ def mode(readings: ModelOptions) -> str:
 
 @lru_cache(maxsize=64)
 def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
-    own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
-    return AssumptionsUsed(readings.in_force(own), ModelOptions().in_force(own))
+    usual: Phases = next((row.phases for row in compositions(primitive)), "sequential")
+    return AssumptionsUsed(readings.in_force(usual), ModelOptions().in_force(usual))
 
 
 # numbers that stay in the processor's cache: one walk through memory instead of two
@@ -314,7 +315,7 @@ def _runs_usually(rung: RungDefinition) -> bool:
         return False
 
 
-def with_turn(
+def with_one_port_leader(
     prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[Price, ...]:
     """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
@@ -337,7 +338,7 @@ def _leads_on_one_port(
     unchanged = ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes))
     if readings.ports == "one" or not rows:
         return unchanged
-    first = _firsts(priced)
+    first = _leading_rows(priced)
     # where tiers have links of their own any schedule may lose some, elsewhere those that post
     differing = set(first)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
@@ -352,13 +353,13 @@ def _leads_on_one_port(
     if not others:
         return unchanged
     titles = list(unchanged)
-    for number, (at, other) in enumerate(zip(first, _firsts(one_port), strict=True)):
+    for number, (at, other) in enumerate(zip(first, _leading_rows(one_port), strict=True)):
         if at in differing and others[other].spec != rows[at].spec:
             titles[number] = others[other].title
     return tuple(titles)
 
 
-def _firsts(priced: Price) -> list[int]:
+def _leading_rows(priced: Price) -> list[int]:
     """The place of the fastest leading row at each size."""
     if isinstance(priced.bytes, float):
         return [0]

@@ -219,7 +219,7 @@ def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers
         overhead_s=overhead_s,
         local_copy_Bps=copy_Bps,
         protocol=name,
-        bare=placed,
+        origin=placed,
     )
 
 
@@ -275,7 +275,11 @@ def range_notes(
             " numbers"
         )
         return [replace(row, notes=(*row.notes, note)) for row in rows]
-    ranges = {name: own.measured for name, own in protocols.items() if own.measured is not None}
+    ranges = {
+        name: numbers.measured
+        for name, numbers in protocols.items()
+        if numbers.measured is not None
+    }
     if not ranges:
         return list(rows)
     ranks = _ranks_note(ranges, placed.ranks)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from colltool.base.formatting import Shape, shape_text
@@ -60,7 +61,7 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     tier: TierT
 
-    @property
+    @cached_property
     def joined_by(self) -> JoinedBy:
         """Switches, a link per pair, or links between neighbours."""
         return joined_by(self.tier.topology)

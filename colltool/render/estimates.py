@@ -23,7 +23,7 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import (
     LATE,
     AlgorithmEstimate,
-    Kept,
+    Constant,
     Layers,
     PhaseCost,
     SlowRank,
@@ -190,7 +190,7 @@ def _library_name(price: Price, row: AlgorithmEstimate) -> str:
     for vendor in row.shipped_by:
         # such as "MPICH (recursive doubling)"; several names in the brackets are none
         name = vendor.partition(" (")[2].rstrip(")")
-        if name and "," not in name and ships(library, [vendor]):
+        if name and "," not in name and ships(library, (vendor,)):
             return name
     return ""
 
@@ -229,7 +229,7 @@ def at_each_size(price: Price) -> Iterator[Price]:
             below = None
             # a row without layers below is its own
             if row.below[0] is not row:
-                below = Kept(tuple(_at_one_size(layer, at) for layer in row.below))
+                below = Constant(tuple(_at_one_size(layer, at) for layer in row.below))
             rows.append(replace(_at_one_size(row, at), late_below=below))
         yield replace(price, bytes=float(size), results=tuple(rows))
 

@@ -102,14 +102,18 @@ class CustomLinks(Network):
     def __init__(self, placed: PlacedGroup, options: ModelOptions) -> None:
         self.placed = placed
         self.planes = [capabilities_of(span.tier).planes for span in placed.spans]
-        self.numbers = [numbers_on(span.seat, ideal=options.ideal) for span in placed.spans]
+        self.numbers = [numbers_on(span.position, ideal=options.ideal) for span in placed.spans]
         places = places_of(placed.domains, placed.ranks)
         links = []
         for span, tier in zip(placed.spans, self.numbers, strict=True):
             last = span is placed.spans[-1]
             links.append(
                 links_on(
-                    span.seat, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last
+                    span.position,
+                    places,
+                    eta_alpha=tier.eta_alpha,
+                    eta_beta=tier.eta_beta,
+                    last=last,
                 )
             )
         super().__init__(*links)

@@ -84,7 +84,9 @@ class TimedLinks(Network):
         self.nodes = nodes
         places = places_of(self.domains, nodes)
         last = placed.spans[-1]
-        super().__init__(*(links_on(span.seat, places, last=span is last) for span in placed.spans))
+        super().__init__(
+            *(links_on(span.position, places, last=span is last) for span in placed.spans)
+        )
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         """Carry a batch of steps, and add its longest latency to ``alpha_s``."""

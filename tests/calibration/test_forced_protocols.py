@@ -10,7 +10,7 @@ import pytest
 import colltool
 from colltool.base.primitives import AR
 from colltool.estimate.groups import place
-from colltool.estimate.own_protocols import priced_under
+from colltool.estimate.machine_protocols import priced_under
 from colltool.extras.interop.nccl_tuner import tuner_config
 from colltool.fabric.model import Fabric
 from colltool.libraries.numbers import ProtocolNumbers

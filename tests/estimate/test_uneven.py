@@ -250,7 +250,9 @@ def test_equal_domains_cost_the_same_message_by_message(primitive: str, name: st
     outer = clos(4, (2, 5.0), (4, 8.0), bw=10.0, eta={"alpha": 1.2, "beta": 0.7})
     placed = place(fabric(star(4), outer))
     group, by_class = flat_group(placed, ModelOptions())
-    by_links = flat_paths([span.seat for span in placed.spans], 16, ModelOptions(), (4, 4, 4, 4))
+    by_links = flat_paths(
+        [span.position for span in placed.spans], 16, ModelOptions(), (4, 4, 4, 4)
+    )
     row = find(primitive_of(primitive), name)
     times = [
         cost_flat(row, group, reach, ModelOptions()).at(M).total_s for reach in (by_class, by_links)

@@ -238,7 +238,7 @@ def _dimensions(span: Span, readings: ModelOptions) -> list[AstraDimension]:
 def _one_class(span: Span, readings: ModelOptions) -> PathClass:
     """The paths of a group on a tier, which must all have one latency and bandwidth."""
     name = span.tier.name
-    used = tier_paths(span.seat, readings).used
+    used = tier_paths(span.position, readings).used
     thinned = oversubscription(used[-1])
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group"
@@ -279,7 +279,7 @@ def _rings(span: Span, readings: ModelOptions) -> list[AstraDimension]:
         what = f"'{tier.name}' is an open {shape} here, and ASTRA-sim has only rings"
         fix = "take whole axes of a torus, or a slice that has wraparound"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    (level,) = tier_paths(span.seat, readings).used
+    (level,) = tier_paths(span.position, readings).used
     return [_dimension("Ring", axis.size, level) for axis in axes]
 
 

@@ -127,7 +127,7 @@ def _notes(
     yield f"channels: {_channels_text(clusters, channels)}."
     for cluster in clusters:
         for span in cluster.placed.spans:
-            share = oversubscription(tier_paths(span.seat, ModelOptions()).used[-1])
+            share = oversubscription(tier_paths(span.position, ModelOptions()).used[-1])
             if share > 1:
                 yield (
                     f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.label},"

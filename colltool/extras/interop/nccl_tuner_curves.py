@@ -20,7 +20,7 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, library_runs, place
 from colltool.estimate.library_pick import hardware_of
-from colltool.estimate.own_protocols import numbers_of, own_of, priced_under
+from colltool.estimate.machine_protocols import numbers_of, priced_under, protocols_of
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.extras.interop.nccl_tuner_rows import HURTS
@@ -206,7 +206,7 @@ def _own_protocols(
     if machine is None or not machine.protocols:
         return {}
     scope = scope_of(cluster.placed.fabric, [tier.name for tier in cluster.tiers])
-    return own_of(machine.protocols, primitive, scope, algorithm)
+    return protocols_of(machine.protocols, primitive, scope, algorithm)
 
 
 def _by_owner(

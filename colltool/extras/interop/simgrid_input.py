@@ -38,8 +38,8 @@ def simgrid_input(run: Scheduled, size: float) -> str:
         pairs |= {(message.src, message.dst) for message in step}
     ends = np.array(sorted(pairs), dtype=np.int64)
     placed = run.placed
-    seats = tuple(span.seat for span in placed.spans)
-    wired = link_network(seats, placed.ranks, True, placed.domains)
+    positions = tuple(span.position for span in placed.spans)
+    wired = link_network(positions, placed.ranks, True, placed.domains)
     links: dict[tuple[int, int, int], int] = {}
     routes = list(_routes(wired, ends[:, 0], ends[:, 1], links))
     rates = [_rate_Bps(wired.network.tiers[tier], kind, place) for tier, kind, place in links]

@@ -29,7 +29,7 @@ from colltool.calibration.select import Candidate
 from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
-from colltool.estimate.spread import law
+from colltool.estimate.spread import sigma_table
 from colltool.logs.series import Series, Skipped
 from colltool.render.blocks import (
     Block,
@@ -208,7 +208,7 @@ def _next_lines(result: Calibration) -> list[Block]:
 def _half_width(sigma: float) -> str:
     """Half-width of the interval of nine in ten measurements, on average over sizes and
     collectives."""
-    return whole_percent(exp(law()["kappa"] * sigma) - 1)
+    return whole_percent(exp(sigma_table()["kappa"] * sigma) - 1)
 
 
 def _fitted_blocks(result: Calibration) -> list[Block]:

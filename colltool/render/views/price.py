@@ -23,8 +23,8 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.estimate.segments import BestSegments
-from colltool.libraries.nccl.hardware import told_version
-from colltool.libraries.nccl.rules import SPELLED
+from colltool.libraries.nccl.hardware import version_label
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
@@ -286,7 +286,7 @@ class _Pick(NamedTuple):
 
     @property
     def name(self) -> str:
-        return SPELLED.get(self.estimate.algorithm, self.estimate.algorithm)
+        return ALGORITHM_NAMES.get(self.estimate.algorithm, self.estimate.algorithm)
 
     @property
     def best_name(self) -> str:
@@ -334,7 +334,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     if not picks:
         return []
     own = picks[0].own
-    name = f"{own.name.upper()} {told_version(own.version)}"
+    name = f"{own.name.upper()} {version_label(own.version)}"
     several = len(picks) > 1
     # the answer says it
     in_answer = len(prices) == 1 and prices[0].shows_pick and name.endswith(own.version)

@@ -1,7 +1,7 @@
-"""A machine's own factor kept in order: no price falls as the message or the group grows
+"""A machine's factor exp(d), corrected so that no price falls as the message or the group grows
 (:mod:`colltool.machines.shape`).
 
-The prices are those of the fabric as its file has it, so that no option of a question moves d.
+The prices are those of the fabric as its file has it, so that no option of a request changes d.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prices under a protocol's numbers of a machine's owner, which a log of a forced algorithm gave, in
+"""Prices under protocol numbers that the owner of a machine fitted to logs of a forced algorithm, in
 place of the library's."""
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 from colltool.machines.factor import CustomProtocol
 
 
-def numbers_of(own: CustomProtocol, listed: str) -> ProtocolNumbers:
+def numbers_of(fitted: CustomProtocol, listed: str) -> ProtocolNumbers:
     """An owner's protocol under the name that the fabric's tiers list it by."""
-    return ProtocolNumbers(name=listed, launch_s=own.launch_s, step_s=own.step_s, share=own.share)
+    return ProtocolNumbers(
+        name=listed, launch_s=fitted.launch_s, step_s=fitted.step_s, share=fitted.share
+    )
 
 
 def priced_under(
@@ -39,7 +41,7 @@ def priced_under(
     return next((candidate for candidate in found if candidate.protocol == numbers.name), None)
 
 
-def own_of(
+def protocols_of(
     known: Sequence[CustomProtocol], primitive: Primitive, scope: str, algorithm: str
 ) -> dict[str, CustomProtocol]:
     """The owner's numbers of one algorithm by protocol: ll, ll128, simple."""
