@@ -86,7 +86,7 @@ def _picked(request: Request, size: float) -> str | None:
         DRAWN_RESULT,
         READINGS,
     ],
-    of=breakdown,
+    public=breakdown,
 )
 def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Where the time of one schedule goes, phase by phase, beside the flat baselines.

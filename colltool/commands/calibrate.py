@@ -25,7 +25,7 @@ from colltool.commands.options import (
     plot_views,
     to_file,
 )
-from colltool.commands.output import say, working, write
+from colltool.commands.output import announce, say, write
 
 if TYPE_CHECKING:
     from colltool.calibration.calibrate import Calibration
@@ -140,7 +140,7 @@ def _file_name(text: str) -> str:
         option("form", "How to print what was found. [default: table]"),
         "everything",
     ],
-    of=calibrate,
+    public=calibrate,
     primitive="--collective",
 )
 def calibrate_command(
@@ -178,7 +178,7 @@ def calibrate_command(
         arguments["machine_only"] = target.name.endswith(MACHINE_SUFFIX)
         arguments["name"] = target.name.removesuffix(MACHINE_SUFFIX).removesuffix(target.suffix)
     check_plot(plot)
-    working(f"fitting {', '.join(arguments['logs'])} ...")
+    announce(f"fitting {', '.join(arguments['logs'])} ...")
     result = calibrate(
         fabric.name,
         overrides=fabric.overrides,

@@ -96,7 +96,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         DRAWN_RESULT,
         READINGS,
     ],
-    of=compare,
+    public=compare,
 )
 def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in

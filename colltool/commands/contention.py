@@ -173,7 +173,7 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
         schema_option("layout", "colltool.congestion.layout:LayoutFile"),
         RESULT,
     ],
-    of=contention,
+    public=contention,
     primitive="--primitive",
 )
 def contention_command(

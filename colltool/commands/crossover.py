@@ -74,7 +74,7 @@ def crossover(
         DRAWN_RESULT,
         READINGS,
     ],
-    of=crossover,
+    public=crossover,
 )
 def crossover_command(
     fabric: FabricChoice, out: Out, primitive: str = "ar", **arguments: Any

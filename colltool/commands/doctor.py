@@ -112,7 +112,7 @@ def doctor(
         DRAWN_RESULT,
         READINGS,
     ],
-    of=doctor,
+    public=doctor,
     primitive="--collective",
 )
 def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:

@@ -113,7 +113,7 @@ def _with_numbers(
         RESULT,
         READINGS,
     ],
-    of=explain,
+    public=explain,
 )
 def explain_command(algorithm: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """An algorithm's formula, where it comes from, what it assumes and which libraries implement

@@ -184,7 +184,7 @@ def infragraph(fabric: FabricChoice, output: Path | None = None) -> None:
 
 @command(
     ["primitive", WIRING, ALGORITHM, *GROUP, SEGMENTS, "output"],
-    of=_schedule,
+    public=_schedule,
     within=export_command,
     name="msccl",
     short_help="An algorithm as MSCCL's XML.",
@@ -213,7 +213,7 @@ def msccl(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> 
         schema_option("algorithm", "colltool.custom.file:AlgorithmFile"),
         "output",
     ],
-    of=_schedule,
+    public=_schedule,
     within=export_command,
     name="algorithm",
     short_help="An algorithm as a file to start from.",

@@ -374,7 +374,7 @@ def check_command(files: list[str], out: Out) -> None:
         "price",
         RESULT,
     ],
-    of=size_fabric,
+    public=size_fabric,
     within=fabric_command,
     name="size",
     short_help="Switches, cables and cost of a Clos, dragonfly or HyperX.",

@@ -62,7 +62,7 @@ def ladder(
         RESULT,
         readings_options(without="ideal"),
     ],
-    of=ladder,
+    public=ladder,
     old="--check",
 )
 def ladder_command(

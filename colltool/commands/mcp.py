@@ -15,7 +15,7 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, problems_of
 from colltool.base.extras import needs_extra
 from colltool.commands.command import command
-from colltool.commands.output import collect, working
+from colltool.commands.output import announce, enable_garbage_collection
 from colltool.commands.tools import TOOLS, answered, input_schema, output_schema
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def mcp_command(folder: Path | None = None) -> None:
         from mcp.server.stdio import stdio_server
     except ImportError as error:
         raise needs_extra("mcp", "the server", "the SDK of the Model Context Protocol") from error
-    collect()
-    working("waiting for the lines of a client on stdin; Ctrl-C ends it")
+    enable_garbage_collection()
+    announce("waiting for the lines of a client on stdin; Ctrl-C ends it")
     root = None if folder is None else folder.resolve()
 
     async def serve() -> None:

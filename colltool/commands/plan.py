@@ -11,7 +11,7 @@ from colltool.base.files import remembering
 from colltool.base.reach import within_reach
 from colltool.commands.command import command
 from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
-from colltool.commands.output import Counting
+from colltool.commands.output import ProgressLine
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ def plan_traces(
         DRAWN_RESULT,
         READINGS,
     ],
-    of=plan,
+    public=plan,
 )
 def plan_command(
     job: list[str],
@@ -404,7 +404,7 @@ def _searched(
     fabric: FabricChoice, of_search: dict[str, Any], arguments: dict[str, Any]
 ) -> LayoutSearch:
     # thousands of layouts: a terminal shows how many are done
-    with Counting("pricing layouts") as watch:
+    with ProgressLine("pricing layouts") as watch:
         return search_layouts(
             fabric=fabric.load(),
             keep=of_search["keep"] or (),

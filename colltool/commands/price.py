@@ -306,7 +306,7 @@ def with_slow_rank_cost(
         RESULT,
         READINGS,
     ],
-    of=price_list,
+    public=price_list,
 )
 def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
     """Price every algorithm that can run, fastest first, and say why the others cannot.

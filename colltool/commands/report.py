@@ -13,7 +13,7 @@ from colltool.base.result import followed
 from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
-from colltool.commands.output import chosen_format, collect, working
+from colltool.commands.output import announce, chosen_format, enable_garbage_collection
 from colltool.commands.report_sections import (
     Page,
     assumptions_section,
@@ -189,7 +189,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         RESULT,
         READINGS,
     ],
-    of=report,
+    public=report,
     logs="--log",
     primitive="--collective",
 )
@@ -225,8 +225,8 @@ def report_command(
     if out.path is not None and not os.path.isdir(out.path.parent):
         what = f"cannot write {out.path}: no such folder"
         raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
-    collect()
-    working("pricing the page ...")
+    enable_garbage_collection()
+    announce("pricing the page ...")
     first, *others = fabric.several
     result = report(
         first,

@@ -90,7 +90,7 @@ def _rate(storage: str | float) -> float:
         option("storage", "In place of senders: a store, at this rate in all."),
         RESULT,
     ],
-    of=reshard,
+    public=reshard,
 )
 def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that

@@ -176,7 +176,7 @@ def compare_sensitivity(
         DRAWN_RESULT,
         READINGS,
     ],
-    of=sensitivity,
+    public=sensitivity,
 )
 def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Whether the winner holds where numbers of the fabric may be off, what would turn it, and

@@ -355,7 +355,7 @@ def _kv_library(library: Any) -> AskedLibrary:
         option("vary", _VARY),
         RESULT,
     ],
-    of=serve,
+    public=serve,
 )
 def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels,

@@ -110,7 +110,7 @@ def sweep(
         ),
         READINGS,
     ],
-    of=sweep,
+    public=sweep,
 )
 def sweep_command(
     fabric: FabricChoice,

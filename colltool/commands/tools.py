@@ -15,7 +15,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import OPTIONS, ColltoolError, argument_text, clipped, nearest, spell
-from colltool.commands.arguments import ARGUMENTS, MOST, Argument
+from colltool.commands.arguments import ARGUMENTS, MAX_COUNT, Argument
 from colltool.estimate.assumptions import DECLARED, checked
 from colltool.render.schemas import document_schema, documents, reading_schema
 
@@ -417,9 +417,9 @@ def _bounds(row: Argument) -> Schema:
     bounds: Schema = {}
     if row.least in (0, 1):
         bounds["minimum"] = row.least
-    elif row.least != -MOST:
+    elif row.least != -MAX_COUNT:
         bounds["exclusiveMinimum"] = 0
-    if row.most != MOST:
+    if row.most != MAX_COUNT:
         bounds["maximum"] = row.most
     return bounds
 

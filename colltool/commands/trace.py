@@ -94,7 +94,7 @@ def _placed(placed: Any) -> Any:
         DRAWN_RESULT,
         READINGS,
     ],
-    of=trace,
+    public=trace,
 )
 def trace_command(
     fabric: FabricChoice, out: Out, calls: Path | None = None, **arguments: Any

@@ -96,7 +96,7 @@ def validate(
         result_options(PLOT, plot_views(("time", "busbw"))),
         READINGS,
     ],
-    of=validate,
+    public=validate,
     primitive="--collective",
 )
 def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:

@@ -208,7 +208,7 @@ def _numbers_of(text: str) -> list[float]:
         option("overrides", default=None),
         RESULT,
     ],
-    of=verify,
+    public=verify,
 )
 def verify_command(
     fabric: list[str] | None,
