@@ -1,4 +1,4 @@
-"""Files for NCCL, MSCCL, ASTRA-sim, LogGOPSim and others."""
+"""``colltool export``: files for NCCL, MSCCL, ASTRA-sim, LogGOPSim and others; a command each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ export_command = CommandGroup("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim
 
 
 def _folder(output: Path, what: str, fix: str) -> Path:
-    """The folder that files are written into, which cannot be the terminal."""
+    """The folder for several files; ColltoolError with ``what`` and ``fix`` for the terminal."""
     folder = to_file(output)
     if folder is None:
         raise ColltoolError(what, argument="output", fix=fix)
@@ -44,7 +44,7 @@ def _folder(output: Path, what: str, fix: str) -> Path:
 
 
 def _write_lines(*lines: str) -> None:
-    # files went to the folder, so these are for the reader
+    """Write lines about the files to stdout, at the end of the command."""
     write("".join(f"{line}\n" for line in lines), None)
 
 
@@ -59,7 +59,6 @@ def _schedule(
     segments: int | None = None,
 ) -> CustomSchedule:
     """The messages of a shipped algorithm on a group."""
-    # both registries: formulas say what fits the group, makers write its messages
     from colltool.commands.reading import count_if, primitive_of
     from colltool.estimate.placement import GroupSpec
     from colltool.verification.shipped_schedule import shipped_schedule
@@ -103,7 +102,7 @@ def nccl_tuner(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.estimate.placement import GroupSpec
 
-    # a wrong -o is told before the work
+    # a wrong -o is refused before the work
     target = to_file(output)
     if env and channels is not None:
         fix = f"leave out {argument_text('env')} or {argument_text('channels')}"

@@ -139,7 +139,7 @@ def report(
     return Report(
         fabrics=tuple(column.file for column in page.columns),
         titles=tuple(column.title for column in page.columns),
-        ranks=page.closely,
+        ranks=page.reference_ranks,
         bytes=page.size,
         sections=tuple(sections),
     )

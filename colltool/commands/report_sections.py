@@ -22,14 +22,27 @@ if TYPE_CHECKING:
     from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
 
-MOST_COLUMNS = 6
+MAX_COLUMNS = 6
 """More cannot be told apart in a picture, and make a page of more than 2 MB."""
-SIZES = ("1KB", "4KB", "16KB", "64KB", "256KB", "1MB", "4MB", "16MB", "64MB", "256MB", "1GB", "4GB")
+CURVE_SIZES = (
+    "1KB",
+    "4KB",
+    "16KB",
+    "64KB",
+    "256KB",
+    "1MB",
+    "4MB",
+    "16MB",
+    "64MB",
+    "256MB",
+    "1GB",
+    "4GB",
+)
 """Of the curves and maps: a factor of four apart, from latency to bandwidth."""
-COMPARED = ("1KB", "64KB", "1MB", "16MB", "256MB", "4GB")
-LINES = 6
+COMPARED_SIZES = ("1KB", "64KB", "1MB", "16MB", "256MB", "4GB")
+MAX_LINES = 6
 """The most numbers of ranks in one picture."""
-PANELS = 3
+MAX_PANELS = 3
 """The most numbers of ranks in a comparison."""
 
 
@@ -91,7 +104,7 @@ class Page(NamedTuple):
         return self.columns[0]
 
     @property
-    def closely(self) -> int:
+    def reference_ranks(self) -> int:
         """The ranks that are looked at closely: as said, else the most that fill whole domains of
         every fabric."""
         from colltool.estimate.groups import place
@@ -166,8 +179,8 @@ def page_columns(
 
     asked = columns_of(fabrics, vary, overrides, library, machine)
     plain = columns_of(fabrics, vary, overrides, None, machine)
-    if len(asked) > MOST_COLUMNS:
-        what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
+    if len(asked) > MAX_COLUMNS:
+        what = f"a page compares at most {MAX_COLUMNS} fabrics or values, got {len(asked)}"
         argument = "vary" if vary_of(vary) else "against"
         raise ColltoolError(what, argument=argument, fix="colltool compare takes more")
     values_each = len(asked) // len(fabrics)
@@ -215,7 +228,7 @@ def collective_section(page: Page, primitive: Primitive) -> ReportSection:
     from colltool.estimate.placement import GroupSpec
 
     entries = [*_grid_entries(page, primitive), *_close_entries(page, primitive)]
-    group = place(page.first.fabric, GroupSpec(page.closely, shape=page.shape))
+    group = place(page.first.fabric, GroupSpec(page.reference_ranks, shape=page.shape))
     # numbers of routes over single links have no ranges yet
     if not by_links(group):
         entries.append(_sensitivity_entry(page, primitive))
@@ -230,11 +243,13 @@ def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
 
     short = SHORT[primitive]
     fabric = page.first.fabric
-    counts = few(counts_of([fabric], page.closely), LINES)
-    swept = colltool.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
+    counts = evenly_spaced(counts_of([fabric], page.reference_ranks), MAX_LINES)
+    swept = colltool.sweep(
+        fabric, primitive, ranks=counts, sizes=CURVE_SIZES, readings=page.readings
+    )
     grid: dict[str, Any] = {
         "ranks": _listed(counts),
-        "size": _listed(SIZES),
+        "size": _listed(CURVE_SIZES),
         "rows": "bytes",
         "cols": "ranks",
     }
@@ -254,14 +269,14 @@ def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
     ]
 
 
-def _closely(page: Page) -> dict[str, Any]:
+def _group_arguments(page: Page) -> dict[str, Any]:
     """Who is looked at closely, as public functions take it."""
-    return {"ranks": page.closely, "shape": page.shape, "readings": page.readings}
+    return {"ranks": page.reference_ranks, "shape": page.shape, "readings": page.readings}
 
 
-def _typed_closely(page: Page) -> dict[str, Any]:
+def _group_options(page: Page) -> dict[str, Any]:
     """Who is looked at closely, as options take it."""
-    return {"ranks": page.closely, "shape": page.shape and shape_text(page.shape)}
+    return {"ranks": page.reference_ranks, "shape": page.shape and shape_text(page.shape)}
 
 
 def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
@@ -271,16 +286,16 @@ def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
     short = SHORT[primitive]
     fabric = page.first.fabric
     size = format_size(page.size)
-    who = _closely(page)
-    typed = _typed_closely(page)
+    who = _group_arguments(page)
+    typed = _group_options(page)
     return [
         ReportEntry(
-            f"Where the winner changes, {page.closely} ranks",
+            f"Where the winner changes, {page.reference_ranks} ranks",
             colltool.crossover(fabric, primitive, **who),
             page.line("crossover", short, **typed),
         ),
         ReportEntry(
-            f"Where the time goes, {page.closely} ranks, {size}",
+            f"Where the time goes, {page.reference_ranks} ranks, {size}",
             colltool.breakdown(fabric, primitive, size=page.size, **who),
             page.line("breakdown", short, **typed, size=size),
         ),
@@ -291,9 +306,11 @@ def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
     from colltool.analysis.report import ReportEntry
 
     size = format_size(page.size)
-    line = page.line("sensitivity", SHORT[primitive], **_typed_closely(page), size=size)
-    title = f"Whether the choice is safe, {page.closely} ranks, {size}"
-    spread = colltool.sensitivity(page.first.fabric, primitive, size=page.size, **_closely(page))
+    line = page.line("sensitivity", SHORT[primitive], **_group_options(page), size=size)
+    title = f"Whether the choice is safe, {page.reference_ranks} ranks, {size}"
+    spread = colltool.sensitivity(
+        page.first.fabric, primitive, size=page.size, **_group_arguments(page)
+    )
     return ReportEntry(title, spread, line)
 
 
@@ -302,8 +319,8 @@ def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
     from colltool.commands.reading import size_of
 
     fabrics = [column.fabric for column in page.columns]
-    counts = few(counts_of(fabrics, page.closely), PANELS)
-    sizes = [format_size(size) for size in sorted({page.size, *map(size_of, COMPARED)})]
+    counts = evenly_spaced(counts_of(fabrics, page.reference_ranks), MAX_PANELS)
+    sizes = [format_size(size) for size in sorted({page.size, *map(size_of, COMPARED_SIZES)})]
     compared = colltool.compare(
         page.fabrics,
         primitive,
@@ -426,7 +443,7 @@ def counts_of(fabrics: Sequence[Fabric], most: int) -> list[int]:
     return sorted(between | {most})
 
 
-def few(values: Sequence[int], most: int) -> list[int]:
+def evenly_spaced(values: Sequence[int], most: int) -> list[int]:
     """Values spread evenly, at most so many, the first and the last among them."""
     if len(values) <= most:
         return list(values)

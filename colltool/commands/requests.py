@@ -84,13 +84,13 @@ def price_request(
     """The arguments that most public functions share, read."""
     model = model_request(ranks, options)
     # whether a library is another one than the fabric's is asked of the fabric as it was
-    own = fabric_of(fabric, machine=model.machine)
+    as_loaded = fabric_of(fabric, machine=model.machine)
     return Request(
-        as_read(under_library(own, model.library), model.readings),
+        as_read(under_library(as_loaded, model.library), model.readings),
         primitive_of(primitive),
         model.group,
         model.readings,
-        model.is_other(own),
+        model.is_other(as_loaded),
     )
 
 
@@ -141,14 +141,14 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name, at, version = text_of(library, "library", "nccl").lower().partition("@")
     if name not in known:
-        raise _no_such_library(name, known)
+        raise _unknown_library(name, known)
     if at and name != "nccl":
         fix = f"write {argument_text('library', name)}"
         raise ColltoolError(f"{name} has no versions here", argument="library", fix=fix)
     return with_library_of(fabric, name, version)
 
 
-def _no_such_library(name: str, known: Sequence[str]) -> ColltoolError:
+def _unknown_library(name: str, known: Sequence[str]) -> ColltoolError:
     from colltool.engines.files import is_library
 
     listed = ", ".join(known)

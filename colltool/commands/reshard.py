@@ -50,8 +50,8 @@ def reshard(
 
     model = model_of(job)
     loaded = fabric_of(fabric, machine=machine)
-    needed_by = count_of(receivers, "receivers", 1, 2**24)
-    ranks_a_replica = count_of(replica, "replica", 1, 2**24)
+    receiver_count = count_of(receivers, "receivers", 1, 2**24)
+    replica_ranks = count_of(replica, "replica", 1, 2**24)
     # exactly one source
     if (senders is None) == (storage is None):
         raise ColltoolError(
@@ -61,9 +61,15 @@ def reshard(
         )
     rate = None if storage is None else _rate(storage)
     weights_bytes = model.parameters * WIDTHS[dtype_of(weights, "weights")]
-    held_by = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
+    sender_count = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
     return run(
-        model.name, weights_bytes, loaded, held_by, needed_by, ranks_a_replica, storage_Bps=rate
+        model.name,
+        weights_bytes,
+        loaded,
+        sender_count,
+        receiver_count,
+        replica_ranks,
+        storage_Bps=rate,
     )
 
 

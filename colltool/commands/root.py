@@ -63,7 +63,7 @@ class _PlainReading:
         return self.read(value)
 
 
-class _ReadsPlainly:
+class _WithPlainReading:
     """A command of typer with readings of its own. Versions of typer that have no such field read
     values as they always do."""
 
@@ -78,15 +78,15 @@ class _ReadsPlainly:
         return found
 
 
-class _PlainCommand(_ReadsPlainly, TyperCommand):
+class _PlainCommand(_WithPlainReading, TyperCommand):
     pass
 
 
-class _PlainGroup(_ReadsPlainly, TyperGroup):
+class _PlainGroup(_WithPlainReading, TyperGroup):
     pass
 
 
-class _Lazy(_PlainGroup):
+class _LazyGroup(_PlainGroup):
     """A group that imports a command's module when the command is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
@@ -105,11 +105,11 @@ class _Lazy(_PlainGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called, built when it is first asked for."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, found and name and _built(name), rest
+        return name, found and name and _typer_command(name), rest
 
 
 @cache
-def _built(name: str) -> Any:
+def _typer_command(name: str) -> Any:
     """A command, or a group with its commands, as typer has it."""
     from colltool.commands.command import CommandGroup
 
@@ -123,10 +123,10 @@ def _built(name: str) -> Any:
             **PLAIN,
         )
         for command in declared.commands:
-            _add(built, command, command.short_help)
+            _declare(built, command, command.short_help)
     else:
         built = typer.Typer(**PLAIN)
-        _add(built, declared, COMMANDS[name])
+        _declare(built, declared, COMMANDS[name])
     found = typer.main.get_command(built)
     found.name = name
     return found
@@ -144,7 +144,7 @@ def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
     return readers
 
 
-def _add(parent: typer.Typer, command: Any, short_help: str) -> None:
+def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
     """Declare a command to typer, which reads its options from a function's signature."""
     parameters = [_parameter(option) for option in command.options]
 
@@ -219,7 +219,7 @@ def _print_version() -> None:
 
 app = typer.Typer(
     name="colltool",
-    cls=_Lazy,
+    cls=_LazyGroup,
     help=(
         "What a collective costs on a fabric: which algorithm wins, where the winner changes, where"
         " the time goes."
@@ -255,7 +255,7 @@ def reworded(error: Any) -> ColltoolError:
     if kind == "NoSuchOption":
         return _no_such_option(error.option_name, context)
     parameter: Any = getattr(error, "param", None)
-    name = _name(parameter) or str(getattr(error, "option_name", ""))
+    name = _display_name(parameter) or str(getattr(error, "option_name", ""))
     if kind == "MissingParameter" and parameter.name == "fabric":
         from colltool.fabric.load import shipped_fabrics
 
@@ -283,7 +283,7 @@ def _no_such_option(typed: str, context: Any) -> ColltoolError:
     return ColltoolError(f"no option '{clipped(typed)}'", fix=fix)
 
 
-def _name(parameter: Any) -> str:
+def _display_name(parameter: Any) -> str:
     """``--ranks`` of an option, ``PRIM`` of an argument."""
     if parameter is None:
         return ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
-    from colltool.engines.files import AskedLibrary
+    from colltool.engines.files import RequestedLibrary
     from colltool.fabric.model import Fabric
     from colltool.fabric.own_machine import OwnMachine
     from colltool.serving.deployment import Deployment
@@ -154,8 +154,8 @@ class ServeRequest(NamedTuple):
 
     model: TransformerModel
     question: ServeQuestion
-    engine: AskedLibrary | None
-    experts: AskedLibrary | None
+    engine: RequestedLibrary | None
+    experts: RequestedLibrary | None
     by_nccl: bool
 
     def run(
@@ -163,7 +163,7 @@ class ServeRequest(NamedTuple):
         fabric: Fabric,
         deployment: Deployment | None = None,
         dp: int | None = None,
-        engine: AskedLibrary | None = None,
+        engine: RequestedLibrary | None = None,
     ) -> Served:
         """The model on a fabric, as it was asked or in another deployment."""
         from colltool.serving.serve import serve as run
@@ -278,7 +278,7 @@ def _time(tpot: Any) -> float | None:
     return seconds
 
 
-def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
+def _engine(engine: Any, library_file: AnyPath | None) -> RequestedLibrary | None:
     """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
     from colltool.commands.reading import path_of
     from colltool.engines.files import NCCL, find_library, library_of
@@ -293,14 +293,14 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
     found = find_library(name)
     if "all_reduce" not in found.library.operations or found.library.runs:
         raise ColltoolError(
-            f"{found.library.called} is no inference engine: it has no all-reduce of its own",
+            f"{found.library.full_name} is no inference engine: it has no all-reduce of its own",
             argument="engine",
             fix="vllm, sglang or trtllm; without it the fabric's own library runs",
         )
     return found
 
 
-def _experts(library: Any) -> tuple[AskedLibrary | None, bool]:
+def _experts(library: Any) -> tuple[RequestedLibrary | None, bool]:
     """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
     from colltool.engines.files import NCCL, find_library
 
@@ -318,14 +318,14 @@ def _library_name(value: Any, argument: str, example: str) -> str:
     return text_of(value, argument, example).strip().lower().replace(" ", "@")
 
 
-def _kv_library(library: Any) -> AskedLibrary:
+def _kv_library(library: Any) -> RequestedLibrary:
     from colltool.commands.reading import text_of
     from colltool.engines.files import find_library
 
     name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
     found = find_library(name)
     if "kv_transfer" not in found.library.operations:
-        what = f"{found.library.called} moves no KV caches"
+        what = f"{found.library.full_name} moves no KV caches"
         raise ColltoolError(what, argument="kv_library", fix="mooncake does")
     return found
 

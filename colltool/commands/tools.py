@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from colltool.fabric.load import FabricSource
 
 Schema = dict[str, Any]
-HERE = __name__
-MOST_VALUES = 1000  # of one argument: a list asks for an answer each
+THIS_MODULE = __name__
+MAX_VALUES = 1000  # of one argument: a list asks for an answer each
 
 
 class Tool(NamedTuple):
@@ -66,12 +66,12 @@ class Tool(NamedTuple):
     def documented(self, argument: str) -> str:
         """The first sentence that the function's docstring has on an argument."""
         text = inspect.cleandoc(self.call.__doc__ or "")
-        found = re.search(
+        answer = re.search(
             rf"^    (?:\w+, )*{argument}(?:, \w+)*: (.+?)(?=\n    \w|\n\n|\Z)",
             text,
             re.MULTILINE | re.DOTALL,
         )
-        return _plain(found[1]).split("; default:")[0] if found else ""
+        return _plain(answer[1]).split("; default:")[0] if answer else ""
 
 
 def _plain(text: str) -> str:
@@ -124,21 +124,21 @@ TOOLS = {
     "diff_libraries": Tool(
         "colltool:diff_libraries", {"old": "library", "new": "library"}, answers="library-diff"
     ),
-    "list_fabrics": Tool(f"{HERE}:list_fabrics", answers="fabric-list"),
-    "show_fabric": Tool(f"{HERE}:show_fabric", answers="fabric-show"),
+    "list_fabrics": Tool(f"{THIS_MODULE}:list_fabrics", answers="fabric-list"),
+    "show_fabric": Tool(f"{THIS_MODULE}:show_fabric", answers="fabric-show"),
     "draw_fabric": Tool("colltool:draw_fabric", answers="fabric-draw"),
     "size_fabric": Tool(
         "colltool:size_fabric",
         {"overrides": "price", "topology": "sized"},
         answers="fabric-size fabric-size-direct",
     ),
-    "list_jobs": Tool(f"{HERE}:list_jobs", answers="job-list"),
-    "show_job": Tool(f"{HERE}:show_job", _JOB, answers="job-show"),
+    "list_jobs": Tool(f"{THIS_MODULE}:list_jobs", answers="job-list"),
+    "show_job": Tool(f"{THIS_MODULE}:show_job", _JOB, answers="job-show"),
     "list_libraries": Tool("colltool:list_libraries", answers="library-list"),
     "show_library": Tool("colltool:show_library", answers="library-show"),
-    "nccl_tuner": Tool(f"{HERE}:nccl_tuner", _COUNTS),
-    "astra_sim": Tool(f"{HERE}:astra_sim"),
-    "guide": Tool(f"{HERE}:guide"),
+    "nccl_tuner": Tool(f"{THIS_MODULE}:nccl_tuner", _COUNTS),
+    "astra_sim": Tool(f"{THIS_MODULE}:astra_sim"),
+    "guide": Tool(f"{THIS_MODULE}:guide"),
 }
 """By the names of the commands; a command that answers several questions is a tool for each."""
 
@@ -228,10 +228,10 @@ def astra_sim(
         shape_of(shape),
     )
     bytes_ = None if size is None else size_of(size)
-    asked = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
+    given = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
     interop = extra("interop.astra_sim")
-    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*asked).items()]
-    return "\n".join([*files, *interop.to_know(*asked)])
+    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*given).items()]
+    return "\n".join([*files, *interop.to_know(*given)])
 
 
 def guide(topic: str | None = None) -> str:
@@ -302,7 +302,7 @@ def _property(tool: Tool, argument: str, annotation: str) -> Schema:
     text = ""
     if row is not None:
         # KEY=VALUE says what to write, which N or FILE do not
-        text = _spoken(f"{row.metavar}: {row.help}" if "=" in row.metavar else row.help)
+        text = _without_flags(f"{row.metavar}: {row.help}" if "=" in row.metavar else row.help)
     text = text or tool.documented(argument)
     kinds = [kind.get("type") for kind in schema.get("anyOf", ())]
     if "object" in kinds and "string" in kinds and "mapping" not in text:
@@ -341,20 +341,20 @@ def output_schema(name: str) -> Schema | None:
 def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
     """The annotation and the default of each argument: those of the function, and overrides of what
     it loads."""
-    own = inspect.signature(tool.call).parameters
-    found = {}
-    for name, parameter in own.items():
+    parameters = inspect.signature(tool.call).parameters
+    answer = {}
+    for name, parameter in parameters.items():
         # single readings are keys of the object readings
         if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
             continue
-        found[name] = (str(parameter.annotation), parameter.default)
-    if "overrides" not in own and ("fabric" in own or "fabrics" in own):
-        found["overrides"] = ("Overrides", ())
-    if "job_overrides" not in own and "job" in own:
-        found["job_overrides"] = ("Overrides", ())
+        answer[name] = (str(parameter.annotation), parameter.default)
+    if "overrides" not in parameters and ("fabric" in parameters or "fabrics" in parameters):
+        answer["overrides"] = ("Overrides", ())
+    if "job_overrides" not in parameters and "job" in parameters:
+        answer["job_overrides"] = ("Overrides", ())
     if tool.top:
-        found["top"] = ("int | None", None)
-    return found
+        answer["top"] = ("int | None", None)
+    return answer
 
 
 _READINGS: Schema = {
@@ -371,12 +371,12 @@ def _schemas(annotation: str, row: Argument | None) -> list[Schema]:
     """The schemas of an annotation's alternatives, within the bounds of the argument's row, each
     once."""
     # a path and a name are both text
-    found: list[Schema] = []
+    answer: list[Schema] = []
     for alternative in _alternatives(annotation):
         for schema in _schemas_of_one(alternative, row):
-            if schema not in found:
-                found.append(schema)
-    return found
+            if schema not in answer:
+                answer.append(schema)
+    return answer
 
 
 def _schemas_of_one(annotation: str, row: Argument | None) -> list[Schema]:
@@ -400,16 +400,16 @@ def _alternatives(annotation: str) -> Iterator[str]:
     """``A[B | C] | D``: first ``A[B | C]``, then ``D``."""
     part = ""
     depth = 0
-    for piece in re.split(r"(\[|\]|\|)", annotation):
-        if piece == "[":
+    for token in re.split(r"(\[|\]|\|)", annotation):
+        if token == "[":
             depth += 1
-        elif piece == "]":
+        elif token == "]":
             depth -= 1
-        if piece == "|" and depth == 0:
+        if token == "|" and depth == 0:
             yield part.strip()
             part = ""
         else:
-            part += piece
+            part += token
     yield part.strip()
 
 
@@ -424,7 +424,7 @@ def _bounds(row: Argument) -> Schema:
     return bounds
 
 
-def _spoken(help_: str) -> str:
+def _without_flags(help_: str) -> str:
     """A line of help without flags: ``With --slow-rank`` is ``With slow_rank``."""
     names = {}
     for name, flags in OPTIONS.items():
@@ -438,7 +438,7 @@ def _spoken(help_: str) -> str:
     return re.sub(r"--[a-z][a-z-]*", name_of, help_)
 
 
-def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
+def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
     """What a tool answers: a result, or a text.
 
     Raises:
@@ -451,19 +451,19 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
     tool = TOOLS[name]
     known = _arguments(tool)
     _refuse_unknown(name, arguments, known)
-    asked = {argument: value for argument, value in arguments.items() if value is not None}
+    given = {argument: value for argument, value in arguments.items() if value is not None}
     for argument, (_, default) in known.items():
-        if default is inspect.Parameter.empty and argument not in asked:
+        if default is inspect.Parameter.empty and argument not in given:
             raise ColltoolError(f"{argument} is missing", fix=_how_to_give(argument))
     # price_list has no such argument: the command cuts its answer as well
-    top = asked.pop("top", None) if tool.top else None
-    found: Result | str = tool.call(**_loaded(tool, asked))
-    if top is None or isinstance(found, str):
-        return found
+    top = given.pop("top", None) if tool.top else None
+    answer: Result | str = tool.call(**_loaded(tool, given))
+    if top is None or isinstance(answer, str):
+        return answer
     from colltool.commands.price import fastest
     from colltool.commands.reading import count_of
 
-    return fastest(found, count_of(top, "top"))  # type: ignore[arg-type]
+    return fastest(answer, count_of(top, "top"))  # type: ignore[arg-type]
 
 
 def _refuse_unknown(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -474,41 +474,43 @@ def _refuse_unknown(name: str, arguments: Mapping[str, Any], known: Mapping[str,
             hint = nearest(argument, list(known))
             fix = f"{hint} {name} takes {', '.join(known) or 'nothing'}".strip()
             raise ColltoolError(f"{name} has no argument '{clipped(argument)}'", fix=fix)
-        if isinstance(value, list | dict) and len(value) > MOST_VALUES:
+        if isinstance(value, list | dict) and len(value) > MAX_VALUES:
             fix = "ask in several calls: one answer holds what all of them give"
-            what = f"more than {MOST_VALUES} values in one call, got {len(value)}"
+            what = f"more than {MAX_VALUES} values in one call, got {len(value)}"
             raise ColltoolError(what, argument=argument, fix=fix)
 
 
 def _how_to_give(argument: str) -> str:
     if argument not in ARGUMENTS:
         return ""
-    return spell(f"give {argument_text(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python")
+    return spell(
+        f"give {argument_text(argument)}: {_without_flags(ARGUMENTS[argument].help)}", "python"
+    )
 
 
-def _loaded(tool: Tool, asked: dict[str, Any]) -> dict[str, Any]:
+def _loaded(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments with fabrics and jobs loaded, where overrides are given that the function does
     not take itself."""
-    own = inspect.signature(tool.call).parameters
-    parts = asked.pop("readings", None)
+    parameters = inspect.signature(tool.call).parameters
+    parts = given.pop("readings", None)
     if isinstance(parts, dict):
-        asked["readings"] = checked(**parts)
+        given["readings"] = checked(**parts)
     elif parts is not None:
         fix = 'write {"ideal": true}'
         raise ColltoolError("expected readings by name", argument="readings", fix=fix)
-    job_changes = None if "job_overrides" in own else asked.pop("job_overrides", None)
+    job_changes = None if "job_overrides" in parameters else given.pop("job_overrides", None)
     if job_changes:
         from colltool.training.job import load_job
 
-        asked["job"] = load_job(asked["job"], job_changes, argument="job_overrides")
-    changes = None if "overrides" in own else asked.pop("overrides", None)
+        given["job"] = load_job(given["job"], job_changes, argument="job_overrides")
+    changes = None if "overrides" in parameters else given.pop("overrides", None)
     if changes:
         from colltool.fabric.load import load_fabric
 
         for argument in ("fabric", "fabrics"):
-            files = asked.get(argument)
+            files = given.get(argument)
             if isinstance(files, list):
-                asked[argument] = [load_fabric(file, changes) for file in files]
+                given[argument] = [load_fabric(file, changes) for file in files]
             elif files is not None:
-                asked[argument] = load_fabric(files, changes)
-    return asked
+                given[argument] = load_fabric(files, changes)
+    return given

@@ -69,7 +69,7 @@ def verify(
         ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
             is not installed.
     """
-    from colltool.commands.custom_algorithms import own_of, ranks_of
+    from colltool.commands.custom_algorithms import custom_schedules, ranks_of
     from colltool.commands.reading import (
         count_if,
         flag_of,
@@ -82,7 +82,7 @@ def verify(
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
-    files = own_of(algorithm_files, primitive)
+    files = custom_schedules(algorithm_files, primitive)
     if primitive is not None:
         primitives = [primitive_of(primitive)]
     else:
@@ -90,32 +90,32 @@ def verify(
     group = group_of(ranks_of(ranks, files, {"shape": shape}), stride, alone, shape)
     size_bytes = size_of(size)
     names = names_of(algorithms)
-    pieces = count_if(segments, "segments")
+    segment_count = count_if(segments, "segments")
     traced = flag_of(trace, "trace")
     vectors = _vectors_of(values)
     # numbers are shown in the steps of a trace, and nowhere else
     if vectors and not traced:
         fix = f"add {argument_text('trace', True)}"
         raise ColltoolError("are shown step by step", argument="values", fix=fix)
-    also = _simulation(simulator, size_bytes, group, pieces)
-    found = []
+    simulate = _simulation(simulator, size_bytes, group, segment_count)
+    verifications = []
     for fabric in map(fabric_of, several_of(fabrics)):
         verification = run(
             fabric,
             primitives,
             size_bytes,
             group,
-            pieces,
+            segment_count,
             names,
             trace=traced,
             vectors=vectors,
             own=files,
         )
-        found.append(also(verification, fabric) if also else verification)
+        verifications.append(simulate(verification, fabric) if simulate else verification)
     overrides: list[tuple[str, Any]] = []
     results: list[Any] = []
     skipped: list[Any] = []
-    for verification in found:
+    for verification in verifications:
         results += verification.results
         skipped += verification.skipped
         overrides += verification.overrides
@@ -168,19 +168,19 @@ def _vectors_of(values: Any) -> Vectors:
 
 def _numbers_of(text: str) -> list[float]:
     """Numbers in a row, ranges written out; ValueError where a part is neither."""
-    found: list[float] = []
+    numbers: list[float] = []
     for part in text.split(","):
         ends = _RANGE.fullmatch(part.strip())
         if ends is None:
-            found.append(float(part))
+            numbers.append(float(part))
             continue
         first = int(ends[1])
         last = int(ends[2])
         if abs(last - first) >= _MOST_NUMBERS:
             raise ValueError(part)
         step = 1 if last >= first else -1
-        found += range(first, last + step, step)
-    return found
+        numbers += range(first, last + step, step)
+    return numbers
 
 
 @command(

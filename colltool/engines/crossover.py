@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import NCCL, AskedLibrary, KernelFile
+from colltool.engines.files import NCCL, KernelFile, RequestedLibrary
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.price import KernelSite, kernel_site, measured_kernels, rules_for
 from colltool.engines.results import KernelCrossover, Threshold
@@ -21,7 +21,7 @@ _TOP = 2.0**40
 
 
 def kernel_crossover(
-    asked: AskedLibrary, fabric: Fabric, operation: str, group: AnyGroup = None
+    asked: RequestedLibrary, fabric: Fabric, operation: str, group: AnyGroup = None
 ) -> KernelCrossover:
     """Return every size at which the fastest kernel changes, and the library's own thresholds.
 
@@ -32,7 +32,7 @@ def kernel_crossover(
     site = kernel_site(fabric, group)
     if library.most_ranks and (site.nodes > 1 or site.ranks > library.most_ranks):
         what = (
-            f"{library.called}'s kernels stay within a node of {library.most_ranks}: these"
+            f"{library.full_name}'s kernels stay within a node of {library.most_ranks}: these"
             f" {site.ranks} ranks are left to NCCL"
         )
         raise ColltoolError(
@@ -41,7 +41,7 @@ def kernel_crossover(
     measured = measured_kernels(library, operation, site)
     kernels = measured.kernels
     if len(kernels) < 2:
-        what = f"{library.called} has one kernel on {site.gpu}: {kernels[0].name}"
+        what = f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}"
         raise ColltoolError(what, argument="library", fix="price it: colltool price")
     # in a table the name stands for NCCL itself
     by_name = {kernel.name: kernel for kernel in kernels if kernel.name != NCCL}
@@ -56,7 +56,7 @@ def kernel_crossover(
         fabric=fabric.name,
         operation=operation,
         group=site.placed.placement,
-        library=library.called,
+        library=library.full_name,
         crossings=tuple(_changes_of_fastest(kernels, site)),
         thresholds=tuple(thresholds),
         notes=tuple(dict.fromkeys(notes)),

@@ -191,7 +191,8 @@ class LibraryFile(Part):
         return self
 
     @property
-    def called(self) -> str:
+    def full_name(self) -> str:
+        """``NAME@VERSION``."""
         return f"{self.name}@{self.version}"
 
     @property
@@ -238,7 +239,7 @@ UNMEASURED = {
 """Libraries that people know, and why there is no file of them."""
 
 
-class AskedLibrary(NamedTuple):
+class RequestedLibrary(NamedTuple):
     """A library as a user writes it, ``vllm@0.24.0``.
 
     Args:
@@ -267,7 +268,7 @@ def is_library(name: str) -> bool:
     return own in UNMEASURED or own in dict(shipped_libraries())
 
 
-def find_library(asked: str) -> AskedLibrary:
+def find_library(asked: str) -> RequestedLibrary:
     """Return a shipped library by name and version.
 
     Without a version it is the newest, for an unknown version the nearest older one.
@@ -280,15 +281,15 @@ def find_library(asked: str) -> AskedLibrary:
     if not known:
         raise _unknown_library(name)
     if not version:
-        return AskedLibrary(_shipped(name, known[-1]))
+        return RequestedLibrary(_shipped(name, known[-1]))
     # 0.24 is the newest of 0.24.*
     inside = [shipped for shipped in known if shipped.startswith(f"{version}.")]
     if inside:
         version = inside[-1]
     if version in known:
-        return AskedLibrary(_shipped(name, version))
+        return RequestedLibrary(_shipped(name, version))
     older = [shipped for shipped in known if _version_key(shipped) <= _version_key(version)]
-    return AskedLibrary(_shipped(name, older[-1] if older else known[0]), clipped(version))
+    return RequestedLibrary(_shipped(name, older[-1] if older else known[0]), clipped(version))
 
 
 def _unknown_library(name: str) -> ColltoolError:
@@ -321,7 +322,7 @@ def read_library(text: str, name: str) -> LibraryFile:
     return read_source(LibraryFile, *scan_toml(text, name)).result()
 
 
-def library_of(library: str | None, file: str | os.PathLike[str] | None) -> AskedLibrary | None:
+def library_of(library: str | None, file: str | os.PathLike[str] | None) -> RequestedLibrary | None:
     """Return the user's own library file, a shipped library, or None.
 
     None is for NCCL and the like, which have no kernels here.
@@ -333,7 +334,7 @@ def library_of(library: str | None, file: str | os.PathLike[str] | None) -> Aske
                 argument="library_file",
                 fix=f"leave {argument_text('library')} out",
             )
-        return AskedLibrary(load_library(file))
+        return RequestedLibrary(load_library(file))
     if library is None or not is_library(library):
         return None
     return find_library(library)

@@ -13,13 +13,13 @@ _NINE_OF_TEN_OF_T4 = 2.132
 
 
 def kernel_interval(
-    total_s: float, error: float | None, error_of: str, *, on_ground: bool
+    total_s: float, error: float | None, error_of: str, *, measured_here: bool
 ) -> Interval | None:
     """Return where nine of ten measurements of a kernel lie; None if its error is unknown.
 
     Args:
         error: median error of the formula, ``error_of`` the rows that it was found on.
-        on_ground: whether the kernel was measured on such a GPU, number of ranks and size.
+        measured_here: whether the kernel was measured on such a GPU, number of ranks and size.
     """
     if error is None:
         return None
@@ -30,11 +30,11 @@ def kernel_interval(
         high_s=total_s * exp(half_width),
         share=SHARE,
         rows=0,
-        basis="measured" if on_ground else "extrapolated",
+        basis="measured" if measured_here else "extrapolated",
         parts=(("kernel", half_width / law()["kappa"]),),
         nearest=error_of or None,
-        reason="the kernel's own rows" if on_ground else "the kernel was not measured there",
+        reason="the kernel's own rows" if measured_here else "the kernel was not measured there",
     )
 
 
-NOBODY_KNOWS = "nobody has compared this kernel's law with rows that it was not made from"
+ERROR_UNKNOWN = "nobody has compared this kernel's law with rows that it was not made from"

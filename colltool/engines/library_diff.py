@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
-from colltool.engines.files import AskedLibrary
+from colltool.engines.files import RequestedLibrary
 from colltool.engines.price import price_kernels
 from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.placement import GroupSpec
@@ -169,7 +169,9 @@ def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
             yield GroupSpec(count, inside)
 
 
-def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: int) -> LibraryDiff:
+def diff_kernels(
+    fabric: Fabric, old: RequestedLibrary, new: RequestedLibrary, ranks: int
+) -> LibraryDiff:
     """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group."""
     changes: list[PickChange] = []
     for size in SMALL:
@@ -190,8 +192,8 @@ def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: in
             changes.append(change)
     return LibraryDiff(
         fabric.name,
-        old.library.called,
-        new.library.called,
+        old.library.full_name,
+        new.library.full_name,
         tuple(changes),
         looked=len(SMALL),
         differ=len(changes),

@@ -9,14 +9,14 @@ from colltool.engines.results import DispatchRow, KernelRow, LibraryShown
 from colltool.libraries.nccl.hardware import constants
 
 
-def shown_library(library: LibraryFile) -> LibraryShown:
+def library_rows(library: LibraryFile) -> LibraryShown:
     """Return the kernels and the dispatch table of a library."""
     dispatch = [
         DispatchRow(row.kernel, row.gpus, row.ranks, row.from_, row.to) for row in library.dispatch
     ]
     sources = dict.fromkeys(str(kernel.source) for kernel in library.kernels if kernel.source)
     return LibraryShown(
-        library=library.called,
+        library=library.full_name,
         spoken=library.spoken,
         kernels=tuple(map(_row, library.kernels)),
         dispatch=tuple(dispatch),
@@ -25,7 +25,7 @@ def shown_library(library: LibraryFile) -> LibraryShown:
     )
 
 
-def shown_nccl(version: str) -> LibraryShown:
+def nccl_rows(version: str) -> LibraryShown:
     """Return the rules of a version of NCCL's cost model; a price with it names what it picks."""
     model = constants(version)
     words = []

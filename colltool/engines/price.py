@@ -14,9 +14,9 @@ from colltool.base.primitives import A2A, AR
 from colltool.engines.files import (
     EXPERTS,
     NCCL,
-    AskedLibrary,
     KernelFile,
     LibraryFile,
+    RequestedLibrary,
     find_library,
     shipped_libraries,
 )
@@ -121,7 +121,7 @@ def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> 
     """
     own = [kernel for kernel in library.kernels if kernel.operation == operation]
     if not own:
-        what = f"{library.called} has no kernel for {operation.replace('_', '-')}"
+        what = f"{library.full_name} has no kernel for {operation.replace('_', '-')}"
         fix = f"it has {', '.join(library.operations)}"
         raise ColltoolError(what, argument="library", fix=fix)
     gpu = _measured_gpu(library, own, site.gpu)
@@ -129,14 +129,14 @@ def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> 
     # kernels of experts send over the NICs themselves, where the network's software matters
     over_nics = across and operation in EXPERTS
     if over_nics and site.wire in _OTHER_NETWORKS:
-        what = f"{library.called} was not measured on {_OTHER_NETWORKS[site.wire]}"
+        what = f"{library.full_name} was not measured on {_OTHER_NETWORKS[site.wire]}"
         raise ColltoolError(what, argument="library", fix=_OWN_FILE)
     kernels = tuple(kernel for kernel in own if gpu in kernel.gpus and kernel.across == across)
     if not kernels:
         measured = "inside a node" if across else "across nodes"
         nodes = f"{site.nodes} nodes" if across else f"{site.nodes} node"
         what = (
-            f"{library.called} was measured on {gpu} {measured} alone, and these {site.ranks} ranks"
+            f"{library.full_name} was measured on {gpu} {measured} alone, and these {site.ranks} ranks"
             f" are on {nodes}"
         )
         raise ColltoolError(
@@ -162,7 +162,7 @@ def _measured_gpu(library: LibraryFile, kernels: list[KernelFile], gpu: str) -> 
         if name in measured:
             return name
     raise ColltoolError(
-        f"no kernel of {library.called} was measured on {gpu}",
+        f"no kernel of {library.full_name} was measured on {gpu}",
         argument="library",
         fix=f"measured on: {', '.join(sorted(measured))}; {_OWN_FILE}",
     )
@@ -178,7 +178,7 @@ def _estimates(
     """The time of each kernel that was measured on the machine."""
     measured = measured_kernels(library, operation, site)
     return [
-        _estimate(kernel, library.called, measured, site, size, tokens)
+        _estimate(kernel, library.full_name, measured, site, size, tokens)
         for kernel in measured.kernels
     ]
 
@@ -209,8 +209,8 @@ def _estimate(
         least_s = _least_exchange_s(kernel, site, call.bytes)
         times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
     other_machine = bool(measured.notes) and measured.like_error is None
-    on_ground = not unmeasured and not other_machine
-    error = _error(kernel, measured.like_error, on_ground)
+    measured_here = not unmeasured and not other_machine
+    error = _error(kernel, measured.like_error, measured_here)
     notes = [*measured.notes, *unmeasured]
     if kernel.said:
         notes.append(kernel.said)
@@ -227,16 +227,18 @@ def _estimate(
         error=error,
         error_of=kernel.error_of,
         measured=_measured_on(kernel),
-        on_ground=on_ground,
+        measured_here=measured_here,
         notes=tuple(notes),
-        interval=kernel_interval(times.total_s, error, kernel.error_of, on_ground=on_ground),
+        interval=kernel_interval(
+            times.total_s, error, kernel.error_of, measured_here=measured_here
+        ),
     )
 
 
-def _error(kernel: KernelFile, like_error: float | None, on_ground: bool) -> float | None:
+def _error(kernel: KernelFile, like_error: float | None, measured_here: bool) -> float | None:
     if kernel.error is None:
         return None
-    own = kernel.error if on_ground else min(1.0, kernel.error * _WIDENED)
+    own = kernel.error if measured_here else min(1.0, kernel.error * _WIDENED)
     return max(like_error or 0.0, own)
 
 
@@ -296,7 +298,7 @@ def _measured_on(kernel: KernelFile) -> str:
 
 
 def price_kernels(
-    asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+    asked: RequestedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
     """Price an all-reduce or all-to-all of ``size`` bytes by a library's kernels, its choice first.
 
@@ -338,12 +340,12 @@ def price_kernels(
     )
 
 
-def _version_notes(asked: AskedLibrary) -> tuple[str, ...]:
+def _version_notes(asked: RequestedLibrary) -> tuple[str, ...]:
     if not asked.unknown:
         return ()
     own = asked.library
     note = (
-        f"warning: no data of {own.name} {asked.unknown}: these are {own.called}'s kernels, and"
+        f"warning: no data of {own.name} {asked.unknown}: these are {own.full_name}'s kernels, and"
         " versions differ by up to 3x"
     )
     return (note,)
@@ -437,7 +439,11 @@ def check_tokens(call: Tokens) -> None:
 
 
 def price_experts(
-    asked: AskedLibrary | None, fabric: Fabric, operation: str, call: Tokens, group: AnyGroup = None
+    asked: RequestedLibrary | None,
+    fabric: Fabric,
+    operation: str,
+    call: Tokens,
+    group: AnyGroup = None,
 ) -> KernelPrice:
     """Price dispatch or combine by the kernels of a library, or of all that were measured there.
 
@@ -463,11 +469,11 @@ def price_experts(
             try:
                 rows += _estimates(library, operation, site, tokens=call)
             except ColltoolError as error:
-                refused.append((library.called, error.what))
+                refused.append((library.full_name, error.what))
     if not rows:
         raise _never_measured(operation, site, refused)
     # what was measured goes before what is faster on paper
-    rows.sort(key=lambda row: (not row.on_ground, row.total_s))
+    rows.sort(key=lambda row: (not row.measured_here, row.total_s))
     rows[0] = rows[0]._replace(picked=True)
     choice = None
     notes: tuple[str, ...] = ()

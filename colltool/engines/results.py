@@ -23,7 +23,7 @@ class KernelEstimate(NamedTuple):
         error: the median error of such a price, ``error_of`` on which rows; None if unknown.
         measured: what its numbers were measured on.
         picked: whether the library takes this kernel.
-        on_ground: whether it was measured on such a GPU, number of ranks and size.
+        measured_here: whether it was measured on such a GPU, number of ranks and size.
         interval: where nine of ten measurements lie; None if unknown.
     """
 
@@ -40,7 +40,7 @@ class KernelEstimate(NamedTuple):
     error_of: str = ""
     measured: str = ""
     picked: bool = False
-    on_ground: bool = True
+    measured_here: bool = True
     notes: tuple[str, ...] = ()
     interval: Interval | None = None
 

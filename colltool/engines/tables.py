@@ -7,7 +7,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import size_text
 from colltool.base.primitives import BC, REDUCE, Primitive
-from colltool.engines.files import TWO_CALLS, AskedLibrary, DispatchFile
+from colltool.engines.files import TWO_CALLS, DispatchFile, RequestedLibrary
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.placement import AnyGroup
@@ -20,7 +20,7 @@ _MORE = 3
 
 
 def price_by_table(
-    asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+    asked: RequestedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
     """Return the algorithm of a library's table, priced on the fabric, before the fastest others.
 
@@ -32,7 +32,7 @@ def price_by_table(
     under = under_library(fabric, library.runs)
     primitive = Primitive(operation)
     prices = price(under, primitive, float(size), group)
-    runner = _TableRunner(under, library.called, primitive, float(size), group, prices.ranks)
+    runner = _TableRunner(under, library.full_name, primitive, float(size), group, prices.ranks)
     row = _table_row(asked, operation, prices.ranks, size)
     others = [other for other in prices.leading if other.title != row.kernel]
     results = [runner.selected(row.kernel), *map(runner.estimate, others[:_MORE])]
@@ -44,7 +44,7 @@ def price_by_table(
     notes = []
     if asked.unknown:
         notes.append(
-            f"warning: no data of {library.name} {asked.unknown}: this is {library.called}'s table"
+            f"warning: no data of {library.name} {asked.unknown}: this is {library.full_name}'s table"
         )
     return KernelPrice(
         fabric=fabric.name,
@@ -58,19 +58,19 @@ def price_by_table(
     )
 
 
-def _table_row(asked: AskedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
+def _table_row(asked: RequestedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
     library = asked.library
     rows = [row for row in library.dispatch if row.operation == operation]
     if not rows:
         known = ", ".join(dict.fromkeys(row.operation for row in library.dispatch))
-        what = f"{library.called} has no table of {operation.replace('_', '-')}"
+        what = f"{library.full_name} has no table of {operation.replace('_', '-')}"
         raise ColltoolError(what, argument="library", fix=f"it has: {known.replace('_', '-')}")
     for row in rows:
         # blocks of less than a byte count as one
         looked_up = max(1.0, size / ranks if row.per == "block" else size)
         if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= looked_up < row.to:
             return row
-    what = f"{library.called}'s table has no row for {ranks} ranks and {size_text(size)}"
+    what = f"{library.full_name}'s table has no row for {ranks} ranks and {size_text(size)}"
     raise ColltoolError(what, argument="library", fix="other ranks or another size")
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
-from colltool.engines.files import AskedLibrary
+from colltool.engines.files import RequestedLibrary
 from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.price import kernel_site, measured_kernels, price_experts, price_kernels
@@ -59,8 +59,8 @@ class ServingContext(NamedTuple):
     deployment: Deployment
     fabric: Fabric
     device: Accelerator | None
-    engine: AskedLibrary | None
-    experts: AskedLibrary | None
+    engine: RequestedLibrary | None
+    experts: RequestedLibrary | None
     experts_by_nccl: bool
 
 
@@ -68,8 +68,8 @@ def serve(
     model: TransformerModel,
     question: ServeQuestion,
     fabric: Fabric,
-    engine: AskedLibrary | None,
-    experts: AskedLibrary | None,
+    engine: RequestedLibrary | None,
+    experts: RequestedLibrary | None,
     *,
     by_nccl: bool = False,
 ) -> Served:
@@ -107,7 +107,7 @@ def serve(
     return Served(
         job=model.name,
         fabric=fabric.name,
-        engine=engine.library.called if engine else fabric.library_name,
+        engine=engine.library.full_name if engine else fabric.library_name,
         deployment=own,
         phases=(prefill, decode),
         kv=_kv_transfer(serving, question, prefill),
@@ -132,7 +132,9 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
     for asked in (serving.engine, serving.experts):
         if asked is not None and asked.unknown:
             own = asked.library
-            notes.append(f"warning: no data of {own.name} {asked.unknown}: {own.called}'s kernels")
+            notes.append(
+                f"warning: no data of {own.name} {asked.unknown}: {own.full_name}'s kernels"
+            )
     for phase in phases:
         for operation in phase.operations:
             notes += operation.notes
@@ -295,14 +297,14 @@ def _kv_transfer(
         computed_s = prefill.floor_s / model.layers
         hiding_nic_Bps = size / model.layers / computed_s / pairs / kernel.parameters["eta"]
     hidden = computed_s is not None and layer_s <= computed_s
-    on_ground = pairs == _MEASURED_PAIRS
+    measured_here = pairs == _MEASURED_PAIRS
     notes = [*measured.notes]
-    if not on_ground:
+    if not measured_here:
         notes.append(f"measured on {_MEASURED_PAIRS} pairs, not on {pairs}")
     return KvTransfer(
         bytes=size,
         pairs=pairs,
-        kernel=f"{library.called} {kernel.name}",
+        kernel=f"{library.full_name} {kernel.name}",
         total_s=times.total_s,
         layer_s=layer_s,
         prefill_layer_s=computed_s,
@@ -310,6 +312,8 @@ def _kv_transfer(
         exposed_s=times.latency_s + layer_s if hidden else times.total_s,
         hiding_nic_Bps=hiding_nic_Bps,
         error=kernel.error,
-        interval=kernel_interval(times.total_s, kernel.error, kernel.error_of, on_ground=on_ground),
+        interval=kernel_interval(
+            times.total_s, kernel.error, kernel.error_of, measured_here=measured_here
+        ),
         notes=tuple(notes),
     )

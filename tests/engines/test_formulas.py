@@ -88,13 +88,13 @@ def test_bytes_of_tokens() -> None:
 
 def test_an_interval_is_as_wide_as_student_s_t_of_4() -> None:
     """A median error of 5% is 0.741 of a deviation; nine of ten are within 2.132 of them."""
-    interval = kernel_interval(2.0, 0.05, "rows", on_ground=True)
+    interval = kernel_interval(2.0, 0.05, "rows", measured_here=True)
     assert interval is not None
     half_width = log(1.05) * 2.132 / 0.741
     assert log(interval.high_s / 2) == pytest.approx(half_width)
     assert log(interval.low_s / 2) == pytest.approx(-half_width)
     assert (interval.basis, interval.nearest) == ("measured", "rows")
-    off = kernel_interval(2.0, 0.05, "", on_ground=False)
+    off = kernel_interval(2.0, 0.05, "", measured_here=False)
     assert off is not None
     assert (off.basis, off.nearest) == ("extrapolated", None)
-    assert kernel_interval(2.0, None, "rows", on_ground=True) is None
+    assert kernel_interval(2.0, None, "rows", measured_here=True) is None

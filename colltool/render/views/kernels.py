@@ -16,7 +16,7 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
-from colltool.engines.intervals import NOBODY_KNOWS
+from colltool.engines.intervals import ERROR_UNKNOWN
 from colltool.engines.library_diff import LibraryDiff, PickChange
 from colltool.engines.results import (
     DispatchRow,
@@ -174,7 +174,7 @@ def _list_summary(result: KernelPriceList) -> str:
 
 def no_kernel_interval(row: Any) -> Any:
     """Why a price by a kernel has no interval."""
-    return NOBODY_KNOWS if row.interval is None else LEFT_OUT
+    return ERROR_UNKNOWN if row.interval is None else LEFT_OUT
 
 
 def _nothing(_: KernelEstimate) -> float:
