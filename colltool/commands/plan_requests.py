@@ -21,7 +21,7 @@ LONG_UNITS_S = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 USUAL_RESTART_S = 600.0
 """From a failure to the first step: the 10 min that the help of ``--restart`` names."""
 LONGEST_S = 1e13
-"""Bound of durations (300,000 years), so that products of them stay finite."""
+"""Bound of every duration: 300,000 years, far more than anyone means."""
 
 
 def with_measured_gemms(job: Job, compute: str | os.PathLike[str] | None) -> Job:

@@ -52,7 +52,7 @@ def reshard(
     loaded = fabric_of(fabric, machine=machine)
     receiver_count = count_of(receivers, "receivers", 1, 2**24)
     replica_ranks = count_of(replica, "replica", 1, 2**24)
-    # exactly one source
+    # exactly one of the two sources
     if (senders is None) == (storage is None):
         raise ColltoolError(
             "the weights come from ranks or from a store",
@@ -74,7 +74,7 @@ def reshard(
 
 
 def _rate(storage: str | float) -> float:
-    """Bytes/s of a store."""
+    """The rate of a store in bytes/s."""
     from colltool.base.formatting import parse_rate
     from colltool.commands.reading import number_of
 

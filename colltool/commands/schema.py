@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colltool.commands.command import command
 from colltool.commands.output import write
-
-if TYPE_CHECKING:
-    pass
 
 
 @command(["document", "output"])

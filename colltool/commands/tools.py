@@ -1,9 +1,8 @@
-"""What a machine may ask: the public functions and a few shown definitions as tools, each argument
-described by its row.
+"""The tools of the MCP server: public functions and a few listings, with JSON Schemas.
 
-A tool has a JSON Schema of its arguments, made of the function's annotations and of
-:data:`colltool.commands.arguments.ARGUMENTS`, and answers with the JSON document that the command line
-prints.
+The schema of a tool's arguments (:func:`input_schema`) is made of the function's annotations and of
+the rows of :data:`colltool.commands.arguments.ARGUMENTS`; :func:`call_tool` answers with the result
+whose JSON document the command line prints.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 THIS_MODULE = __name__
-MAX_VALUES = 1000  # of one argument: a list asks for an answer each
+MAX_VALUES = 1000  # of one argument: every value of a list is priced
 
 
 class Tool(NamedTuple):
-    """A function that a machine may call.
+    """A function that an assistant may call.
 
     Args:
         function: ``module:name``.
-        rows: the row that describes an argument, where it is not the one of the same name.
-        about: what it answers, where the function's docstring does not say it.
-        top: whether the answer may be cut to its first rows.
-        answers: the JSON documents that it answers with, where that is not the one of its name; a
-            text is none.
+        rows: the key of the row that describes an argument, if it is not the argument's name.
+        about: its description, if that is not the docstring's first paragraph.
+        top: whether it also takes ``top``, to cut the answer to its first rows.
+        answers: names of the JSON documents that it may answer with, separated by spaces; default:
+            the one of the tool's name, if there is one.
     """
 
     function: str
@@ -64,7 +63,7 @@ class Tool(NamedTuple):
         return _plain(self.about or inspect.cleandoc(self.call.__doc__ or "").split("\n\n")[0])
 
     def documented(self, argument: str) -> str:
-        """The first sentence that the function's docstring has on an argument."""
+        """What the function's docstring says of an argument, without its default."""
         text = inspect.cleandoc(self.call.__doc__ or "")
         answer = re.search(
             rf"^    (?:\w+, )*{argument}(?:, \w+)*: (.+?)(?=\n    \w|\n\n|\Z)",
@@ -75,7 +74,7 @@ class Tool(NamedTuple):
 
 
 def _plain(text: str) -> str:
-    """The text without the marks of a docstring, on one line."""
+    """The text on one line, without markup of docstrings."""
 
     def name(mark: re.Match[str]) -> str:
         return str(mark[1] or mark[2]).removeprefix("colltool.")
@@ -140,7 +139,7 @@ TOOLS = {
     "astra_sim": Tool(f"{THIS_MODULE}:astra_sim"),
     "guide": Tool(f"{THIS_MODULE}:guide"),
 }
-"""By the names of the commands; a command that answers several questions is a tool for each."""
+"""Tools by name: that of the command; a command with several kinds of answers is several tools."""
 
 
 def list_fabrics() -> Result:
@@ -272,8 +271,9 @@ _TYPES: dict[str, list[Schema]] = {
     "Job": [],
     "LadderDefinition": [],
 }
-"""What JSON has for a type of Python; nothing for what only Python has."""
-_ONLY_PYTHON = ("watch", "values", "simulator")  # the last starts another program
+"""JSON Schemas of Python types; none for types that JSON cannot hold."""
+# arguments without a counterpart in JSON; simulator starts another program
+_ONLY_PYTHON = ("watch", "values", "simulator")
 
 
 def input_schema(name: str) -> Schema:
@@ -294,14 +294,14 @@ def input_schema(name: str) -> Schema:
 
 
 def _property(tool: Tool, argument: str, annotation: str) -> Schema:
-    """The schema of an argument, with its row's line of help or a sentence of the docstring."""
+    """The schema of an argument, described by its row's help, else by the docstring."""
     if argument == "readings":
         return _READINGS
     row = tool.row(argument)
     schema = _any_of(_schemas(annotation, row))
     text = ""
     if row is not None:
-        # KEY=VALUE says what to write, which N or FILE do not
+        # a metavar such as KEY=VALUE shows how to write it
         text = _without_flags(f"{row.metavar}: {row.help}" if "=" in row.metavar else row.help)
     text = text or tool.documented(argument)
     kinds = [kind.get("type") for kind in schema.get("anyOf", ())]
@@ -315,15 +315,17 @@ def _any_of(schemas: list[Schema]) -> Schema:
 
 
 def output_schema(name: str) -> Schema | None:
-    """The JSON Schema of a tool's answer, a level deep: ``colltool schema`` has all of it. None of
-    a text."""
+    """The JSON Schema of a tool's answer, one level deep; None if it answers with text.
+
+    ``colltool schema`` prints all levels.
+    """
     names = TOOLS[name].answers.split()
     if not names:
         if name not in documents():
             return None
         names = [name]
     schemas = [document_schema(document) for document in names]
-    # a tool with several answers promises what all of them have
+    # of several documents a tool guarantees the keys that all have
     required = [set(schema["required"]) for schema in schemas]
     shared = set.intersection(*required)
     properties: Schema = {}
@@ -339,12 +341,14 @@ def output_schema(name: str) -> Schema | None:
 
 
 def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
-    """The annotation and the default of each argument: those of the function, and overrides of what
-    it loads."""
+    """The annotation and the default of each argument of a tool.
+
+    These are the function's parameters, and overrides for the fabrics and jobs that it loads.
+    """
     parameters = inspect.signature(tool.call).parameters
     answer = {}
     for name, parameter in parameters.items():
-        # single readings are keys of the object readings
+        # single options of the model are keys of the object readings
         if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
             continue
         answer[name] = (str(parameter.annotation), parameter.default)
@@ -368,9 +372,7 @@ _READINGS: Schema = {
 
 
 def _schemas(annotation: str, row: Argument | None) -> list[Schema]:
-    """The schemas of an annotation's alternatives, within the bounds of the argument's row, each
-    once."""
-    # a path and a name are both text
+    """The schemas of an annotation's alternatives, without duplicates, with the row's bounds."""
     answer: list[Schema] = []
     for alternative in _alternatives(annotation):
         for schema in _schemas_of_one(alternative, row):
@@ -397,7 +399,7 @@ def _schemas_of_one(annotation: str, row: Argument | None) -> list[Schema]:
 
 
 def _alternatives(annotation: str) -> Iterator[str]:
-    """``A[B | C] | D``: first ``A[B | C]``, then ``D``."""
+    """Split a union at its top level: ``A[B | C] | D`` into ``A[B | C]`` and ``D``."""
     part = ""
     depth = 0
     for token in re.split(r"(\[|\]|\|)", annotation):
@@ -425,7 +427,7 @@ def _bounds(row: Argument) -> Schema:
 
 
 def _without_flags(help_: str) -> str:
-    """A line of help without flags: ``With --slow-rank`` is ``With slow_rank``."""
+    """A line of help with names of arguments for flags: ``With --slow-rank``: ``With slow_rank``."""
     names = {}
     for name, flags in OPTIONS.items():
         for flag in flags:
@@ -439,7 +441,7 @@ def _without_flags(help_: str) -> str:
 
 
 def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
-    """What a tool answers: a result, or a text.
+    """Call a tool, and return its result or text.
 
     Raises:
         ColltoolError: no such tool or argument, or what the function finds wrong with one.
@@ -455,7 +457,7 @@ def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
     for argument, (_, default) in known.items():
         if default is inspect.Parameter.empty and argument not in given:
             raise ColltoolError(f"{argument} is missing", fix=_how_to_give(argument))
-    # price_list has no such argument: the command cuts its answer as well
+    # price_list has no top: as in the command, the answer is cut afterwards
     top = given.pop("top", None) if tool.top else None
     answer: Result | str = tool.call(**_loaded(tool, given))
     if top is None or isinstance(answer, str):
@@ -467,8 +469,9 @@ def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
 
 
 def _refuse_unknown(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse arguments that a tool does not have, and more values than an answer holds."""
-    readings = DECLARED if "readings" in known else {}  # as fixes in errors name them
+    """Raise ColltoolError for unknown arguments and for more than :data:`MAX_VALUES` values."""
+    # single options of the model are allowed: fixes of errors name them so
+    readings = DECLARED if "readings" in known else {}
     for argument, value in arguments.items():
         if argument not in known and argument not in readings:
             hint = nearest(argument, list(known))
@@ -489,8 +492,8 @@ def _how_to_give(argument: str) -> str:
 
 
 def _loaded(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with fabrics and jobs loaded, where overrides are given that the function does
-    not take itself."""
+    """The arguments, with fabrics and jobs loaded if overrides are given that the function itself
+    does not take."""
     parameters = inspect.signature(tool.call).parameters
     parts = given.pop("readings", None)
     if isinstance(parts, dict):
