@@ -457,7 +457,7 @@ def counts_of(fabrics: Sequence[Fabric], most: int) -> list[int]:
 
 
 def evenly_spaced(values: Sequence[int], most: int) -> list[int]:
-    """At most ``most`` of the values, evenly spaced, with the first and the last."""
+    """Evenly spaced values, at most ``most``, with the first and the last."""
     if len(values) <= most:
         return list(values)
     last = len(values) - 1

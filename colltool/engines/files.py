@@ -99,31 +99,33 @@ class KernelFile(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> KernelFile:
-        slips = [*_wrong_parameters(self.formula, self.parameters)]
+        errors = [*_wrong_parameters(self.formula, self.parameters)]
         for key, ends in (("ranks", self.ranks), ("sizes", self.sizes), ("tokens", self.tokens)):
             if ends and ends[0] > ends[1]:
-                slips.append(FieldError("the least comes first", "turn them round", (key,)))
-        if slips:
-            raise FieldErrors(*slips)
+                errors.append(FieldError("the least comes first", "turn them round", (key,)))
+        if errors:
+            raise FieldErrors(*errors)
         return self
 
 
 def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Iterator[FieldError]:
     needs = FORMULAS[formula].parameters
-    for name in parameters:
-        if name not in needs:
-            what = f"{formula} has no parameter '{clipped(name)}'"
-            fix = f"{nearest(name, list(needs))} it takes: {', '.join(needs)}".strip()
-            yield FieldError(what, fix, ("parameters", name))
-    missing = [name for name in needs if name not in parameters]
+    for parameter in parameters:
+        if parameter not in needs:
+            what = f"{formula} has no parameter '{clipped(parameter)}'"
+            fix = f"{nearest(parameter, list(needs))} it takes: {', '.join(needs)}".strip()
+            yield FieldError(what, fix, ("parameters", parameter))
+    missing = [parameter for parameter in needs if parameter not in parameters]
     if missing:
         yield FieldError(
             f"{formula} needs {', '.join(missing)}", "add what is missing", ("parameters",)
         )
     # formulas divide by these
-    for name in ("GBps", "own_GBps", "eta"):
-        if parameters.get(name) == 0:
-            yield FieldError(f"{name} is above 0", "write what was measured", ("parameters", name))
+    for parameter in ("GBps", "own_GBps", "eta"):
+        if parameters.get(parameter) == 0:
+            yield FieldError(
+                f"{parameter} is above 0", "write what was measured", ("parameters", parameter)
+            )
 
 
 class DispatchFile(Part):
@@ -177,17 +179,19 @@ class LibraryFile(Part):
     @model_validator(mode="after")
     def _names_exist(self) -> LibraryFile:
         names = [kernel.name for kernel in self.kernels]
-        slips = []
+        errors = []
         for index, row in enumerate(self.dispatch):
             place = ("dispatch", index, "kernel")
             if self.runs is not None:
-                slips += _unknown_algorithm(row, place)
+                errors += _unknown_algorithm(row, place)
             elif row.kernel not in (*names, NCCL):
                 known = ", ".join(dict.fromkeys((*names, NCCL)))
                 fix = f"{nearest(row.kernel, names)} known: {known}".strip()
-                slips.append(FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place))
-        if slips:
-            raise FieldErrors(*slips)
+                errors.append(
+                    FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place)
+                )
+        if errors:
+            raise FieldErrors(*errors)
         return self
 
     @property
@@ -198,8 +202,8 @@ class LibraryFile(Part):
     @property
     def operations(self) -> tuple[str, ...]:
         rows: tuple[KernelFile | DispatchFile, ...] = self.dispatch if self.runs else self.kernels
-        own = {row.operation for row in rows}
-        return tuple(operation for operation in OPERATIONS if operation in own)
+        present = {row.operation for row in rows}
+        return tuple(operation for operation in OPERATIONS if operation in present)
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -227,7 +231,7 @@ def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[FieldError]:
 
 
 NCCL = "nccl"
-"""What the library leaves to NCCL, in a dispatch table."""
+"""The kernel of a dispatch table for sizes that the library leaves to NCCL."""
 
 UNMEASURED = {
     "uccl-ep": "it is measured on EFA and on AMD, and no rows of it are held here",
@@ -236,14 +240,15 @@ UNMEASURED = {
     "oneccl": "no measured rows of it are held here",
     "mpich": "its decision tables are made for each machine",
 }
-"""Libraries that people know, and why there is no file of them."""
+"""Well-known libraries without a file, and why there is none (part of an error text)."""
 
 
 class RequestedLibrary(NamedTuple):
-    """A library as a user writes it, ``vllm@0.24.0``.
+    """The library that a user requested, such as ``vllm@0.24.0``.
 
     Args:
-        unknown: the version in the request if there is no data of it, else empty.
+        unknown: the requested version if there is no data of it, else empty; ``library`` is then
+            the nearest older version.
     """
 
     library: LibraryFile
@@ -253,22 +258,22 @@ class RequestedLibrary(NamedTuple):
 @cache
 def shipped_libraries() -> tuple[tuple[str, str], ...]:
     """Return the name and version of every shipped file, versions ascending."""
-    # the template has no version, and is none of them
-    names = [
+    # the name of the template has no version, so it does not match
+    matches = [
         re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem)
         for file in _FOLDER.glob(f"*{SUFFIX}")
     ]
-    libraries = [(name[1], name[2]) for name in names if name]
+    libraries = [(match[1], match[2]) for match in matches if match]
     return tuple(sorted(libraries, key=lambda library: (library[0], _version_key(library[1]))))
 
 
 def is_library(name: str) -> bool:
     """Whether kernels of a library with this name (without its version) ship."""
-    own = name.partition("@")[0].lower()
-    return own in UNMEASURED or own in dict(shipped_libraries())
+    library_name = name.partition("@")[0].lower()
+    return library_name in UNMEASURED or library_name in dict(shipped_libraries())
 
 
-def find_library(asked: str) -> RequestedLibrary:
+def find_library(requested: str) -> RequestedLibrary:
     """Return a shipped library by name and version.
 
     Without a version it is the newest, for an unknown version the nearest older one.
@@ -276,7 +281,7 @@ def find_library(asked: str) -> RequestedLibrary:
     Raises:
         ColltoolError: no library has this name.
     """
-    name, _, version = asked.lower().partition("@")
+    name, _, version = requested.lower().partition("@")
     known = [shipped for library, shipped in shipped_libraries() if library == name]
     if not known:
         raise _unknown_library(name)
@@ -356,7 +361,7 @@ def template() -> str:
 
 
 def _version_key(version: str) -> list[tuple[int, str]]:
-    """Orders versions: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
+    """Sort key of a version: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
     return [
         (int(number or -1), word)
         for number, word in re.findall(r"(\d*)([^\d.]*)", version)

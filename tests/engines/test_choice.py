@@ -14,7 +14,7 @@ from colltool.base.errors import ColltoolError
 from colltool.engines.crossover import kernel_crossover
 from colltool.engines.files import RequestedLibrary, find_library, read_library
 from colltool.engines.formulas import Tokens
-from colltool.engines.library_diff import SMALL, diff_kernels
+from colltool.engines.library_diff import KERNEL_SIZES, diff_kernels
 from colltool.engines.price import price_experts, price_kernels
 from colltool.engines.results import KernelEstimate, KernelPrice
 
@@ -262,7 +262,7 @@ def test_libraries_differ_by_more_than_a_hundredth(base: float, differ: int) -> 
     found = diff_kernels(colltool.load_fabric("dgx-h100"), library(ONE), other, 8)
     sizes = [change.from_bytes for change in found.changes]
     assert (1024.0 in sizes) == bool(differ)
-    assert found.looked == len(SMALL)
+    assert found.looked == len(KERNEL_SIZES)
     assert found.differ == len(sizes)
 
 

@@ -50,7 +50,7 @@ ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
 def test_a_formula_by_hand(
     formula: FormulaName, parameters: dict[str, float], latency_us: float, bandwidth_us: float
 ) -> None:
-    call = KernelCall(ranks=4, bytes=1e6, experts=32, nic_Bps=50e9, own_bytes=0.5e6)
+    call = KernelCall(ranks=4, bytes=1e6, experts=32, nic_Bps=50e9, token_bytes=0.5e6)
     times = FORMULAS[formula].of(parameters, call)
     assert times.latency_s == pytest.approx(latency_us * 1e-6)
     assert times.bandwidth_s == pytest.approx(bandwidth_us * 1e-6)
@@ -79,7 +79,7 @@ def test_within_a_node_the_ranks_are_what_a_token_goes_to() -> None:
 def test_bytes_of_tokens() -> None:
     """10 tokens of 256 values in 4 bits with a scale of a byte for 16: 144 bytes each."""
     call = Tokens(10, 3, 256, 8, "nvfp4")
-    assert call.own_bytes == 1440
+    assert call.token_bytes == 1440
     assert call.copied_bytes == 3 * 1440
     assert bytes_sent("experts", call, 8, 1) == 1440 * 3 * 7 / 8
     with pytest.raises(ColltoolError, match="'fp6' is not known"):
