@@ -186,7 +186,7 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
     """The URI of each resource, its MIME type, and its description."""
     from colltool.fabric.load import shipped_fabrics
     from colltool.guides import TOPICS, about
-    from colltool.render.schemas import FILE_KINDS, asked_by, documents
+    from colltool.render.schemas import FILE_KINDS, command_for, documents
 
     for topic in TOPICS:
         yield f"colltool://guides/{topic}", "text/markdown", about(topic)
@@ -206,7 +206,7 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
         yield (
             f"colltool://schemas/{name}",
             "application/schema+json",
-            f"The JSON Schema of what {asked_by(name)} answers.",
+            f"The JSON Schema of what {command_for(name)} answers.",
         )
 
 

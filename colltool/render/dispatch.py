@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.render.text import Screen
 
-    Shown = TypeVar("Shown", default=Any)
+    ResultType = TypeVar("ResultType", default=Any)
 else:
     from typing import TypeVar
 
-    Shown = TypeVar("Shown")
+    ResultType = TypeVar("ResultType")
 
 
 FORMATS = ("table", "json", "csv", "markdown", "html")
@@ -222,7 +222,7 @@ def _check_columns(tables: Sequence[Table], names: Sequence[str]) -> None:
     for table in tables:
         known += table.columns
     for name in names:
-        if not any(_is_called(column, name) for column in known):
+        if not any(_matches(column, name) for column in known):
             keys = list(dict.fromkeys(column.key for column in known))
             titles = list(dict.fromkeys(column.title for column in known))
             hint = nearest(name, keys + titles)
@@ -236,29 +236,29 @@ def _with_columns(table: Table, names: Sequence[str]) -> Table:
         return table
     found: dict[Column[Any], None] = {}
     for name in names:
-        found |= dict.fromkeys(column for column in table.columns if _is_called(column, name))
+        found |= dict.fromkeys(column for column in table.columns if _matches(column, name))
     # first named, last dropped
-    kept = (column._replace(hidden=False, drop=place) for place, column in enumerate(found))
-    return table._replace(columns=tuple(kept))
+    columns = (column._replace(hidden=False, drop=place) for place, column in enumerate(found))
+    return table._replace(columns=tuple(columns))
 
 
-def _is_called(column: Column[Any], name: str) -> bool:
+def _matches(column: Column[Any], name: str) -> bool:
     return name.lower() in (column.key.lower(), column.title.lower())
 
 
 Document = dict[str, Any]
 
 
-class View(NamedTuple, Generic[Shown]):
+class View(NamedTuple, Generic[ResultType]):
     """How results of one type are rendered; ``VIEWS`` of a module has one per type."""
 
     schema: str  # of the JSON document, as in ``colltool.price/1``
-    blocks: Callable[[Shown], list[Block]]
-    document: Callable[[Shown], Document]
-    table: Callable[[Shown], Table]  # the main table, for CSV and ``to_columns()``
-    summary: Callable[[Shown], str]
+    blocks: Callable[[ResultType], list[Block]]
+    document: Callable[[ResultType], Document]
+    table: Callable[[ResultType], Table]  # the main table, for CSV and ``to_columns()``
+    summary: Callable[[ResultType], str]
     # its own HTML page, where that is more than its blocks
-    page: Callable[[Shown], str] | None = None
+    page: Callable[[ResultType], str] | None = None
 
 
 def on_fabric(name: str, overrides: Overrides) -> str:
@@ -326,10 +326,10 @@ def context(overrides: Overrides = (), **values: Any) -> Columns[Any]:
     ``set`` only with overrides."""
     if overrides:
         values["set"] = set_text(overrides)
-    return tuple(_same_in_all(key, value) for key, value in values.items())
+    return tuple(_constant_column(key, value) for key, value in values.items())
 
 
-def _same_in_all(key: str, value: Any) -> Column[Any]:
+def _constant_column(key: str, value: Any) -> Column[Any]:
     kind = number if isinstance(value, int | float) else label
     if key == "bytes":
         return kind(key, "size", title_size, hidden=True, get=lambda _: value)

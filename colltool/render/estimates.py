@@ -144,23 +144,23 @@ def row_table(
     ``names`` puts the library's names first.
     """
     rows = [record.row for record in ranked]
-    idle = []
-    for name in ("overhead_s", "software_s", "protocol"):
-        if not any(getattr(row, name) for row in rows):
-            idle.append(name)
+    hidden_keys = []
+    for key in ("overhead_s", "software_s", "protocol"):
+        if not any(getattr(row, key) for row in rows):
+            hidden_keys.append(key)
     # unlike the idle ones these are not even in CSV: they exist only where an option or the fabric
     # brings them
-    absent = []
+    absent_keys = []
     if not any(row.slow for row in rows):
-        absent += ["slow_total_s", "slowdown"]
+        absent_keys += ["slow_total_s", "slowdown"]
     if all(row.energy_J is None for row in rows):
-        absent.append("energy_J")
-    columns = tuple(column for column in _ROW if column.key not in absent)
+        absent_keys.append("energy_J")
+    columns = tuple(column for column in _ROW if column.key not in absent_keys)
     # where no algorithm has another name, the usual column says all
     if names and any(record.how for record in ranked):
         columns = (*_NAMED, *columns[1:])
-    asked = price_context(ranked[0].price if ranked else None)
-    table = Table((*asked, *columns), tuple(ranked), best, title).without(*idle)
+    context_columns = price_context(ranked[0].price if ranked else None)
+    table = Table((*context_columns, *columns), tuple(ranked), best, title).without(*hidden_keys)
     return table.with_shown("bytes") if sizes else table
 
 

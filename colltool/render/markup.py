@@ -13,7 +13,7 @@ from typing import Any
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
-from colltool.render.text import drawn
+from colltool.render.text import heat_map_lines
 
 # a "]" is markup only where it would end a link
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
@@ -56,7 +56,7 @@ def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
     titles = filter(None, map(_title, parts))
     title = html(next(titles, "colltool"))
-    return _PAGE.format(title=title, style=_STYLE, body=bare(parts, None))
+    return _PAGE.format(title=title, style=_STYLE, body=unstyled_html(parts, None))
 
 
 def _title(part: Block) -> str:
@@ -73,10 +73,10 @@ def _title(part: Block) -> str:
 
 def to_fragment(parts: Sequence[Block]) -> str:
     """A fragment with its own style, at most :data:`MOST_ROWS` rows a table."""
-    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{bare(parts)}</div>\n'
+    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{unstyled_html(parts)}</div>\n'
 
 
-def bare(parts: Sequence[Block], most: int | None = MOST_ROWS) -> str:
+def unstyled_html(parts: Sequence[Block], most: int | None = MOST_ROWS) -> str:
     """The same without a style."""
     return "".join(_html(part, most) for part in parts)
 
@@ -90,7 +90,7 @@ def _html(part: Block, most: int | None) -> str:
         case Table():
             return _html_table(part, most)
         case Strips():
-            part = drawn(part)
+            part = heat_map_lines(part)
     # what is left is a list
     title = html(part.title)
     if not part.lines:
@@ -153,7 +153,7 @@ def _block(part: Block) -> str:
         case Table():
             return _markdown_table(part)
         case Strips():
-            part = drawn(part)
+            part = heat_map_lines(part)
         case Picture():
             part = part.instead
     title = markdown(part.title)

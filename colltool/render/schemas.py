@@ -81,7 +81,7 @@ DOCUMENTS = {
 """The classes of each document, in the modules of :mod:`colltool.render.views`. A document of
 several classes has the keys of any of them, and requires those of all."""
 
-_ASKED = {
+_COMMANDS = {
     "plan-compare": "plan -f A -f B",
     "plan-search": "plan --search",
     "plan-sensitivity": "plan --vary",
@@ -121,9 +121,9 @@ def schema_of(name: str) -> Schema:
     return document_schema(name)
 
 
-def asked_by(document: str) -> str:
+def command_for(document: str) -> str:
     """The command that prints a document: ``fabric show``."""
-    return _ASKED.get(document) or document.replace("-", " ")
+    return _COMMANDS.get(document) or document.replace("-", " ")
 
 
 def documents() -> list[str]:
@@ -207,7 +207,7 @@ def record_type(*kinds: type) -> type:
     record = make_dataclass(
         kinds[0].__name__.removesuffix("Document"),
         [
-            (name, _known(hint), field() if name in needed else field(default=None))
+            (name, _pydantic_type(hint), field() if name in needed else field(default=None))
             for name, hint in hints.items()
         ],
         kw_only=True,
@@ -224,7 +224,7 @@ def _keys(kind: Any) -> dict[str, bool]:
     return dict.fromkeys(field_names(kind), True)
 
 
-def _known(hint: Any) -> Any:
+def _pydantic_type(hint: Any) -> Any:
     """A type with documents and records replaced by what pydantic makes objects of."""
     kind: Any = hint
     if isinstance(hint, type) and (issubclass(hint, Document) or field_names(kind)):
@@ -233,7 +233,7 @@ def _known(hint: Any) -> Any:
     # the arguments of a Literal are values, not types
     if origin is None or origin is Literal:
         return hint
-    parts = tuple(map(_known, get_args(hint)))
+    parts = tuple(map(_pydantic_type, get_args(hint)))
     return reduce(or_, parts) if origin in (Union, UnionType) else origin[parts]
 
 

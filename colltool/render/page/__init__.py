@@ -21,7 +21,7 @@ from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
-from colltool.render.markup import bare
+from colltool.render.markup import unstyled_html
 from colltool.render.text import fitting
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.report import report_title
@@ -96,7 +96,7 @@ def _decision(report: Report, letters: SharedOutlines) -> dict[str, Any]:
         "answer": first,
         "others": others,
         "chart": chart,
-        "cost": _markup(bare([costs])),
+        "cost": _markup(unstyled_html([costs])),
         "unpriced": unpriced(report),
         "risks": list(risks(report)),
     }
@@ -132,7 +132,7 @@ def _exhibits(section: ReportSection, letters: SharedOutlines) -> Iterator[dict[
             "healthy": "",
             "picture": _markup(picture),
             "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
-            "tables": _markup(bare(parts)),
+            "tables": _markup(unstyled_html(parts)),
             "dropped": dropped,
             "plotted": exhibit.view if picture and len(exhibit.commands) == 1 else None,
         }

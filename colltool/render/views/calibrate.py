@@ -147,7 +147,7 @@ def _residuals(result: Calibration) -> Table:
     return Table((fabric, *_RESIDUALS), tuple(records))
 
 
-_OWN: Columns[SeriesRows] = (
+_MEASURED_ROWS: Columns[SeriesRows] = (
     label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
     number("ranks", path="series.ranks"),
     label("scope", "measured"),
@@ -157,14 +157,14 @@ _OWN: Columns[SeriesRows] = (
 )
 
 
-def _own_blocks(result: Calibration) -> list[Block]:
-    own = result.own
-    assert own is not None
-    table = Table(_OWN, own.series, None, "rows by series")
-    if not any(any(series.forced) for series in own.series):
+def _rows_blocks(result: Calibration) -> list[Block]:
+    own_rows = result.own
+    assert own_rows is not None
+    table = Table(_MEASURED_ROWS, own_rows.series, None, "rows by series")
+    if not any(any(series.forced) for series in own_rows.series):
         table = table.without("forced")
     return [
-        Headline(_own(result)),
+        Headline(_rows_answer(result)),
         *_next_lines(result),
         table,
         *map(later, listed("rows skipped", map(_skipped, result.skipped))),
@@ -175,16 +175,18 @@ def _skipped(skip: Skipped) -> str:
     return f"{skip.rows}: {skip.reason} (first at {skip.where})"
 
 
-def _own(result: Calibration) -> str:
-    own = result.own
-    assert own is not None
+def _rows_answer(result: Calibration) -> str:
+    own_rows = result.own
+    assert own_rows is not None
     where = on_fabric(result.fabric.name, tuple(result.overrides))
-    off = sum(abs(row.r) for row in own.file.rows) / own.total
-    rows = counted(own.total, "row")
-    keep = either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file")
+    off = sum(abs(row.r) for row in own_rows.file.rows) / own_rows.total
+    rows = counted(own_rows.total, "row")
+    how_to_keep = either(
+        shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file"
+    )
     return (
         f"{where}: {rows} of this machine, {percent(off)} off the price without them on average."
-        f" {_written(result, keep)}"
+        f" {_written(result, how_to_keep)}"
     )
 
 
@@ -214,7 +216,7 @@ def _half_width(sigma: float) -> str:
 def _fitted_blocks(result: Calibration) -> list[Block]:
     # rows of calls that no protocol was fitted to are a machine file all the same
     if not result.series:
-        return _own_blocks(result)
+        return _rows_blocks(result)
     left_out = []
     for fit in result.series:
         left_out += [(excluded.reason, fit.series.title) for excluded in fit.left_out]
@@ -230,21 +232,21 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
         *listed("rows skipped", map(_skipped, unused)),
         *listed("rows used with a reservation", map(_skipped, used)),
     ]
-    held = [] if result.own is None else [Lines(_held(result), ()), *_next_lines(result)]
-    return [Headline(_fitted(result)), *held, _protocols(result), *map(later, detail)]
-
-
-def _held(result: Calibration) -> str:
-    count = 0 if result.own is None else result.own.total
-    keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
-    return (
-        f"a machine file would hold {counted(count, 'row')} as they were measured: {localize(keep)}"
+    machine_file = (
+        [] if result.own is None else [Lines(_machine_file_note(result), ()), *_next_lines(result)]
     )
+    return [Headline(_fitted(result)), *machine_file, _protocols(result), *map(later, detail)]
+
+
+def _machine_file_note(result: Calibration) -> str:
+    count = 0 if result.own is None else result.own.total
+    how_to_keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
+    return f"a machine file would hold {counted(count, 'row')} as they were measured: {localize(how_to_keep)}"
 
 
 def _fitted(result: Calibration) -> str:
     if not result.series:
-        return _own(result)
+        return _rows_answer(result)
     where = on_fabric(result.fabric.name, result.overrides)
     worst = max(result.series, key=attrgetter("mape"))
     error = f"mean error {percent(worst.mape)}"

@@ -90,7 +90,7 @@ _SERIES: Columns[SeriesHealth] = (
     number("small", "small messages", whole_percent),
     label("state", "is", get=_state),
 )
-_FORETOLD: Columns[Prediction] = (
+_PREDICTED: Columns[Prediction] = (
     label("cause", "if the cause is"),
     number("busbw_Bps", "busbw would be", format_rate),
     number("seconds", "time", format_time),
@@ -160,7 +160,7 @@ def diagnosed(result: Diagnosis) -> str:
         return _healthy(result)
     what = f"{sentence(_reached(main))} ({_where(result)})."
     if result.fleet and any(host.bad for host in result.fleet.hosts):
-        what = f"{_fleet_said(result.fleet)} {what}"
+        what = f"{_fleet_text(result.fleet)} {what}"
     also = ""
     more = len(result.findings) - 1
     if more:
@@ -188,7 +188,7 @@ def _healthy(result: Diagnosis) -> str:
     """The answer where nothing was found."""
     where = _where(result)
     if result.fleet and not result.ok:
-        return f"{_fleet_said(result.fleet)} The others reach what {where} should."
+        return f"{_fleet_text(result.fleet)} The others reach what {where} should."
     if not any(map(_judged, result.series)):
         return f"Not judged against {where}: {verdict(result)}."
     healthy = f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
@@ -278,7 +278,7 @@ _HOSTS: Columns[FleetHost] = (
 _MOST_HOSTS, _WIDEST_MATRIX = 5, 24
 
 
-def _fleet_said(fleet: Fleet) -> str:
+def _fleet_text(fleet: Fleet) -> str:
     """The sentences that name hosts; a list below the answer has all."""
     return f"{'. '.join(fleet.said[: 1 + _MOST_NOTES]) or f'{len(fleet.hosts)} hosts are alike'}."
 
@@ -340,7 +340,7 @@ def _test(title: str, experiment: Experiment) -> list[Block]:
         foretold += f", {experiment.note}"
     return [
         Lines(title, (experiment.command,), verbatim=True),
-        Table(_FORETOLD, experiment.foretold, None, foretold),
+        Table(_PREDICTED, experiment.foretold, None, foretold),
     ]
 
 

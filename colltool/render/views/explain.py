@@ -88,14 +88,14 @@ _PRICED: Columns[AlgorithmExplanation] = (
 
 def _table(result: Explanation) -> Table:
     # empty without a fabric, so that the header is always the same
-    asked: Columns[AlgorithmExplanation] = (
+    columns_of_question: Columns[AlgorithmExplanation] = (
         label("fabric", get=lambda _: result.fabric),
         label("set", get=lambda _: set_text(result.overrides)),
         number("ranks", get=lambda _: result.ranks or None),
         number("bytes", "size", get=lambda _: whole_bytes(result.bytes) or None),
     )
     group = group_columns(result.group, lambda _: result.group)
-    return Table((*_COLUMNS, *asked, *_PRICED, *group), result.entries)
+    return Table((*_COLUMNS, *columns_of_question, *_PRICED, *group), result.entries)
 
 
 def _blocks(result: Explanation) -> list[Block]:
@@ -108,18 +108,18 @@ def _blocks(result: Explanation) -> list[Block]:
 def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Block]:
     where = f"on {on_fabric(result.fabric, result.overrides)}"
     row = entry.row
-    asked = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
+    question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
     if row is not None:
         what = sentence(entry.primitive.spoken)
-        yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {asked}.")
+        yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {question}.")
     yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
         yield Lines(f"{where}: {entry.reason}", ())
     if row is not None:
-        yield Lines(asked, tuple(_numbers(row, entry, result)))
+        yield Lines(question, tuple(_numbers(row, entry, result)))
         yield from r.readings_block(result.readings)
     for estimate in entry.estimates:
-        yield _own_estimate(estimate, result.library)
+        yield _library_estimate(estimate, result.library)
 
 
 def _description(entry: AlgorithmExplanation) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _description(entry: AlgorithmExplanation) -> Iterator[str]:
         yield f"note: {entry.note}"
 
 
-def _own_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
+def _library_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
     """The library's own estimate, part by part."""
     lines = []
     latency_s = 0.0
@@ -505,13 +505,13 @@ def _fastest(result: Crossover) -> str:
     """What runs at each size: the library's picks where they are known, then what would be the
     fastest; of named algorithms only the faster one.
     """
-    asked = sentence(crossover_title(result))
+    question = sentence(crossover_title(result))
     fastest = _stretches(result, result.winners)
     if not result.picks or result.asked:
-        return f"{fastest}. {asked}."
+        return f"{fastest}. {question}."
     picks = _stretches(result, result.picks)
-    beside = "" if picks == fastest else f" Fastest by the prices here: {fastest}."
-    return f"{library_title(result)} picks {picks}. {asked}.{beside}"
+    fastest_by_price = "" if picks == fastest else f" Fastest by the prices here: {fastest}."
+    return f"{library_title(result)} picks {picks}. {question}.{fastest_by_price}"
 
 
 def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:

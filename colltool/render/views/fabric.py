@@ -149,18 +149,18 @@ def _table(result: FabricShown) -> Table:
     return Table((*context(fabric=result.fabric.name), *_FACTS), result.facts.tiers)
 
 
-def _given(result: FabricShown) -> dict[str, Any]:
+def _file_content(result: FabricShown) -> dict[str, Any]:
     """The fabric file, with what was set in it."""
-    given = result.fabric.model_dump(by_alias=True, exclude_none=True)
-    del given["schema"]
-    with_old_form(given["tiers"], result.fabric)
-    return given
+    content = result.fabric.model_dump(by_alias=True, exclude_none=True)
+    del content["schema"]
+    with_old_form(content["tiers"], result.fabric)
+    return content
 
 
 class GivenFabricDocument(Document):
     """The text of a fabric file as values."""
 
-    fabric: dict[str, Any] = derived(_given)
+    fabric: dict[str, Any] = derived(_file_content)
 
 
 class FabricShowDocument(GivenFabricDocument, SetInFabricDocument):

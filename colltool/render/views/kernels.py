@@ -59,7 +59,7 @@ class _KernelLine(NamedTuple):
         return nine_in_ten(self.row.interval, self.row.total_s)
 
 
-def _asked(price: KernelPrice) -> str:
+def _question(price: KernelPrice) -> str:
     what = price.operation.replace("_", "-").capitalize()
     tokens = price.what
     if tokens is None:
@@ -79,7 +79,7 @@ def _answer(price: KernelPrice) -> str:
     if price.what is not None:
         rate = f"{format_bytes(best.bytes)} sent a rank"
     answer = f"{best.library} {best.kernel}: {format_time(best.total_s)}{off}, {rate}."
-    answer += f" {_asked(price)}."
+    answer += f" {_question(price)}."
     if not best.interval:
         answer += f" {sentence(best.measured)}."
     # less than 2% is no difference that anybody would measure
@@ -298,11 +298,11 @@ def _crossings(result: KernelCrossover) -> Table:
     changes += [
         _KernelSwitch("measured laws", below, above, at) for at, below, above in result.crossings
     ]
-    asked = context(result.overrides, fabric=result.fabric, library=result.library)
-    return Table((*asked, *_CROSSING), tuple(changes))
+    context_columns = context(result.overrides, fabric=result.fabric, library=result.library)
+    return Table((*context_columns, *_CROSSING), tuple(changes))
 
 
-def _judged(threshold: Threshold) -> str:
+def _threshold_text(threshold: Threshold) -> str:
     """Whether a threshold of the library's table is where two kernels are equally fast."""
     at = size_text(threshold.at_bytes)
     apart = format_time(threshold.costs_s)
@@ -324,7 +324,7 @@ def _cross_answer(result: KernelCrossover) -> str:
     where = f"{result.library} on {fabric}, {result.group.spoken}"
     if result.thresholds:
         worst = max(result.thresholds, key=lambda threshold: threshold.costs_s)
-        return f"{where}: {_judged(worst)}."
+        return f"{where}: {_threshold_text(worst)}."
     if result.crossings:
         steps = ", ".join(
             f"{below} up to {size_text(at)}, then {above}" for at, below, above in result.crossings
@@ -337,7 +337,7 @@ def _cross_blocks(result: KernelCrossover) -> list[Block]:
     return [
         Headline(_cross_answer(result)),
         _crossings(result),
-        *listed("thresholds", map(_judged, result.thresholds)),
+        *listed("thresholds", map(_threshold_text, result.thresholds)),
         *listed("notes", result.notes, first=2),
     ]
 
@@ -436,11 +436,11 @@ _DISPATCH: Columns[DispatchRow] = (
 )
 
 
-def _shown_table(result: LibraryShown) -> Table:
+def _file_table(result: LibraryShown) -> Table:
     return Table(_KERNEL, result.kernels)
 
 
-def _shown_blocks(result: LibraryShown) -> list[Block]:
+def _file_blocks(result: LibraryShown) -> list[Block]:
     if result.rules:
         has = "what it picks follows from its constants and these rules"
     elif result.kernels:
@@ -449,7 +449,7 @@ def _shown_blocks(result: LibraryShown) -> list[Block]:
         has = f"{counted(len(result.dispatch), 'row')} of its table"
     return [
         Headline(f"{result.library}, {result.spoken}: {has}."),
-        _shown_table(result),
+        _file_table(result),
         Table(_DISPATCH, result.dispatch, title="which it takes"),
         *listed("rules", [f"{rule}: {value}" for rule, value in result.rules]),
         *listed("not measured", [f"{gpu} by {other}'s numbers" for gpu, other in result.like]),
@@ -457,7 +457,7 @@ def _shown_blocks(result: LibraryShown) -> list[Block]:
     ]
 
 
-def _shown_summary(result: LibraryShown) -> str:
+def _file_summary(result: LibraryShown) -> str:
     return f"{result.library}: {counted(len(result.kernels), 'kernel')}"
 
 
@@ -513,8 +513,10 @@ _CHANGE: Columns[PickChange] = (
 
 
 def _changes(result: LibraryDiff, first: int | None = None) -> Table:
-    asked = context((), fabric=result.fabric, old_library=result.old, new_library=result.new)
-    return Table((*asked, *_CHANGE), result.changes, first=first)
+    context_columns = context(
+        (), fabric=result.fabric, old_library=result.old, new_library=result.new
+    )
+    return Table((*context_columns, *_CHANGE), result.changes, first=first)
 
 
 def _diff_blocks(result: LibraryDiff) -> list[Block]:
@@ -562,6 +564,6 @@ VIEWS = {
         "library-list", _library_blocks, LibrariesDocument.of, _library_table, _library_names
     ),
     LibraryShown: View(
-        "library-show", _shown_blocks, LibraryDocument.of, _shown_table, _shown_summary
+        "library-show", _file_blocks, LibraryDocument.of, _file_table, _file_summary
     ),
 }

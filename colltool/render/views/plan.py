@@ -113,8 +113,8 @@ _CHANGES: Columns[Proposal] = (
 )
 _NEEDED: Columns[Needed] = (
     label("what", "least"),
-    label("value", "is", get=lambda need: _worth(need.value, need.what)),
-    label("now", get=lambda need: _worth(need.now, need.what)),
+    label("value", "is", get=lambda need: _value_text(need.value, need.what)),
+    label("now", get=lambda need: _value_text(need.now, need.what)),
     label("set", "with", get=lambda need: _typed(need.set, "fabric")),
     number("step_s", "step", format_time),
 )
@@ -209,7 +209,7 @@ def _sentences(result: Plan) -> Iterator[str]:
         yield f"does not fit: stage {memory.worst_stage} needs {needs}; try {_cure(result)}"
         yield f"If it did fit, a step would take {took}"
         return
-    error = _known_error(result)
+    error = _error_text(result)
     yield f"takes {took} a step ({error})" if error else f"takes {took} a step"
     if result.collectives and result.step_s:
         exposed = percent(result.exposed_s / result.step_s)
@@ -330,7 +330,7 @@ def _needed(result: Plan) -> list[Block]:
     return [Table(_NEEDED, found.needed, None, title)]
 
 
-def _worth(value: float | None, what: str) -> str:
+def _value_text(value: float | None, what: str) -> str:
     if value is None:
         return "none does it"
     if what.startswith("slowest"):
@@ -549,7 +549,7 @@ def _memory_text(memory: Memory) -> str:
     return text
 
 
-def _known_error(result: Plan) -> str:
+def _error_text(result: Plan) -> str:
     """How far off the step may be: against the measured step, else by published runs like it; may
     be empty."""
     if result.measured_error is not None and result.job.measured_step_s is not None:

@@ -282,7 +282,7 @@ def graph_name(graph: Replayed) -> str:
     return clipped(graph.file)
 
 
-def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
+def recorded_lines(graphs: Sequence[Replayed]) -> list[Block]:
     """Why calls of graphs keep their recorded durations."""
     whys = Counter[str]()
     for graph in graphs:
@@ -391,7 +391,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         out.append(Table(_WAITS, result.waits.collectives, None, "wire and waiting, by collective"))
     if result.replayed:
         out.append(graphs_table(result.replayed))
-        out += kept_lines(result.replayed)
+        out += recorded_lines(result.replayed)
     if result.unpriced:
         title = "communication kernels of which no bytes are known"
         out.append(Table(_UNPRICED, result.unpriced, None, title, _MOST_TOTALS))

@@ -18,7 +18,7 @@ from colltool.render.views.fabric_diagram import (
     diagrams,
     fact_texts,
     kind_text,
-    most_text,
+    max_size_text,
     place_text,
 )
 
@@ -107,7 +107,7 @@ def _card(
     canvas.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
     texts = TextColumn(canvas, inside._replace(top=inside.top + 24))
     texts.write("; ".join(filter(None, (kind_text(diagram), place_text(diagram)))), most=4)
-    texts.write_each(filter(None, [most_text(diagram)]))
+    texts.write_each(filter(None, [max_size_text(diagram)]))
     top = texts.bottom + 8
     for name, text in fact_texts(diagram):
         canvas.text(inside.left, top + 14, name, _WORDS, tone="ct-soft")
