@@ -1,7 +1,7 @@
-"""Blocks as GitHub-flavoured Markdown, as a self-contained HTML page, or as an HTML fragment for a
+"""Blocks as GitHub-flavoured Markdown, a self-contained HTML page, or an HTML fragment for a
 notebook.
 
-Foreign text (names, notes, paths) is escaped once, as it is written.
+Text from files and users (names, notes, paths) is escaped where it is written, once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from colltool.render.text import heat_map_lines
 
 # a "]" is markup only where it would end a link
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
-MOST_ROWS = 500  # of a table in a notebook, which would choke on a sweep
+MOST_ROWS = 500  # of a table in a notebook: a browser is slow with the rows of a large sweep
 
 _STYLE = """\
 .colltool .scroll { overflow-x: auto; }
@@ -60,7 +60,7 @@ def to_html(parts: Sequence[Block]) -> str:
 
 
 def _title(part: Block) -> str:
-    """What a block can give a page as its title; may be empty."""
+    """The title that a block gives to a page; may be empty."""
     match part:
         case Headline():
             return part.text.partition(". ")[0]
@@ -77,7 +77,7 @@ def to_fragment(parts: Sequence[Block]) -> str:
 
 
 def unstyled_html(parts: Sequence[Block], most: int | None = MOST_ROWS) -> str:
-    """The same without a style."""
+    """The blocks as HTML without a style sheet, tables with at most ``most`` rows."""
     return "".join(_html(part, most) for part in parts)
 
 
@@ -110,7 +110,7 @@ def _html_table(table: Table, most: int | None) -> str:
         cells = "".join(_cell("td", column, column.text(record)) for column in table.shown)
         rows += f"<tr{best}>{cells}</tr>\n"
     title = html(table.title)
-    # the table scrolls in a region of its own, which the keyboard reaches and a reader can name
+    # the table scrolls in its own region, which the keyboard and screen readers can reach
     caption = f"<caption>{title}</caption>\n" if title else ""
     named = f' aria-label="{title}"' if title else ""
     body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>"

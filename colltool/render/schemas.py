@@ -28,7 +28,7 @@ _UNITS = {
 
 
 def reading_schema(name: str) -> Schema:
-    """The schema of an option of the model (:class:`colltool.Readings`)."""
+    """The JSON Schema of an option of the model (:class:`colltool.Readings`)."""
     if isinstance(KINDS[name], type):
         return {"type": "boolean" if KINDS[name] is bool else "number"}
     known: Schema = {"enum": list(words(name))}
@@ -94,7 +94,7 @@ _COMMANDS = {
     "fabric-size-direct": "fabric size --topology T",
     "assumptions": "report",
 }
-"""The words of a document that is not called as its command is."""
+"""The commands of documents whose name is not that of the command."""
 
 
 FILE_KINDS = {
@@ -127,7 +127,7 @@ def command_for(document: str) -> str:
 
 
 def documents() -> list[str]:
-    """The documents by the name in their ``schema``, sorted."""
+    """The names of all documents, as in their ``schema``, sorted."""
     return sorted(DOCUMENTS)
 
 
@@ -181,7 +181,7 @@ def _typed_schema(name: str) -> Schema:
     schema = TypeAdapter(record_type(*classes)).json_schema(schema_generator=Plain)
     for shape in (schema, *schema.get("$defs", {}).values()):
         for key, value in shape.get("properties", {}).items():
-            # the schema of a key that may be null is a choice, which has no unit of its own
+            # a key that may be null is an anyOf, without a type and so without a description
             if value.get("type") in ("number", "integer") and _unit(key):
                 value["description"] = _unit(key)
     return schema
@@ -202,7 +202,7 @@ def record_type(*kinds: type) -> type:
         for name in _keys(kind):
             hints[name] = hints[name] | declared[name] if name in hints else declared[name]
         required.append({name for name, needed in _keys(kind).items() if needed})
-    # such as a price by algorithms and one by kernels, which share a document's name
+    # documents of several classes, such as prices by algorithms and by kernels
     needed = set.intersection(*required)
     record = make_dataclass(
         kinds[0].__name__.removesuffix("Document"),
@@ -225,7 +225,7 @@ def _keys(kind: Any) -> dict[str, bool]:
 
 
 def _pydantic_type(hint: Any) -> Any:
-    """A type with documents and records replaced by what pydantic makes objects of."""
+    """A type with documents and records replaced by data classes that pydantic understands."""
     kind: Any = hint
     if isinstance(hint, type) and (issubclass(hint, Document) or field_names(kind)):
         return record_type(WRITTEN_AS.get(kind, kind))

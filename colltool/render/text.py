@@ -1,5 +1,8 @@
-"""Blocks as plain text, fitted to a terminal or as wide as they need; guides likewise, with
-commands and output as they are."""
+"""Blocks as plain text (:func:`to_text`), and guides for a terminal (:func:`to_guide`).
+
+Tables are fitted to the terminal: titles are folded, the least needed columns dropped, wide texts
+folded (:func:`fitting_columns`). Heat maps become lines of characters.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +106,11 @@ def _wrapped(line: str, width: int | None) -> str:
 
 
 def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
-    """A table; the titles of columns that do not fit go to ``dropped``, or, where that is None,
-    the columns to further tables."""
+    """A table as text.
+
+    Columns that do not fit follow in further tables; with ``dropped`` they are left out, and their
+    titles are added to it.
+    """
     all_columns = render_columns(table)
     kept = fitting_columns(all_columns, screen.width)
     fitted = {rendered.column for rendered in kept}
@@ -160,8 +166,8 @@ def _rule(ends: str, dashes: Sequence[str]) -> str:
 def _row(
     cells: Sequence[str], columns: Sequence[RenderedColumn], bar: str, screen: Screen, style: str
 ) -> Iterator[str]:
-    """A row of a table, of as many lines as its highest cell."""
-    # an empty cell has a line, too: splitlines would leave it none
+    """The lines of a table row, as many as its highest cell has."""
+    # not splitlines, which has no line for an empty cell
     lines = [cell.split("\n") for cell in cells]
     for texts in zip_longest(*lines, fillvalue=""):
         sides = []
@@ -174,7 +180,7 @@ def _row(
 _GAP = 3  # a border and two spaces
 _LEAST_FOLD = 12  # characters; cells folded to less cannot be read
 _USUAL_FOLD = 22  # characters of an algorithm's name on two lines
-# an option, which stays on one line with its value: the space between is a NUL while text is broken
+# An option stays on one line with its value: the space between is a NUL while text is wrapped.
 _OPTION = re.compile(r"(--[\w-]+) (?=\S)")
 
 
@@ -224,8 +230,8 @@ def total_width(columns: Sequence[RenderedColumn]) -> int:
 
 
 def fitting_columns(columns: Sequence[RenderedColumn], width: int | None) -> list[RenderedColumn]:
-    """The columns that fit: first titles are folded, then columns dropped in their order, then the
-    widest texts folded."""
+    """The columns that fit a width: titles are folded first, then columns dropped in the order of
+    their ``drop``, then the widest texts folded."""
     if width is None or total_width(columns) <= width:
         return list(columns)
     folded = [column.with_folded_title() for column in columns]
@@ -238,7 +244,7 @@ def fitting_columns(columns: Sequence[RenderedColumn], width: int | None) -> lis
 
 
 def _narrowest(column: RenderedColumn) -> RenderedColumn:
-    """The column as narrow as it can be read, to see whether it fits at all."""
+    """The column at the least width at which it can be read."""
     fold = column.column.fold
     least = max(fold, column.longest_word) if fold else column.width
     return column._replace(width=min(column.width, least))
@@ -302,8 +308,7 @@ _WIDE = 200  # characters in a pipe or a file
 
 
 def heat_map_lines(block: Strips, width: int | None = None, *, unicode: bool = False) -> Lines:
-    """Strips as lines, with a legend of the shades; cells that share a character show the busiest
-    of them."""
+    """A heat map as lines with a legend; a character shows the busiest of the cells it stands for."""
     shades = BLOCKS if unicode else ASCII
     width = width or _WIDE
     names = [strip.name for strip in block.strips]
@@ -327,7 +332,7 @@ def heat_map_lines(block: Strips, width: int | None = None, *, unicode: bool = F
 def _shade(cell: float, shades: str) -> str:
     if cell <= 0:
         return shades[0]
-    # a share that is a whole step but for rounding is the step below
+    # a share at the border of two steps belongs to the lower one, whatever its rounding
     step = int(cell * (len(shades) - 1) - 1e-9)
     return shades[1 + min(len(shades) - 2, step)]
 
@@ -385,7 +390,7 @@ def _verbatim(part: str, screen: Screen) -> str:
     indent = "  "
     if screen.width:
         room = screen.width - len(indent)
-        # without a command it is the text of a file, whose lines stay as they are
+        # without a command it is the text of a file, which is not wrapped
         if any(line.startswith("$ ") for line in lines):
             lines = list(chain.from_iterable(map(partial(_in_pieces, width=room), lines)))
         if max(map(len, lines), default=0) > room:

@@ -90,7 +90,7 @@ def _interval(
     field: str, title: str, text: Callable[..., str], drop: int
 ) -> Column[_SharedProtocol]:
     def bounds(row: _SharedProtocol) -> Any:
-        # a number that the data cannot tell from another was held at the fabric's own
+        # the data cannot tell the number from another one: the fit kept the fabric's own value
         if field in row.protocol.tied:
             return "not told"
         return row.protocol.ci95.get(field)
@@ -261,7 +261,7 @@ def _fitted(result: Calibration) -> str:
 
 def _protocols(result: Calibration) -> Table:
     """The fitted protocols; one row for those that several collectives share."""
-    # by hand, as protocols hold dicts and cannot be keys
+    # compared one by one: protocols hold dicts, so they are not hashable
     groups: list[list[FittedSeries]] = []
     for fit in result.series:
         for group in groups:

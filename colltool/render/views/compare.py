@@ -257,7 +257,7 @@ def _outcome(run: OutcomeRange, most: str, *, brief: bool) -> str:
     outcome = _OUTCOMES[run.outcome].format(times)
     if run.within is None:
         return outcome
-    # the error of the ratio is larger than its distance from 1
+    # run.within is set if the ratio's error is larger than its distance from 1
     if brief:
         return "no sure difference"
     return f"no sure difference ({outcome}, within the error of {percent(run.within)})"
@@ -314,7 +314,11 @@ def _summary(result: Comparison) -> str:
 
 
 def basis_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
-    """The differences as a list, but for the layers, which begin the answer."""
+    """A list of the differences in what prices rest on, without the layers, which the answer names.
+
+    Args:
+        every: all rank counts of the result; a difference on all of them names none.
+    """
     lines = basis_sentences(
         [difference for difference in ground if difference.code != "layers"], every
     )
@@ -324,7 +328,7 @@ def basis_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) ->
 def basis_sentences(
     ground: Sequence[BasisDifference], every: Sequence[int] = ()
 ) -> tuple[str, ...]:
-    """A sentence each; ``every`` is all rank counts, which are not named."""
+    """A sentence for each difference in what prices rest on; ``every`` as in :func:`basis_block`."""
     lines = []
     for difference in ground:
         where = ""
@@ -360,8 +364,8 @@ class _Subject(NamedTuple):
 
 
 def layers_prefix(ground: Sequence[BasisDifference]) -> str:
-    """What all columns are priced by where that is less than some have, for the start of an answer;
-    else empty."""
+    """The start of an answer if all columns are priced with fewer layers of the model than some
+    could have; else empty."""
     for difference in ground:
         if difference.code == "layers":
             return f"{sentence(_least_layers(difference))}. "
@@ -370,7 +374,7 @@ def layers_prefix(ground: Sequence[BasisDifference]) -> str:
 
 
 def _least_layers(difference: BasisDifference) -> str:
-    """All columns are priced by the layers of the one that is known least."""
+    """Which layers all columns are priced by: those of the column with the fewest."""
     layers, columns = min(difference.parts, key=lambda part: LAYERS.index(part[0]))
     has = _Subject(columns).does("has", "have")
     if layers == "library":
@@ -456,8 +460,8 @@ def _basis_sentence(difference: BasisDifference) -> str:
 
 
 def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Notes on cells beyond the measured sizes or ranks, whose software time is held at the nearest
-    measured one."""
+    """Notes on cells beyond the measured sizes or ranks, which use the nearest measurement of
+    software time."""
     found = Counter(cell.held.partition(" was not measured ")[0] for cell in cells if cell.held)
     every = counted(sum(cell.algorithm is not None for cell in cells), "cell")
     return tuple(

@@ -51,7 +51,7 @@ from colltool.render.shared_documents import (
     whole_size,
 )
 
-_SAME = 1e-9
+_SAME = 1e-9  # relative difference that is rounding
 
 
 # --- explain

@@ -82,7 +82,7 @@ def _answer(price: KernelPrice) -> str:
     answer += f" {_question(price)}."
     if not best.interval:
         answer += f" {sentence(best.measured)}."
-    # less than 2% is no difference that anybody would measure
+    # less than 2% is within the noise of a measurement
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
         times = f"{best.total_s / fastest.total_s:.3g} times faster"
         answer += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {times}."
@@ -310,7 +310,7 @@ def _threshold_text(threshold: Threshold) -> str:
         where = f"its table goes from {threshold.below} to {threshold.above} at {at}"
         return f"{where}; {threshold.faster} is faster at every size, by {apart} there"
     pair = f"from {threshold.below} to {threshold.above}"
-    # a tenth either way: closer than the laws are known
+    # a tenth either way: the formulas are not more precise
     if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
         return f"its threshold of {at} {pair} is right"
     far = "" if threshold.measured else " (beyond the sizes that both were measured at)"

@@ -51,9 +51,11 @@ from colltool.training.published import PublishedError, memory_error
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
-_PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
+# KEY=VALUE pairs shown of a change, of which each protocol of a tier may need one; JSON has all
+_PAIRS = 4
 _MOST_CHANGES = 5
-_MOST_ANCHORED = 3  # each has two more values to type: the measured step and the slowdown
+# the same for a plan that is fitted to a measured step, whose changes have two more values to type
+_MOST_ANCHORED = 3
 
 
 def _group(call: PlannedCall) -> str:
@@ -185,7 +187,7 @@ def slow_tier(result: Plan) -> str | None:
     worst = max(by_tier, key=by_tier.__getitem__)
     exposed = by_tier.pop(worst)
     second = max(by_tier.values(), default=0.0)
-    # all that is unsure may be waiting for the second
+    # in the worst case all that is unsure is time of the second tier
     if worst and exposed > second + unsure:
         return worst
     return None

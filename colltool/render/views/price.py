@@ -99,7 +99,7 @@ def _largest_part(row: AlgorithmEstimate) -> str:
 
 
 def _rivals(price: Price, row: AlgorithmEstimate, error: float) -> str:
-    """Who is as fast within the error, or faster by more, and how to run that."""
+    """Which other row is as fast within the error, or faster by more and how to run it."""
     own_s = float(row.total_s)
     fastest = price.fastest
     gain = 1 - float(fastest.total_s) / own_s
@@ -153,15 +153,18 @@ def _winners_answer(prices: Sequence[Price]) -> str:
 
 
 def _all_blocks(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
-    """Rows that can be selected, then those of other libraries and those that no library runs,
-    which the default view leaves out."""
+    """The blocks of prices with all rows.
+
+    Selectable rows come first; those of other libraries, and those that no library runs, are in
+    tables that the default view leaves out.
+    """
     selectable: list[r.Ranked] = []
     others: list[r.Ranked] = []
     unranked: list[r.Ranked] = []
     for price in prices:
         selectable += [r.Ranked(price, row) for row in price.leading]
         for row in price.others:
-            # 1: another library runs it; beyond that nobody does
+            # class 1: another library runs it; higher classes: none does
             kind = others if row.rank_class == 1 else unranked
             kind.append(r.Ranked(price, row))
     tables = []
@@ -299,7 +302,7 @@ class _Pick(NamedTuple):
         return _size(self.price)
 
 
-_SLOW = 1.02  # times the fastest, from which on a pick is called slow
+_SLOW = 1.02  # a pick that takes this many times as long as the fastest is called slow
 _PICKS: Columns[_Pick] = (
     number("bytes", "size", title_size, path="price.bytes"),
     label("pick", "picks", path="name"),

@@ -302,7 +302,7 @@ def _waited(result: TraceComparison) -> str:
         return ""
     text = f"Beside {format_time(wire)} on the wire a rank waits {format_time(wait)} for the others"
     late = max(result.waits.ranks, key=attrgetter("last"))
-    # twice as often as if all came last alike
+    # more than twice as often as if all ranks came last equally often
     if late.last * len(result.waits.ranks) > 2 * late.calls:
         who = f"rank {late.rank}" if late.rank is not None else late.file
         text += f": {who} comes last in {late.last} of {late.calls}"
