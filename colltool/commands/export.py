@@ -159,7 +159,7 @@ def astra_sim(
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
     placed = f"{' and '.join(files)}: {place(loaded, group).placement.spoken}"
-    _write_lines(placed, *interop.to_know(loaded, group, ideal, bytes_))
+    _write_lines(placed, *interop.usage_notes(loaded, group, ideal, bytes_))
 
 
 @command(
@@ -322,4 +322,6 @@ def chakra(
     for name, content in files.items():
         write_bytes(folder / name, content, "output", folder=folder)
     written = f"{len(files) - 1} traces and comm_groups.json"
-    _write_lines(f"{written}: {planned.job.name} on {planned.fabric}", *interop.to_know(planned))
+    _write_lines(
+        f"{written}: {planned.job.name} on {planned.fabric}", *interop.usage_notes(planned)
+    )

@@ -230,7 +230,7 @@ def astra_sim(
     given = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
     interop = extra("interop.astra_sim")
     files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*given).items()]
-    return "\n".join([*files, *interop.to_know(*given)])
+    return "\n".join([*files, *interop.usage_notes(*given)])
 
 
 def guide(topic: str | None = None) -> str:

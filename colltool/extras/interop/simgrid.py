@@ -27,11 +27,11 @@ from colltool.verification.verify import Verification
 NAME = "simgrid"
 VARIABLE = "COLLTOOL_SIMGRID"
 PROGRAM = "python3"
-LONGEST_RUN_S = 600
-MOST_PRINTED = 2**26  # bytes of SimGrid's output that are read
+TIMEOUT_S = 600
+MAX_OUTPUT_BYTES = 2**26  # bytes of SimGrid's output that are read
 
 # Files that a run reads and writes in a folder of its own.
-_MESSAGES, _RUNNER, _TOOK = "messages.json", "run.py", "took.json"
+_MESSAGES, _RUNNER, _RESULT = "messages.json", "run.py", "took.json"
 
 
 def check_simulator(name: str) -> None:
@@ -78,9 +78,9 @@ def _python_with_simgrid() -> str | None:
 
 @lru_cache
 def _has_simgrid(python: str) -> bool:
-    looks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({NAME!r}) is None)"
+    program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({NAME!r}) is None)"
     with suppress(OSError):
-        done = subprocess.run([python, "-c", looks], capture_output=True, check=False)
+        done = subprocess.run([python, "-c", program], capture_output=True, check=False)
         return done.returncode == 0
     return False
 
@@ -98,9 +98,9 @@ def simulated_s(run: Scheduled, size: float) -> float:
         (folder / _MESSAGES).write_text(simgrid_input(run, size))
         # A program's own folder is on its import path: there no module of ours is found.
         shutil.copyfile(simgrid_run.__file__, folder / _RUNNER)
-        _run([python, _RUNNER, _MESSAGES, _TOOK], folder)
+        _run([python, _RUNNER, _MESSAGES, _RESULT], folder)
         try:
-            return float(json.loads((folder / _TOOK).read_text())["seconds"])
+            return float(json.loads((folder / _RESULT).read_text())["seconds"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _failed("said no time", "check the program by itself") from error
 
@@ -116,18 +116,18 @@ def _run(command: list[str], folder: Path) -> None:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                timeout=LONGEST_RUN_S,
+                timeout=TIMEOUT_S,
                 check=False,
             )
     except subprocess.TimeoutExpired as error:
-        what = f"did not end within {LONGEST_RUN_S} s"
+        what = f"did not end within {TIMEOUT_S} s"
         raise _failed(what, "a smaller size or fewer ranks") from error
     except OSError as error:
         what = f"does not start: {error.strerror or error}"
         raise _failed(what, "check the program by itself") from error
     if done.returncode:
         with log.open("rb") as stream:
-            printed = stream.read(MOST_PRINTED).decode(errors="replace")
+            printed = stream.read(MAX_OUTPUT_BYTES).decode(errors="replace")
         lines = [line for line in printed.splitlines() if line.strip()] or ["nothing printed"]
         what = f"ended with code {done.returncode}: {clipped(lines[-1].strip(), 200)}"
         raise _failed(what, "check the program by itself")

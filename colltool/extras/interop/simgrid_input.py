@@ -38,37 +38,39 @@ def simgrid_input(run: Scheduled, size: float) -> str:
         pairs |= {(message.src, message.dst) for message in step}
     ends = np.array(sorted(pairs), dtype=np.int64)
     placed = run.placed
-    seats = tuple(span.seat for span in placed.spans)
-    wired = link_network(seats, placed.ranks, True, placed.domains)
+    positions = tuple(span.seat for span in placed.spans)
+    link_model = link_network(positions, placed.ranks, True, placed.domains)
     links: dict[tuple[int, int, int], int] = {}
-    routes = list(_routes(wired, ends[:, 0], ends[:, 1], links))
-    rates = [_rate_Bps(wired.network.tiers[tier], kind, place) for tier, kind, place in links]
+    routes = list(_routes(link_model, ends[:, 0], ends[:, 1], links))
+    rates = [_rate_Bps(link_model.network.tiers[tier], kind, place) for tier, kind, place in links]
     return json.dumps({"links": rates, "routes": routes, "steps": steps})
 
 
 def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
-    left = MOST_SIMULATED
+    remaining = MOST_SIMULATED
     for step in steps:
-        left -= len(step)
-        if left < 0:
+        remaining -= len(step)
+        if remaining < 0:
             what = f"simgrid gets more than {MOST_SIMULATED:,} messages here"
             raise ColltoolError(what, argument="simulator", fix="take fewer ranks")
         yield step
 
 
 def _routes(
-    wired: LinkNetwork, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
+    link_model: LinkNetwork, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
 ) -> Iterator[Route]:
     """The route of each pair; ``links`` gets the number of every link on a route, by its tier, class
     and place there."""
     used: list[list[int]] = [[] for _ in src]
-    for tier, use in wired.uses(src, dst):
+    for tier, use in link_model.uses(src, dst):
         # A share contains the slowness of its link, which SimGrid gets as a lower rate.
-        slowness = wired.network.tiers[tier].slowness(use.number, use.resource)
+        slowness = link_model.network.tiers[tier].slowness(use.number, use.resource)
         _refuse_spread((use.share / slowness).tolist())
         for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
             used[message].append(links.setdefault((tier, use.number, place), len(links)))
-    yield from zip(src.tolist(), dst.tolist(), wired.latency(src, dst).tolist(), used, strict=True)
+    yield from zip(
+        src.tolist(), dst.tolist(), link_model.latency(src, dst).tolist(), used, strict=True
+    )
 
 
 def _rate_Bps(tier: LinkModel, kind: int, place: int) -> float:

@@ -100,9 +100,9 @@ class Canvas:
         anchor: str = "start",
     ) -> None:
         """A line of text; if it does not fit, it is clipped and has the whole as its tooltip."""
-        whole = printable(text)
-        line = clipped_to(whole, room, size, bold=bold)
-        self.line_of_text(x, y, line, whole, tone=tone, size=size, bold=bold, anchor=anchor)
+        full_text = printable(text)
+        line = clipped_to(full_text, room, size, bold=bold)
+        self.line_of_text(x, y, line, full_text, tone=tone, size=size, bold=bold, anchor=anchor)
 
     def box(
         self,
@@ -116,7 +116,7 @@ class Canvas:
         dashed: bool = False,
         outlined: bool = True,
     ) -> ET.Element:
-        look = {
+        attributes = {
             "x": _n(x),
             "y": _n(y),
             "width": _n(width),
@@ -126,10 +126,10 @@ class Canvas:
             "class": tone,
         }
         if outlined:
-            look |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
+            attributes |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
         if dashed:
-            look |= _DASHED
-        return ET.SubElement(self.parent, "rect", look)
+            attributes |= _DASHED
+        return ET.SubElement(self.parent, "rect", attributes)
 
     def square(
         self,
@@ -150,7 +150,7 @@ class Canvas:
         self.path(f"M{steps}", dashed=dashed)
 
     def path(self, steps: str, *, dashed: bool = False) -> None:
-        look = {
+        attributes = {
             "d": steps,
             "fill": "none",
             "class": "ct-line",
@@ -158,8 +158,8 @@ class Canvas:
             "stroke-width": "1",
         }
         if dashed:
-            look |= _DASHED
-        ET.SubElement(self.parent, "path", look)
+            attributes |= _DASHED
+        ET.SubElement(self.parent, "path", attributes)
 
     def dot(self, x: float, y: float, radius: float) -> None:
         place = {"cx": _n(x), "cy": _n(y), "r": _n(radius)}
@@ -176,7 +176,7 @@ class Canvas:
         x: float,
         y: float,
         line: str,
-        whole: str,
+        full_text: str,
         *,
         tone: Tone,
         size: float = TEXT,
@@ -184,17 +184,23 @@ class Canvas:
         anchor: str = "start",
     ) -> None:
         """A line as it is; ``whole`` is its tooltip where the line is cut."""
-        look = {"x": _n(x), "y": _n(y), "fill": LIGHT[tone], "class": tone, "font-size": _n(size)}
+        attributes = {
+            "x": _n(x),
+            "y": _n(y),
+            "fill": LIGHT[tone],
+            "class": tone,
+            "font-size": _n(size),
+        }
         if bold:
-            look["font-weight"] = "bold"
+            attributes["font-weight"] = "bold"
         if anchor != "start":
-            look["text-anchor"] = anchor
-        element = ET.SubElement(self.parent, "text", look)
-        if line == whole:
+            attributes["text-anchor"] = anchor
+        element = ET.SubElement(self.parent, "text", attributes)
+        if line == full_text:
             element.text = line
         else:
             title = ET.SubElement(element, "title")
-            title.text = whole
+            title.text = full_text
             title.tail = line
 
 
@@ -208,11 +214,11 @@ class TextColumn:
 
     def write(self, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False) -> None:
         """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped."""
-        whole = printable(" ".join(text.split()))
-        lines = lines_of(whole, self.area.width / (BOLD if bold else 1), TEXT, most)
+        full_text = printable(" ".join(text.split()))
+        lines = lines_of(full_text, self.area.width / (BOLD if bold else 1), TEXT, most)
         last = len(lines) - 1
         for number, line in enumerate(lines):
-            tooltip = whole if number == last and line.endswith("...") else line
+            tooltip = full_text if number == last and line.endswith("...") else line
             y = self.bottom + LINE * number + TEXT
             self.canvas.line_of_text(self.area.left, y, line, tooltip, tone=tone, bold=bold)
         self.bottom += LINE * len(lines)
@@ -261,8 +267,8 @@ def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> st
     font = size * (BOLD if bold else 1.0)
     if _fitting(text, room / font) == len(text):
         return text
-    kept = _fitting(text, (room - width_of("...", size, bold=bold)) / font)
-    return f"{text[:kept].rstrip()}..."
+    length = _fitting(text, (room - width_of("...", size, bold=bold)) / font)
+    return f"{text[:length].rstrip()}..."
 
 
 def _fitting(text: str, widest: float) -> int:

@@ -99,13 +99,13 @@ def text_on(colour: str) -> str:
 
 
 def text_in(
-    axes: Axes, place: tuple[float, float], colour: str, most: int, *texts: str, **look: Any
+    axes: Axes, place: tuple[float, float], colour: str, most: int, *texts: str, **style: Any
 ) -> None:
     """Write into the middle of a coloured area the first text of at most ``most`` letters; nothing
     where none is as short."""
     for text in texts:
         if len(text) <= most:
-            axes.text(*place, text, ha="center", va="center", color=text_on(colour), **look)
+            axes.text(*place, text, ha="center", va="center", color=text_on(colour), **style)
             return
 
 
@@ -169,12 +169,12 @@ def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list
     """Indices of those of the ascending places on an axis that have room for a slanted label."""
     if logs:
         places = list(map(log10, places))
-    whole = (places[-1] - places[0]) or 1.0
-    kept: list[int] = []
+    length = (places[-1] - places[0]) or 1.0
+    indices: list[int] = []
     for index, place in enumerate(places):
-        if not kept or (place - places[kept[-1]]) / whole * inches >= _SLANTED:
-            kept.append(index)
-    return kept
+        if not indices or (place - places[indices[-1]]) / length * inches >= _SLANTED:
+            indices.append(index)
+    return indices
 
 
 def log_scale(
@@ -263,8 +263,8 @@ def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
     number of lines."""
     handles: dict[str, Any] = {key.label: _handle(key, figure.axes[0]) for key in keys}
     for axes in list(figure.axes):
-        own_handles, names = axes.get_legend_handles_labels()
-        handles |= zip(map(str, names), own_handles, strict=True)
+        axes_handles, names = axes.get_legend_handles_labels()
+        handles |= zip(map(str, names), axes_handles, strict=True)
     if not handles:
         return 0
     labels = [wrapped(label, width - 0.8) for label in handles]
@@ -279,13 +279,13 @@ def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
 def _handle(key: Key, axes: Axes) -> Any:
     """What the legend shows before a label: drawn on the axes, but without any point."""
     if key.colour:
-        (handle,) = axes.fill([], [], **_look(key.colour, key.hatch))
+        (handle,) = axes.fill([], [], **_area_style(key.colour, key.hatch))
         return handle
     (mark,) = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)
     return mark
 
 
-def _look(colour: str, hatch: str) -> dict[str, Any]:
+def _area_style(colour: str, hatch: str) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": DARK_TEXT, "linewidth": 0.4}
 
 
@@ -304,7 +304,7 @@ class Bar(NamedTuple):
 
     name: str
     pieces: Sequence[BarPiece]
-    behind: str = ""
+    end_text: str = ""
     mark: float | None = None
 
     @property
@@ -339,17 +339,17 @@ def _bars(
 ) -> None:
     longest = max((bar.reach for bar in bars), default=0.0)
     end = min(most or longest, longest) or 1.0
-    behind = max((len(bar.behind) for bar in bars), default=0)
+    end_text = max((len(bar.end_text) for bar in bars), default=0)
     room = (1 - NAMES_WIDE) * inches - 0.2
     # The axis goes on past the longest bar, so that the text behind it is not cut off.
-    scale = end / max(0.35, 1 - (behind + 2) / letters(room))
+    scale = end / max(0.35, 1 - (end_text + 2) / letters(room))
     for row, bar in enumerate(bars):
         stop = _draw_pieces(axes, row, bar.pieces, end, (room, scale))
         if bar.mark is not None:
             axes.plot([bar.mark, bar.mark], [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
         # a bar that is cut off gets an arrow; the factor is for rounding
         arrow = "> " if bar.length > end * (1 + 1e-9) else ""
-        axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.behind}", va="center")
+        axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.end_text}", va="center")
     name_rows(axes, [bar.name for bar in bars], NAMES_WIDE * inches)
     axes.set_xlim(0, scale)
     value_axis(axes, show)
@@ -370,7 +370,7 @@ def _draw_pieces(
         shown = min(left + piece.amount, end) - left
         if not shown:
             continue
-        axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
+        axes.barh(row, shown, left=left, height=0.62, **_area_style(piece.colour, piece.hatch))
         # the whole text, just its letter, or nothing
         most = letters(inches * abs(shown) / units) - 1
         texts = filter(None, (piece.text, piece.text.partition(" ")[0]))
