@@ -11,11 +11,11 @@ from colltool.commands.arguments import COUNTS
 from colltool.commands.command import CommandGroup, command
 from colltool.commands.options import (
     FABRIC,
-    GROUP,
     JOB_FILE,
     REQUIRED,
     WIRING,
     FabricChoice,
+    OptionGroup,
     option,
     schema_option,
     to_file,
@@ -24,8 +24,27 @@ from colltool.commands.output import write, write_bytes
 
 if TYPE_CHECKING:
     from colltool.custom.schedule import CustomSchedule
+    from colltool.estimate.placement import GroupSpec
 
 
+def _group(**members: Any) -> GroupSpec:
+    """The group that the options name; imported here, so that help needs no numpy."""
+    from colltool.estimate.placement import GroupSpec
+
+    return GroupSpec(**members)
+
+
+EXPORTED_GROUP = OptionGroup(
+    "group",
+    (
+        option("ranks", default=None),
+        option("stride", default=1),
+        option("alone", default=False),
+        option("shape", default=None),
+    ),
+    _group,
+)
+"""Who is in the exported group, as one argument."""
 SEGMENTS = option("segments", "P of pipelined algorithms. [default: 4]", default=None)
 ALGORITHM = option(
     "algorithm", "The algorithm to write, as price names it.", kind="single", default=REQUIRED
@@ -52,18 +71,13 @@ def _schedule(
     fabric: FabricChoice,
     primitive: str,
     algorithm: str,
-    ranks: int | None = None,
-    stride: int = 1,
-    alone: bool = False,
-    shape: tuple[int, ...] | None = None,
+    group: GroupSpec,
     segments: int | None = None,
 ) -> CustomSchedule:
     """The messages of a shipped algorithm on a group."""
     from colltool.commands.reading import count_if, primitive_of
-    from colltool.estimate.placement import GroupSpec
     from colltool.verification.shipped_schedule import shipped_schedule
 
-    group = GroupSpec(ranks, stride, alone, shape)
     cut = count_if(segments, "segments")
     return shipped_schedule(fabric.load(), group, primitive_of(primitive), algorithm, cut)
 
@@ -121,7 +135,7 @@ def nccl_tuner(
     [
         WIRING,
         option("output", "The folder for network.yml and system.json.", metavar="DIR"),
-        *GROUP,
+        EXPORTED_GROUP,
         option("size", "Bytes per rank: say what to run in ASTRA-sim for it."),
         "ideal",
     ],
@@ -132,10 +146,7 @@ def nccl_tuner(
 def astra_sim(
     fabric: FabricChoice,
     output: Path,
-    ranks: int | None = None,
-    stride: int = 1,
-    alone: bool = False,
-    shape: tuple[int, ...] | None = None,
+    group: GroupSpec,
     size: str | None = None,
     ideal: bool = False,
 ) -> None:
@@ -148,11 +159,9 @@ def astra_sim(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.commands.reading import size_of
     from colltool.estimate.groups import place
-    from colltool.estimate.placement import GroupSpec
 
     folder = _folder(output, "two files do not go to the terminal", "name a folder: -o astra")
     loaded = fabric.load()
-    group = GroupSpec(ranks, stride, alone, shape)
     bytes_ = None if size is None else size_of(size)
     interop = extra("interop.astra_sim")
     files = interop.astra_sim(loaded, group, ideal, bytes_)
@@ -182,7 +191,7 @@ def infragraph(fabric: FabricChoice, output: Path | None = None) -> None:
 
 
 @command(
-    ["primitive", WIRING, ALGORITHM, *GROUP, SEGMENTS, "output"],
+    ["primitive", WIRING, ALGORITHM, EXPORTED_GROUP, SEGMENTS, "output"],
     public=_schedule,
     within=export_command,
     name="msccl",
@@ -207,7 +216,7 @@ def msccl(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> 
         "primitive",
         WIRING,
         ALGORITHM,
-        *GROUP,
+        EXPORTED_GROUP,
         SEGMENTS,
         schema_option("algorithm", "colltool.custom.file:AlgorithmFile"),
         "output",
@@ -239,7 +248,7 @@ def algorithm_file(fabric: FabricChoice, output: Path | None = None, **schedule:
         WIRING,
         "size",
         option("algorithm", "The schedule: ring, hierarchical:ring/ring.", kind="single"),
-        *GROUP,
+        EXPORTED_GROUP,
         option("segments", "P of pipelined algorithms. [default: 16]"),
         "ideal",
         "output",
@@ -253,10 +262,7 @@ def goal(
     fabric: FabricChoice,
     size: str,
     algorithm: str,
-    ranks: int | None = None,
-    stride: int = 1,
-    alone: bool = False,
-    shape: tuple[int, ...] | None = None,
+    group: GroupSpec,
     segments: int | None = None,
     ideal: bool = False,
     output: Path | None = None,
@@ -272,12 +278,10 @@ def goal(
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.commands.reading import count_if, primitive_of, size_of
-    from colltool.estimate.placement import GroupSpec
     from colltool.verification.schedule import scheduled
 
     target = to_file(output)
     bytes_ = size_of(size)
-    group = GroupSpec(ranks, stride, alone, shape)
     collective = primitive_of(primitive)
     cut = count_if(segments, "segments")
     run = scheduled(fabric.load(), collective, algorithm, group, cut, ideal=ideal)
