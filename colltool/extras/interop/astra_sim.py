@@ -146,7 +146,8 @@ def usage_notes(
 def _facts(
     under_each: Sequence[GroupUnderProtocol], widest: GroupUnderProtocol, size: float | None
 ) -> list[str]:
-    """ASTRA-sim's collective size is each NPU's input; colltool and nccl-tests count M."""
+    """How to run the files and what to expect. ASTRA-sim's collective size is each NPU's input;
+    colltool and nccl-tests count M."""
     size_text = ""
     shard_text = ""
     if size is not None:

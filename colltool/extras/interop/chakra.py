@@ -32,7 +32,7 @@ from colltool.training.parallel_config import RankGroup
 from colltool.training.plan import Plan
 
 MOST_WRITTEN = 1_000_000  # nodes of all ranks: about 100 MB
-WORKLOAD = "workload"
+WORKLOAD = "workload"  # the traces are WORKLOAD.RANK.et
 GROUPS = "comm_groups.json"
 _TYPES: dict[Primitive, str] = {
     AR: "ALL_REDUCE",
@@ -42,10 +42,10 @@ _TYPES: dict[Primitive, str] = {
     A2A: "ALL_TO_ALL",
     BC: "BROADCAST",
 }
-# Parts of a plan that are compute, those outside of the passes, and those in which a rank waits.
+# Names of a plan's parts.
 _COMPUTE = "compute"
-_OTHER_WORKS = ("optimizer", "overlap slows compute")
-_WAITS = ("bubble", "fixed", "jitter")
+_OTHER_WORKS = ("optimizer", "overlap slows compute")  # compute outside of the passes
+_WAITS = ("bubble", "fixed", "jitter")  # no work: a rank waits
 
 
 class Work(NamedTuple):

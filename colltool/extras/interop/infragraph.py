@@ -25,7 +25,7 @@ from colltool.fabric.uneven import check_even
 
 Data = dict[str, Any]
 
-MAX_PORTS = MAX_EDGES = 100_000
+MAX_PORTS = MAX_EDGES = 100_000  # of one switch; in one list of edges
 _DESCRIPTION = (
     "By colltool export infragraph: rates and latencies without eta; no protocols, launches or"
     " in-network reduction"
@@ -154,6 +154,7 @@ class _LinkNames:
         self.links: list[Data] = []
 
     def name_of(self, bundle: LinkBundle) -> str:
+        """The name of a bundle's link, which is added to the links if it is new."""
         key = bundle.Bps, bundle.alpha_s
         if key not in self.names:
             name = self.tier.name
@@ -185,6 +186,7 @@ def _scheme(bundle: LinkBundle) -> str:
 
 
 def _append_edge(edges: list[Data], edge: Data, tier: Tier) -> None:
+    """Append an edge; a ColltoolError where there are as many as the limit."""
     if len(edges) >= MAX_EDGES:
         smaller = argument_text("overrides", [f"{tier.name}.KEY=VALUE"])
         raise ColltoolError(

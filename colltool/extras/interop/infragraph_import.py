@@ -1,5 +1,5 @@
-"""InfraGraph 3: devices of components, their instances, and the edges between them, which ASTRA-sim
-3 takes as its network.
+"""Reads a machine from InfraGraph 3, the format that ASTRA-sim 3 takes as its network: devices of
+components, their instances, and the edges between them.
 
 Schema and the meaning of slices and schemes: infragraph 3.1.0 on PyPI, docs/openapi.yaml and
 infragraph_service.py.
@@ -38,6 +38,7 @@ _XGMI = re.compile(r"xgmi|infinity", re.IGNORECASE)
 _RATES = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
 
 Data = Mapping[str, Any]
+"""A mapping of the file, not checked yet."""
 Node = tuple[str, int]
 """A component and its index."""
 
@@ -45,7 +46,8 @@ End = TypeVar("End")
 
 
 class _DeviceKind(NamedTuple):
-    """``components``: how many of each, and its choice: cpu, xpu, nic, switch, port ..."""
+    """A device of the file; ``components``: how many of each, and its choice: cpu, xpu, nic, switch,
+    port ..."""
 
     name: str
     data: Data
@@ -61,7 +63,7 @@ class _DeviceKind(NamedTuple):
 
 
 class _InfraGraphReader:
-    """Values of a file; a ColltoolError where one is not of the expected kind."""
+    """Values of a file; each method raises a ColltoolError where one is not of the expected kind."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -238,7 +240,8 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
 
 
 class _NodeLinks:
-    """What the edges of a device join to its accelerators."""
+    """What the edges of a device join to its accelerators: how many links each has to switches, the
+    accelerators at each switch, and those that are linked directly."""
 
     def __init__(self, accelerators: int) -> None:
         self.to_switch = [0] * accelerators
@@ -250,6 +253,7 @@ class _NodeLinks:
 
 
 def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
+    """A device with accelerators as a node: its links between them and to switches."""
     xpu = device.of("xpu")[0]
     count = device.components[xpu][0]
     links = _node_links(graph, device, xpu)
@@ -280,6 +284,7 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
 
 
 def _node_links(graph: _InfraGraph, device: _DeviceKind, xpu: str) -> _NodeLinks:
+    """The scale-up links of the accelerators, which are the component ``xpu``; PCIe is not."""
     found = _NodeLinks(device.components[xpu][0])
     links = graph.by_name(device.data, "links")
     for edge in graph.mappings(device.data, "edges"):

@@ -31,7 +31,7 @@ from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import pieces
 
-MOST_CHANNELS = 64
+MOST_CHANNELS = 64  # NCCL's MAXCHANNELS
 
 _LOAD = """\
 # For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
@@ -52,6 +52,8 @@ _ENV_HEAD = """\
 
 
 class _TunerSection(NamedTuple):
+    """The rows of a file for one group and one collective, and where their times are from."""
+
     cluster: Cluster
     collective: str
     answer: Curves

@@ -1,4 +1,4 @@
-"""What each of NCCL's algorithms and protocols takes on a group.
+"""The time of each of NCCL's algorithms and protocols on a group, in lines over size.
 
 Times are by the fabric's protocols where they are NCCL's, else by NCCL's model: a tuner file
 overrides NCCL's choice, which only numbers of LL, LL128 and Simple justify, measured ones, or those
@@ -33,7 +33,6 @@ from colltool.libraries.nccl.rules import protocol_of, rules_of, spec_of
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.machines.factor import OwnProtocol
 
-# All that NCCL's plugin tunes, in NCCL's order.
 COLLECTIVES = {
     "broadcast": BC,
     "reduce": REDUCE,
@@ -41,6 +40,7 @@ COLLECTIVES = {
     "reducescatter": RS,
     "allreduce": AR,
 }
+"""All that NCCL's plugin tunes by its name there, in NCCL's order."""
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 
 
@@ -101,8 +101,11 @@ def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
 
 
 class Curves(NamedTuple):
-    """NCCL's algorithm and protocol combinations for one collective; ``own``: by the fabric's
-    protocols, not NCCL's model."""
+    """NCCL's algorithm and protocol combinations for one collective.
+
+    ``own``: their times are by the fabric's protocols, not NCCL's model. ``notes`` say where the
+    numbers are from, for the file's comments.
+    """
 
     ways: tuple[Combination, ...]
     own: bool
@@ -110,6 +113,8 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
+    """By the fabric's protocols where it lists some for the collective, unless others were measured
+    and these were not; else by NCCL's model."""
     hardware = cluster.hardware
     measured = _anything_measured(cluster.placed.fabric)
     machine_protocols: list[OwnProtocol] = []
@@ -172,7 +177,7 @@ def _measured_rows(tier: Tier, primitive: Primitive) -> list[ProtocolNumbers]:
 def _priced(
     cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
 ) -> Iterator[Combination]:
-    """NCCL's combinations by the fabric's protocols, under which ``protocols`` gives NCCL's."""
+    """NCCL's combinations by the fabric's protocols; ``protocols`` has NCCL's name of each."""
     hardware = cluster.hardware
     rules = rules_of(hardware.constants)
     for algorithm in hardware.constants.algorithms[primitive]:
@@ -214,7 +219,7 @@ def _machine_file_protocols(
 def _with_machine_numbers(
     cluster: Cluster, primitive: Primitive, spec: str, cost: CostModel, numbers: OwnProtocol | None
 ) -> CostModel:
-    """A way by its owner's numbers where there are any."""
+    """The cost by the numbers of a machine file, where there are any and they apply."""
     if numbers is None:
         return cost
     found = priced_under(cluster.placed, primitive, spec, numbers_of(numbers, cost.protocol))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from colltool.libraries.nccl.model import Combination, Piece
 
-MAX_BYTES = 2**64 - 1
+MAX_BYTES = 2**64 - 1  # the plugin reads sizes as unsigned 64-bit numbers
 GUARD_FACTOR = 1.4
 """A choice that costs this many times the best by NCCL's own model is put behind that: fits may be
 wrong about what ran."""
@@ -38,9 +38,11 @@ class TunerRow(NamedTuple):
 
 
 def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
-    """What NCCL may have switched off by machine, variable or missing plugin; empty for rings and
-    trees under LL and Simple.
-    Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel)."""
+    """What a combination needs and NCCL may have switched off, by machine, variable or missing
+    plugin; empty for rings and trees under LL and Simple.
+
+    Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel).
+    """
     needed = set()
     if protocol == "ll128":
         needed.add("LL128")
@@ -62,8 +64,8 @@ def tuner_rows(
 ) -> tuple[TunerRow, ...]:
     """Rows for all sizes in file order: the best, those behind them, and last rings alone.
 
-    ``spare``: the combinations by NCCL's own model. They give the last rings where ``ways`` have
-    none and, with ``guarded``, put ways behind that hurt by that model.
+    ``model_ways``: the combinations by NCCL's own model. They give the last rings where ``ways``
+    have none and, with ``guarded``, put ways behind that are slow by that model.
     """
     # NCCL cannot run a combination without pieces.
     runnable = list(filter(attrgetter("pieces"), ways))
@@ -115,7 +117,7 @@ def _orders(
 def _ranked(
     ways: Sequence[Combination], guard_ways: Sequence[Combination], size: float
 ) -> list[Combination]:
-    """The ways at a size, fastest first; those that hurt by the guard come after all of it."""
+    """The ways at a size, fastest first; those that are slow by the guard come after all of its."""
 
     def seconds(way: Combination) -> float:
         piece = _piece_at(way, size)

@@ -25,12 +25,12 @@ from colltool.verification.schedule import Scheduled, scheduled
 from colltool.verification.verify import Verification
 
 NAME = "simgrid"
-VARIABLE = "COLLTOOL_SIMGRID"
+VARIABLE = "COLLTOOL_SIMGRID"  # of the environment: the Python that has SimGrid
 PROGRAM = "python3"
 TIMEOUT_S = 600
-MAX_OUTPUT_BYTES = 2**26  # bytes of SimGrid's output that are read
+MAX_OUTPUT_BYTES = 2**26  # of SimGrid's output that are read after a failure
 
-# Files that a run reads and writes in a folder of its own.
+# Files that a run reads and writes in its folder.
 _MESSAGES, _RUNNER, _RESULT = "messages.json", "run.py", "took.json"
 
 
@@ -86,7 +86,7 @@ def _has_simgrid(python: str) -> bool:
 
 
 def simulated_s(run: Scheduled, size: float) -> float:
-    """Seconds that SimGrid finds for a schedule of ``size`` bytes, which is consumed.
+    """Seconds that SimGrid finds for a schedule, which is consumed, of ``size`` bytes of M.
 
     Raises:
         ColltoolError: it is not installed, the schedule cannot be written for it, or it does not
@@ -106,7 +106,7 @@ def simulated_s(run: Scheduled, size: float) -> float:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    """Run a command in a folder, what it prints in a file; a ColltoolError where it fails."""
+    """Run a command in a folder, where it prints into a file; a ColltoolError where it fails."""
     log = folder / "printed.txt"
     try:
         with log.open("wb") as out:

@@ -16,9 +16,8 @@ from colltool.network.arrays import Indices
 from colltool.network.links import LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
-# Messages: SimGrid's Python keeps those that are on their way one by one.
-MOST_SIMULATED = 20_000
-_ROUNDING = 1e-9
+MOST_SIMULATED = 20_000  # messages: SimGrid's Python keeps those on their way one by one
+_ROUNDING = 1e-9  # of the share of a message that takes a link
 
 Route = tuple[int, int, float, list[int]]
 """Sender, receiver, latency in seconds, and the number of each link on the way."""
@@ -47,6 +46,7 @@ def simgrid_input(run: Scheduled, size: float) -> str:
 
 
 def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
+    """The steps; a ColltoolError at the one that exceeds :data:`MOST_SIMULATED`."""
     remaining = MOST_SIMULATED
     for step in steps:
         remaining -= len(step)
@@ -74,12 +74,14 @@ def _routes(
 
 
 def _rate_Bps(tier: LinkModel, kind: int, place: int) -> float:
+    """Bytes/s of the link at a place of class ``kind``, slower where the fabric says so."""
     import numpy as np
 
     return float(tier.classes[kind].capacity_Bps / tier.slowness(kind, np.array([place]))[0])
 
 
 def _refuse_spread(shares: Sequence[float]) -> None:
+    """Refuse messages of which only a share takes a link."""
     if any(abs(share - 1) > _ROUNDING for share in shares):
         what = (
             "simgrid has one route for a pair of ranks, and messages here are spread over several"

@@ -90,7 +90,7 @@ def _run(simgrid: Any, hosts: dict[int, Any], steps: list[Any], end_times: list[
     for rank, number in not_arrived:
         pending_steps[rank].append(number)
     in_flight: list[Any] = []
-    ends_of_message: list[tuple[int, int, int]] = []  # of each of these: sender, receiver, step
+    ends_of_message: list[tuple[int, int, int]] = []  # sender, receiver, step
 
     def start(rank: int) -> None:
         """Send what the rank's current step sends, and go on where nothing of it is left."""

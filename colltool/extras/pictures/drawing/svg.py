@@ -1,4 +1,4 @@
-"""The drawing primitives: clipped text, boxes and lines in SVG.
+"""The drawing primitives: clipped text, boxes and lines in SVG, with all lengths in pixels.
 
 A colour is set as an attribute, for programs without style sheets, and as a class, whose CSS rules
 (of a page, or for a dark scheme) take precedence.
@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 from colltool.base.errors import printable
 
 Tone = Literal["ct-ink", "ct-soft", "ct-line", "ct-box", "ct-switch", "ct-accent"]
+"""The class of a colour: ``ct-line`` colours strokes, the others fills."""
 LIGHT: dict[Tone, str] = {
     "ct-ink": "#1f2328",
     "ct-soft": "#57606a",
@@ -30,7 +31,6 @@ DARK: dict[Tone, str] = {
     "ct-switch": "#2f4f73",
     "ct-accent": "#f0a35e",
 }
-"""``ct-line`` colours strokes, the others fills."""
 
 _DASHED = {"stroke-dasharray": "4 3"}
 # Pixels: font size and line height.
@@ -39,6 +39,8 @@ LINE = 19.0
 
 
 class Area(NamedTuple):
+    """A part of the picture, open to the bottom."""
+
     left: float
     top: float
     width: float
@@ -80,6 +82,8 @@ def rules(colours: dict[Tone, str]) -> str:
 
 
 class Canvas:
+    """Draws into an SVG element; what comes later lies on top."""
+
     def __init__(self, parent: ET.Element) -> None:
         self.parent = parent
 
@@ -116,6 +120,7 @@ class Canvas:
         dashed: bool = False,
         outlined: bool = True,
     ) -> ET.Element:
+        """A rectangle from its upper left corner; ``round_`` is the radius of its corners."""
         attributes = {
             "x": _n(x),
             "y": _n(y),
@@ -150,6 +155,7 @@ class Canvas:
         self.path(f"M{steps}", dashed=dashed)
 
     def path(self, steps: str, *, dashed: bool = False) -> None:
+        """A line by the commands of an SVG path."""
         attributes = {
             "d": steps,
             "fill": "none",
@@ -183,7 +189,7 @@ class Canvas:
         bold: bool = False,
         anchor: str = "start",
     ) -> None:
-        """A line as it is; ``whole`` is its tooltip where the line is cut."""
+        """A line as it is; where it is not ``full_text``, that is its tooltip."""
         attributes = {
             "x": _n(x),
             "y": _n(y),
@@ -213,7 +219,7 @@ class TextColumn:
         self.bottom = area.top
 
     def write(self, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False) -> None:
-        """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped."""
+        """Text wrapped into at most ``most`` lines, with a tooltip on the last if it is clipped."""
         full_text = printable(" ".join(text.split()))
         lines = lines_of(full_text, self.area.width / (BOLD if bold else 1), TEXT, most)
         last = len(lines) - 1
@@ -241,7 +247,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-# Widths of letters, as shares of the font size: no font is at hand to measure.
+# Widths of letters, as shares of the font size, on the wide side: no font is at hand to measure.
 NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0
 BOLD = 1.12  # times as wide
 _LONGEST = 1000  # letters; no line has more
@@ -263,7 +269,7 @@ def _width(char: str) -> float:
 
 
 def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
-    """The text, cut and ended with ``...`` if it is wider than the room."""
+    """The text, cut and ended with ``...`` if it is wider than ``room`` pixels at this font size."""
     font = size * (BOLD if bold else 1.0)
     if _fitting(text, room / font) == len(text):
         return text

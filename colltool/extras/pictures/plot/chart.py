@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A page replaces these five by its own colours.
+# Colours that a page replaces by its own, see PAGE_COLOURS.
 INK = "#1a1a1a"  # text and marks
 SOFT = "#595959"  # secondary text
 LINE = "#666666"  # axes
@@ -24,6 +24,7 @@ GRID = "#e6e6e6"
 PAPER = "#ffffff"  # the background
 
 Dash = str | tuple[int, tuple[int, ...]]
+"""matplotlib's line style: a name, or an offset and lengths of strokes and gaps."""
 # For areas: Okabe and Ito's palette, which colour-blind readers can tell apart.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 # For thin lines: the same hues, darker where needed for a contrast of 3:1 with white and with a
@@ -74,22 +75,24 @@ STYLE: dict[Any, Any] = {
 }
 NAMES_WIDE = 0.24  # share of the width for the names of rows
 GREY = "#b3b3b3"  # baselines and overheads
-ACROSS = "////"
+ACROSS = "////"  # hatch of latency and of what is hidden
 PAGED = 9.4
 """Inches of a picture on a page: its text is then as large as the page's on a screen of 1280
 pixels."""
-_MARK = 1.6  # line width in points
+_MARK = 1.6  # points: width of a line across a bar
 _SLANTED = 0.3  # inches from one slanted label to the next
 _MOST_LINES = 12  # of a name or a title
+_LETTER = 0.068  # inches: the average letter of 8 points in DejaVu Sans
 
 
 def letters(inches: float) -> int:
-    """How many letters of 8 points fit."""
-    return int(inches / 0.068)
+    """How many letters of 8 points fit into a width."""
+    return int(inches / _LETTER)
 
 
 def wrapped(text: str, inches: float, points: float = 8) -> str:
-    """Text in lines that fit, without control characters, which names from files may have."""
+    """Text in lines that fit a width at a font size of ``points``, without control characters,
+    which names from files may have."""
     return "\n".join(lines_of(printable(text), 72 * inches, points, _MOST_LINES))
 
 
@@ -124,7 +127,7 @@ def hatch_of(at: int) -> str:
 
 
 class Pen(NamedTuple):
-    """A line: a colour that comes again gets another dash and mark."""
+    """The look of a line and of the points on it."""
 
     colour: str
     dash: Dash
@@ -132,6 +135,7 @@ class Pen(NamedTuple):
 
 
 def pen_of(at: int) -> Pen:
+    """The pen of line ``at``: a colour that comes again has another dash and mark."""
     turn = at + at // len(PENS)
     return Pen(PENS[at % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
 
@@ -222,6 +226,8 @@ def lettered_keys(labels: Iterable[str], *, hatched: bool = False) -> list[Key]:
 
 
 class Chart(NamedTuple):
+    """A picture as data: panels in rows, the legend below them, and a text in place of it all."""
+
     title: str  # not drawn on a page, which has its own headings
     alt: str
     panels: Sequence[Panel]  # row by row
@@ -324,8 +330,11 @@ def bars_panel(
     most: float = 0.0,
     along: str = "",
 ) -> Panel:
-    """Stacked horizontal bars, the first on top; the axis ends at ``most`` (0: the longest bar),
-    longer bars get an arrow."""
+    """Stacked horizontal bars, the first on top.
+
+    ``show`` writes a value of the axis, ``along`` is its label. It ends at ``most`` (0: the longest
+    bar); longer bars get an arrow.
+    """
     return Panel(partial(_bars, bars, show, most, along), 0.5 * len(bars) + 0.5, title)
 
 
@@ -337,6 +346,7 @@ def _bars(
     axes: Axes,
     inches: float,
 ) -> None:
+    """Draw the bars of :func:`bars_panel` on axes that are ``inches`` wide, names included."""
     longest = max((bar.reach for bar in bars), default=0.0)
     end = min(most or longest, longest) or 1.0
     end_text = max((len(bar.end_text) for bar in bars), default=0)
@@ -363,7 +373,10 @@ def _draw_pieces(
     end: float,
     inches_per_unit: tuple[float, float],
 ) -> float:
-    """Draw the pieces of a bar, cut at the end of the axis; return where the last one stops."""
+    """Draw the pieces of a bar, cut at ``end``; return where the last one stops.
+
+    ``inches_per_unit``: a length in inches, and what it stands for on the axis.
+    """
     inches, units = inches_per_unit
     left = 0.0
     for piece in pieces:

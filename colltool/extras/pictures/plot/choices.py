@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Draw = Callable[["Axes", float], None]
+"""Draws on axes of a width in inches."""
 
-_MOST_BARS = 12
-_MOST_LINES = 8
+_MOST_BARS = 12  # of spreads and of moved numbers
+_MOST_LINES = 8  # of a panel: as many pens as can be told apart
 _MOST_MARKS = 12  # per line
 _LETTER_WIDE = 0.17  # inches of the narrowest cell with a letter
 _PANEL_HIGH = 2.9  # inches of a panel of lines
@@ -122,6 +123,8 @@ def _map(
     axes: Axes,
     _inches: float,
 ) -> None:
+    """Draw a table of cells in the colours of their fastest algorithms, which ``names`` has in the
+    order of the legend."""
     for row, line in enumerate(cells):
         end = 0
         for name, run in groupby(line, key=attrgetter("algorithm")):
@@ -200,6 +203,7 @@ def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
 
 
 def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inches: float) -> None:
+    """Draw a line for each row of a table, of the busbw of the fastest algorithm in its cells."""
     over = axis_values(result, pivot.cols)
     down = axis_values(result, pivot.rows)
     places = _places(pivot.cols, over)
@@ -258,6 +262,7 @@ def _relabel(
 def _pen_line(
     axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None
 ) -> None:
+    """Draw rates as a line with pen number ``pen``; without a name it is not in the legend."""
     colour, dash, mark = pen_of(pen)
     axes.plot(
         places,
@@ -272,6 +277,7 @@ def _pen_line(
 
 
 def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches: float) -> None:
+    """Set log axes of busbw over message size, with a tick at each size that has room."""
     if rates:
         ends = (min(rates) / 1.4, max(rates) * 1.4)
         log_scale(axes, "y", ends, partial(format_rate, digits=3))
@@ -302,11 +308,12 @@ def comparison_chart(result: Comparison, paged: bool) -> Chart:
 
 
 def _compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: float) -> None:
+    """Draw the busbw of each fabric, and a band from there to that without contention."""
     every: list[float] = []
     for at, column in enumerate(result.columns):
         sizes = []
         rates = []
-        without_contention = []  # without contention
+        without_contention = []
         for line in lines:
             cell = line.cells[at]
             if cell.busbw_Bps and cell.total_s:
@@ -348,6 +355,7 @@ def _bar_panel(draw: Draw, rows: Sequence[Any], title: str) -> Panel:
 
 
 def _spreads(result: Sensitivity, rows: Sequence[Spread], axes: Axes, inches: float) -> None:
+    """Draw each algorithm's times over the samples as a bar, with a mark at the median."""
     for at, row in enumerate(rows):
         colour = COLOURS[6] if row.algorithm == result.winner else COLOURS[7]
         ends = [row.p5_s, row.p95_s]
@@ -358,6 +366,7 @@ def _spreads(result: Sensitivity, rows: Sequence[Spread], axes: Axes, inches: fl
 
 
 def _tornado(result: Sensitivity, moves: Sequence[Any], axes: Axes, inches: float) -> None:
+    """Draw the winner's time with each number at its low and its high end, from the nominal time."""
     nominal_s = next(row.nominal_s for row in result.rows if row.algorithm == result.winner)
     for at, move in enumerate(moves):
         ends = ((move.low_s, move.low, COLOURS[0]), (move.high_s, move.high, COLOURS[1]))

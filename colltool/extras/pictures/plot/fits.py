@@ -37,27 +37,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Quantity = Literal["time", "busbw"]
+"""What the y axis shows: seconds, or bus bandwidth in bytes/s."""
 
 MAX_PANELS = 12  # in a file; a page has room for fewer
 MAX_CURVES = 8  # in the panel of a collective; more only where there would be too many panels
 _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
-_SHAPES = (
-    "X",
-    "s",
-    "D",
-    "P",
-    "p",
-    "h",
-)  # of points left out, one per reason; the last for all others
+"""Columns of panels by the number of panels; 4 for more."""
+_SHAPES = ("X", "s", "D", "P", "p", "h")
+"""matplotlib's marks for points that the fit leaves out, one per reason; the last for all others."""
 _HOLLOW: dict[str, Any] = {"markerfacecolor": PAPER, "markersize": 5.5}
-_BANDS_PERCENT = {15: 0.06, 5: 0.08}  # opacity of the error bands, the inner one on top
+_BANDS_PERCENT = {15: 0.06, 5: 0.08}
+"""Opacity of the bands behind the errors by half their height; both lie on top of each other."""
 _SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
+"""Where the axis of errors may end: at the first that the worst one fits into."""
 _TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
+"""Digits of the ticks in each decade of time, few to many, see :func:`.chart.decade_ticks`."""
 
 
 class Modelled(NamedTuple):
-    """The model's time for a point; ``error`` is modelled/measured time - 1, ``law`` its algorithm
-    and protocol."""
+    """The model's time for a point; ``error`` is modelled/measured time - 1, ``model_name`` its
+    algorithm and protocol."""
 
     seconds: float
     error: float
@@ -65,7 +64,7 @@ class Modelled(NamedTuple):
 
 
 class PlotPoint(NamedTuple):
-    """A point; its values are in the unit of the y axis."""
+    """A measured size; ``measured``, ``low``, ``high`` and ``model`` are in the unit of the y axis."""
 
     bytes: float
     measured: float
@@ -82,8 +81,11 @@ class PlotPoint(NamedTuple):
 
 
 class SeriesCurve(NamedTuple):
-    """``name`` distinguishes a series from the others of its collective; ``law`` names the algorithms
-    of its model."""
+    """A measured series with its model.
+
+    ``name`` distinguishes it from the others of its collective; ``model_name`` has all algorithms
+    of its model; ``mape`` and ``worst`` are errors as shares.
+    """
 
     series: Series
     name: str
@@ -94,12 +96,14 @@ class SeriesCurve(NamedTuple):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What may distinguish it from another series of the same title."""
+        """What may distinguish the series from another one of the same title."""
         series = self.series
         return series.library, series.version, series.dtype, " ".join(series.files)
 
 
 class SizePanel(NamedTuple):
+    """The series that share a panel, with its title and a line on the model's errors."""
+
     title: str
     subtitle: str
     curves: Sequence[SeriesCurve]
@@ -112,6 +116,7 @@ class SizePanel(NamedTuple):
 def calibration_panels(
     result: Calibration, quantity: Quantity, most: int = MAX_PANELS
 ) -> tuple[SizePanel, ...]:
+    """At most ``most`` panels of the fitted series, unless there are more collectives."""
     curves = []
     for fit in result.series:
         rows = {}
@@ -130,6 +135,7 @@ def calibration_panels(
 def judged_panels(
     judged: Iterable[ValidatedSeries], quantity: Quantity, most: int = MAX_PANELS
 ) -> tuple[SizePanel, ...]:
+    """The same of series that were compared with a prediction."""
     curves = []
     for fit in judged:
         rows = {}
@@ -148,6 +154,7 @@ def _curve(
     reasons: Mapping[float, str],
     quantity: Quantity,
 ) -> SeriesCurve:
+    """A series with the model (``rows``) and the reason for leaving a point out, by bytes."""
     series = fit.series
     points = tuple(_plot_point(series, point, rows, reasons, quantity) for point in series.points)
     return SeriesCurve(series, series.who, model_name, fit.mape, fit.worst, points)
@@ -165,6 +172,7 @@ def _plot_point(
     quantity: Quantity,
 ) -> PlotPoint:
     def value(seconds: float) -> float:
+        """A time in the unit of the y axis."""
         return seconds if quantity == "time" else series.busbw_Bps(point, seconds)
 
     row = rows.get(point.bytes)
@@ -219,6 +227,7 @@ def _in_parts(groups: Iterable[list[SeriesCurve]], size: int) -> list[list[Serie
 
 
 def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
+    """A panel of series of one collective: its title names the series, or the span of ranks."""
     name = curves[0].name
     if len(curves) > 1:
         ranks = [curve.series.ranks for curve in curves]
@@ -284,6 +293,7 @@ def _max_panels(paged: bool) -> int:
 
 
 def _chart(panels: Sequence[SizePanel], title: str, paged: bool, quantity: Quantity) -> Chart:
+    """The chart of the panels, whose alt text has the titles of all."""
     if not panels:
         raise ColltoolError(
             "there is no series to plot", argument="plot", fix="give logs with at least one row"
@@ -296,8 +306,8 @@ def _chart(panels: Sequence[SizePanel], title: str, paged: bool, quantity: Quant
 
 
 class _Styles(NamedTuple):
-    """Lines by series where panels share several (``shared``), else by the law of the model; marks
-    of what is left out."""
+    """Lines by series where a panel has several (``shared``), else by the model's name; the mark of
+    a point that is left out by the reason."""
 
     shared: bool
     lines: dict[str, Pen]
@@ -311,6 +321,7 @@ class _Styles(NamedTuple):
 
 
 def _styles(panels: Sequence[SizePanel]) -> _Styles:
+    """The looks of all panels of a chart, which have one legend."""
     curves: list[SeriesCurve] = []
     for panel in panels:
         curves += panel.curves
@@ -330,7 +341,7 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
 
 
 class _SizeChart(NamedTuple):
-    """What the panels of a chart share: its rows of ``columns`` panels, and their looks."""
+    """What the panels of a chart share: their rows of ``columns`` panels, and their looks."""
 
     panels: Sequence[SizePanel]
     columns: int
@@ -380,6 +391,7 @@ def _write_titles(main: Axes, panel: SizePanel, inches: float) -> None:
 
 
 def _scale_values(main: Axes, points: Sequence[PlotPoint], quantity: Quantity) -> None:
+    """Set the y axis: busbw from 0, times on a log axis with some room at both ends."""
     values = []
     for point in points:
         # NaN, where there is no model, is no value either
@@ -478,6 +490,7 @@ def _draw_measured(main: Axes, curve: SeriesCurve, pens: _Styles) -> None:
 
 
 def _draw_errors(strip: Axes, curve: SeriesCurve, pens: _Styles, limit: float) -> None:
+    """Draw the model's error at each point, in percent; ``limit`` is the end of the axis."""
     for point in curve.points:
         if point.row is None:
             continue
@@ -495,6 +508,7 @@ def _draw_errors(strip: Axes, curve: SeriesCurve, pens: _Styles, limit: float) -
 
 
 def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
+    """Set the axis of errors, which are shares; return its end in percent."""
     worst = 100 * max(map(abs, errors), default=0.0)
     limit = next((scale for scale in _SCALES_PERCENT if scale >= worst * 1.1), _SCALES_PERCENT[-1])
     tick = 15 if limit <= 30 else limit // 2
@@ -509,6 +523,7 @@ def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
 
 
 def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
+    """Set the axis of bytes that the panel and its strip share; the labels are below the strip."""
     low = min(sizes) / 1.6
     high = max(sizes) * 1.6
     main.set_xscale("log", base=2)  # the strip shares it

@@ -55,16 +55,18 @@ from colltool.training.step_time import StepPart
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SOFTWARE = "--"  # not dots: as SVG curves they take 10 KB per colour
+_SOFTWARE = "--"  # hatch of software time; not dots: as SVG curves they take 10 KB per colour
 _AXIS_END_FACTOR = 2.5  # times the estimate: where the axis ends; longer baselines get an arrow
-_MOST_BARS = 16
-_CALL = COLOURS[0]
+_MOST_BARS = 16  # calls of a trace
+_CALL = COLOURS[0]  # one colour for all calls of a trace
 
 _short = partial(format_time, digits=3)
 _bytes = partial(format_bytes, digits=3)
 
 
 def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
+    """The phases of an algorithm as one bar, each split into latency and bandwidth, above the bars of
+    flat algorithms."""
     row = result.price.results[0]
     total = float(row.total_s)
     bars = [Bar(row.title, _total_pieces(row), _short(total))]
@@ -117,6 +119,7 @@ def _phase_shares(row: AlgorithmEstimate) -> str:
 
 
 def _phase(phase: PhaseCost) -> str:
+    """A phase in the legend: where it runs, what it is, and its latency and bandwidth time."""
     place = phase.tier
     if phase.level and phase.level != place:
         place = f"{place} {phase.level}" if place else phase.level
@@ -145,6 +148,7 @@ def _total_pieces(row: AlgorithmEstimate) -> list[BarPiece]:
 
 
 def plan_chart(result: Plan, _paged: bool) -> Chart:
+    """The parts of a training step, how much of its communication is hidden, and its memory."""
     names = [part.name for part in result.parts]
     step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
     control_step = _short(result.control_step_s)
@@ -236,6 +240,8 @@ def _room(memory: Memory) -> str:
 
 
 def plans_chart(result: Plans, _paged: bool) -> Chart:
+    """The steps of several plans as bars of the same parts; a mark where each ends with a free
+    network."""
     parts = chain.from_iterable(plan.parts for plan in result.plans)
     names = list(dict.fromkeys(part.name for part in parts))
     bars = []
@@ -253,6 +259,7 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
 
 
 def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
+    """The calls of a trace that took longest, hidden and exposed, with a mark at what is expected."""
     totals = longest(result)
     bars = list(map(_call_bar, totals))
     keys = (
@@ -284,12 +291,13 @@ def _call_bar(call: CallTotal) -> Bar:
 
 
 def longest(result: TraceComparison) -> list[CallTotal]:
+    """The calls that took most in all, as many as a chart has bars."""
     return sorted(result.totals, key=lambda call: -call.total_s)[:_MOST_BARS]
 
 
-_USUAL = (1e3, 1e9)  # bytes that the axis shows at least
+_USUAL = (1e3, 1e9)  # bytes that the axis of a crossover shows at least
 _BEYOND = 30.0  # factor by which the axis goes past the outermost change
-_MOST_PAIRS = 6
+_MOST_PAIRS = 6  # of algorithms with a ribbon each
 _TALL = 0.27  # half the height of a ribbon, as a share of its row
 
 
@@ -304,6 +312,8 @@ class Stretch(NamedTuple):
 
 
 class Ribbon(NamedTuple):
+    """A row of the crossover chart: which algorithm wins at each size, in ascending stretches."""
+
     title: str
     stretches: Sequence[Stretch]
 
