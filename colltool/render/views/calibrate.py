@@ -122,6 +122,8 @@ _PROTOCOLS: Columns[_SharedProtocol] = (
 
 
 class _FittedPoint(NamedTuple):
+    """A measured size of a series, as the fit has it."""
+
     fit: FittedSeries
     residual: Residual
 
@@ -214,6 +216,8 @@ def _half_width(sigma: float) -> str:
 
 
 def _fitted_blocks(result: Calibration) -> list[Block]:
+    """What was fitted, where the machine file is, and the protocols; series and rows left out after
+    them."""
     # rows of calls that no protocol was fitted to are a machine file all the same
     if not result.series:
         return _rows_blocks(result)
@@ -373,6 +377,8 @@ _MOST_ROWS = 12
 
 
 class _JudgedPoint(NamedTuple):
+    """A measured size of a series beside its prediction."""
+
     fit: ValidatedSeries
     point: ValidatedPoint
 
@@ -410,6 +416,7 @@ def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = ""
 
 
 def _blocks(result: Validation) -> list[Block]:
+    """How far off predictions are: in all, by series, and at each size."""
     where = on_fabric(result.fabric, result.overrides)
     several = len(result.series) > 1
     out: list[Block] = [Headline(_answer(result))]

@@ -155,6 +155,8 @@ def _bars(result: Diagnosis) -> str:
 
 
 def diagnosed(result: Diagnosis) -> str:
+    """The answer: what is below expectation, the most likely cause, and how well it explains the
+    times."""
     main = _main(result)
     if main is None:
         return _healthy(result)
@@ -218,6 +220,7 @@ def _matches(assumed: AssumedFabric) -> str:
 
 
 def _blocks(result: Diagnosis) -> list[Block]:
+    """The answer, the main finding and its causes first; further findings after them."""
     main = _main(result)
     series: list[Block] = []
     if result.series:
@@ -358,6 +361,7 @@ def _bound(bound: UpperBound) -> str:
 
 
 def verdict(result: Diagnosis) -> str:
+    """The answer in a clause, for titles and reports."""
     if not result.series:
         tiers = ", ".join(dict.fromkeys(bound.wire for bound in result.bounds))
         return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"

@@ -106,6 +106,7 @@ def _blocks(result: Explanation) -> list[Block]:
 
 
 def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Block]:
+    """An algorithm: the answer where a fabric is given, its formula, and the numbers put in."""
     where = f"on {on_fabric(result.fabric, result.overrides)}"
     row = entry.row
     question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
@@ -123,6 +124,7 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Blo
 
 
 def _description(entry: AlgorithmExplanation) -> Iterator[str]:
+    """What is true on every fabric: formula, meaning of M, requirements, status and source."""
     yield from entry.formula
     yield ""
     yield f"M is {entry.size_means}."
@@ -326,6 +328,7 @@ class ExplainDocument(Document):
 # --- crossover
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
+"""Closed forms for the size of a crossing, as far as a pair has them: the headings of columns."""
 
 
 class _CrossoverLine(NamedTuple):
@@ -423,6 +426,7 @@ def _crossings(result: Crossover) -> Table:
 
 
 def _crossover_blocks(result: Crossover) -> list[Block]:
+    """The fastest algorithm by size, where pairs cross, and what the library picks."""
     # in one line, or by the pair's own table
     in_answer = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
     winners = _winners(result, result.winners, "fastest")._replace(first=0 if in_answer else None)
@@ -450,6 +454,7 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
 
 
 def _crossings_for_people(result: Crossover) -> Table:
+    """The pairs with sizes in words; first those that cross."""
     # pairs that never cross follow, for --all only
     lines = sorted(_pair_lines(result), key=lambda line: line.crossing is None)
     names: dict[str, None] = {}
@@ -476,6 +481,7 @@ def _size_text(size: float | str) -> str:
 
 
 def _never_crossing(result: Crossover) -> list[Block]:
+    """Of pairs in which one is always faster: that one, and all that it beats."""
     beaten = []
     for pair in result.pairs:
         if pair.dominates is not None and not pair.crossings:

@@ -105,6 +105,7 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
 
 
 def _tier_text(tier: Tier) -> str:
+    """A tier in a line: its kind, extent, rates and overheads."""
     kind = capabilities_of(tier)
     text = f"{kind.spoken} of {kind.extent}, "
     if not kind.levels:
@@ -223,6 +224,7 @@ def _tiers_in_brief(fabric: Fabric) -> str:
 
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
+    """The switches of each tier that was sized by rule, and the fat-tree that it would be."""
     for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
         plan = found.sizing
         if plan is not None:
@@ -245,6 +247,7 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
 
 
 def _notes(result: FabricShown) -> Iterator[Block]:
+    """What the library reached, then the notes of the file, the facts and the bill."""
     fabric = result.fabric
     library = fabric.library_facts
     if library is not None:

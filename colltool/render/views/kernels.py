@@ -51,6 +51,8 @@ from colltool.render.shared_documents import FabricDocument, GroupDocument, OnFa
 
 
 class _KernelLine(NamedTuple):
+    """A row of the table: a kernel at one size."""
+
     price: KernelPrice
     row: KernelEstimate
 
@@ -107,6 +109,7 @@ _ROW: Columns[_KernelLine] = (
 
 
 def _price_table(prices: Sequence[KernelPrice]) -> Table:
+    """The kernels at all sizes; the question is in hidden columns, for CSV."""
     first = prices[0]
     records: list[_KernelLine] = []
     for price in prices:
@@ -124,6 +127,7 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
 
 
 def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
+    """Why the library takes a kernel, then notes without repetition, and kernels that were refused."""
     lines: dict[str, None] = {}
     of_rows: list[tuple[str, str]] = []
     refused: dict[str, None] = {}
@@ -441,6 +445,7 @@ def _file_table(result: LibraryShown) -> Table:
 
 
 def _file_blocks(result: LibraryShown) -> list[Block]:
+    """What a library's file holds: rules, kernels or a dispatch table, and their sources."""
     if result.rules:
         has = "what it picks follows from its constants and these rules"
     elif result.kernels:

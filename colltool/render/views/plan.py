@@ -51,9 +51,9 @@ from colltool.training.published import PublishedError, memory_error
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
-# KEY=VALUE pairs shown of a change, of which each protocol of a tier may need one; JSON has all
 _PAIRS = 4
-_MOST_CHANGES = 5
+"""KEY=VALUE pairs shown of a change, of which each protocol of a tier may need one; JSON has all."""
+_MOST_CHANGES = 5  # shown without --all
 # the same for a plan that is fitted to a measured step, whose changes have two more values to type
 _MOST_ANCHORED = 3
 
@@ -203,6 +203,7 @@ def answer(result: Plan) -> str:
 
 
 def _sentences(result: Plan) -> Iterator[str]:
+    """The answer: does it fit, how long a step takes, what is exposed, and what would help most."""
     took = format_time(result.step_s)
     memory = result.memory
     # a step that does not fit has no time worth showing first
@@ -258,6 +259,7 @@ def _table(result: Plan) -> Table:
 
 
 def _blocks(result: Plan) -> list[Block]:
+    """The answer, the busiest links and the changes first; all details after them."""
     links = result.links
     tables = []
     if links:
@@ -289,6 +291,7 @@ def _blocks(result: Plan) -> list[Block]:
 
 
 def _changes(result: Plan) -> Table:
+    """The changes that gain most; where the job does not fit, those that make it fit come first."""
     title = "what to change, each priced again"
     most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
     table = Table(_CHANGES, result.changes, None, title, most)
@@ -498,6 +501,7 @@ class PlanDocument(PlannedDocument):
 
 
 def _facts(result: Plan) -> Iterator[str]:
+    """The lines on a step, from its time to its failures."""
     free = f"{format_time(result.control_step_s)} with a free network"
     share = percent(result.network_share)
     yield f"step {format_time(result.step_s)}; {free}: {share} of the step is network"
@@ -534,6 +538,8 @@ def _stack_error(result: Plan) -> str:
 
 
 def _memory_text(memory: Memory) -> str:
+    """What the worst stage needs, and whether that is closer to its limit than such figures are
+    exact."""
     text = f"memory: {format_bytes(memory.bytes, 3)}"
     where = f" on the worst stage, {memory.worst_stage}"
     if memory.capacity_bytes is None:
@@ -568,6 +574,7 @@ def _error_text(result: Plan) -> str:
 
 
 def _measured(result: Plan) -> Iterator[str]:
+    """How far the plan is off from what the job measured, and what fitting to it did."""
     job = result.job
     anchor = result.anchor
     if job.measured_step_s is not None and result.measured_error is not None:
@@ -616,6 +623,7 @@ def _run(result: Plan) -> Iterator[str]:
 
 
 def _compressed(small: GradientCompression) -> Iterator[str]:
+    """Whether compressing gradients pays: for a call, for a step, and for the accuracy reached."""
     given = small.given
     scheme = given.scheme
     if given.block:
@@ -643,6 +651,7 @@ def _compressed(small: GradientCompression) -> Iterator[str]:
 
 
 def _failures(rate: Goodput) -> Iterator[str]:
+    """How often a job of this size fails, and how often to write a checkpoint."""
     size = format_bytes(rate.checkpoint_bytes, 3)
     write = format_duration(rate.write_s)
     failures = format_duration(rate.job_mtbf_s)

@@ -257,6 +257,8 @@ def _warnings(prices: Sequence[Price]) -> list[Block]:
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
+    """What each algorithm takes with one slow rank, by the time that it then has, and why others
+    have none."""
     slow = [(row, row.slow) for row in _rows(prices) if row.slow is not None]
     if not slow:
         return []
@@ -382,6 +384,8 @@ def _slow_pick(pick: _Pick, *, several: bool) -> str:
 
 
 class _SizeWinner(NamedTuple):
+    """The fastest algorithm at a size, and the one after it where there is one."""
+
     price: Price
     row: AlgorithmEstimate
     second: AlgorithmEstimate | None
@@ -416,6 +420,7 @@ _NAMES: dict[str, Column[_SizeWinner]] = {
 
 
 def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Table:
+    """A row per size: the winner and by how much; protocols only where the library has some."""
     records = []
     for price in result.prices:
         best, *rivals = price.results
@@ -530,6 +535,7 @@ _LINKS: Columns[_Link] = (
 
 
 def _link(phase: PhaseCost) -> _Link:
+    """What a phase runs on, as the table of links shows it: latency, bandwidth and both η."""
     steps = float(phase.n_alpha * phase.eta_alpha)
     # rounded, so that phases of one tier agree
     alpha = float(f"{float(phase.alpha_s) / steps:.9g}") if steps else None
@@ -553,6 +559,7 @@ def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) ->
 
 
 def _phases(result: Breakdown) -> Table:
+    """The phases of an algorithm; the question is in hidden columns, for CSV."""
     price = result.price
     row = price.results[0]
 

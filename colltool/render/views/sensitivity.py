@@ -148,6 +148,7 @@ def _facts(result: Sensitivity) -> tuple[str, ...]:
 
 
 def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
+    """Who wins in how many samples, which number turns it, and what is worth measuring."""
     out: list[Block] = [
         Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}."),
         _samples(result, people=True),
@@ -291,6 +292,7 @@ def _contest_table(result: Contest) -> Table:
 
 
 def _contest_blocks(result: Contest) -> list[Block]:
+    """Which fabric wins in how many samples, and which of their numbers were drawn together."""
     first = result.sides[0].name
     lines = [f"{_samples_text(result)}, seed {result.seed}"]
     for side in result.sides:

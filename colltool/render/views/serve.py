@@ -81,6 +81,8 @@ def _memory(result: Served) -> str:
 
 
 class _ServedLine(NamedTuple):
+    """A row of the table: an operation of decode or of prefill."""
+
     phase: ServedPhase
     call: ServedOperation
 
@@ -118,6 +120,7 @@ def _operations(result: Served) -> Table:
 
 
 def _bounds(result: Served) -> list[str]:
+    """What no kernel can beat: tokens/s by the network, the floors of both phases, and memory."""
     decode = result.decode
     lines = []
     if result.bound_tokens_s is not None:
@@ -217,6 +220,8 @@ class ServeDocument(ServedJobDocument, OnFabricDocument):
 
 
 class _NamedServed(NamedTuple):
+    """One of several deployments, by the name that it has in their table."""
+
     name: str
     served: Served
 

@@ -40,7 +40,7 @@ from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_
 from colltool.render.shared_documents import OnFabricDocument, mapping
 from colltool.training.parallel_config import Axes
 
-_MOST_TOTALS = 8
+_MOST_TOTALS = 8  # rows of a table without --all
 _CARRIER = (
     "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees"
     " (colltool guide traces)"
@@ -205,6 +205,7 @@ def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
 def _blame_slow(
     result: TraceComparison, slow: Sequence[LinkHealth], fine: Sequence[LinkHealth]
 ) -> Iterator[str]:
+    """Which tiers are slow, how much of the time is exposed on them, and what cannot be told apart."""
     tiers = [wire.tier for wire in slow]
     # tiers whose calls also cross another slow tier are not named
     names = [" or ".join((wire.tier, *wire.beside)) for wire in slow if not _both(wire, tiers)]
@@ -249,6 +250,7 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
 
 
 def traced(result: TraceComparison) -> str:
+    """The answer on a trace: exposed communication, speed, and what is to blame."""
     title = trace_title(result)
     if result.replayed and not result.calls:
         answer = f"{title}: none has a duration to compare."
@@ -341,6 +343,7 @@ def _or_none(seconds: float) -> str:
 
 
 def _facts(result: TraceComparison) -> Iterator[str]:
+    """What the traces are of, which times are only bounds, and how much compute hides."""
     each = format_time(result.window_s / (result.steps or len(result.files)))
     text = f"a trace spans {each}: it has no ProfilerStep# annotations"
     if result.steps:
@@ -381,6 +384,7 @@ def _each(parts: Sequence[str]) -> str:
 
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
+    """The answer and the calls first; waits, findings and what is left out after them."""
     out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
     if result.against:
         rows = tuple(sorted(compared_totals(result), key=lambda row: -abs(row.change_s)))
@@ -418,6 +422,7 @@ def _reasons(result: TraceComparison) -> Counter[str]:
 
 
 def _left_out(result: TraceComparison) -> Iterator[str]:
+    """Calls and files that are not or only partly used, and why."""
     for excluded in result.left_out:
         kernels = counted(excluded.kernels, "kernel")
         yield f"{excluded.reason}: {kernels}, first in {clipped(excluded.file)}"

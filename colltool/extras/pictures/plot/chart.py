@@ -305,7 +305,7 @@ class BarPiece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A stacked bar: ``behind`` is the text after its end, ``mark`` where a line is drawn across
+    """A stacked bar: ``end_text`` is the text after its end, ``mark`` where a line is drawn across
     it."""
 
     name: str
