@@ -113,8 +113,8 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
-    """By the fabric's protocols where it lists some for the collective, unless others were measured
-    and these were not; else by NCCL's model."""
+    """The fabric's protocols where it lists some for the collective, unless others were measured
+    and these were not; else NCCL's model."""
     hardware = cluster.hardware
     measured = _anything_measured(cluster.placed.fabric)
     machine_protocols: list[OwnProtocol] = []

@@ -481,7 +481,7 @@ def _size_text(size: float | str) -> str:
 
 
 def _never_crossing(result: Crossover) -> list[Block]:
-    """Of pairs in which one is always faster: that one, and all that it beats."""
+    """The algorithms that are faster at every size, each with all that it beats."""
     beaten = []
     for pair in result.pairs:
         if pair.dominates is not None and not pair.crossings:

@@ -116,7 +116,7 @@ class SizePanel(NamedTuple):
 def calibration_panels(
     result: Calibration, quantity: Quantity, most: int = MAX_PANELS
 ) -> tuple[SizePanel, ...]:
-    """At most ``most`` panels of the fitted series, unless there are more collectives."""
+    """The panels of the fitted series, at most ``most`` unless there are more collectives."""
     curves = []
     for fit in result.series:
         rows = {}
