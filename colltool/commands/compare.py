@@ -52,7 +52,7 @@ def compare(
     from colltool.commands.requests import columns_of, grid_request, model_request, several_of
 
     model = model_request(None, options)
-    # an empty list goes on, to be refused as no name of a primitive
+    # an empty list is refused further on, as no name of a primitive
     listed = isinstance(primitives, list | tuple) and primitives
     several: Sequence[Any] = primitives if listed else [primitives]
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
@@ -96,7 +96,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         DRAWN_RESULT,
         READINGS,
     ],
-    of=compare,
+    public=compare,
 )
 def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in

@@ -1,4 +1,5 @@
-"""A page to hand over: a fabric drawn, priced, compared and measured."""
+"""The report: a page about a fabric, drawn, priced, compared and measured. Its sections are made in
+:mod:`colltool.commands.report_sections`, its HTML in :mod:`colltool.render.page`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from colltool.base.result import with_progress
 from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
-from colltool.commands.output import chosen_format, collect, working
+from colltool.commands.output import announce, chosen_format, enable_garbage_collection
 from colltool.commands.report_sections import (
     Page,
     assumptions_section,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 PRIMITIVES = ("ar", "ag", "a2a")
+"""Collectives of a page by default: those of data, sharded and expert parallelism."""
 
 
 @remembering()
@@ -122,7 +124,7 @@ def report(
     _refuse_twice(page.primitives)
     loaded = _loaded_job(job, job_overrides)
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
-    # what other files may be wrong about comes before all the prices
+    # mistakes in logs are reported before the long work of pricing
     measured = []
     with rename_arguments("python", primitive="collective"):
         hints = {
@@ -141,7 +143,7 @@ def report(
     return Report(
         fabrics=tuple(column.file for column in page.columns),
         titles=tuple(column.title for column in page.columns),
-        ranks=page.closely,
+        ranks=page.reference_ranks,
         bytes=page.size,
         sections=tuple(sections),
     )
@@ -191,7 +193,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         RESULT,
         READINGS,
     ],
-    of=report,
+    public=report,
     logs="--log",
     primitive="--collective",
 )
@@ -223,12 +225,12 @@ def report_command(
 
         without_columns(out.columns or "")
         check_page()
-    # a page takes seconds to minutes: what would stop it at the end is looked at first
+    # a page takes seconds to minutes: check first what would stop it at the end
     if out.path is not None and not os.path.isdir(out.path.parent):
         what = f"cannot write {out.path}: no such folder"
         raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
-    collect()
-    working("pricing the page ...")
+    enable_garbage_collection()
+    announce("pricing the page ...")
     first, *others = fabric.several
     result = report(
         first,

@@ -315,7 +315,7 @@ def test_each_shipped_kernel_says_its_source_and_error() -> None:
 
 
 def test_the_template_is_a_library() -> None:
-    assert read_library(template(), "mine.toml").called == "mine@1.0"
+    assert read_library(template(), "mine.toml").full_name == "mine@1.0"
 
 
 BAD = [

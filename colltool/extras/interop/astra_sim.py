@@ -97,7 +97,7 @@ def astra_sim(
     placed = widest.placed
     notes = [
         f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.label}",
-        *_left_out(widest, ideal),
+        *_omitted_notes(widest, ideal),
         *_facts(under_each, widest, size),
         _ABOUT_SYSTEM,
     ]
@@ -135,7 +135,7 @@ def _system(dimensions: Sequence[AstraDimension]) -> str:
     return json.dumps({**_SYSTEM_SETTINGS, **algorithms, **_AFTER_ALGORITHMS}, indent=2) + "\n"
 
 
-def to_know(
+def usage_notes(
     fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
 ) -> list[str]:
     """What to know before the first run: which binary, what not to trust, which sizes to give."""
@@ -146,20 +146,21 @@ def to_know(
 def _facts(
     under_each: Sequence[GroupUnderProtocol], widest: GroupUnderProtocol, size: float | None
 ) -> list[str]:
-    """ASTRA-sim's collective size is each NPU's input; colltool and nccl-tests count M."""
-    each = ""
-    shard = ""
+    """How to run the files and what to expect. ASTRA-sim's collective size is each NPU's input;
+    colltool and nccl-tests count M."""
+    size_text = ""
+    shard_text = ""
     if size is not None:
-        each = _whole(size)
-        shard = _whole(size / widest.placed.ranks)
+        size_text = _whole_bytes_text(size)
+        shard_text = _whole_bytes_text(size / widest.placed.ranks)
     return [
-        *_misleads(widest, under_each),
+        *_protocol_notes(widest, under_each),
         *_how_to_run(widest),
         (
             "size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts"
-            f" in{each}"
+            f" in{size_text}"
         ),
-        f"size of all-gather in ASTRA-sim: the shard of an NPU, M/N{shard}",
+        f"size of all-gather in ASTRA-sim: the shard of an NPU, M/N{shard_text}",
     ]
 
 
@@ -307,7 +308,7 @@ def _algorithm(topology: _Topology, primitive: Primitive, npus: int) -> _Algorit
             assert_never(topology)
 
 
-def _left_out(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
+def _omitted_notes(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
     """What the numbers contain, and what ASTRA-sim cannot express."""
     placed = group.placed
     if group.has("Switch"):
@@ -330,7 +331,7 @@ def _left_out(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
             )
 
 
-def _misleads(
+def _protocol_notes(
     widest: GroupUnderProtocol, under_each: Sequence[GroupUnderProtocol]
 ) -> Iterator[str]:
     """Which protocol the numbers belong to, and below which size another is faster."""
@@ -392,7 +393,7 @@ def _shortest_path_share(npus: int) -> float:
     return npus * npus // 4 / (2 * npus) if npus > 2 else 0.5
 
 
-def _whole(size: float) -> str:
-    whole = ceil(size)
-    text = f": {whole} byte" if whole == 1 else f": {whole} bytes"
-    return text if whole == size else f"{text}, rounded up"
+def _whole_bytes_text(size: float) -> str:
+    rounded = ceil(size)
+    text = f": {rounded} byte" if rounded == 1 else f": {rounded} bytes"
+    return text if rounded == size else f"{text}, rounded up"

@@ -26,12 +26,12 @@ from colltool.extras.interop.nccl_tuner_curves import (
     clusters_of,
     curves,
 )
-from colltool.extras.interop.nccl_tuner_rows import Advice, advised, needs
+from colltool.extras.interop.nccl_tuner_rows import TunerRow, needs, tuner_rows
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import pieces
 
-MOST_CHANNELS = 64
+MOST_CHANNELS = 64  # NCCL's MAXCHANNELS
 
 _LOAD = """\
 # For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
@@ -52,10 +52,12 @@ _ENV_HEAD = """\
 
 
 class _TunerSection(NamedTuple):
+    """The rows of a file for one group and one collective, and where their times are from."""
+
     cluster: Cluster
     collective: str
     answer: Curves
-    rows: tuple[Advice, ...]
+    rows: tuple[TunerRow, ...]
 
 
 def tuner_config(
@@ -82,7 +84,7 @@ def tuner_config(
     lines += map(_comment, dict.fromkeys(_notes(sections, clusters, channels)))
     lines.append(_COLUMNS)
     for section in sections:
-        lines += _body(section, channels)
+        lines += _section_lines(section, channels)
     return "".join(lines)
 
 
@@ -114,7 +116,7 @@ def _sections(clusters: Sequence[Cluster]) -> list[_TunerSection]:
         for collective, primitive in COLLECTIVES.items():
             answer = curves(cluster, primitive)
             by_model = pieces(cluster.hardware, primitive)
-            rows = advised(answer.ways, cluster.nodes, by_model, guarded=answer.own)
+            rows = tuner_rows(answer.ways, cluster.nodes, by_model, guarded=answer.own)
             found.append(_TunerSection(cluster, collective, answer, rows))
     return found
 
@@ -170,7 +172,7 @@ def _nvls_channels(hardware: Hardware) -> int:
     return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
 
 
-def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
+def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str]:
     cluster = section.cluster
     yield f"# {section.collective}, {cluster.label}\n"
     yield from (_comment(f"  {note}") for note in section.answer.notes)

@@ -1,9 +1,9 @@
 """Rings and chains of a dragonfly in the order of its cables: into each group where a cable ends,
 out where the next begins.
 
-Ranks as they are numbered cross a group switch by switch, and the way to a cable at another switch,
-or from one, loads links that the ring has loaded already. In this order no link carries more than
-one of its messages where one cable joins two groups.
+In the order of their numbers, ranks cross a group switch by switch, and messages to or from a cable
+at another switch load links that the ring already uses. In the order of cables no link carries more
+than one message of a ring, if one cable joins each two groups.
 """
 
 from __future__ import annotations

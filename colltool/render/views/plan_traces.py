@@ -17,7 +17,7 @@ from colltool.render.views.trace import (
     axes_text,
     graph_name,
     graphs_table,
-    kept_lines,
+    recorded_lines,
 )
 
 _MOST_ROWS = 8
@@ -89,7 +89,7 @@ def _blocks(result: TracePlan) -> list[Block]:
     more: list[Block] = [
         Lines("the step", tuple(_facts(result))),
         graphs_table(result.ranks),
-        *kept_lines(result.ranks),
+        *recorded_lines(result.ranks),
     ]
     return [
         Headline(_answer(result)),

@@ -130,13 +130,13 @@ def _answer(result: Verification) -> str:
         return f"{proved} {sentence(_counts(result))}."
     verdicts = [row.verdict for row in formulas]
     wrong = verdicts.count("mismatch")
-    held = verdicts.count("proved")
+    proved_count = verdicts.count("proved")
     every = counted(len(verdicts), "formula")
     if wrong:
         return f"{wrong} of {every} do not hold: {_counts(result)}."
-    if held < len(verdicts):
-        which = f"{held} of {every} hold"
-    elif held == 1:
+    if proved_count < len(verdicts):
+        which = f"{proved_count} of {every} hold"
+    elif proved_count == 1:
         which = "The formula holds"
     else:
         which = f"All of {every} hold"
@@ -211,7 +211,7 @@ def _trace_table(row: Verified, trace: Trace, nodes: range) -> Table:
     for number_of_step, step in enumerate(trace.steps, start=1):
         states.append(_TraceRow(number_of_step, step, step.holds))
     moved = _MOVED if nodes.start == 0 else ()
-    held = (_held(trace, node) for node in nodes)
+    held = (_holdings_column(trace, node) for node in nodes)
     columns: Columns[_TraceRow] = (number("step"), *moved, *held)
     return Table(columns, tuple(states), None, _trace_title(row, trace, nodes))
 
@@ -229,7 +229,7 @@ def _trace_title(row: Verified, trace: Trace, nodes: range) -> str:
     return f"{title}; {ranks}"
 
 
-def _held(trace: Trace, node: int) -> Column[_TraceRow]:
+def _holdings_column(trace: Trace, node: int) -> Column[_TraceRow]:
     """The column of what a rank, or a switch after the ranks, holds."""
 
     def chunks(row: _TraceRow) -> str:
