@@ -36,6 +36,11 @@ class Primitive(StrEnum):
         """``all-reduce``."""
         return self.value.replace("_", "-")
 
+    @property
+    def spoken(self) -> str:
+        """:attr:`label` by its name until 0.20."""
+        return self.label
+
 
 AR, AG, RS = Primitive.ALL_REDUCE, Primitive.ALL_GATHER, Primitive.REDUCE_SCATTER
 A2A, BC, REDUCE, P2P = Primitive.ALL_TO_ALL, Primitive.BROADCAST, Primitive.REDUCE, Primitive.P2P

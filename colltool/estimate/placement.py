@@ -95,6 +95,11 @@ class GroupPlacement(NamedTuple):
         return f"{words} ({', '.join(boxes)})" if boxes else words
 
     @property
+    def spoken(self) -> str:
+        """:attr:`label` by its name until 0.20."""
+        return self.label
+
+    @property
     def _lines(self) -> str:
         """Which axes of the group do not close although the fabric's do: ``open lines``,
         ``open along 4``."""

@@ -21,7 +21,7 @@ from colltool.base.primitives import P2P
 from colltool.base.result import Result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval, interval_of
-from colltool.estimate.placement import GroupSpec, every_stride
+from colltool.estimate.placement import GroupSpec, every_stride, strides
 from colltool.estimate.price import price
 from colltool.estimate.results import Overrides
 from colltool.fabric.model import Fabric, Tier
@@ -224,6 +224,8 @@ def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     stride = min(max(senders, receivers, inside), fabric.ranks // 2)
     if stride >= inside:
         stride = stride // inside * inside
+    if strides(fabric, stride) is None:
+        raise _no_such_distance(fabric, senders, receivers, inside)
     # alone: shared_Bps accounts for the other messages
     pair = GroupSpec(2, stride, alone=True)
     shared_Bps = senders * abilities.rate_Bps / oversubscription
