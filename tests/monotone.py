@@ -20,7 +20,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.placement import fits
 from colltool.estimate.price import price
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier

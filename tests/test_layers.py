@@ -60,7 +60,7 @@ ROOMS = {
         "colltool.training.files",
         "colltool.engines.files",
         "colltool.custom.file",
-        "colltool.machines.own",
+        "colltool.machines.machine_file",
     ),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.extras.pictures.plot",),
@@ -103,7 +103,7 @@ def nodes(module: str) -> list[ast.AST]:
 
 
 @cache
-def imported(module: str) -> list[tuple[str, bool]]:
+def import_dumps(module: str) -> list[tuple[str, bool]]:
     return list(imports(trees()[module]))
 
 
@@ -158,7 +158,7 @@ def test_the_reader_of_imports_reads_them() -> None:
 def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
     above = {
         name
-        for name, inside in imported(module)
+        for name, inside in import_dumps(module)
         if (name == "colltool" or name.startswith("colltool."))
         and floor(name) > floor(module)
         and not (module == "colltool" and inside)  # the front door opens on first use
@@ -197,7 +197,7 @@ def circle(found: Mapping[str, Iterable[str]]) -> list[str]:
 
 def test_no_rooms_import_each_other() -> None:
     """Neither two of them nor around a circle, imports in bodies counted."""
-    assert not circle(arrows({module: imported(module) for module in MODULES}))
+    assert not circle(arrows({module: import_dumps(module) for module in MODULES}))
 
 
 def test_circles_are_seen() -> None:
@@ -229,13 +229,13 @@ def test_every_room_has_its_tests() -> None:
 def test_the_core_imports_no_extra(module: str) -> None:
     """Not in the body of a function either: colltool.base.extras loads them by name."""
     if not module.startswith("colltool.extras"):
-        found = [name for name, _ in imported(module) if name.startswith("colltool.extras")]
+        found = [name for name, _ in import_dumps(module) if name.startswith("colltool.extras")]
         assert not found, f"{module} imports {found}: load it with colltool.base.extras.extra"
 
 
 @every_module
 def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
-    for name, _ in imported(module):
+    for name, _ in import_dumps(module):
         rooms = ROOMS.get(name.partition(".")[0])
         assert rooms is None or any(
             module == room or module.startswith(f"{room}.") for room in rooms
@@ -262,7 +262,7 @@ ON_ARRAYS = {
         for name in ("cells", "compare", "contest", "grid", "sensitivity")
     ),
     "colltool.logs.activity",
-    "colltool.verification.own_cost",
+    "colltool.verification.custom_cost",
     "colltool.estimate.routed_cost",
 }
 
@@ -273,7 +273,7 @@ def test_numpy_only_where_arrays_are(module: str) -> None:
         return
     assert not [
         name
-        for name, inside in imported(module)
+        for name, inside in import_dumps(module)
         if name.partition(".")[0] == "numpy" and not inside
     ]
 

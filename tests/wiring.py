@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import colltool
@@ -11,7 +12,7 @@ from colltool.congestion.contention import Contention
 from colltool.fabric.load import load_fabric
 from colltool.network.group import Axis
 from colltool.network.lattice_links import LatticeLinks
-from colltool.network.links import MeshLinks, SwitchedLinks
+from colltool.network.links import MeshLinks, SwitchedLinks, TierRanks
 
 
 def on(fabric: str, *overrides: str, **options: Any) -> Contention:
@@ -25,7 +26,7 @@ class Ports(Network):
     """A port for each rank."""
 
     def __init__(self, ranks: int) -> None:
-        super().__init__(SwitchedLinks(ranks))
+        super().__init__(SwitchedLinks(TierRanks(ranks)))
         self.ranks = ranks
 
 
@@ -33,14 +34,15 @@ class MeshNetwork(Network):
     """A link for each pair of ranks."""
 
     def __init__(self, ranks: int) -> None:
-        super().__init__(MeshLinks(ranks))
+        super().__init__(MeshLinks(TierRanks(ranks)))
 
 
 class LatticeNetwork(Network):
     """Links between neighbours."""
 
     def __init__(self, axes: Sequence[Axis]) -> None:
-        super().__init__(lattice := LatticeLinks(axes))
+        ranks = TierRanks(prod(axis.size for axis in axes))
+        super().__init__(lattice := LatticeLinks(axes, ranks))
         self.lattice, self.ranks, self.strides = lattice, lattice.ranks, lattice.strides
 
 

@@ -5,22 +5,25 @@ Importing this fills the registry in the order in which tables list algorithms o
 
 # isort: skip_file
 from colltool.base.extras import register_synthesis
-from colltool.algorithms import rooted, all_reduce, gather_scatter, lattice, lattice_trees
+from colltool.algorithms import broadcast, all_reduce, all_gather, all_to_all, off_powers_of_two
+from colltool.algorithms import lattice, lattice_trees
 
 # Tables list the synthesized algorithms here, between the families.
 register_synthesis()
 
-from colltool.algorithms import multi_link, in_network, multi_rail, uneven, composed  # noqa: E402
+from colltool.algorithms import multi_link, in_network, multi_rail, mixed_sizes, composed  # noqa: E402
 
 __all__ = [
+    "all_gather",
     "all_reduce",
+    "all_to_all",
+    "broadcast",
     "composed",
-    "gather_scatter",
     "in_network",
     "lattice",
     "lattice_trees",
+    "mixed_sizes",
     "multi_link",
     "multi_rail",
-    "rooted",
-    "uneven",
+    "off_powers_of_two",
 ]

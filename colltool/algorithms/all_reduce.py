@@ -1,10 +1,20 @@
-"""All-reduce on any-to-any fabrics. M is the vector that each rank holds."""
+"""All-reduce on any-to-any fabrics. M is the vector that each rank holds.
+
+Some of the schedules here are halves of others: recursive doubling (:func:`doubling`) and the
+direct exchange (:func:`direct_steps`) are also all-gathers.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from math import log2
 
+from colltool.algorithms.binary_trees import (
+    double_tree_arrays,
+    edges_of,
+    tree_all_reduce,
+)
+from colltool.algorithms.broadcast import binomial_steps, mpi_algorithm
 from colltool.algorithms.libraries import (
     kernels_inside,
     nccl_inside,
@@ -15,7 +25,7 @@ from colltool.algorithms.libraries import (
 from colltool.algorithms.lines import (
     embedded_ring,
 )
-from colltool.algorithms.partners import many_sends, to_all
+from colltool.algorithms.partners import posting_caveat, to_all
 from colltool.algorithms.program import (
     Batches,
     Program,
@@ -38,12 +48,6 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rings import on_ring
-from colltool.algorithms.rooted import fan_out, mpi
-from colltool.algorithms.trees import (
-    both_ways,
-    edges_of,
-    two_trees,
-)
 from colltool.base.primitives import (
     AG,
     AR,
@@ -59,7 +63,7 @@ from colltool.base.primitives import (
 from colltool.network.arrays import np
 from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 
-rings = partial(
+ring_algorithm = partial(
     algorithm,
     "ring",
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
@@ -69,17 +73,17 @@ rings = partial(
     baseline=True,
     usual=True,
 )
-pairs = partial(mpi, requires=(power_of_two,))
-_kernels = partial(
+power_of_two_algorithm = partial(mpi_algorithm, requires=(power_of_two,))
+_kernel_algorithm = partial(
     algorithm,
     on=ANY_TO_ANY,
     shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
     limits=(kernels_inside,),
-    caveat=many_sends,
+    caveat=posting_caveat,
 )
 
 
-@rings(AR, equation="t = 2(N-1) α + 2(N-1)/N M/BW")
+@ring_algorithm(AR, equation="t = 2(N-1) α + 2(N-1)/N M/BW")
 def ring(group: Group) -> Terms:
     """Ring all-reduce: a reduce-scatter and an all-gather around one ring of all ranks.
 
@@ -117,20 +121,20 @@ def tree(group: Group) -> Terms:
     >>> tree(Group(4, "star"))[:2]
     (4, 4)
     """
-    # Down to the leaves, which a reduction comes up from: near partners first.
+    # A reduction from the leaves up, near partners first; then the broadcast back down.
     steps = tuple((stride, 1.0) for stride in strides(group.ranks))
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
 
 
-moves("tree", AR, chunks=1)(fan_out)
+moves("tree", AR, chunks=1)(binomial_steps)
 
 
 def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
-    """Where a ring takes over from a tree, as textbooks have it, in bytes.
+    """The textbook approximations of the size from which a ring is faster than a tree, in bytes by
+    formula.
 
-    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Textbooks drop terms of it: N·α·BW/log2 N
-    and, of a ring that is far better than a tree in bytes, N·α·BW/(log2 N - 1); N·α·BW is the rule
-    of thumb.
+    The exact size is αBW((N-1) - lg N)/(lg N - (N-1)/N). Textbooks drop some of its terms:
+    N·α·BW/log2 N, N·α·BW/(log2 N - 1), or just N·α·BW as a rule of thumb.
 
     >>> {name: round(size / 1e6, 2) for name, size in ring_against_tree(64, 1e-6, 1e11).items()}
     {'N*alpha*BW/log2N': 1.07, 'N*alpha*BW/(log2N-1)': 1.28, 'N*alpha*BW': 6.4}
@@ -147,21 +151,21 @@ APPROXIMATIONS[AR, "ring", "tree"] = ring_against_tree
 
 
 def counted_c(ranks: int) -> float:
-    """c of the double binary tree, counted on its edges: bytes that the busiest port carries each
-    way, in units of M.
+    """c of the double binary tree, counted on its edges: bytes through the busiest port in each
+    direction, in units of M.
 
     >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
     [1.0, 1.5, 2.0, 2.0]
     """
-    # Where there are two or three ranks none has edges enough to carry 2M.
+    # With two or three ranks no rank has enough edges for 2M.
     return min(2.0, ranks / 2)
 
 
 def two_ports(group: Group) -> Caveat | None:
-    """A smaller c than the counted one needs more than a port: no rank is known to drive two full
-    ones at once.
+    """The caveat where the user's c is below the counted one: it needs two ports, and no known rank
+    drives two at full bandwidth.
 
-    On routed tiers the schedule's bytes are counted link by link, whatever c is.
+    On routed tiers c is not used: the bytes are counted link by link.
     """
     if group.links or group.tree_beta >= counted_c(group.ranks):
         return None
@@ -206,15 +210,13 @@ def double_binary_tree(group: Group) -> Terms:
 
 @schedule("double-binary-tree", AR)
 def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    """Half of the vector on each tree, in P segments; up and down overlap.
-
-    With D the deepest, segment s leaves depth d upwards in step D-d+s. It is complete at the root
-    after step D-1+s, and reaches depth d again in step D+d-1+s.
-    """
-    return both_ways(primitive, group.ranks, edges_of(two_trees(group.ranks)), segments)
+    """Half of the vector on each tree, in P segments; up and down overlap."""
+    return tree_all_reduce(
+        primitive, group.ranks, edges_of(double_tree_arrays(group.ranks)), segments
+    )
 
 
-@pairs("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
+@power_of_two_algorithm("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: in each round exchange the whole vector with the partner at twice the
     distance.
@@ -229,8 +231,8 @@ def recursive_doubling(group: Group) -> Terms:
     return Terms(len(steps), len(steps), Rounds("xor", steps))
 
 
-def swapped(n: int) -> Batches:
-    """Swap the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
+def exchanged_vectors(n: int) -> Batches:
+    """Exchange the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)
     for stride in strides(n):
         yield (step(rank, rank ^ stride, 0, add=True),)
@@ -238,24 +240,25 @@ def swapped(n: int) -> Batches:
 
 @schedule("recursive-doubling", AR)
 def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> Program:
-    return equal_chunks(primitive, group.ranks, 1, swapped(group.ranks))
+    return equal_chunks(primitive, group.ranks, 1, exchanged_vectors(group.ranks))
 
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
-    """Both halves of Rabenseifner's all-reduce among the ranks that are kept, after others were
-    ``folded`` into these."""
-    up = tuple((stride, stride / kept) for stride in strides(kept))
-    # Halving sends 1/2, 1/4 ... of the vector, farthest partners first; doubling that backwards.
+    """The terms of both halves of Rabenseifner's all-reduce among ``kept`` ranks, into which
+    ``folded`` others were folded."""
+    rounds = tuple((stride, stride / kept) for stride in strides(kept))
+    # Halving sends 1/2, 1/4 ... of the vector, to the farthest partner first; doubling is that
+    # reversed.
     n_beta = (kept - 1) / kept
-    halving = Rounds("xor", up[::-1], folded)
-    doubling = Rounds("xor", up, folded)
+    halving = Rounds("xor", rounds[::-1], folded)
+    doubling = Rounds("xor", rounds, folded)
     return (
-        Terms(len(up), n_beta, halving, primitive=RS, label="halving"),
-        Terms(len(up), n_beta, doubling, primitive=AG, label="doubling"),
+        Terms(len(rounds), n_beta, halving, primitive=RS, label="halving"),
+        Terms(len(rounds), n_beta, doubling, primitive=AG, label="doubling"),
     )
 
 
-@pairs(
+@power_of_two_algorithm(
     "rabenseifner",
     AR,
     source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
@@ -275,14 +278,14 @@ def rabenseifner(group: Group) -> Schedule:
 
 @moves("rabenseifner", AR)
 def doubling(n: int) -> Batches:
-    """Swap all that is held, an aligned block, with partners at distance 1, 2, 4 ..."""
+    """Exchange all chunks so far, an aligned block, with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)[:, None]
-    # After a round each rank holds the aligned block of twice the stride that it is in.
+    # Before the round of a stride each rank has the aligned block of that many chunks around it.
     for stride in strides(n):
         yield (step(rank, rank ^ stride, rank // stride * stride + np.arange(stride)),)
 
 
-@_kernels(
+@_kernel_algorithm(
     "one-shot",
     AR,
     source=f"{MSCCLPP}: inference kernels in which every rank reads every other",
@@ -308,7 +311,7 @@ def _one_shot(primitive: Primitive, group: Group, _segments: int) -> Program:
     return equal_chunks(primitive, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
 
 
-@_kernels(
+@_kernel_algorithm(
     "two-shot",
     AR,
     source=f"{MSCCLPP}: direct reduce-scatter, then direct all-gather",
@@ -327,6 +330,7 @@ def two_shot(group: Group) -> Schedule:
 
 
 @moves("two-shot", AR)
-def each_to_all(n: int) -> Batches:
+def direct_steps(n: int) -> Batches:
+    """Every rank sends its chunk to all others in one step."""
     src, dst = np.nonzero(~np.eye(n, dtype=bool))
     yield (step(src, dst, src),)

@@ -1,6 +1,10 @@
-"""Compositions: which primitive runs on which tier, in which order, on which payload in units of M.
+"""Compositions over several tiers: which primitive runs on which tier, in which order, on how much
+of M.
 
-A composition has no formula of its own: each phase is priced by an algorithm of its tier.
+A composition has no formula of its own: each phase is priced by an algorithm of its tier. The first
+part of this module registers the compositions, as functions that return their phases. The second
+part, from :func:`compose` on, makes the executable schedule of a composition from those of its
+tiers.
 """
 
 from __future__ import annotations
@@ -12,8 +16,8 @@ from operator import truediv
 from typing import Literal, NamedTuple
 
 from colltool.algorithms.libraries import (
-    HAN,
     HOROVOD,
+    MPI_HAN,
     NCCL_ALL_REDUCE,
     PXN,
     RAILS_FIRST,
@@ -22,17 +26,16 @@ from colltool.algorithms.libraries import (
     ShippedAs,
 )
 from colltool.algorithms.lines import (
-    Cover,
     Dimension,
-    copies,
+    LineCopies,
+    copy_offsets,
 )
 from colltool.algorithms.program import (
     Batches,
     Program,
     maker,
 )
-from colltool.algorithms.registry import HAN as HAN_PAPER
-from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL, find
+from colltool.algorithms.registry import HAN_PAPER, HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL, find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
 from colltool.network.arrays import Indices, np
@@ -42,31 +45,34 @@ Order = Literal["outer-first", "inner-first"]
 
 
 class TierPhase(NamedTuple):
-    tier: int  # among those that the group spans, innermost 0
+    """A phase of a composition."""
+
+    tier: int  # index among the tiers that the group spans, 0 for the innermost
     primitive: Primitive
-    payload: float  # in units of the whole collective's M
-    # only one rank of each lower domain takes part, so one flow leaves a domain
+    payload: float  # in units of M of the whole collective
+    # Only one rank of each domain of the tier below takes part.
     leaders: bool = False
 
 
+# (ranks of each tier, innermost first; order) -> phases
 PhasePlan = Callable[[tuple[int, ...], Order], tuple[TierPhase, ...]]
 
 
 class Composition(NamedTuple):
-    """How a primitive is put together from phases."""
+    """A registered composition of a primitive."""
 
     name: str  # as ``--algorithm`` takes it, alone or with ``:inner/outer`` choices
     primitive: Primitive
-    steps: PhasePlan  # its docstring explains it
-    equation: str  # the formula as text, a line each where there are several
-    shipped_as: tuple[ShippedAs, ...]  # the choices that libraries ship
+    steps: PhasePlan  # its docstring explains the composition
+    equation: str  # the formula as text, several of them on lines of their own
+    shipped_as: tuple[ShippedAs, ...]  # as libraries ship it
     source: str
-    # by default one after the other, or streaming through all at once
-    phases: Literal["sequential", "pipelined"]
-    usual: tuple[str, ...]  # the textbook's algorithms; the first that runs on a tier is taken
+    phases: Literal["sequential", "pipelined"]  # by default: one after the other, or streaming
+    usual: tuple[str, ...]  # the textbook's algorithms; on each tier the first that runs there
 
     @property
     def shipped_by(self) -> tuple[str, ...]:
+        """The names of those that ship it, each once."""
         names = chain.from_iterable(shipped.by for shipped in self.shipped_as)
         return tuple(dict.fromkeys(names))
 
@@ -74,7 +80,7 @@ class Composition(NamedTuple):
 _ROWS: dict[tuple[Primitive, str], Composition] = {}
 _RINGS = ("ring", "dim-ring")
 NATURAL_ORDER: dict[Primitive, Order] = {AG: "outer-first", RS: "inner-first"}
-"""The order that keeps most bytes on the inner tiers, where there is more than one order."""
+"""The order of tiers that keeps most bytes on the inner ones, for primitives with a choice."""
 
 
 def composition(
@@ -87,6 +93,7 @@ def composition(
     usual: tuple[str, ...],
     phases: Literal["sequential", "pipelined"] = "sequential",
 ) -> Callable[[PhasePlan], PhasePlan]:
+    """Register a function that returns the phases of a composition."""
 
     def register(steps: PhasePlan) -> PhasePlan:
         _ROWS[primitive, name] = Composition(
@@ -103,34 +110,36 @@ def compositions(primitive: Primitive) -> list[Composition]:
 
 
 def every_composition() -> list[Composition]:
-    """All of them, in the order of registration."""
+    """All compositions, in the order of registration."""
     return list(_ROWS.values())
 
 
 def find_composition(primitive: Primitive, name: str) -> Composition:
+    """The composition of that name; ColltoolError if there is none."""
     row = _ROWS.get((primitive, name))
     if row is None:
         known = ", ".join(row.name for row in compositions(primitive)) or "none"
         raise ColltoolError(
-            f"{primitive.spoken} has no composition '{name}'",
+            f"{primitive.label} has no composition '{name}'",
             fix=f"known for {SHORT[primitive]}: {known}",
         )
     return row
 
 
-def _shrinking(sizes: Sequence[int]) -> list[float]:
-    """The payload that reaches each tier after the tiers before it have scattered it: M / Π of
-    their sizes."""
+def _scattered_payloads(sizes: Sequence[int]) -> list[float]:
+    """The payload of each tier after those before it have from_reduce_scatter it: 1 / Π of their sizes."""
     return list(accumulate(sizes[:-1], truediv, initial=1.0))
 
 
-def _in_turn(primitive: Primitive, sizes: tuple[int, ...], *, shrinking: bool) -> list[TierPhase]:
-    """A phase on each tier, innermost first; without ``shrinking`` the outermost has all of M, the
-    others what a domain holds."""
-    if shrinking:
-        payloads = _shrinking(sizes)
+def _phase_per_tier(
+    primitive: Primitive, sizes: tuple[int, ...], *, largest_inside: bool
+) -> list[TierPhase]:
+    """A phase on each tier, innermost first; the innermost has all of M and each tier further out a
+    part of it (``largest_inside``), or the other way round."""
+    if largest_inside:
+        payloads = _scattered_payloads(sizes)
     else:
-        payloads = _shrinking(sizes[::-1])[::-1]
+        payloads = _scattered_payloads(sizes[::-1])[::-1]
     return [TierPhase(tier, primitive, payload) for tier, payload in enumerate(payloads)]
 
 
@@ -151,10 +160,10 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
     the slowest tier's bandwidth term counts alone. With a ring on every tier: Σ_l 2(p_l - 1) α_l +
     2(p_l - 1)/p_l M/(Π_{j<l} p_j)/BW_l.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
+    >>> [(step.tier, step.primitive.label, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
     """
-    *scatter, last = _in_turn(RS, sizes, shrinking=True)
+    *scatter, last = _phase_per_tier(RS, sizes, largest_inside=True)
     gather = [phase._replace(primitive=AG) for phase in reversed(scatter)]
     return (*scatter, last._replace(primitive=AR), *gather)
 
@@ -162,7 +171,7 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
 @composition(
     "leader",
     AR,
-    shipped_as=HAN,
+    shipped_as=MPI_HAN,
     source=f"{MAGPIE}; {HAN_PAPER}",
     usual=("binomial", "ring", "dim-chain"),
     equation="t = Reduce_1(M) + AR_T(M) + BC_1(M)",
@@ -173,7 +182,7 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase,
     The outer payload stays M, but only one flow leaves a domain: for small messages and an
     expensive outer α.
 
-    >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
+    >>> [(step.tier, step.primitive.label, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
     up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]
@@ -200,7 +209,7 @@ def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[T
     >>> [(step.tier, step.payload) for step in hierarchical_reduce_scatter((8, 4), "outer-first")]
     [(1, 1.0), (0, 0.25)]
     """
-    phases = _in_turn(RS, sizes, shrinking=order == "inner-first")
+    phases = _phase_per_tier(RS, sizes, largest_inside=order == "inner-first")
     return tuple(phases if order == "inner-first" else reversed(phases))
 
 
@@ -222,14 +231,14 @@ def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[TierP
     >>> [(step.tier, step.payload) for step in hierarchical_all_gather((8, 4), "inner-first")]
     [(0, 0.25), (1, 1.0)]
     """
-    phases = _in_turn(AG, sizes, shrinking=order == "outer-first")
+    phases = _phase_per_tier(AG, sizes, largest_inside=order == "outer-first")
     return tuple(phases if order == "inner-first" else reversed(phases))
 
 
 _rooted = partial(
     composition,
     "hierarchical",
-    shipped_as=HAN,
+    shipped_as=MPI_HAN,
     source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
@@ -304,19 +313,21 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
     return tuple(TierPhase(tier, P2P, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
 
 
-# Messages: each phase's schedule over all domains of its tier at once.
+# Executable schedules: that of each phase runs in all domains of its tier at the same time.
 #
-# A chunk of the whole is a tuple of chunks, one of each tier's schedule: a tier cuts further what
-# the one inside leaves at a rank. Between phases it is enough to know where each tier's chunk is:
-# everywhere, or at one place.
+# A chunk of the whole is a tuple of chunks, one of each tier's schedule, as a tier cuts further what
+# the tier inside leaves at a rank. Between phases it is enough to know where each tier's chunk is:
+# at all ranks of the tier, or at one of them.
 
 _STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
 
 class _Phase(NamedTuple):
+    """The schedule of a phase on its tier alone."""
+
     tier: int
     program: Program
-    chunk_at: Indices  # the tier's chunk that each of the program's is
+    chunk_at: Indices  # the tier's chunk that each chunk of the program corresponds to
 
 
 def compose(
@@ -329,18 +340,21 @@ def compose(
 ) -> Program:
     """The schedule of a composition, phase after phase, each pipelined one in P segments.
 
-    ``groups``: the tiers, innermost first, each seen alone; ``choices``: their algorithms, by the
-    name in the first phase.
-    Raises ValueError for an algorithm without a schedule, one that needs switches, and phases that
-    cut the payload differently.
+    Args:
+        groups: the ranks of each tier alone, innermost first.
+        choices: the algorithm of each tier, by its name in the tier's first phase.
+
+    Raises:
+        ValueError: an algorithm has no schedule or needs switches, or two phases of a tier cut the
+            payload differently.
     """
     sizes = tuple(group.ranks for group in groups)
     firsts: dict[int, Program] = {}
     phases = []
     for phase in find_composition(primitive, name).steps(sizes, order):
         tier = phase.tier
-        begun = firsts[tier].primitive if tier in firsts else phase.primitive
-        algorithm = name_in_phase(choices[tier], begun, phase.primitive)
+        first_primitive = firsts[tier].primitive if tier in firsts else phase.primitive
+        algorithm = name_in_phase(choices[tier], first_primitive, phase.primitive)
         make = maker(phase.primitive, algorithm)
         if make is None:
             raise ValueError(f"{algorithm} has no schedule for {phase.primitive}")
@@ -371,48 +385,49 @@ def compose(
     )
 
 
-def name_in_phase(choice: str, begun: Primitive, primitive: Primitive) -> str:
-    """A tier's choice in a later phase: the all-gather that mirrors its reduce-scatter."""
-    return find(begun, choice).mirror if begun is RS and primitive is AG else choice
+def name_in_phase(choice: str, first: Primitive, primitive: Primitive) -> str:
+    """The name of a tier's algorithm in a phase: in an all-gather after a reduce-scatter
+    (``first``) its mirror image."""
+    return find(first, choice).mirror if first is RS and primitive is AG else choice
 
 
 def _aligned(first: Program, later: Program) -> Indices:
-    """The chunk of the first phase that each of a later one's is: same place, same size, in
-    order."""
+    """The chunk of a tier's first phase that each chunk of a later one corresponds to: at the same
+    rank, of the same size, in order."""
     if first is later:
         return np.arange(len(first.chunk_bytes))
-    of_first = np.lexsort((first.chunk_bytes, first.home))
-    of_later = np.lexsort((later.chunk_bytes, later.home))
+    first_order = np.lexsort((first.chunk_bytes, first.home))
+    later_order = np.lexsort((later.chunk_bytes, later.home))
     if (
-        len(of_first) != len(of_later)
-        or not np.array_equal(first.home[of_first], later.home[of_later])
-        or not np.allclose(first.chunk_bytes[of_first], later.chunk_bytes[of_later])
+        len(first_order) != len(later_order)
+        or not np.array_equal(first.home[first_order], later.home[later_order])
+        or not np.allclose(first.chunk_bytes[first_order], later.chunk_bytes[later_order])
     ):
         raise ValueError(
             f"{first.primitive} and {later.primitive} of a tier cut the payload differently"
         )
-    aligned: Indices = of_first[np.argsort(of_later)]
+    aligned: Indices = first_order[np.argsort(later_order)]
     return aligned
 
 
 def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
-    """Each phase over all instances of its tier at once; then its chunks are where it leaves
-    them."""
+    """The steps of each phase in all domains of its tier at once; ``dimensions`` are updated with
+    where each phase leaves its chunks."""
     for tier, program, chunk_at in phases:
-        own = dimensions[tier]
-        nodes, chunks = copies(dimensions[:tier] + dimensions[tier + 1 :])
-        node_at = np.arange(own.size) * own.node_stride
-        cover = Cover(node_at, chunk_at * own.chunk_stride, nodes, chunks)
+        dimension = dimensions[tier]
+        nodes, chunks = copy_offsets(dimensions[:tier] + dimensions[tier + 1 :])
+        node_at = np.arange(dimension.size) * dimension.node_stride
+        lines = LineCopies(node_at, chunk_at * dimension.chunk_stride, nodes, chunks)
         for batch in program.batches:
-            yield tuple(cover.spread(step) for step in batch)
+            yield tuple(lines.on_all_lines(step) for step in batch)
         places = _left_at(program)
         if places is not None:
             places = places[np.argsort(chunk_at)]
-        dimensions[tier] = own._replace(places=places)
+        dimensions[tier] = dimension._replace(places=places)
 
 
 def _left_at(program: Program) -> Indices | None:
-    """Where a phase leaves each of its chunks; None: everywhere."""
+    """The rank at which a phase leaves each of its chunks; None: at all ranks."""
     if program.primitive in (RS, REDUCE):
         return program.home
     if program.primitive in (A2A, P2P):

@@ -1,8 +1,8 @@
-"""Machines that compute beside the ranks: switches, and parameter servers.
+"""Collectives in which other machines than the ranks compute: switches and parameter servers.
 
-Switches reduce and replicate (NVLS, SHARP), or scatter all-to-all chunks. n_α counts passes through
-a switch, each at α_switch, times the k levels of the aggregation tree. Not on lattices or a full
-mesh: there is no switch.
+Switches reduce and multicast (NVLS, SHARP), or scatter all-to-all chunks. n_α counts passes through
+a switch, each at α_switch, times the k levels of the aggregation tree. Lattices and full meshes have
+no switches.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from colltool.algorithms.libraries import nccl_switch, nvls_inside
 from colltool.algorithms.program import (
     Batches,
     Program,
-    backwards,
     equal_chunks,
+    reversed_steps,
     schedule,
     step,
 )
@@ -41,8 +41,10 @@ from colltool.network.group import SWITCHED, Group
 
 
 def switch_can(*capabilities: str) -> Requirement:
+    """The requirement that switches have these capabilities, and room for the group."""
+
     def requirement(group: Group) -> str | None:
-        # What the switches cannot do at all comes before what they have no room for.
+        # A missing capability is the better reason than missing room.
         missing = [name for name in capabilities if name not in group.switch]
         if missing:
             return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
@@ -80,8 +82,8 @@ def all_reduce(group: Group) -> Terms:
 
 
 def _of_others(group: Group) -> float:
-    """The part of M that is not a rank's own; of domains of different sizes some ranks of the
-    larger ones own nothing."""
+    """The part of M that a rank sends or receives: all but its own slice; over domains of different
+    sizes all of it, as some ranks of the larger domains have no slice."""
     return 1.0 if group.domains else (group.ranks - 1) / group.ranks
 
 
@@ -163,8 +165,8 @@ def all_to_all(group: Group) -> Terms:
 
 @schedule("in-network", *(AR, AG, RS, BC, REDUCE, A2A))
 def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Inside one switch, node N, cut through: up from the ranks and down to them, but for what a
-    rank can keep."""
+    """Up from the ranks to a single switch, node N, and down again, cut-through; ranks do not receive
+    what they have already."""
     n = group.ranks
     rank = np.arange(n)
     if primitive is AR:
@@ -176,7 +178,7 @@ def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
         src, dst = np.nonzero(~np.eye(n, dtype=bool))
         up = step(src, n, src * n + dst)
         down = step(n, dst, src * n + dst)
-    else:  # a multicast: every chunk up once from its home, and down to all other ranks
+    else:  # A multicast: every chunk up once from its home, and down to all other ranks.
         chunks = n if primitive in (AG, RS) else 1
         chunk = np.arange(chunks)
         dst, sent = np.nonzero(rank[:, None] != chunk)
@@ -184,7 +186,7 @@ def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
         down = step(n, dst, sent)
     batches: Batches = iter([(up,), (down,)])
     if primitive in (RS, REDUCE):
-        batches = backwards(batches)
+        batches = reversed_steps(batches)
     return equal_chunks(primitive, n, chunks, batches, nodes=n + 1, streamed=True)
 
 
@@ -215,11 +217,10 @@ def parameter_server(group: Group) -> Terms:
 
 @schedule("parameter-server", AR)
 def _through_servers(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Every rank sends 1/K of its vector to each of K servers and gets that part of the sum
-    back."""
+    """Every rank sends part p of its vector to server p, node N + p, and receives that part of the
+    sum."""
     n = group.ranks
     k = group.servers
-    # Server p, node N + p, adds up part p of the vector.
     rank, part = np.divmod(np.arange(n * k), k)
     there = step(rank, n + part, part, add=True)
     back = step(n + part, rank, part)

@@ -1,9 +1,11 @@
 """Tori and k-D meshes: rings axis by axis, chains from a root, all-to-all by shortest paths.
-``bandwidth`` is of one link.
 
-An axis of 1 has no link, of 2 one link, of 3 or more two per rank. On a mesh an axis is an open
-line, which uses both directions of its links and so needs the same steps and bytes as a ring in one
-direction.
+BW is the bandwidth of one link. Along an axis of 1 a rank has no link, of 2 one, of 3 or more two.
+On a mesh an axis is an open line, which uses both directions of its links and so needs the same
+steps and bytes as a ring in one direction.
+
+Formulas come first, by family; their executable schedules follow, with :func:`_by_axes` for all
+that runs axis by axis.
 """
 
 from __future__ import annotations
@@ -13,17 +15,17 @@ from functools import partial
 from itertools import chain, zip_longest
 from math import prod
 
-from colltool.algorithms.gather_scatter import at_once
+from colltool.algorithms.all_to_all import all_pairs_at_once
 from colltool.algorithms.lines import (
-    Cover,
     Dimension,
+    LineCopies,
     Script,
-    copies,
+    copy_offsets,
+    from_reduce_scatter,
     halving,
     one_way,
     open_line,
     ring_both_ways,
-    scattered,
 )
 from colltool.algorithms.program import (
     Batches,
@@ -87,7 +89,8 @@ def power_of_two_axes(group: Group) -> str | None:
 
 
 def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
-    """The phases of a reduce-scatter: as they are, reversed as an all-gather, or both."""
+    """The phases of a primitive from those of its reduce-scatter: themselves, reversed as an
+    all-gather, or both as an all-reduce."""
     gather = [terms._replace(primitive=AG) for terms in reversed(scatter)]
     if primitive is RS:
         return tuple(scatter)
@@ -99,9 +102,11 @@ def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
 def _axis_by_axis(
     group: Group, primitive: Primitive, cost: Callable[[Axis, int], tuple[int, float]]
 ) -> Schedule:
-    """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what
-    reaches it, by ring steps."""
-    # After an axis of d places each rank has a d-th of its payload left.
+    """A phase per axis, each on the payload that the axes before it leave.
+
+    ``cost(axis, ring steps)`` returns the n_α of an axis and its n_β in units of that payload.
+    """
+    # After an axis of d places each rank has 1/d of its payload left.
     payload = 1.0
     scatter = []
     for number, axis in enumerate(group.axes, start=1):
@@ -137,15 +142,15 @@ def _halved(axis: Axis, steps: int) -> tuple[int, float]:
 
 
 def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
-    """k parts, each over the axes in its own rotation; step p costs its slowest part, in α and in
-    bytes.
+    """k parts, each over the axes in a different rotation; a step costs the most α and the most
+    bytes of any part.
 
-    A ring goes both ways at once; an open line does already in a single pass of d - 1 steps. On a
-    twisted torus every part begins with a ring of 2k.
+    A ring is used in both directions at once, which an open line does in any pass of d - 1 steps.
+    On a twisted torus every part begins with a ring of 2k.
     """
     runs = parts_of([axis for axis in group.axes if axis.size > 1])
     k = len(runs)
-    left = [1.0 / k] * k  # of the payload, to each part
+    left = [1.0 / k] * k  # the payload that each part has left
     scatter = []
     for number in range(k):
         hops = 0
@@ -353,10 +358,12 @@ def dim_rabenseifner_doubling(group: Group) -> Schedule:
     return _axis_by_axis(group, AG, _halved)
 
 
+# The reduce-scatter along a single line of an axis.
 Pattern = Callable[[Axis], list[Step]]
 
 
 def _long_axes(group: Group) -> list[int]:
+    """The numbers of the axes with more than one rank."""
     return [number for number, axis in enumerate(group.axes) if axis.size > 1]
 
 
@@ -372,15 +379,16 @@ def _dim_ring_both_ways(primitive: Primitive, group: Group, _segments: int) -> P
 
 @schedule("dim-rabenseifner", AR, RS, AG)
 def _dim_halving(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Whatever lies between partners."""
+    """Partners may be several hops apart: the links between them are loaded all the same."""
     return _axis_after_axis(primitive, group, lambda axis: halving(axis.size))
 
 
 def _axis_after_axis(
     primitive: Primitive, group: Group, pattern: Pattern, parts: int = 1
 ) -> Program:
+    """The program that runs a pattern along each axis in turn."""
     scripts = _by_axes(group.axes, _long_axes(group), pattern, parts=parts)
-    return scattered(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
+    return from_reduce_scatter(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
 
 
 def _one_way_or_open(axis: Axis) -> list[Step]:
@@ -388,8 +396,8 @@ def _one_way_or_open(axis: Axis) -> list[Step]:
 
 
 def _both_ways_or_open(axis: Axis) -> list[Step]:
-    """Both directions of a ring or pair, half a block each; an open line carries both halves
-    together."""
+    """The reduce-scatter of blocks in two halves: each in another direction of a ring or pair, both
+    together along an open line."""
     d = axis.size
     if axis.is_ring or d == 2:
         return ring_both_ways(d)
@@ -408,10 +416,10 @@ def _by_axes(
     first_part: int = 0,
     parts: int = 1,
 ) -> list[Script]:
-    """A reduce-scatter over the axes in that order, a script for each.
+    """The scripts of a reduce-scatter over the axes in that order, one per axis.
 
-    Chunk c + N * part is that part of rank c's piece; the chunks lie in ``parts`` parts from
-    ``first_part`` on. After an axis a rank keeps the pieces whose owners share its place on it.
+    Chunk ``c + N * part`` is a part of rank c's block; the scripts move ``parts`` parts from
+    ``first_part`` on. After an axis a rank keeps the blocks whose owners share its place on it.
     """
     sizes = sizes_of(axes)
     strides = [prod(sizes[:number]) for number in range(len(sizes))]
@@ -424,22 +432,21 @@ def _by_axes(
             if number != along:
                 places = np.arange(size) if number in order[:done] else None
                 others.append(Dimension(size, strides[number], strides[number], size, places))
-        # Every parallel line runs the same steps.
-        nodes, chunks = copies(others)
+        nodes, chunks = copy_offsets(others)
         part, block = np.divmod(np.arange(d * parts), d)
         chunk_at = block * strides[along] + (first_part + part) * ranks
-        cover = Cover(np.arange(d) * strides[along], chunk_at, nodes, chunks)
-        scripts.append([[(cover, line)] for line in pattern(axes[along])])
+        lines = LineCopies(np.arange(d) * strides[along], chunk_at, nodes, chunks)
+        scripts.append([[(lines, batch)] for batch in pattern(axes[along])])
     return scripts
 
 
 @schedule("multi-ring", AR, RS, AG)
 def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """The payload in k parts; part j runs the axes j, j+1, ... of the k long ones, in both
+    """The payload in k parts; part j runs over the axes j, j+1, ... of the k long ones, in both
     directions.
 
-    A phase is one axis of every part; all parts begin it together, and it lasts as long as its
-    longest.
+    A phase is an axis of every part: all parts begin it together, and it takes as many steps as the
+    longest of them.
     """
     axes = _long_axes(group)
     runs = []
@@ -451,24 +458,26 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
             run = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
         runs.append(run)
     script: Script = []
-    # The parts run at once; a phase lasts as long as its longest part.
     for phase in zip(*runs, strict=True):
         for batches in zip_longest(*phase, fillvalue=[]):
             script.append(list(chain.from_iterable(batches)))
-    return scattered(primitive, group.ranks, 2 * len(axes), script)
+    return from_reduce_scatter(primitive, group.ranks, 2 * len(axes), script)
 
 
 def _by_twisted_axes(axes: Sequence[Axis], part: int) -> Iterator[Script]:
-    """Part j of a multi-ring on a twisted torus: on nodes numbered by the axes as it sees them,
-    then the ranks that those are."""
-    seen = parts_of(axes)[part]
-    places = np.indices(sizes_of(reversed(seen))).reshape(len(seen), -1)[::-1]
-    # hops from rank 0 along each axis of the lattice: the part's first axis is its own number
+    """The scripts of part j of a multi-ring on a twisted torus, one per axis.
+
+    They are made for an untwisted lattice of the axes that the part passes (:func:`parts_of`), whose
+    nodes are then mapped to ranks.
+    """
+    part_axes = parts_of(axes)[part]
+    places = np.indices(sizes_of(reversed(part_axes))).reshape(len(part_axes), -1)[::-1]
+    # Links from rank 0 along each axis of the torus: the part's first axis is that of its number.
     walked = list(np.roll(places, part, axis=0))
     ranks = ranks_at(walked, axes)
-    scripts = _by_axes(seen, range(len(seen)), _both_ways_or_open, first_part=2 * part, parts=2)
-    for script in scripts:
-        yield [[(cover._replace(ranks=ranks), line)] for ((cover, line),) in script]
+    order = range(len(part_axes))
+    for script in _by_axes(part_axes, order, _both_ways_or_open, first_part=2 * part, parts=2):
+        yield [[(lines._replace(ranks=ranks), batch)] for ((lines, batch),) in script]
 
 
 def busiest_link(axis: Axis) -> float:
@@ -478,7 +487,7 @@ def busiest_link(axis: Axis) -> float:
     Torus, d >= 3: floor(d²/4)/(2d); d = 2: 1/2; line: floor(d²/4)/d; d = 1: 0. For even d >= 4 on a
     torus it is d/8.
     """
-    # floor(d/2) * ceil(d/2) pairs of places have their ends on two sides of the middle.
+    # floor(d/2) * ceil(d/2) pairs of places lie on different sides of the middle.
     crossing = (axis.size * axis.size) // 4 / axis.size
     return crossing / 2 if axis.is_ring else crossing
 
@@ -558,7 +567,7 @@ def _dim_chain(primitive: Primitive, group: Group, segments: int) -> Program:
 
 @schedule("dim-chain-bidirectional", BC, REDUCE)
 def _dim_chain_nearest(primitive: Primitive, group: Group, segments: int) -> Program:
-    """The nearer way round each ring."""
+    """Each ring is passed from the root in both directions, up to the farthest place."""
 
     def hops(d: int) -> Indices:
         before = (d - 1) // 2
@@ -575,11 +584,10 @@ def _dim_chain_from_middle(primitive: Primitive, group: Group, segments: int) ->
 def _chains(
     primitive: Primitive, group: Group, segments: int, hops_of: Callable[[int], Indices]
 ) -> Program:
-    """A chain along each axis in turn: a rank's parent is one hop back on the last axis off the
-    root's place.
+    """The pipelined broadcast or reduction along each axis in turn.
 
-    ``hops_of`` says for each place of an axis how many hops up from the root's it is; below 0,
-    down.
+    A rank's parent is one hop nearer to the root on the last axis on which they differ. ``hops_of``
+    returns for an axis of d places how many hops each is from the root's place, negative downwards.
     """
     ranks = np.arange(group.ranks)
     parent = ranks.copy()
@@ -588,7 +596,6 @@ def _chains(
     for axis in group.axes:
         place = ranks // stride % axis.size
         hops = hops_of(axis.size)[place]
-        # One hop back towards the root's place.
         before = (place - np.sign(hops)) % axis.size
         parent = np.where(hops != 0, ranks + (before - place) * stride, parent)
         depth += np.abs(hops)
@@ -629,7 +636,8 @@ def shortest_path(group: Group) -> Terms:
     return Terms(diameter_of(group.axes), all_to_all_load(group.axes), Links())
 
 
-moves("shortest-path", A2A)(at_once)  # the lattice routes them
+# Messages go straight to their destination: the link model of the lattice routes them.
+moves("shortest-path", A2A)(all_pairs_at_once)
 
 
 @algorithm(

@@ -1,15 +1,19 @@
-"""Broadcasts over all links of a torus or mesh: as many trees from rank 0 as it has links, no two
-of which share one.
+"""Broadcast and reduce over all links of a torus or mesh: edge-disjoint spanning trees from rank 0.
 
-Take a lattice closed on every axis, and trees that go up alone, one for each axis. Where a rank is
-off the root's place on an axis a, the tree of a enters it along the next axis, in a circle from a,
-on which it is off too, and along a where that is none.
-Where it is at the root's place on a, it is entered along a, through the wraparound. So of the axes
-on which a rank is off each serves one tree, and of the others each its own. Every rank is reached:
-a way back sheds the other axes one by one, and a last.
-As many trees go down, the same turned round. From a corner of a mesh a rank at the root's place on
-a is entered from the next one up; so it is where some axes are closed and others not, as if none
-were.
+On a lattice that is closed on every axis there are two trees for each axis a, one that leaves the
+root upwards along a and one downwards, its mirror image. In the upward tree of axis a:
+
+- A rank whose place on a differs from the root's receives along the next axis after a, in cyclic
+  order, on which its place differs too; along a itself if there is no other such axis.
+- A rank at the root's place on a receives along a, through the wraparound.
+
+So at each rank every axis serves exactly one tree: the axes on which it differs from the root are
+permuted among the trees of these axes, and each other axis serves its own. Every rank is reached, as
+the path back to the root brings the other axes to the root's place one by one, and a last.
+
+From a corner of a mesh only the upward trees exist, and a rank at the root's place on a receives from
+its neighbour above. The same holds where some axes are closed and others not; the wraparounds are
+then not used.
 """
 
 from __future__ import annotations
@@ -18,16 +22,16 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
+from colltool.algorithms.binary_trees import (
+    edges_of,
+    relabelled_array,
+)
 from colltool.algorithms.program import (
     Program,
     pipelined,
     schedule,
 )
 from colltool.algorithms.registry import BLUE_GENE, algorithm
-from colltool.algorithms.trees import (
-    edges_of,
-    moved,
-)
 from colltool.base.primitives import BC, REDUCE, Links, Primitive, Terms
 from colltool.network.arrays import Indices, np
 from colltool.network.group import LATTICE, Axis, Group, all_ports, sizes_of
@@ -35,10 +39,12 @@ from colltool.network.twisted import ranks_at
 
 
 def long_axes(group: Group) -> list[Axis]:
+    """The axes with more than one rank."""
     return [axis for axis in group.axes if axis.size > 1]
 
 
 def all_closed(axes: Sequence[Axis]) -> bool:
+    """Whether every rank has two links along every axis."""
     return all(axis.closed for axis in axes)
 
 
@@ -88,7 +94,7 @@ def multi_chain(group: Group) -> Terms:
     """
     axes = long_axes(group)
     depth = sum(axis.size - 1 for axis in axes)
-    # One more where ranks at the root's place on an axis are entered after all others.
+    # One more step where ranks at the root's place on an axis receive after all others.
     if all_closed(axes):
         n_beta = 1 / len(axes) / 2
         depth += len(axes) > 1
@@ -103,7 +109,9 @@ def _multi_chain(primitive: Primitive, group: Group, segments: int) -> Program:
     axes = long_axes(group)
     trees = [_parents(axes, first) for first in range(len(axes))]
     if all_closed(axes):
-        trees += [moved(parents, ranks_at(list(-_places(axes)), axes)) for parents in trees]
+        trees += [
+            relabelled_array(parents, ranks_at(list(-_places(axes)), axes)) for parents in trees
+        ]
     return pipelined(primitive, group.ranks, segments, edges_of(trees))
 
 
@@ -114,13 +122,14 @@ def _places(axes: Sequence[Axis]) -> Indices:
 
 
 def _parents(axes: Sequence[Axis], first: int) -> Indices:
-    """Each rank's parent in the tree that leaves the root upwards along an axis; -1 for the
-    root."""
+    """Each rank's parent in the tree that leaves the root upwards along axis ``first``, shape (N,);
+    -1 for the root."""
     place = _places(axes)
     ranks = np.arange(place.shape[1])
     along = np.full(len(ranks), first)
-    for turn in range(len(axes) - 1, 0, -1):  # the nearest last, which stays
-        axis = (first + turn) % len(axes)
+    # The nearest axis after the first is last and overwrites the others.
+    for after in range(len(axes) - 1, 0, -1):
+        axis = (first + after) % len(axes)
         along[(place[first] > 0) & (place[axis] > 0)] = axis
     back = -1 if all_closed(axes) else np.where(place[along, ranks] > 0, -1, 1)
     place[along, ranks] += back

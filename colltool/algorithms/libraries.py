@@ -1,25 +1,34 @@
-"""Libraries by the names that ``--library`` takes: which schedules each runs, and as which
-compositions."""
+"""Communication libraries by the names that ``--library`` takes, and what each of them runs.
+
+:data:`LIBRARIES` is the table. The functions ``(running, group) -> NotRun | None`` are the limits
+that algorithms register: where a library that ships a schedule does not run it. :class:`ShippedAs`
+rows say which compositions a library ships.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from colltool.network.group import Group
 
 KnownLibrary = Literal["nccl", "rccl", "mpi", "xla", "mscclpp"]
 LibraryName = Literal[KnownLibrary, "all"]  # as ``--library`` takes it
-# NCCL's reductions in NVSwitch, and in the network, where there and switched on
+# Reductions by NCCL in NVSwitch (NVLS) and in network switches (CollNet), which can be switched off.
 Feature = Literal["nvls", "collnet"]
-FROM_HOPPER = ("hopper", "blackwell")  # generations of GPUs that NVLS runs on
+FROM_HOPPER = ("hopper", "blackwell")  # generations of GPUs with NVLS
 
 
 class Library(NamedTuple):
-    spoken: str  # how people call it
-    vendors: tuple[str, ...]  # names in ``shipped_by``, before a bracket, whose schedules it runs
-    hint: str = ""  # what to add where it runs none
-    # NCCL or a fork, with its rings over all NICs and links and its tree of chains
+    """A row of the table of libraries."""
+
+    label: str  # its usual name
+    vendors: tuple[
+        str, ...
+    ]  # the names in ``shipped_by`` (before a bracket) whose schedules it runs
+    hint: str = ""  # appended to the message that it runs none of the schedules
+    # NCCL or a fork: rings over all NICs and links, trees between nodes with chains inside.
     like_nccl: bool = False
 
 
@@ -53,44 +62,45 @@ _OFF: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}
 
 
 class NotRun(NamedTuple):
-    """Why a library does not run a schedule on a group; rendering makes a sentence of the code."""
+    """Why a library does not run a schedule on a group; rendering turns the code into a sentence."""
 
     code: NotRunCode
     library: str
-    by: str = ""  # what the library calls its composition
-    most: int = 0  # ranks of a node that it takes
-    ranks: int = 0  # ranks of a node that are there
+    by: str = ""  # the library's name for its composition
+    most: int = 0  # ranks per node that it supports
+    ranks: int = 0  # ranks per node of the group
 
     @property
     def foreign(self) -> bool:
-        """The library has no such schedule at all, rather than not running it here."""
+        """Whether the library has no such schedule at all, on any group."""
         return self.code in ("no_schedule", "no_composition")
 
 
 class Running(NamedTuple):
-    """The library of a job; ``off`` are features that it has and may not use here."""
+    """The library of a job, as a key of :data:`LIBRARIES`."""
 
     name: str
-    off: frozenset[Feature] = frozenset()
+    off: frozenset[Feature] = frozenset()  # features that are switched off
 
     @property
-    def spoken(self) -> str:
-        return LIBRARIES[self.name].spoken
+    def label(self) -> str:
+        return LIBRARIES[self.name].label
 
     @property
     def like_nccl(self) -> bool:
         return LIBRARIES[self.name].like_nccl
 
     def without(self, features: Sequence[Feature]) -> NotRun | None:
-        """The first of these features that is switched off; None where all are on."""
+        """The reason for the first of these features that is switched off; None if all are on."""
         for feature in features:
             if feature in self.off:
                 return NotRun(_OFF[feature], self.name)
         return None
 
 
-def ships(library: str, shipped_by: Sequence[str]) -> bool:
-    """Whether a library is among those that ship something; ``Open MPI (HAN)`` is Open MPI."""
+@lru_cache(maxsize=4096)
+def ships(library: str, shipped_by: tuple[str, ...]) -> bool:
+    """Whether a library runs a schedule that these vendors ship; ``Open MPI (HAN)`` is Open MPI."""
     return any(vendor.partition(" (")[0] in LIBRARIES[library].vendors for vendor in shipped_by)
 
 
@@ -160,18 +170,19 @@ def kernels_inside(running: Running, group: Group) -> NotRun | None:
 class ShippedAs(NamedTuple):
     """A composition as a library ships it."""
 
-    library: KnownLibrary | Literal[""]  # empty: one that ``--library`` does not know
-    by: tuple[str, ...]  # who ships it, with the name that they have for it
-    # algorithms of all tiers but the outermost; empty: whatever the library has
+    library: KnownLibrary | Literal[""]  # empty: a library without a name for ``--library``
+    by: tuple[str, ...]  # who ships it, with their name for it in brackets
+    # Algorithms of all tiers but the outermost; empty: any that the library has.
     inner: frozenset[str] = frozenset()
-    outer: frozenset[str] = frozenset()  # of the outermost tier
-    # chunks pass all phases at once, even where the composition's phases are sequential
+    outer: frozenset[str] = frozenset()  # algorithms of the outermost tier
+    # Chunks stream through all phases, even where the composition's phases are sequential.
     streams: bool = False
     needs: tuple[Feature, ...] = ()
-    lattices: bool = False  # it runs on a lattice inside; else on switches and full meshes
-    most_inside: int = 0  # most ranks of a node that it takes; 0: any number
+    lattices: bool = False  # runs on lattices inside, not only on switches and full meshes
+    most_inside: int = 0  # ranks per node that it supports; 0: any number
 
     def why_not_inside(self, ranks: int) -> NotRun | None:
+        """The reason if a node has more ranks than it supports."""
         if not self.most_inside or ranks <= self.most_inside:
             return None
         return NotRun(
@@ -205,7 +216,7 @@ NCCL_ALL_REDUCE = (
 each NIC: a ring there costs the same. CollNetDirect reads all peers at once, at most
 NCCL_MAX_DIRECT_ARITY, 7. Source: NCCL 2.30, src/graph/tuning.cc, src/device/all_reduce.h."""
 
-HAN = (ShippedAs("mpi", ("Open MPI (HAN)", "MVAPICH2")),)
+MPI_HAN = (ShippedAs("mpi", ("Open MPI (HAN)", "MVAPICH2")),)
 SLICES = (ShippedAs("xla", ("XLA (multislice)",), outer=_RING, lattices=True),)
 """Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data
 centre network."""

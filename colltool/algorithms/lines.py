@@ -1,7 +1,10 @@
-"""Messages along one line or ring of d places, laid over all parallel lines of a group.
+"""Schedules along one line or ring of d places, repeated on all parallel lines of a group.
 
-On one line block y ends at place y; chunk y + d * part is that part of block y. A cover lays the
-line over all parallel lines of a lattice, or a tier's schedule over all of its domains at once.
+The functions :func:`one_way`, :func:`open_line`, :func:`ring_both_ways` and :func:`halving` are
+reduce-scatters on a single line: block y ends at place y, and with several parts chunk
+``y + d * part`` is that part of block y. :class:`LineCopies` repeats such steps on all parallel lines
+of a lattice, or a tier's steps in all of its domains. :func:`from_reduce_scatter` makes a program of
+them.
 """
 
 from __future__ import annotations
@@ -17,49 +20,50 @@ from colltool.network.arrays import Indices, np
 from colltool.network.group import Axis, Group, sizes_of
 
 
-class Cover(NamedTuple):
-    """Lays one line over every parallel line of a group."""
+class LineCopies(NamedTuple):
+    """How the places and chunks of one line map to all parallel lines of a group."""
 
-    node_at: Indices  # the node of each place, shape (d,)
-    chunk_at: Indices  # the chunk of each of the line's chunks
-    nodes: Indices  # what each parallel copy adds to the node numbers, shape (copies,)
-    chunks: Indices  # and to the chunk numbers
-    # the rank of each node number, shape (N,); None: the same number
+    node_at: Indices  # the node of each place of the first line, shape (d,)
+    chunk_at: Indices  # the chunk of each chunk of the line, on the first line
+    nodes: Indices  # added to node numbers on each parallel line, shape (lines,)
+    chunks: Indices  # added to chunk numbers on each parallel line, shape (lines,)
+    # The rank of each node number, shape (N,); None: the same number.
     ranks: Indices | None = None
 
-    def spread(self, along: Step, *, turned: bool = False) -> Step:
-        """The same step on all parallel lines; ``turned`` from a sum into the copies of a
-        gather."""
-        src = self.node_at[along.src][:, None] + self.nodes
-        dst = self.node_at[along.dst][:, None] + self.nodes
-        chunk = self.chunk_at[along.chunk][:, None] + self.chunks
+    def on_all_lines(self, line_step: Step, *, reverse: bool = False) -> Step:
+        """A step of one line on all parallel lines; ``reverse`` turns one of a reduce-scatter into
+        that of the all-gather."""
+        src = self.node_at[line_step.src][:, None] + self.nodes
+        dst = self.node_at[line_step.dst][:, None] + self.nodes
+        chunk = self.chunk_at[line_step.chunk][:, None] + self.chunks
         if self.ranks is not None:
             part, owner = np.divmod(chunk, len(self.ranks))
             src = self.ranks[src]
             dst = self.ranks[dst]
             chunk = self.ranks[owner] + part * len(self.ranks)
-        if turned:
+        if reverse:
             return step(dst, src, chunk)
-        return step(src, dst, chunk, add=along.add)
+        return step(src, dst, chunk, add=line_step.add)
 
 
-# Steps that are not laid out yet; those of one batch leave together.
-Script = list[list[tuple[Cover, Step]]]
+# Batches of steps of single lines, each with the lines it runs on.
+Script = list[list[tuple[LineCopies, Step]]]
 
 
 class Dimension(NamedTuple):
-    """One digit of the node and chunk numbers."""
+    """A dimension of a group, such as an axis or a tier: a digit of its node and chunk numbers."""
 
-    size: int
+    size: int  # places
     node_stride: int
     chunk_stride: int
-    indices: int
-    # the place at which each chunk index is held now; None: at all of them
+    indices: int  # of chunks along the dimension
+    # The place at which the chunks of each index are now; None: at all places.
     places: Indices | None
 
 
-def copies(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
-    """The node and chunk offsets of every (place, index) that these dimensions hold."""
+def copy_offsets(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
+    """The node and chunk offsets of all parallel lines: an element for every combination of places
+    of these dimensions and the chunk indices that are there."""
     nodes: Indices = np.zeros(1, dtype=np.int64)
     chunks: Indices = np.zeros(1, dtype=np.int64)
     for dimension in dimensions:
@@ -73,17 +77,17 @@ def copies(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
     return nodes, chunks
 
 
-def scattered(primitive: Primitive, ranks: int, parts: int, script: Script) -> Program:
-    """The program of a reduce-scatter's script: itself, last step first as an all-gather, or both
-    as an all-reduce."""
+def from_reduce_scatter(primitive: Primitive, ranks: int, parts: int, script: Script) -> Program:
+    """The program of a primitive from the script of its reduce-scatter: that itself, reversed as an
+    all-gather, or both as an all-reduce; ``parts`` is how many chunks each rank's block has."""
 
     def scatter() -> Batches:
         for batch in script:
-            yield tuple(cover.spread(along) for cover, along in batch)
+            yield tuple(lines.on_all_lines(line_step) for lines, line_step in batch)
 
     def gather() -> Batches:
         for batch in reversed(script):
-            yield tuple(cover.spread(along, turned=True) for cover, along in batch)
+            yield tuple(lines.on_all_lines(line_step, reverse=True) for lines, line_step in batch)
 
     batches: Batches
     if primitive is RS:
@@ -96,24 +100,24 @@ def scattered(primitive: Primitive, ranks: int, parts: int, script: Script) -> P
 
 
 def one_way(d: int) -> list[Step]:
-    """A ring in one direction, d-1 steps: block y leaves place y+1 and collects every place's part
-    on its way round."""
+    """A ring in one direction, d-1 steps: the sum of block y starts at place y+1 and collects every
+    place's contribution on its way to place y."""
     place = np.arange(d)
     return [step(place, (place + 1) % d, (place - 1 - t) % d, add=True) for t in range(d - 1)]
 
 
 def open_line(d: int) -> list[Step]:
-    """An open line, d-1 steps: sums of block y start at both ends and flow to place y, the farthest
-    block first.
+    """An open line, d-1 steps: two sums of block y start at the ends and meet at place y; each place
+    sends the block with the longest way first.
 
-    In a step a link carries one block in each direction: upwards from place p at step t block
+    In each step a link carries a block in each direction; upwards from place p in step t it is block
     d-1-(t-p).
     """
     steps = []
     for t in range(d - 1):
         place = np.arange(t + 1)
         up = np.stack([place, place + 1, d - 1 - t + place])
-        # the same mirrored: place p becomes d-1-p
+        # Downwards it is the mirror image: place p becomes d-1-p.
         steps.append(step(*np.concatenate([up, d - 1 - up], axis=1), add=True))
     return steps
 
@@ -121,15 +125,16 @@ def open_line(d: int) -> list[Step]:
 def ring_both_ways(d: int) -> list[Step]:
     """A ring in both directions, floor(d/2) steps, every block in two halves.
 
-    Half A of block y takes floor(d/2) hops up and the rest of the d-1 down, half B the other way
-    round; the shorter flow starts a step later. For even d a link carries one half in the first
-    step and two in each later one; d = 2 is an exchange.
+    Sums of half A of block y come to place y over floor(d/2) hops upwards and the rest of the d-1
+    hops downwards, those of half B the other way round; the shorter flow starts a step later. For
+    even d a link carries one half in the first step and two in each later one. For d = 2 it is a
+    single exchange.
     """
     place = np.arange(d)
     longest = d // 2
     steps = []
     for distance in range(longest, 0, -1):
-        # which halves have that far to go upwards
+        # The halves that have this distance left to go upwards.
         halves = (0, 1) if distance <= d - 1 - longest else (0,)
         up = []
         down = []
@@ -141,10 +146,10 @@ def ring_both_ways(d: int) -> list[Step]:
 
 
 def halving(d: int) -> list[Step]:
-    """Recursive halving, d a power of two: partners at distance 1, 2, 4 ... swap half of what is
-    left, nearest first.
+    """Recursive halving for d a power of two: partners at distance 1, 2, 4 ... exchange half of the
+    blocks that they still have.
 
-    Before round k place p holds the blocks that agree with p in the lowest k bits, and sends those
+    Before round k place p has the blocks that agree with p in the lowest k bits, and sends those
     that differ in bit k.
     """
     place, block = np.divmod(np.arange(d * d), d)
@@ -157,10 +162,11 @@ def halving(d: int) -> list[Step]:
 
 
 def embedded_ring(primitive: Primitive, group: Group) -> Program:
-    """Ring all-reduce, reduce-scatter or all-gather whose hops are all links between neighbours.
+    """Ring all-reduce, reduce-scatter or all-gather on a lattice, with every hop a link between
+    neighbours.
 
-    Where no cycle exists the snake is an open line that uses both directions of its links, in as
-    many steps and bytes.
+    Where the lattice has no Hamiltonian cycle, an open line through all ranks uses both directions
+    of its links, with the same number of steps and bytes.
     """
     cycle = hamiltonian_cycle(group.axes)
     if cycle is None:
@@ -169,26 +175,26 @@ def embedded_ring(primitive: Primitive, group: Group) -> Program:
     else:
         order = cycle
         steps = one_way(group.ranks)
-    no_copies = np.zeros(1, dtype=np.int64)
-    cover = Cover(order, order, no_copies, no_copies)
-    return scattered(primitive, group.ranks, 1, [[(cover, along)] for along in steps])
+    no_offset = np.zeros(1, dtype=np.int64)
+    line = LineCopies(order, order, no_offset, no_offset)
+    return from_reduce_scatter(primitive, group.ranks, 1, [[(line, batch)] for batch in steps])
 
 
 def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
-    """A walk to and fro over all ranks, neighbour to neighbour; over the ``chosen`` axes only, at 0
-    on the others."""
+    """All ranks in an order in which consecutive ones are neighbours, to and fro along each axis;
+    with ``chosen`` only over those axes, at place 0 of the others."""
     walk: Indices = np.zeros(1, dtype=np.int64)
     for number in range(len(axes)) if chosen is None else chosen:
         stride = prod(sizes_of(axes[:number]))
-        there_and_back = (walk, walk[::-1])
-        rows = [there_and_back[row % 2] + row * stride for row in range(axes[number].size)]
+        directions = (walk, walk[::-1])
+        rows = [directions[row % 2] + row * stride for row in range(axes[number].size)]
         walk = np.concatenate(rows)
     return walk
 
 
 def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
-    """A closed walk over all ranks; None on an open line, and on a lattice with only odd, open
-    axes."""
+    """All ranks in the order of a cycle of neighbours; None on an open line, and on a lattice with
+    only odd, open axes."""
     long = [number for number, axis in enumerate(axes) if axis.size > 1]
     rings = [number for number in long if axes[number].is_ring]
     even = [number for number in long if axes[number].size % 2 == 0]
@@ -196,17 +202,17 @@ def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
         return snake(axes) if rings else None
     if not even and not rings:
         return None
-    own = (even or rings)[0]
-    line = snake(axes, [own])
-    others = snake(axes, [number for number in long if number != own])
-    return _woven(line, others) if even else _woven(others, line)
+    first = (even or rings)[0]
+    line = snake(axes, [first])
+    others = snake(axes, [number for number in long if number != first])
+    return _woven_cycle(line, others) if even else _woven_cycle(others, line)
 
 
-def _woven(layers: Indices, across: Indices) -> Indices:
-    """A cycle over layers x across: to and fro through the layers except column 0, and home along
-    that.
+def _woven_cycle(layers: Indices, across: Indices) -> Indices:
+    """A cycle over a grid of layers and columns (``across``): to and fro through all layers without
+    column 0, and back to the start along column 0.
 
-    It closes with an even number of layers, and with an odd one if ``across`` is a ring.
+    It closes for an even number of layers, and for an odd number if ``across`` is a ring.
     """
     forward = across[1:]
     back = across[:0:-1]

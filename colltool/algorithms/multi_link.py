@@ -1,8 +1,9 @@
-"""All links of a full mesh at once; ``bandwidth`` is one link's, one direction.
+"""Rings and chains over all links of a full mesh at once; BW is one link's, in one direction.
 
-One ring uses one of a rank's N-1 links. Walecki's zigzags share all links out among rings: N-1 rings
-for odd N, twice as many for even N, every link in two of them. With equal shares of the payload
-every link carries 1/(N-1) of what a single ring's does.
+A single ring uses one of a rank's N-1 links. Walecki's zigzags (:func:`colltool.algorithms.rings.rings`)
+divide all links among rings: N-1 rings for odd N, twice as many for even N, with every link in two
+of them. With equal shares of the payload every link carries 1/(N-1) of what those of a single ring
+carry.
 """
 
 from __future__ import annotations
@@ -124,11 +125,10 @@ def multi_link_chain(group: Group) -> Terms:
 
 @schedule("multi-link-chain", BC, REDUCE, per_pair=lambda n: 2 * n)
 def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Program:
-    """The rings, cut at rank 0."""
-    around = rings_of_mesh(group.ranks)
-    # The rings, cut at rank 0.
-    ring, place = np.divmod(np.arange(len(around) * (group.ranks - 1)), group.ranks - 1)
-    child = around[ring, place + 1]
-    parent = around[ring, place]
+    """The rings, cut open at rank 0."""
+    ranks = rings_of_mesh(group.ranks)
+    ring, place = np.divmod(np.arange(len(ranks) * (group.ranks - 1)), group.ranks - 1)
+    child = ranks[ring, place + 1]
+    parent = ranks[ring, place]
     edges = Edges(child, parent, ring, place + 1)
     return pipelined(primitive, group.ranks, segments, edges)

@@ -1,5 +1,6 @@
-"""Baselines of several tiers on a single one, and NCCL's rings over all rails.
+"""Flat schedules of groups over several tiers: NCCL's rings and chains over all rails, and baselines.
 
+The baselines force all messages over the outermost tier, or stretch the innermost over all ranks.
 Every byte goes at the speed of the slowest tier on its way. The packed ring and the other any-to-any
 schedules are registered with their families.
 """
@@ -34,15 +35,15 @@ _RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"
 _OUTER = "baseline of ours: the outer network without the inner one"
 _INNER = "baseline of ours: the inner fabric stretched over all ranks"
 _STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
-# where a message's distance alone says what it pays
-BY_CLASS = SEVERAL_TIERS - {"routed_tiers", "uneven_tiers"}
+# Topologies on which a message's cost follows from the distance of its ranks alone.
+BY_DISTANCE = SEVERAL_TIERS - {"routed_tiers", "uneven_tiers"}
 _over_rails = partial(
     algorithm, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), limits=(nccl_inside,), baseline=True
 )
 _stretched = partial(
-    algorithm, on=BY_CLASS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True
+    algorithm, on=BY_DISTANCE, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True
 )
-_outermost = partial(algorithm, on=BY_CLASS, source=_OUTER, baseline=True)
+_outermost = partial(algorithm, on=BY_DISTANCE, source=_OUTER, baseline=True)
 
 
 @_over_rails(

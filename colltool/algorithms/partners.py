@@ -1,11 +1,15 @@
-"""A rank's partners: how many it has, and messages to all of them at once."""
+"""The other ranks that a rank exchanges messages with, its partners.
+
+:func:`most_partners` counts them, which ``explain`` prints. :func:`to_all` is the cost of a message
+to each of them in a single step, and :func:`posting_caveat` the caveat of algorithms that rely on it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
-from typing import Any, assert_never
+from typing import assert_never
 
 from colltool.algorithms.registry import Caveat
 from colltool.base.primitives import (
@@ -15,8 +19,10 @@ from colltool.base.primitives import (
     Pair,
     Partner,
     Peers,
+    Primitive,
     Ring,
     Rounds,
+    Route,
     Schedule,
     Servers,
     ShardExchange,
@@ -28,51 +34,73 @@ from colltool.network.arrays import Indices, np
 from colltool.network.group import Group
 from colltool.network.wires import GraphWires
 
+# In the double binary tree a rank has a parent and two children in one tree, where it is an
+# interior node, and a parent in the other, where it is a leaf.
+_TREE_PARTNERS = 4
+
 
 def most_partners(phases: Schedule, group: Group) -> int:
-    """The most partners that any rank has, over all steps; a switch counts as one.
+    """The most partners that any rank has, over all phases; a switch counts as one.
 
     >>> from colltool.algorithms.all_reduce import double_binary_tree, rabenseifner
     >>> star = Group(64, "star")
     >>> most_partners((double_binary_tree(star),), star), most_partners(rabenseifner(star), star)
     (4, 6)
     """
+    partners: set[int] = set()
     for terms in phases:
-        route = terms.route
-        if isinstance(route, Peers | AllPeers) or route in (Ring("links"), Chain("links")):
-            # Everybody: of a million ranks there is no need to list them.
+        found = _partners(terms.route, group)
+        if len(found) == group.ranks - 1:
+            # Every other rank: a group may have a million, which need not be listed.
             return group.ranks - 1
-    n = group.ranks
-    partners: set[int] = set()  # as distances round the group
-    for terms in phases:
-        match terms.route:
-            case Ring() | Chain():
-                partners |= {1, n - 1}
-            case Peers() | AllPeers() | ShardExchange():
-                partners |= {*range(1, n)}
-            case Trees(rails=True):  # two in a chain, and where it begins those of other domains
-                partners |= {1, n - 1, *range(2, 2 + min(4, len(group.domains) - 1))}
-            case Trees():  # a parent and two children in one tree, a parent in the other
-                partners |= {*range(1, min(5, n))}
-            case Rounds(partner, steps, folded):  # pairs that are folded are twice as far apart
-                for stride, _ in steps:
-                    ahead = 2 * stride if folded else stride
-                    match partner:
-                        case "xor" | "fanout":
-                            partners.add(ahead)
-                        case "shift":
-                            partners |= {ahead, n - ahead}
-                        case _:
-                            assert_never(partner)
-            case Servers():
-                partners |= {*range(1, group.servers + 1)}
-            case Pair() | Switch():
-                partners.add(1)
-            case Links(sends):
-                partners |= {*range(_most_partners_in(sends) if sends else _neighbours(group))}
-            case _:
-                assert_never(terms.route)
+        partners.update(found)
     return len(partners)
+
+
+def _partners(route: Route, group: Group) -> Collection[int]:
+    """The partners of the rank that has most of them, as distances modulo N from that rank.
+
+    Partners in trees, servers and along links have no such distance: as many numbers from 0 or 1 on
+    represent them.
+    """
+    n = group.ranks
+    match route:
+        case Peers() | AllPeers() | ShardExchange() | Ring("links") | Chain("links"):
+            return range(1, n)
+        case Ring() | Chain():
+            return {1, n - 1}
+        case Trees(rails=True):
+            # Neighbours in a chain; where the chain begins also partners in other domains.
+            in_other_domains = min(_TREE_PARTNERS, len(group.domains) - 1)
+            return {1, n - 1, *range(2, 2 + in_other_domains)}
+        case Trees():
+            return range(1, min(1 + _TREE_PARTNERS, n))
+        case Rounds():
+            return _round_partners(route, n)
+        case Servers():
+            return range(1, group.servers + 1)
+        case Pair() | Switch():
+            return {1}
+        case Links(sends):
+            return range(_most_partners_in(sends) if sends else _most_neighbours(group))
+        case _:
+            assert_never(route)
+
+
+def _round_partners(rounds: Rounds, ranks: int) -> set[int]:
+    """The distances to a rank's partners over all rounds."""
+    distances: set[int] = set()
+    for stride, _ in rounds.steps:
+        # Two folded ranks act as one: the next that acts is twice as far.
+        distance = 2 * stride if rounds.folded else stride
+        match rounds.partner:
+            case "xor" | "fanout":
+                distances.add(distance)
+            case "shift":
+                distances |= {distance, ranks - distance}
+            case _:
+                assert_never(rounds.partner)
+    return distances
 
 
 def pairs_of_round(partner: Partner, stride: int, ranks: int) -> tuple[Indices, Indices]:
@@ -95,13 +123,14 @@ def pairs_of_round(partner: Partner, stride: int, ranks: int) -> tuple[Indices, 
 
 
 def _most_partners_in(sends: Sequence[tuple[int, int, float]]) -> int:
-    """The most other ranks that a rank sends to or hears from."""
-    pairs = {frozenset((a, b)) for a, b, _ in sends}
+    """The most other ranks that any rank sends to or receives from; ``sends`` are (sender,
+    receiver, size)."""
+    pairs = {frozenset((src, dst)) for src, dst, _ in sends}
     return max(Counter(chain.from_iterable(pairs)).values())
 
 
-def _neighbours(group: Group) -> int:
-    """The most other ranks and switches that a rank has links to; 0 where ranks have ports."""
+def _most_neighbours(group: Group) -> int:
+    """The most ranks and switches that any rank has links to; 0 where ranks have ports instead."""
     if group.axes:
         return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes)
     wires = group.wires
@@ -109,12 +138,16 @@ def _neighbours(group: Group) -> int:
         wires = wires.between_ranks
     if wires is None:
         return 0
-    return max(len(ends) for node, ends in wires.beside.items() if node < wires.endpoints)
+    return max(len(ends) for node, ends in wires.neighbours.items() if node < wires.endpoints)
 
 
-def to_all(group: Group, each: float, **more: Any) -> Terms:
-    """``each``·M to all peers; on a full mesh over all links at once, so that one carries a single
-    message.
+def to_all(
+    group: Group, per_peer: float, primitive: Primitive | None = None, label: str = ""
+) -> Terms:
+    """The cost of a message of ``per_peer``·M to each other rank, all of them in one step.
+
+    On a full mesh each message has a link of its own. A rank that drives one port at a time sends
+    them one after the other.
 
     >>> to_all(Group(4, "star"), 0.25)[:2], to_all(Group(4, "full_mesh"), 0.25)[:2]
     ((1, 0.75), (1, 0.25))
@@ -123,13 +156,13 @@ def to_all(group: Group, each: float, **more: Any) -> Terms:
     """
     peers = group.ranks - 1
     if group.one_port:
-        return Terms(peers, peers * each, Peers(), **more)
-    sent = each if group.dedicated else peers * each
-    return Terms(1, sent, AllPeers(each), **more)
+        return Terms(peers, peers * per_peer, Peers(), primitive=primitive, label=label)
+    busiest = per_peer if group.dedicated else peers * per_peer
+    return Terms(1, busiest, AllPeers(per_peer), primitive=primitive, label=label)
 
 
-def many_sends(group: Group) -> Caveat | None:
-    """The caveat where all messages leave at once and the fabric does not say what that takes."""
+def posting_caveat(group: Group) -> Caveat | None:
+    """The caveat on fabrics that do not say what each further message of a step costs."""
     if group.one_port or group.posts_cost:
         return None
     return Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")

@@ -1,4 +1,9 @@
-"""A schedule as steps of messages, each a chunk that the receiver adds or copies."""
+"""Executable schedules: steps of messages, each a chunk that the receiver adds or copies.
+
+A :class:`Program` is a schedule for one group. The decorators :func:`schedule` and :func:`moves`
+register the function that makes it for an algorithm; :func:`maker` finds that function. Formulas
+are verified by executing programs (:mod:`colltool.algorithms.executor`).
+"""
 
 from __future__ import annotations
 
@@ -13,15 +18,16 @@ from colltool.network.group import Group
 
 
 class Step(NamedTuple):
-    """Messages sent at the same time; all read the state before the step. Arrays have shape
-    (m,)."""
+    """Messages sent at the same time; arrays have shape (messages,)."""
 
     src: Indices
     dst: Indices
     chunk: Indices
-    add: bool  # sum into what the receiver holds, else overwrite
+    add: bool  # the receiver adds the chunk to its own, instead of overwriting it
 
 
+# Steps in order. Those of one tuple, a batch, run at the same time: all of their messages read what
+# the senders held before the batch.
 Batches = Iterator[tuple[Step, ...]]
 
 
@@ -32,39 +38,41 @@ class Program(NamedTuple):
     ranks: int
     nodes: int  # the ranks, then switches, servers or padding
     chunk_bytes: Floats  # in units of M, shape (chunks,)
-    # who holds each chunk at first (AG, A2A, BC, P2P) or must hold it at the end (RS, REDUCE); AR
-    # ignores it
+    # The rank that holds each chunk at first (AG, A2A, BC, P2P) or must hold it at the end (RS,
+    # REDUCE); unused for AR.
     home: Indices
-    target: Indices  # who must hold each chunk at the end (A2A, P2P)
-    batches: Batches  # steps in order; those of one item run at the same time
-    # steps overlap (segments or cut-through): the busiest port's total counts, not each step's
+    target: Indices  # the rank that must hold each chunk at the end (A2A, P2P)
+    batches: Batches
+    # Steps overlap (segments or cut-through): the time is that of the busiest port over all steps,
+    # not the sum of each step's busiest.
     streamed: bool = False
     servers: int = 0  # nodes after the ranks with one port each
-    # On a graph: the place of each node, several of which may be at one switch. None: its number.
-    stands: Indices | None = None
+    # On a graph: the network node of each node, several of which may be at one switch. None: nodes
+    # of the program are those of the network.
+    node_places: Indices | None = None
 
     @property
     def places(self) -> int:
-        """Places in the network whose ports or links are counted."""
-        if self.stands is None:
+        """The number of network nodes whose ports or links are counted."""
+        if self.node_places is None:
             return self.ranks + self.servers
-        return int(self.stands.max()) + 1
+        return int(self.node_places.max()) + 1
 
-    def standing(self, batch: tuple[Step, ...]) -> tuple[Step, ...]:
-        """The same messages between places."""
-        if self.stands is None:
+    def at_places(self, batch: tuple[Step, ...]) -> tuple[Step, ...]:
+        """A batch with its messages between network nodes."""
+        if self.node_places is None:
             return batch
         moved = []
         for messages in batch:
-            src = self.stands[messages.src]
-            dst = self.stands[messages.dst]
+            src = self.node_places[messages.src]
+            dst = self.node_places[messages.dst]
             moved.append(messages._replace(src=src, dst=dst))
         return tuple(moved)
 
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
-    """A step from array-likes, broadcast against each other."""
-    # Numbers and arrays of any shapes that fit, such as one sender of several chunks.
+    """A step from numbers or arrays of any shapes that broadcast against each other, such as one
+    sender of several chunks."""
     arrays = [np.asarray(values, dtype=np.int64) for values in (src, dst, chunk)]
     src_, dst_, chunk_ = (array.ravel() for array in np.broadcast_arrays(*arrays))
     return Step(src_, dst_, chunk_, add)
@@ -80,10 +88,10 @@ def equal_chunks(
     streamed: bool = False,
     servers: int = 0,
 ) -> Program:
-    """A program on equal chunks in their usual places.
+    """A program on chunks of equal size.
 
-    Chunk c belongs to rank c mod N; a broadcast's or reduction's to rank 0. An all-to-all's chunk
-    ``src * N + dst``, of M/N, goes from src to dst.
+    Chunk c belongs to rank c mod N, in a broadcast or reduction to rank 0. In an all-to-all chunk
+    ``src * N + dst``, of size M/N, goes from src to dst.
     """
     number = np.arange(chunks, dtype=np.int64)
     chunk_bytes = 1 / chunks
@@ -107,76 +115,77 @@ def equal_chunks(
     )
 
 
-def backwards(batches: Batches) -> Batches:
-    """A gather reversed into a reduction: last step first, messages turned round, sums for
-    copies."""
-    # Who was sent a copy now sends a sum.
+def reversed_steps(batches: Batches) -> Batches:
+    """A gather or broadcast run backwards, which is a reduction: last batch first, senders and
+    receivers exchanged, chunks added instead of copied."""
     for batch in reversed(list(batches)):
-        yield tuple(Step(there.dst, there.src, there.chunk, add=True) for there in batch)
+        yield tuple(Step(copy.dst, copy.src, copy.chunk, add=True) for copy in batch)
 
 
-def gathered(primitive: Primitive, gather: Callable[[], Batches]) -> Batches:
-    """A gather or broadcast as it is, a reduction backwards, an all-reduce both."""
+def gather_or_reverse(primitive: Primitive, gather: Callable[[], Batches]) -> Batches:
+    """The steps of a primitive from those of its gather or broadcast: themselves, reversed for a
+    reduction, or reversed and then themselves for an all-reduce."""
     if primitive in (RS, REDUCE):
-        return backwards(gather())
+        return reversed_steps(gather())
     if primitive is AR:
-        return chain(backwards(gather()), gather())
+        return chain(reversed_steps(gather()), gather())
     return gather()
 
 
 def strides(ranks: int) -> tuple[int, ...]:
-    """1, 2, 4 ... below N: the partner distances of lg N rounds."""
+    """1, 2, 4 ... below N: the distances between partners in lg N rounds."""
     return tuple(1 << k for k in range((ranks - 1).bit_length()))
 
 
 class Edges(NamedTuple):
-    """What segments pass on their way from a root, one stream of them in each tree or chain; shape
-    (edges,) each."""
+    """The edges of trees or chains that a pipeline passes; arrays have shape (edges,)."""
 
     child: Indices
     parent: Indices
-    stream: Indices
+    stream: Indices  # the number of the tree or chain, each with its own segments
     depth: Indices  # of the child; a root has depth 0
 
 
-def fired(edges: Edges, first: Indices, segments: int, moment: int, *, up: bool = False) -> Step:
-    """What edges carry at a moment: edge e segment s of its stream, chunk
-    ``stream * segments + s``, at ``first[e] + s``."""
-    segment = moment - first
-    # Other edges have not begun, or are done.
-    live = (segment >= 0) & (segment < segments)
+def edges_at(edges: Edges, first: Indices, segments: int, time: int, *, up: bool = False) -> Step:
+    """The messages of a pipeline in step ``time``, from parents to children or ``up``.
+
+    Edge e carries segment s of its stream, chunk ``stream * segments + s``, in step
+    ``first[e] + s``.
+    """
+    segment = time - first
+    active = (segment >= 0) & (segment < segments)
     chunk = edges.stream * segments + segment
     src, dst = (edges.child, edges.parent) if up else (edges.parent, edges.child)
-    return Step(src[live], dst[live], chunk[live], add=up)
+    return Step(src[active], dst[active], chunk[active], add=up)
 
 
 def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> Program:
-    """A broadcast in which a child of depth d gets segment s in step d-1+s; a reduction is that
-    backwards."""
+    """A pipelined broadcast, or reversed a reduction: a child at depth d receives segment s in step
+    d-1+s."""
 
     def down() -> Batches:
-        for moment in range(int(edges.depth.max()) + segments - 1):
-            yield (fired(edges, edges.depth - 1, segments, moment),)
+        for time in range(int(edges.depth.max()) + segments - 1):
+            yield (edges_at(edges, edges.depth - 1, segments, time),)
 
     streams = int(edges.stream.max()) + 1
-    return equal_chunks(primitive, ranks, streams * segments, gathered(primitive, down))
+    return equal_chunks(primitive, ranks, streams * segments, gather_or_reverse(primitive, down))
 
 
 Maker = Callable[[Group, int], Program]
 _MAKERS: dict[tuple[Primitive, str], Maker] = {}
 _PER_PAIR: dict[tuple[Primitive, str], int | Callable[[int], int]] = {}
-_MANY = 16  # chunks per pair of ranks, where nothing else is known
+# Chunks per pair of ranks where a schedule does not say; only limits on the work depend on it.
+_USUAL_PER_PAIR = 16
 AnyMaker = Callable[[Primitive, Group, int], Program]
 
 
 def schedule(
-    name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _MANY
+    name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _USUAL_PER_PAIR
 ) -> Callable[[AnyMaker], AnyMaker]:
-    """Register a maker: (primitive, group, segments P) -> program. P matters to pipelined
-    algorithms only.
+    """Register a function (primitive, group, segments P) -> program; P is for pipelined algorithms.
 
-    ``per_pair``, a number or a function of N, is about how many chunks move per pair of ranks, for
-    :func:`effort`.
+    ``per_pair``, a number or a function of N, is roughly how many chunks move per pair of ranks, for
+    :func:`estimated_messages`.
     """
 
     def register(maker: AnyMaker) -> AnyMaker:
@@ -194,16 +203,19 @@ Moves = Callable[[int], Batches]
 
 
 def moves(
-    name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _MANY
+    name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _USUAL_PER_PAIR
 ) -> Callable[[Moves], Moves]:
-    """Register what N ranks gather, broadcast or exchange, and with that its reverse: there is
-    a chunk for each rank unless ``chunks`` says how many."""
+    """Register a function of N that yields the batches of a gather, broadcast or all-to-all; its
+    reductions follow by reversing them.
+
+    ``chunks``: how many there are; by default one for each rank, or in an all-to-all for each pair.
+    """
 
     def register(give: Moves) -> Moves:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:
             ranks = group.ranks
             usual = ranks * ranks if primitive is A2A else ranks
-            batches = gathered(primitive, lambda: give(ranks))
+            batches = gather_or_reverse(primitive, lambda: give(ranks))
             return equal_chunks(primitive, ranks, chunks or usual, batches)
 
         schedule(name, *primitives, per_pair=per_pair)(make)
@@ -213,12 +225,13 @@ def moves(
 
 
 def maker(primitive: Primitive, name: str) -> Maker | None:
+    """The function that makes an algorithm's program; None where no schedule is registered."""
     return _MAKERS.get((primitive, name))
 
 
-def effort(primitive: Primitive, name: str, ranks: int, segments: int | None) -> int:
+def estimated_messages(primitive: Primitive, name: str, ranks: int, segments: int | None) -> int:
     """Rough cost of executing a schedule, in messages; ``segments`` for a pipelined one."""
     if segments is not None:
-        return _MANY * ranks * segments
+        return _USUAL_PER_PAIR * ranks * segments
     per_pair = _PER_PAIR[primitive, name]
     return ranks**2 * (per_pair(ranks) if callable(per_pair) else per_pair)

@@ -1,12 +1,15 @@
 """The papers that formulas come from, and the registry of algorithms by (primitive, name).
 
-The docstring of a formula is what ``colltool explain`` prints.
+:func:`algorithm` registers a formula; :func:`find` and :func:`algorithms` look rows up;
+:func:`parse_choice` reads what a user wrote after ``--algorithm``. The docstring of a formula is
+what ``colltool explain`` prints.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypedDict, Unpack, assert_never, get_args
 
 from colltool.algorithms.libraries import NotRun, Running, ships
@@ -47,7 +50,7 @@ FORESTCOLL = (
     'Zhao, Maleki, Yang, Pourreza, Krishnamurthy, "ForestColl: Throughput-optimal collective'
     ' communications on heterogeneous network fabrics", 2024, arXiv:2402.06787'
 )
-HAN = (
+HAN_PAPER = (
     'Luo et al., "HAN: a hierarchical autotuned collective communication framework", CLUSTER 2020,'
     " 23-34"
 )
@@ -126,21 +129,19 @@ MCF = (
     ' schedules for direct-connect topologies", HPDC 2024, arXiv:2309.13541'
 )
 
-MOST_AT_ONCE = 2400
-"""Ranks, or switches that they stand at, that send to all at once where messages are routed link by
-link."""
-MOST_FOLLOWED = 20_000_000
-"""Links times steps that all differ."""
+# Limits on what is priced link by link on routed tiers, so that a price takes seconds.
+MOST_AT_ONCE = 2400  # ranks, or switches of theirs, in an exchange of all with all in one step
+MOST_FOLLOWED = 20_000_000  # links times steps, where no two steps are alike
 
-# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical:
-# no such hardware; own: a file or plugin of the user
+# shipped: some library runs it. reference: textbook or research. idealised: executed, it costs more
+# on real wiring. hypothetical: no such hardware. own: a file or plugin of the user.
 Status = Literal["shipped", "reference", "idealised", "hypothetical", "own"]
-# from what somebody can run today to what no hardware does
+# From what can be run today to what no hardware can run; ``own`` is ranked apart (rank_class).
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class Caveat(NamedTuple):
-    """Another status on some groups than its row's, and why."""
+    """A status that differs from the algorithm's on some groups, and why."""
 
     status: Status
     note: str
@@ -153,7 +154,7 @@ Caveats = Callable[[Group], Caveat | None]
 
 
 def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
-    """Where a schedule is listed: 0 if the user can run it, 1 if only other libraries do
+    """The rank of a schedule in tables: 0 if the user can run it, 1 if only other libraries can
     (``not_selected``), then by status."""
     index = 0 if status == "own" else STATUSES.index(status)
     if index or not_selected:
@@ -162,40 +163,39 @@ def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
 
 
 def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
-    """Whether a schedule may be called the fastest: only one that the user can run."""
+    """Whether a schedule may be reported as the fastest: only if the user can run it."""
     return rank_class(status, not_selected) == 0
 
 
 class _Details(TypedDict, total=False):
-    """What a registration may say besides its name, topologies, source and equation."""
+    """The optional arguments of :func:`algorithm`."""
 
-    # why a group cannot run it, or None; their docstrings are what ``explain`` prints
+    # Each returns why a group cannot run it, or None; ``explain`` prints their docstrings.
     requires: tuple[Requirement, ...]
     shipped_by: tuple[str, ...]  # libraries that run it
     note: str  # what a reader of its price should know
-    baseline: bool  # a flat schedule that compositions are to beat: ``breakdown`` shows it
-    usual: bool  # what ``crossover`` compares by default, the first of them with the others
-    # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
+    baseline: bool  # a flat schedule that ``breakdown`` compares compositions with
+    usual: bool  # ``crossover`` compares it by default, the first of a primitive with the others
+    # Switches reduce or replicate, so lower bounds of endpoint-driven schedules do not apply.
     in_switch: bool
-    caveat: Caveats  # another status on some groups
-    limits: tuple[Limit, ...]  # where a library that ships it does not run it
-    twice: bool  # the formula is of an all-gather, and an all-reduce runs it there and back
-    # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
+    caveat: Caveats  # returns another status on some groups, or None
+    limits: tuple[Limit, ...]  # each returns why a library that ships it does not run it on a group
+    twice: bool  # the formula is that of an all-gather, and this all-reduce runs it twice
+    # What the N of ``name:N`` counts; such an algorithm is priced only on request.
     counts: str
 
 
 class Algorithm(NamedTuple):
-    """An algorithm for one primitive; the fields with a default are explained in
-    :class:`_Details`."""
+    """An algorithm for one primitive; :class:`_Details` explains the fields with a default."""
 
     name: str  # as ``--algorithm`` takes it
     primitive: Primitive
-    topologies: frozenset[Topology]  # where it runs
-    formula: Formula  # its docstring explains it
-    equation: str  # the formula as text, a line each where there are several
+    topologies: frozenset[Topology]  # that it runs on
+    formula: Formula  # its docstring explains the algorithm
+    equation: str  # the formula as text, several of them on lines of their own
     source: str
     status: Status
-    mirror: str  # the all-gather that undoes this reduce-scatter
+    mirror: str  # the name of the all-gather that reverses this reduce-scatter
     requires: tuple[Requirement, ...] = ()
     shipped_by: tuple[str, ...] = ()
     note: str = ""
@@ -208,12 +208,12 @@ class Algorithm(NamedTuple):
     counts: str = ""
 
     def status_on(self, group: Group) -> Status:
-        """Its status on a group: another one than the row's where a caveat says so."""
+        """The status on a group: that of the caveat, or the algorithm's own."""
         caveat = self.caveat(group)
         return caveat.status if caveat else self.status
 
     def notes_on(self, group: Group) -> list[str]:
-        """What a reader of its price on a group should know."""
+        """The notes for a reader of its price on a group."""
         notes = [self.note]
         caveat = self.caveat(group)
         if caveat:
@@ -221,8 +221,8 @@ class Algorithm(NamedTuple):
         return [note for note in notes if note]
 
     def not_run_by(self, running: Running | None, group: Group) -> NotRun | None:
-        """Why a library does not run it on a group; None where it does, or where any library may
-        run."""
+        """Why a library does not run it on a group; None where it does, or where no library is
+        given."""
         if running is None:
             return None
         if not ships(running.name, self.shipped_by):
@@ -234,7 +234,8 @@ class Algorithm(NamedTuple):
         return None
 
     def on(self, group: Group, choice: Choice) -> Group:
-        """The group with the number behind the name, where one is due."""
+        """The group with the number that a choice gives after the name, for algorithms that take
+        one."""
         if not choice.tiers:
             return group
         if not self.counts:
@@ -243,20 +244,20 @@ class Algorithm(NamedTuple):
                 argument="algorithms",
                 fix=f"write {argument_text('algorithms', self.name)}",
             )
-        word = choice.tiers[0]
-        is_number = word.isascii() and word.isdecimal()
-        # longer numbers are too large, whatever they are
-        if len(choice.tiers) > 1 or not is_number or not 1 <= int(word[:9]) <= group.ranks:
+        text = choice.tiers[0]
+        is_number = text.isascii() and text.isdecimal()
+        # Cut to nine digits: a longer number is too large anyway.
+        if len(choice.tiers) > 1 or not is_number or not 1 <= int(text[:9]) <= group.ranks:
             example = argument_text("algorithms", f"{self.name}:{min(8, group.ranks)}")
             raise ColltoolError(
                 f"'{choice.spec}' has no number of {self.counts} behind its name",
                 argument="algorithms",
                 fix=f"1 to {group.ranks} {self.counts}: {example}",
             )
-        return group._replace(servers=int(word))
+        return group._replace(servers=int(text))
 
     def chosen(self, group: Group) -> Choice:
-        """Its name, with its number unless that is 1."""
+        """The choice that names it on a group, with the number unless that is 1."""
         if self.counts and group.servers > 1:
             return Choice(self.name, (str(group.servers),))
         return Choice(self.name)
@@ -278,8 +279,8 @@ class Algorithm(NamedTuple):
         if group.topology not in self.topologies:
             alike = {*self.topologies, group.topology} <= SEVERAL_TIERS
             if alike and len(self.topologies) > 1:
-                return f"does not run on {group.spoken}"
-            return f"{needs(self.topologies)}; this is {group.spoken}"
+                return f"does not run on {group.label}"
+            return f"{needs(self.topologies)}; this is {group.label}"
         for requirement in self.requires:
             reason = requirement(group)
             if reason:
@@ -298,8 +299,8 @@ class Algorithm(NamedTuple):
         return self._too_long(group)
 
     def _changes_rails(self, group: Group) -> str | None:
-        """Flat schedules but those that keep to rails send between ranks at different places of
-        their domains."""
+        """The reason if messages join different rails, which flat schedules do unless they keep to
+        rails."""
         if group.topology == "routed_tiers":
             return (
                 "rails that never meet are not followed where a tier is routed link by link: what"
@@ -315,7 +316,7 @@ class Algorithm(NamedTuple):
         return None
 
     def _too_long(self, group: Group) -> str | None:
-        """Too many messages, or steps that all differ, to put on links one by one."""
+        """The reason if there are too many messages, or different steps, to price link by link."""
         ways = {_way(terms.route) for terms in self.schedule(group)}
         if "all at once" in ways and group.pairs > MOST_AT_ONCE**2:
             return (
@@ -354,9 +355,9 @@ def algorithm(
     mirror: str = "",
     **more: Unpack[_Details],
 ) -> Callable[[Formula], Formula]:
-    """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else
-    reference."""
-    known = status or ("shipped" if more.get("shipped_by") else "reference")
+    """Register a formula for its primitives; without ``status`` it is shipped if any library ships
+    it, else reference."""
+    known_status = status or ("shipped" if more.get("shipped_by") else "reference")
 
     def register(formula: Formula) -> Formula:
         for primitive in primitives:
@@ -369,7 +370,7 @@ def algorithm(
                 formula,
                 equation,
                 source,
-                status=known,
+                status=known_status,
                 mirror=mirror or name,
                 **more,
             )
@@ -380,17 +381,18 @@ def algorithm(
 
 
 def algorithms(primitive: Primitive) -> list[Algorithm]:
-    """The algorithms of a primitive but those on request, in the order of registration."""
+    """The algorithms of a primitive in the order of registration, without those on request."""
     return [row for row in every_algorithm() if row.primitive is primitive]
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:
-    """The row of that name, where there is one."""
+    """The algorithm of that name; None if there is none."""
     return _ROWS.get((primitive, name))
 
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
-    """The row of that name; ``also`` are names outside of the registry that an error should offer."""
+    """The algorithm of that name; ColltoolError if there is none, with suggestions from the registry
+    and ``also``."""
     row = row_of(primitive, name)
     if row is not None:
         return row
@@ -402,7 +404,7 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     if others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     raise ColltoolError(
-        f"no algorithm '{clipped(name)}' for {primitive.spoken}",
+        f"no algorithm '{clipped(name)}' for {primitive.label}",
         fix=f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip(),
     )
 
@@ -410,27 +412,27 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
 APPROXIMATIONS: dict[
     tuple[Primitive, str, str], Callable[[int, float, float], dict[str, float]]
 ] = {}
-"""What textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes
-by formula."""
+"""Textbook approximations of the size at which two algorithms of a primitive cross: (N, α in s, BW
+in bytes/s) -> bytes by formula."""
 
 
 def every_algorithm() -> list[Algorithm]:
-    """All but :func:`on_request`, in the order of registration."""
+    """All algorithms in the order of registration, without those on request."""
     return [row for row in _ROWS.values() if not row.counts]
 
 
 def on_request() -> list[Algorithm]:
-    """What is priced only where it is named."""
+    """The algorithms that are priced only if the user names them."""
     return [row for row in _ROWS.values() if row.counts]
 
 
-# what people paste from a table: ``hierarchical (ring / ring, pipelined)``
+# A choice as tables print it: ``hierarchical (ring / ring, pipelined)``.
 _PRINTED = re.compile(r"([^ (:]+) \(([^,)]+)(?:, [^)]*)?\)")
 
 
 class Choice(NamedTuple):
-    """A name and, of a composition, the algorithms of its tiers, innermost first; none where they
-    are left open.
+    """What a user chose: an algorithm, or a composition with the algorithms of its tiers, innermost
+    first, or without them where any will do.
 
     >>> parse_choice("hierarchical:ring/ring")
     Choice(base='hierarchical', tiers=('ring', 'ring'))
@@ -447,9 +449,10 @@ class Choice(NamedTuple):
         return f"{self.base}:{'/'.join(self.tiers)}" if self.tiers else self.base
 
 
+@lru_cache(maxsize=4096)
 def parse_choice(text: str) -> Choice:
-    """The choice that a text names, also as tables print it; :func:`find` knows whether such
-    algorithms exist."""
+    """The choice in a text, as typed or as tables print it; whether the names exist is not
+    checked."""
     printed = _PRINTED.fullmatch(text)
     spec = f"{printed[1]}:{printed[2]}" if printed else text
     base, colon, rest = spec.partition(":")

@@ -1,13 +1,13 @@
-"""Messages round rings: one ring of all ranks, or several that share out the links of a full mesh.
+"""Schedules of rings: a single ring of all ranks, or several that share the links of a full mesh.
 
-Rank c's chunk is number c, of M/N; with several rings chunk c of ring j is number j * N + c.
+Rank c's chunk has number c and size M/N; with several rings chunk c of ring j has number j * N + c.
 """
 
 from __future__ import annotations
 
 from itertools import chain
 
-from colltool.algorithms.program import Batches, Program, equal_chunks, gathered, step
+from colltool.algorithms.program import Batches, Program, equal_chunks, gather_or_reverse, step
 from colltool.base.primitives import AG, RS, Primitive
 from colltool.network.arrays import Indices, np
 
@@ -26,7 +26,7 @@ def _scatter_on_ring(ring: Indices) -> Batches:
 
 
 def on_ring(primitive: Primitive, ring: Indices) -> Program:
-    """An all-gather, reduce-scatter or all-reduce; ``ring``: the ranks in their order round it."""
+    """An all-gather, reduce-scatter or all-reduce on a ring, given by its ranks in order."""
     batches: Batches
     if primitive is AG:
         batches = gather_on_ring(ring)
@@ -38,7 +38,8 @@ def on_ring(primitive: Primitive, ring: Indices) -> Program:
 
 
 def on_rings(primitive: Primitive, rings: Indices) -> Program:
-    """The same on rings through all ranks at once, shape (rings, N)."""
+    """An all-gather, reduce-scatter or all-reduce on several rings at once, which share the payload
+    evenly; ``rings``: the ranks of each in order, shape (rings, N)."""
     ranks = rings.shape[1]
 
     def gather() -> Batches:
@@ -46,35 +47,35 @@ def on_rings(primitive: Primitive, rings: Indices) -> Program:
         for k in range(ranks - 1):
             yield (step(rings, np.roll(rings, -1, axis=1), first + np.roll(rings, k, axis=1)),)
 
-    return equal_chunks(primitive, ranks, rings.size, gathered(primitive, gather))
+    return equal_chunks(primitive, ranks, rings.size, gather_or_reverse(primitive, gather))
 
 
 def zigzag(n: int) -> Indices:
-    """0, 1, -1, 2, -2 ... on a circle of n places; for even n all steps are different turns."""
+    """0, 1, -1, 2, -2 ... modulo n, shape (n,); for even n all differences between neighbours are
+    different."""
     place = np.arange(n, dtype=np.int64)
     return np.where(place % 2, (place + 1) // 2, -(place // 2)) % n
 
 
 def rings(n: int) -> Indices:
-    """Rings through all ranks from rank 0 that load all links of a full mesh alike, shape (rings,
+    """Rings through all ranks, from rank 0, that load all links of a full mesh equally; shape (rings,
     n).
 
-    Walecki's decomposition (Lucas, Récréations mathématiques II, 1892): the ranks but one stand on
-    a circle, and a zigzag visits them all; with rank 0 between its ends it is a ring. Turned by
-    every angle it uses each link once for odd N; for even N the rings and their reverses use each
-    link twice.
+    Walecki's decomposition (Lucas, Récréations mathématiques II, 1892): place all ranks but rank 0
+    on a circle and visit them in a zigzag; rank 0 closes the zigzag to a ring. All rotations of it
+    use each link once for odd N; for even N the rotations and their reverses use each link twice.
     """
-    turned = 1 + (zigzag(n - 1) + np.arange(n - 1)[:, None]) % (n - 1)
+    rotations = 1 + (zigzag(n - 1) + np.arange(n - 1)[:, None]) % (n - 1)
     if n % 2 == 0:
-        turned = np.concatenate([turned, turned[:, ::-1]])
-    return np.insert(turned, 0, 0, axis=1)
+        rotations = np.concatenate([rotations, rotations[:, ::-1]])
+    return np.insert(rotations, 0, 0, axis=1)
 
 
 def paths(n: int) -> Indices:
-    """Paths through all ranks, equally many from each, that load all links alike: a domain's part
-    of rings over all NICs."""
-    # As in rings(), with all ranks on the circle and open ends.
-    turned = (zigzag(n) + np.arange(n)[:, None]) % n
+    """Paths through all ranks of a full mesh, equally many from each rank, that load all links
+    equally; shape (paths, n). The part of a domain in rings over all NICs."""
+    # As in rings(), with all ranks on the circle and the zigzag left open.
+    rotations = (zigzag(n) + np.arange(n)[:, None]) % n
     if n % 2:
-        turned = np.concatenate([turned, turned[:, ::-1]])
-    return turned
+        rotations = np.concatenate([rotations, rotations[:, ::-1]])
+    return rotations

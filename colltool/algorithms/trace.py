@@ -1,6 +1,8 @@
-"""Runs a schedule step by step, to be read.
+"""Executes a schedule on a few ranks and records every step, for people to follow.
 
-Every chunk knows which ranks' contributions it holds and, on request, the numbers in it.
+:func:`traced` records the messages of each step and what every node has after it: for each chunk
+the ranks whose contributions are in it and, on request, its numbers. :func:`traced_by_hops` also
+shows the hops of messages that a lattice forwards.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from colltool.algorithms.executor import Network, joined
+from colltool.algorithms.executor import Network, concatenated
 from colltool.algorithms.program import Program, Step, step
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
 from colltool.network.arrays import Floats, Indices
@@ -20,10 +22,10 @@ from colltool.network.lattice_links import LatticeLinks
 Values = tuple[float, ...]
 
 Vectors = Sequence[Sequence[float]] | Literal["example"]
-"""The numbers that each rank starts with, all of one length; ``example``: small ones to follow by
-eye."""
+"""The numbers that each rank starts with, as many at every rank; ``example``: small numbers that are
+easy to follow."""
 
-_EXAMPLE = (1, 5, 3, 7)
+_EXAMPLE = (1, 5, 3, 7)  # the first values of rank 0 in ``example``; those of rank r are r more
 
 Hop = tuple[int, int, int]  # src, dst, chunk
 
@@ -38,39 +40,39 @@ class Message(NamedTuple):
     values: Values = ()
 
 
-class Held(NamedTuple):
-    """A chunk that a rank holds, the ranks summed in it and, in a run on numbers, its values."""
+class TracedChunk(NamedTuple):
+    """A chunk at a node."""
 
     chunk: int
-    ranks: tuple[int, ...]
-    values: Values = ()
+    ranks: tuple[int, ...]  # whose contributions are summed in it
+    values: Values = ()  # its numbers; empty in a run without numbers
 
 
-Holdings = tuple[tuple[Held, ...], ...]  # of every node: ranks, then switches
+Holdings = tuple[tuple[TracedChunk, ...], ...]  # the chunks at every node: ranks, then switches
 
 
-class Traced(NamedTuple):
-    """A step: its messages, what it adds to n_α and n_β, and what ranks hold after it."""
+class TracedStep(NamedTuple):
+    """A step of a trace."""
 
     messages: tuple[Message, ...]
-    n_alpha: float
-    n_beta: float
-    holds: Holdings
+    n_alpha: float  # what it adds to n_α
+    n_beta: float  # what it adds to n_β
+    holds: Holdings  # after the step
 
 
 class Trace(NamedTuple):
-    """An executed schedule; ``start`` is what ranks hold before the first step."""
+    """An executed schedule."""
 
-    ranks: int  # N; nodes beyond are switches or padding
+    ranks: int  # N; further nodes are switches or padding
     chunk_bytes: tuple[float, ...]  # in units of M
-    summed: bool  # chunks are sums over ranks, not pieces with one owner
-    start: Holdings
-    steps: tuple[Traced, ...]
+    summed: bool  # chunks are sums over ranks, not copies of one rank's data
+    start: Holdings  # before the first step
+    steps: tuple[TracedStep, ...]
     vectors: tuple[Values, ...] = ()  # each rank's input; empty in a run without numbers
 
 
 def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
-    """Run a schedule (``program`` is consumed) and record every step; ``network`` counts the
+    """Execute a schedule, whose batches are consumed, and record every step; ``network`` counts the
     loads."""
     state = _State(program, vectors)
     start = state.holdings()
@@ -78,29 +80,28 @@ def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
     for batch in program.batches:
         hops = network.hops
         peak = network.peak
-        network.carry(program.standing(batch), program.chunk_bytes)
+        network.carry(program.at_places(batch), program.chunk_bytes)
         messages = state.apply(batch)
         added = (network.hops - hops, network.peak - peak)
-        steps.append(Traced(messages, *added, state.holdings()))
+        steps.append(TracedStep(messages, *added, state.holdings()))
     return state.trace(start, steps)
 
 
 def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) -> Trace:
-    """Like :func:`traced`, for chunks that a lattice relays: every hop between neighbours is a
-    step.
+    """Record a schedule whose messages a lattice forwards, every hop between neighbours as a step.
 
-    Axis 1 first, the shorter way round each ring. A chunk with two equally short ways takes both in
-    halves; the second half is numbered after all other chunks. Hops of a batch overlap: n_β is what
-    each adds to the load of the busiest link.
+    Paths are those of the link model: axis 1 first, the shorter direction of each ring. Where both
+    directions are equally short a chunk is sent in two halves; the second half is numbered after all
+    other chunks. Hops of a batch overlap: n_β is what each adds to the load of the busiest link.
     """
     batches = list(program.batches)
     sizes = program.chunk_bytes.copy()
     tied = set[int]()
     for batch in batches:
-        src, dst, chunk = joined(batch)
+        src, dst, chunk = concatenated(batch)
         for use in lattice.uses(src, dst):
             tied.update(chunk[use.message[use.share < 1]].tolist())
-    # Chunks with two equally short ways are cut in halves, the second of which are new chunks.
+    # The numbers of the second halves of chunks that are cut in two.
     second = {chunk: number for number, chunk in enumerate(sorted(tied), start=len(sizes))}
     sizes[list(second)] /= 2
     parts = [*range(len(sizes)), *second]
@@ -111,20 +112,20 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
     start = state.holdings()
     steps = []
     for batch in batches:
-        # Hops of a batch overlap: what they load together counts from batch to batch.
+        # A new network per batch: hops of a batch overlap, batches do not.
         network = Network(lattice)
         for hop in _hops(batch, lattice, second):
             before = network.busiest
             network.carry((hop,), halved.chunk_bytes)
             messages = state.apply((hop,))
-            steps.append(Traced(messages, 1, network.busiest - before, state.holdings()))
+            steps.append(TracedStep(messages, 1, network.busiest - before, state.holdings()))
     return state.trace(start, steps)
 
 
 def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
-    """One batch hop by hop: messages set out together and are forwarded at once; second halves go
-    down where ways tie."""
-    src, dst, chunk = joined(batch)
+    """The hops of a batch as steps: step k has the k-th hop of every message and half; where both
+    directions tie, second halves go downwards."""
+    src, dst, chunk = concatenated(batch)
     first_halves: list[list[Hop]] = [[] for _ in src]
     second_halves: list[list[Hop]] = [[] for _ in src]
     for use in lattice.uses(src, dst):
@@ -132,24 +133,24 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
         size = lattice.sizes[axis]
         stride = lattice.strides[axis]
         place = use.resource // stride % size
-        turn = -1 if down else 1
-        there = use.resource + ((place + turn) % size - place) * stride
+        direction = -1 if down else 1
+        there = use.resource + ((place + direction) % size - place) * stride
         columns = (use.message, use.share, use.resource, there)
         hops = zip(*(column.tolist() for column in columns), strict=True)
         for message, share, here, end in hops:
-            moved = int(chunk[message])
+            sent = int(chunk[message])
             if share == 1 or not down:
-                first_halves[message].append((here, end, moved))
-            if moved in second and (share == 1 or down):
-                second_halves[message].append((here, end, second[moved]))
-    # Both halves of every message set out together.
-    ways = chain.from_iterable(zip(first_halves, second_halves, strict=True))
-    for moving in zip_longest(*ways):
-        yield step(*np.array([hop for hop in moving if hop]).T)
+                first_halves[message].append((here, end, sent))
+            if sent in second and (share == 1 or down):
+                second_halves[message].append((here, end, second[sent]))
+    paths = chain.from_iterable(zip(first_halves, second_halves, strict=True))
+    for same_time in zip_longest(*paths):
+        yield step(*np.array([hop for hop in same_time if hop]).T)
 
 
 class _State:
-    """``held[node][chunk]``: the ranks whose contributions are in it, and their summed values."""
+    """The chunks at every node: ``held[node][chunk]`` is (ranks whose contributions are in it, their
+    summed values)."""
 
     def __init__(self, program: Program, vectors: Vectors) -> None:
         self.program = program
@@ -168,35 +169,36 @@ class _State:
                 self.held[rank][chunk] = (frozenset([rank]), piece)
 
     def _example(self) -> Iterator[Values]:
-        """Vectors long enough that every chunk has a value."""
+        """A vector for each rank, as short as possible with whole numbers of values per chunk."""
         program = self.program
-        own = program.chunk_bytes
+        sizes = program.chunk_bytes
         if not self.summed:
-            own = own[program.home == program.home[0]]
-        length = lcm(program.ranks, *(round(float(own.sum() / size)) for size in own))
+            sizes = sizes[program.home == program.home[0]]
+        length = lcm(program.ranks, *(round(float(sizes.sum() / size)) for size in sizes))
         for rank in range(program.ranks):
             yield tuple(_EXAMPLE[k % 4] + 8 * (k // 4) + rank for k in range(length))
 
     def _chunks_of(self, rank: int) -> Indices:
-        """The chunks that a rank starts with, in the order in which they lie in its vector."""
+        """The chunks that a rank starts with, in the order of its vector."""
         program = self.program
         if self.summed:
             chunks = np.arange(len(program.home))
         else:
             chunks = np.flatnonzero(program.home == rank)
-        if program.primitive is not AR:  # what one rank ends with lies together
+        # The chunks that a rank ends with are consecutive in the vector.
+        if program.primitive is not AR:
             chunks = chunks[np.argsort(program.target[chunks], kind="stable")]
         return chunks
 
     def _pieces(self, rank: int, sizes: Floats) -> list[Values]:
-        """A rank's vector cut into chunks of these sizes."""
+        """A rank's vector cut into pieces in proportion to these sizes."""
         vector = self.vectors[rank] if self.vectors else ()
-        # Rounded, so that chunks of any size are cut out of whole numbers of values.
+        # Rounded to whole numbers of values.
         ends = np.rint(np.cumsum(sizes) / sizes.sum() * len(vector)).astype(int).tolist()
         return [vector[first:last] for first, last in pairwise([0, *ends])]
 
     def apply(self, batch: tuple[Step, ...]) -> tuple[Message, ...]:
-        """Move a batch; all of its messages read what was held before it."""
+        """Execute a batch; returns its messages, all of which read the state before it."""
         sent = []
         for sends in batch:
             ends = (sends.src.tolist(), sends.dst.tolist(), sends.chunk.tolist())
@@ -204,30 +206,31 @@ class _State:
                 ranks, values = self.held[src][chunk]
                 sent.append((Message(src, dst, chunk, sends.add, values), ranks))
         for message, ranks in sent:
-            # These move their chunks, the others leave a copy.
+            # All-to-alls and sends move their chunks; the others leave a copy.
             if self.program.primitive in (A2A, P2P):
                 del self.held[message.src][message.chunk]
             values = message.values
             here = self.held[message.dst]
             if message.add and message.chunk in here:
-                own_ranks, own_values = here[message.chunk]
-                ranks = ranks | own_ranks
-                values = tuple(map(add, values, own_values))
+                ranks_here, values_here = here[message.chunk]
+                ranks = ranks | ranks_here
+                values = tuple(map(add, values, values_here))
             here[message.chunk] = (ranks, values)
         return tuple(message for message, _ in sent)
 
     def holdings(self) -> Holdings:
-        """What every node holds now."""
-        found = []
+        """The chunks at every node now."""
+        holdings = []
         for node in self.held:
             chunks = [
-                Held(chunk, tuple(sorted(ranks)), values)
+                TracedChunk(chunk, tuple(sorted(ranks)), values)
                 for chunk, (ranks, values) in sorted(node.items())
             ]
-            found.append(tuple(chunks))
-        return tuple(found)
+            holdings.append(tuple(chunks))
+        return tuple(holdings)
 
-    def trace(self, start: Holdings, steps: Iterable[Traced]) -> Trace:
+    def trace(self, start: Holdings, steps: Iterable[TracedStep]) -> Trace:
+        """The trace of these steps."""
         return Trace(
             self.program.ranks,
             tuple(self.program.chunk_bytes.tolist()),

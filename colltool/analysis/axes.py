@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, clipped
-from colltool.definitions.reader import spelt
+from colltool.definitions.reader import shape_as_list
 from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
 
 # Axes that every grid has, first and in this order.
@@ -78,7 +78,7 @@ def axis_of(text: str) -> SweepAxis:
     found = _listed_values(text, values) if ranged is None else _range_values(text, ranged)
     if key in DECLARED:
         return SweepAxis(key, tuple(_option_value(text, key, value) for value in found))
-    return SweepAxis(key, tuple(spelt(value) for value in found))
+    return SweepAxis(key, tuple(shape_as_list(value) for value in found))
 
 
 def _listed_values(text: str, values: str) -> list[str]:

@@ -14,7 +14,7 @@ from math import inf
 from colltool.analysis.cells import Cell, PriceRequest, SecondsBySchedule
 from colltool.estimate.accuracy import SMALLEST, accuracy_of, size_class
 from colltool.estimate.groups import place
-from colltool.estimate.interval import ground_of
+from colltool.estimate.interval import error_model
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
@@ -38,13 +38,15 @@ def with_intervals(
     if options.ideal or all(cell.total_s is None for cell in cells):
         yield from cells
         return
-    ground = ground_of(fabric, request.primitive, place(fabric, group), 1.0, options)
+    ground = error_model(fabric, request.primitive, place(fabric, group), 1.0, options)
 
     @cache
     def class_accuracy(class_number: int, extrapolated: bool) -> Accuracy | None:
         """Accuracy of a size class; ``extrapolated``: its software time was measured elsewhere."""
         size = SMALLEST[class_number]
-        return accuracy_of(fabric, request.primitive, group, size, options, held=extrapolated)
+        return accuracy_of(
+            fabric, request.primitive, group, size, options, extrapolated=extrapolated
+        )
 
     for cell, size in zip(cells, sizes, strict=True):
         if cell.total_s is None:

@@ -25,7 +25,7 @@ from colltool.estimate.candidates import Candidates, by_title, on_layers
 from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval
 from colltool.estimate.leading import best_class, may_lead
-from colltool.estimate.library_pick import SIMPLE, WITH_A_MODEL, Picked, picked_at
+from colltool.estimate.library_pick import MODELLED_LIBRARIES, SIMPLE, Picked, picked_at
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy
@@ -173,7 +173,7 @@ def library_picks(question: GridQuestion, values: dict[Place, Floats], sizes: Fl
     of these the fastest leads."""
     fabric, group, request = question
     found: Picks = [None] * len(sizes)
-    if request.only or fabric.library_name not in WITH_A_MODEL:
+    if request.only or fabric.library_name not in MODELLED_LIBRARIES:
         return found
     for combination, at in _value_combinations(len(sizes), values):
         varied = with_values(fabric, combination)

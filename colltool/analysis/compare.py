@@ -34,11 +34,11 @@ from colltool.analysis.outcomes import (
     same_ranges,
 )
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.result import Result, followed, result
+from colltool.base.result import Result, result, with_progress
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
-from colltool.estimate.interval import ground_of, ratio_sigma
+from colltool.estimate.interval import error_model, ratio_sigma
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import GroupSpec, everybody
 from colltool.fabric.model import Fabric
@@ -102,7 +102,7 @@ def compare(
         ColltoolError: more cells or columns than anybody reads, or nothing that can be priced.
     """
     _check_count(requests, columns, groups, sizes)
-    fabrics = [column.load(()) for column in followed(columns)]
+    fabrics = [column.load(()) for column in with_progress(columns)]
     groups = [_with_ranks(fabrics, group) for group in groups]
     names = [column.name for column in columns]
     primitives = {request.primitive for request in requests}
@@ -356,9 +356,11 @@ class RatioErrors:
             grounds = []
             for fabric in (table.fabrics[0], table.fabrics[column]):
                 placed = place(fabric, self._group)
-                grounds.append(ground_of(fabric, request.primitive, placed, 1.0, request.readings))
+                grounds.append(
+                    error_model(fabric, request.primitive, placed, 1.0, request.readings)
+                )
             first, other = grounds
-            same_place = (first.device, first.asked.place) == (other.device, other.asked.place)
+            same_place = (first.device, first.request.place) == (other.device, other.request.place)
             same_file = table.columns[0].fabric == table.columns[column].fabric
             self._common[column] = CommonErrors(bool(first.device) and same_place, same_file)
         return self._common[column]
@@ -405,7 +407,7 @@ def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: s
     names = [level.name for level in capabilities_of(span.tier).levels]
     at = names.index(path[1]) if path[1] in names else int(path[1])
     reason = SameReason("unpaid", key, tier.name, names[at])
-    used = [level.name for level in tier_paths(span.seat, readings).used]
+    used = [level.name for level in tier_paths(span.position, readings).used]
     if names[at] not in used and at:
         return reason._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)
     if path[-1] in ("oversubscription", "uplinks"):

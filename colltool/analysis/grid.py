@@ -28,8 +28,8 @@ from colltool.analysis.cells import (
     library_picks,
     priced_cells,
 )
-from colltool.base.errors import ColltoolError, taken_from
-from colltool.base.result import followed
+from colltool.base.errors import ColltoolError, rename_for_both
+from colltool.base.result import with_progress
 from colltool.estimate.interval import before_dials
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
@@ -116,13 +116,13 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
     loaded: list[Fabric] = []
 
     def loaded_with(overrides: Sequence[str]) -> Fabric:
-        with taken_from(overrides="vary"):
+        with rename_for_both(overrides="vary"):
             return load(overrides)
 
     for index, axis in enumerate(axes):
         if axis.is_option or axis.key in GRID_AXES:
             continue
-        variants = [loaded_with([f"{axis.key}={value}"]) for value in followed(axis.values)]
+        variants = [loaded_with([f"{axis.key}={value}"]) for value in with_progress(axis.values)]
         numbers = differences(variants) if len(variants) > 1 else None
         if numbers == {}:
             raise ColltoolError(
@@ -136,7 +136,9 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
             loaded = variants
         else:
             numeric[index] = numbers
-    for chosen in followed(list(product(*(range(len(axes[index].values)) for index in loops)))):
+    for chosen in with_progress(
+        list(product(*(range(len(axes[index].values)) for index in loops)))
+    ):
         at = dict(zip(loops, chosen, strict=True))
         if len(loops) == 1:
             fabric = loaded[chosen[0]]
@@ -162,7 +164,7 @@ def _array_cells(
     lengths = [len(axes[index].values) for index in array_axes]
     shape = [len(axis.values) for axis in axes]
     all_sizes = np.array(axes[_BYTES].values, dtype=np.float64)
-    for start in followed(range(0, prod(lengths), BLOCK)):
+    for start in with_progress(range(0, prod(lengths), BLOCK)):
         flat = np.arange(start, min(start + BLOCK, prod(lengths)))
         indices = dict(zip(array_axes, np.unravel_index(flat, lengths), strict=True))
         values: dict[Place, Floats] = {}

@@ -49,7 +49,7 @@ class SchedulePrice(NamedTuple):
 
 def inert_keys(fabric: Fabric, priced: SchedulePrice) -> tuple[Inert, ...]:
     """The overrides of a fabric that do not change a price, in the user's order."""
-    filed = fabric.filed
+    filed = fabric.as_filed
     if filed is None or priced.row.status == "own":
         return ()
     return tuple(_inert(fabric, filed, priced))

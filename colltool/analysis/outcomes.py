@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from colltool.analysis.basis import LAUNCH_SHARE, PointTimes
 from colltool.analysis.cells import Cell, point_times
 from colltool.base.primitives import Primitive
-from colltool.estimate.spread import law
+from colltool.estimate.spread import sigma_table
 
 # Relative difference below which times count as equal: prices are not known better.
 SAME = 0.02
@@ -107,7 +107,7 @@ class CompareLine(NamedTuple):
 
     def ratio_error(self, column: int) -> float:
         """How far nine of ten measured ratios are from ours at most, as a share."""
-        return exp(law()["kappa"] * self.sigmas[column]) - 1
+        return exp(sigma_table()["kappa"] * self.sigmas[column]) - 1
 
     def outcome(self, column: int) -> LineOutcome:
         """How a column does against the first; where not both have a price, which can run it."""

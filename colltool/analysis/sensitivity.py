@@ -21,7 +21,7 @@ from colltool.analysis.benchmark_command import experiment
 from colltool.analysis.cells import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result, followed, result
+from colltool.base.result import Result, result, with_progress
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.groups import check_by_class, library_of, place
@@ -281,7 +281,7 @@ def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], i
     """The draws in parts that memory allows to price at once, each with its length."""
     count = len(next(iter(drawn.values())))
     step = max(1, min(BLOCK, DRAWS_AT_ONCE // len(drawn)))
-    for start in followed(range(0, count, step)):
+    for start in with_progress(range(0, count, step)):
         # a view would keep all draws
         block = {spot: values[start : start + step].copy() for spot, values in drawn.items()}
         yield block, min(step, count - start)
@@ -308,7 +308,9 @@ def _spreads(
         wins = float((won == index).mean())
         quantiles = percentiles(totals[index])
         found.append(
-            Spread(title, row.spec, float(nominal_s[title][0]), *quantiles, wins=wins, name=row.name)
+            Spread(
+                title, row.spec, float(nominal_s[title][0]), *quantiles, wins=wins, name=row.name
+            )
         )
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
@@ -388,7 +390,7 @@ def _break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[B
             for values in (number.value * factors, number.value / factors):
                 directions.append(Direction(number, np.clip(values, *number.limits)))
     found: list[BreakEven] = []
-    for start in followed(range(0, len(directions), DIRECTIONS_AT_ONCE)):
+    for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         some = directions[start : start + DIRECTIONS_AT_ONCE]
         found += [_break_even(question, direction) for direction in _closed_in(question, some)]
     nearest: dict[str, BreakEven] = {}

@@ -60,9 +60,9 @@ def first_by(keys: Sequence[Any], *, most: bool) -> Any:
     return rows.argmax(axis=0) if most else rows.argmin(axis=0)
 
 
-def taken(index: Any, values: Sequence[Any]) -> Any:
-    """``values[index]``, element by element; of text and flags, which only label, the value at the
-    first element."""
+def values_at(index: Any, values: Sequence[Any]) -> Any:
+    """Return ``values[index]``, element by element; of text and flags, which are only labels, the value
+    at the first element."""
     if not is_array(index):
         return values[index]
     first = values[0]
@@ -76,24 +76,25 @@ def taken(index: Any, values: Sequence[Any]) -> Any:
 
 
 def record_at(index: Any, records: Sequence[Record]) -> Record:
-    """``records[index]``; for an array of indices one record whose fields are taken element by
+    """Return ``records[index]``; for an array of indices one record whose fields are chosen element by
     element."""
     if not is_array(index):
         return records[int(index)]
     kind = type(records[0])
-    return kind(*(taken(index, values) for values in zip(*records, strict=True)))
+    return kind(*(values_at(index, values) for values in zip(*records, strict=True)))
 
 
-def pick(records: Sequence[Record], key: Callable[[Record], Any], *, most: bool = False) -> Record:
-    """The record with the least (``most``: the largest) key, element by element."""
+def pick(records: Sequence[Record], keys: Sequence[Any], *, most: bool = False) -> Record:
+    """The record with the least (``most``: the largest) key, element by element; ``keys`` has one
+    for each."""
     if len(records) == 1:
         return records[0]
-    return record_at(first_by(list(map(key, records)), most=most), records)
+    return record_at(first_by(keys, most=most), records)
 
 
-def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
-    """Every candidate whose key is the least at some element, with a mask of those elements (True
-    for plain numbers)."""
+def winners(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
+    """Return every candidate whose key is the least at some element, with a mask of those elements
+    (True for plain numbers)."""
     listed = list(candidates)
     if len(listed) == 1:
         return [(listed[0], True)]
@@ -105,7 +106,7 @@ def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
     return [(listed[number], index == number) for number in np.unique(index).tolist()]
 
 
-# Relative difference up to which numbers count as equal: the rounding of sums.
+# Relative difference up to which numbers count as equal: the rounding errors of sums.
 TIE = 1e-12
 
 
@@ -123,10 +124,10 @@ def first_least(keys: Sequence[Any]) -> Any:
 
 
 def ranked(keys: Sequence[float]) -> list[int]:
-    """Indices by key, the least first; keys within :data:`TIE` of each other keep the order
-    given."""
+    """Return indices by key, the least first; keys within :data:`TIE` of each other stay in their
+    order."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    # the least of those that tie, by index
+    # by index, the least key of those that tie with it
     heads: dict[int, float] = {}
     head = -inf
     for index in order:

@@ -1,8 +1,8 @@
-"""What is slow to read, kept in the user's cache folder from one process to the next.
+"""A cache in the user's cache folder of data that is slow to read: :func:`keep` and :func:`recall`.
 
-Kept as JSON, which cannot run code. An entry counts only for the very text that it was made from;
-what is broken, old or somebody else's is ignored and replaced. Where the folder cannot be used,
-everything is simply read again. No entry holds anything that the package itself does not hold.
+Entries are JSON, which cannot run code. An entry is used only for exactly the text that it was made
+from; one that is broken, old or another user's is ignored and replaced. Without a usable folder
+everything is read again. Entries are of the package's own files alone, never of a user's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError
 from colltool.base.files import write_file
 
-_LARGEST = 2**24  # bytes: ours have some 100 kB, and a larger file is not one of ours
+# Bytes: entries have some 100 kB; a larger file is not one.
+_LARGEST = 2**24
 
 
 def cache_folder() -> Path:
@@ -59,7 +60,7 @@ def keep(name: str, made_from: str, data: Any) -> None:
 
 @cache
 def newest_change_ns(*folders: str) -> int:
-    """When the newest module of some folders of the package was written."""
+    """Return when the newest module in some folders of the package was written, in nanoseconds."""
     newest = 0
     for folder in folders:
         # a package in an archive has no folders, and does not change
@@ -71,7 +72,7 @@ def newest_change_ns(*folders: str) -> int:
 
 
 def packaged_toml(path: Path) -> Any:
-    """Data of a TOML file of the package: its text is compared, and parsed where it is new.
+    """Return the data of a TOML file of the package, from the cache if its text is the same.
 
     ``tomllib`` is written in Python, and takes five times as long as JSON does.
     """
@@ -88,7 +89,7 @@ def packaged_toml(path: Path) -> Any:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether a file can be an entry: the user's own, where files have owners, and no giant."""
+    """Whether a file can be an entry: owned by the user, where files have owners, and not too large."""
     own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
     return own and status.st_size <= _LARGEST
 

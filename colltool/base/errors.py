@@ -1,11 +1,14 @@
 """The error of everything that a user can fix: what, where, what to type next; and the exit codes
 of the command line.
 
-A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`given` puts a neutral mark
-into the text, :func:`spell` turns marks into an audience's words where the text leaves the program:
-``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled` any. Texts of a result are
-spelled by :func:`said`. User input is quoted by :func:`shown`: on one line, clipped, control
+A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`argument_text` puts a neutral
+mark into the text, :func:`spell` turns marks into an audience's words where the text leaves the
+program: ``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled` any. Notes of a result
+are spelled by :func:`localize`. User input is quoted by :func:`quote`: on one line, clipped, control
 characters escaped.
+
+Code that calls another function for the user wraps it in :func:`error_argument`,
+:func:`rename_arguments` or :func:`rename_for_both`, so that errors name what the user typed.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
 
+# Characters of user input that an error repeats.
 LONGEST = 60
 
 
 def quote(value: Any) -> str:
-    """A value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
+    """Return a value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -40,7 +44,7 @@ def quote(value: Any) -> str:
 
 
 def clipped(text: str, longest: int = LONGEST) -> str:
-    """A text on one line, with an ellipsis where it is longer."""
+    """Return a text on one line, with an ellipsis where it is longer."""
     if len(text) > longest:
         text = f"{text[: longest - 3]}..."
     return printable(text)
@@ -59,6 +63,7 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+# Exit codes of the command line; 70 is EX_SOFTWARE of sysexits.h.
 EXIT_DONE = 0
 EXIT_CHECK_FAILED = 1
 EXIT_UNUSABLE = 2
@@ -66,22 +71,21 @@ EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
 
-# The options that give an argument, last the one that is written before a value;
-# :mod:`colltool.commands.arguments` fills it from its table. An argument without a row has its name with
-# two dashes.
+# The options of an argument, last the one that is written before a value;
+# :mod:`colltool.commands.arguments` fills it from its table. An argument without a row is its name
+# with two dashes.
 OPTIONS: dict[str, list[str]] = {}
-# of private use: no text of a person holds them, no escape shows them
+# Delimiters of a mark, from Unicode's private use area: no typed text holds them.
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"
-# The characters that delimit marks of :func:`given`.
+# All delimiters, for code that splits a text at its marks.
 MARKS = _START + _NEXT + _END
 
 
 def argument_text(argument: str, value: Any = None, *, text: str = "") -> str:
-    """A mark for an argument: ``given("ranks", 64)`` reads ``-n 64`` or ``ranks=64``,
-    ``given("ranks")`` just the argument.
+    """Return a mark for an argument, which reads ``-n 64`` or ``ranks=64`` for ``("ranks", 64)``.
 
-    An ellipsis is a value left to the reader; ``text`` is the value as a shell takes it, if not its
-    ``str``.
+    Without a value it names just the argument; an ellipsis is a value left to the reader. ``text``
+    is the value as a shell takes it, if not its ``str``.
     """
     if value is None and not text:
         return f"{_START}{argument}{_END}"
@@ -97,18 +101,19 @@ def argument_text(argument: str, value: Any = None, *, text: str = "") -> str:
 
 
 def options_of(argument: str) -> list[str]:
-    """``--ranks``, ``-n``: the last one is written before a value."""
+    """Return the options of an argument, such as ``--ranks`` and ``-n``; the last one is written
+    before a value."""
     return OPTIONS.get(argument) or [f"--{argument.replace('_', '-')}"]
 
 
 def either(*, shell: str, python: str) -> str:
-    """A mark for text that differs between the audiences, such as a command and a function."""
+    """Return a mark for text that differs between the audiences, such as a command and a function."""
     return f"{_START}{_NEXT}{shell}{_NEXT}{python}{_END}"
 
 
 def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None) -> str:
-    """Replace marks by an audience's words; ``names``: what this command or function calls an
-    argument."""
+    """Replace marks by an audience's words; ``names``: other names of arguments in this command or
+    function."""
     first, *rest = text.split(_START)
     out = [first]
     for piece in rest:
@@ -121,8 +126,8 @@ _AUDIENCE: ContextVar[Audience] = ContextVar("audience", default="python")
 
 
 @contextmanager
-def speaking(audience: Audience) -> Iterator[None]:
-    """Set the audience of :func:`said`: a shell for the command line, Python by default."""
+def set_audience(audience: Audience) -> Iterator[None]:
+    """Set the audience of :func:`localize`; Python is the default."""
     token = _AUDIENCE.set(audience)
     try:
         yield
@@ -131,12 +136,12 @@ def speaking(audience: Audience) -> Iterator[None]:
 
 
 def localize(text: str) -> str:
-    """A note or reason of a result in the words of the current audience."""
+    """Return a note or reason of a result in the words of the current audience."""
     return spell(text, _AUDIENCE.get())
 
 
 def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
-    """The words of one mark: an argument, an argument with its value, or one text for each
+    """Return the words of one mark: an argument, an argument with its value, or one text for each
     audience."""
     argument, *values = mark.split(_NEXT)
     shell, python = values if len(values) == 2 else ("", "")
@@ -150,7 +155,7 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
 
 
 class ColltoolError(Exception):
-    """Unusable input or arguments; texts may hold marks of :func:`given`.
+    """Unusable input or arguments; texts may hold marks of :func:`argument_text`.
 
     ``what``: what was found and why it cannot be used; ``where``: ``file:line:column`` and key
     path; ``argument``: by its Python name; ``fix``: what to write instead. Each but ``what`` may be
@@ -175,8 +180,8 @@ class ColltoolError(Exception):
     def lines(self, audience: Audience) -> list[str]:
         """What went wrong, and the fix if there is one."""
         names = {}
-        for (whose, argument), name in self.names.items():
-            if whose == audience:
+        for (named_for, argument), name in self.names.items():
+            if named_for == audience:
                 names[argument] = name
         argument = argument_text(self.argument) if self.argument else ""
         text = ": ".join(filter(None, (self.where, argument, self.what)))
@@ -198,14 +203,16 @@ class ManyErrors(ColltoolError):
 
 
 def problems_of(error: ColltoolError) -> tuple[ColltoolError, ...]:
-    """The errors of a file one by one; any other error alone."""
+    """Return the errors of a file one by one; any other error alone."""
     return error.problems if isinstance(error, ManyErrors) else (error,)
 
 
 @contextmanager
-def called(audience: Audience, **names: str) -> Iterator[None]:
-    """Rename an argument in errors for one audience: ``called("python", algorithms="algorithm")``
-    where only one is taken."""
+def rename_arguments(audience: Audience, **names: str) -> Iterator[None]:
+    """Rename arguments in errors for one audience.
+
+    ``rename_arguments("python", algorithms="algorithm")`` in a function that takes only one.
+    """
     try:
         yield
     except ColltoolError as error:
@@ -216,17 +223,19 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
 
 
 @contextmanager
-def taken_from(**names: str) -> Iterator[None]:
-    """Rename an argument in errors for both audiences: ``taken_from(overrides="vary")`` where axes
-    become overrides."""
+def rename_for_both(**names: str) -> Iterator[None]:
+    """Rename arguments in errors for both audiences, as other arguments.
+
+    ``rename_for_both(overrides="vary")`` where the values of ``vary`` become overrides.
+    """
     options = {name: max(options_of(other), key=len) for name, other in names.items()}
-    with called("shell", **options), called("python", **names):
+    with rename_arguments("shell", **options), rename_arguments("python", **names):
         yield
 
 
 @contextmanager
-def naming(argument: str) -> Iterator[None]:
-    """Blame this argument for errors that name neither an argument nor a place."""
+def error_argument(argument: str) -> Iterator[None]:
+    """Give errors this argument if they name neither an argument nor a place."""
     try:
         yield
     except ColltoolError as error:
@@ -236,7 +245,7 @@ def naming(argument: str) -> Iterator[None]:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """``did you mean 'X'?`` for a misspelt word, empty when nothing is near."""
+    """Return ``did you mean 'X'?`` for a misspelt word, or an empty text."""
     from difflib import get_close_matches
 
     # of two that differ in case alone the first

@@ -1,5 +1,5 @@
-"""The only way colltool opens a file: to read one or a pipe, within a size limit per kind of input,
-and to write whole files.
+"""The only module that opens files for users: it reads a file or pipe within a size limit per kind of
+input, and writes whole files.
 
 Too large a file is refused before it is read, a device, folder or socket before it is opened.
 Within :func:`remembering` every opened file is known by its inode, so that output never overwrites
@@ -23,7 +23,7 @@ from colltool.base.errors import ColltoolError, either, printable
 from colltool.base.reach import confine, is_confined
 
 MIB = 2**20
-# Suffix of files of measured rows, which lie next to the fabric's file.
+# Suffix of files of measured rows, next to the fabric's file.
 MACHINE_SUFFIX = ".machine.yaml"
 
 Kind = Literal["definition", "algorithm", "config", "matrix", "document", "log", "topology"]
@@ -31,8 +31,8 @@ AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Bound(NamedTuple):
-    """Size limit of a kind of input in bytes, and the words for its errors: a noun, what a larger
-    one is, the fix."""
+    """Size limit of a kind of input in bytes, and the words of its errors: a noun for it, what a
+    larger file is, and the fix."""
 
     limit: int
     noun: str
@@ -132,11 +132,11 @@ def remembering() -> Iterator[Inputs]:
 
 
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
-    """The text of a UTF-8 file or pipe without its byte order mark; ``name`` is what errors call
-    it, default: the path."""
+    """Return the text of a UTF-8 file or pipe without its byte order mark; ``name``: for errors,
+    default: the path."""
     content = read_bytes(path, kind, name)
     where = printable(_name(path, name))
-    # plain letters with zeros between are UTF-8 too
+    # UTF-16 of plain letters, which has a zero in every other byte, is valid UTF-8 too
     if b"\0" in content and _encoding(content).startswith("UTF"):
         raise not_utf8(content, where, where)
     try:
@@ -148,11 +148,11 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
 
 
 def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
-    """All of a file or pipe; refuses what is missing, unreadable, a folder, device or socket, or
-    above the limit of its kind."""
+    """Return the content of a file or pipe; an error if it is missing, unreadable, a folder, device
+    or socket, or above the limit of its kind."""
     bound = BOUNDS[kind]
     where = printable(_name(path, name))
-    with _refusing(bound, where):
+    with _read_errors(bound, where):
         status = _checked(path, bound, where)
         inputs = _note(status)
         # a pipe gives its content once
@@ -170,11 +170,11 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
 
 @contextmanager
 def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
-    """A file or pipe to stream, and what errors call it; refuses as :func:`read_bytes`, also when
-    reading fails later."""
+    """Open a file or pipe to stream: the stream and its name for errors; the same errors as
+    :func:`read_bytes`, also when reading fails later."""
     name = _name(path, "")
     where = printable(name)
-    with _refusing(bound, where):
+    with _read_errors(bound, where):
         status = _checked(path, bound, where)
         inputs = _INPUTS.get()
         opened_before = inputs is not None and _identity(status) in inputs.files
@@ -184,14 +184,15 @@ def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
             raise ColltoolError("is a pipe that was read already", where=where, fix=fix)
         _note(status)
         stream = open(path, "rb")  # noqa: SIM115 - closed below
-    with stream, _refusing(bound, where, bad_name=()):
+    with stream, _read_errors(bound, where, bad_name=()):
         yield stream, name
 
 
 @contextmanager
-def _refusing(
+def _read_errors(
     bound: Bound, where: str, bad_name: type[ValueError] | tuple[()] = ValueError
 ) -> Iterator[None]:
+    """Turn an OSError, and a ``bad_name``, into an error for the user."""
     fix = f"give the path of {bound.noun}"
     try:
         yield
@@ -204,7 +205,7 @@ def _refusing(
 
 
 def _checked(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
-    """The status of a file or pipe that may be read."""
+    """The status of a file or pipe; an error if it may not be read."""
     confine(path, where)
     status = os.stat(path)
     mode = status.st_mode
@@ -230,7 +231,7 @@ def _too_large(bound: Bound, where: str) -> ColltoolError:
 
 
 def _note(status: os.stat_result) -> Inputs | None:
-    """Note that a file is opened; refuse one that is going to be written."""
+    """Note that a file is opened; an error if it is going to be written."""
     inputs = _INPUTS.get()
     if inputs is not None:
         identity = _identity(status)
@@ -250,7 +251,7 @@ def _name(path: AnyPath, name: str) -> str:
 
 
 def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
-    """The error for gzip, another encoding, or binary."""
+    """Return the error for content that is gzip, in another encoding, or binary."""
     if content.startswith(b"\x1f\x8b"):
         fix = f"unpack it: gunzip -c {name} > FILE"
         return ColltoolError("is gzipped, not text", where=where, fix=fix)
@@ -286,7 +287,7 @@ def _are_zeros(part: bytes) -> bool:
 
 
 _FIX = "name a file in a folder that you can write to"
-# written but not yet moved; an interrupt removes it
+# Temporary files that are written but not yet moved into place.
 _staged: set[str] = set()
 
 
@@ -303,10 +304,10 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
     try:
         for path, content in contents.items():
             if path not in streams:
-                place = _place(path)
-                moves.append((path, _stage(path, place, content), place))
+                target = _target_of(path)
+                moves.append((path, _stage(path, target, content), target))
         for path in streams:
-            with _failing(path), open(path, "wb", buffering=0) as stream:
+            with _write_errors(path), open(path, "wb", buffering=0) as stream:
                 view = memoryview(contents[path])
                 while view:
                     view = view[stream.write(view) :]
@@ -316,8 +317,8 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
             _discard(part)
 
 
-def abandon() -> None:
-    """Remove what is written but not yet moved, before the process ends."""
+def discard_staged() -> None:
+    """Remove temporary files that are not yet moved into place, before the process ends."""
     for part in list(_staged):
         _discard(part)
 
@@ -331,7 +332,7 @@ def same_file(first: Path, second: Path) -> bool:
 
 
 def same_place(first: Path, second: Path) -> bool:
-    """Whether two names lead to one place, even if no file exists there."""
+    """Whether two names lead to one path, even if no file exists there."""
     with suppress(OSError, ValueError):
         return os.path.samefile(first, second)
     with suppress(OSError, ValueError):
@@ -340,8 +341,8 @@ def same_place(first: Path, second: Path) -> bool:
 
 
 @contextmanager
-def making(folders: Sequence[Path]) -> Iterator[None]:
-    """Make folders; remove the new ones again if something fails within."""
+def new_folders(folders: Sequence[Path]) -> Iterator[None]:
+    """Make folders; remove the new ones again if something fails within the block."""
     made: list[Path] = []
     try:
         for folder in folders:
@@ -364,15 +365,15 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether it is a device or a pipe: nothing can be moved into its place."""
+    """Whether it is a device or a pipe: nothing can be moved into its target."""
     with suppress(OSError, ValueError):
         mode = os.stat(path).st_mode
         return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     return False
 
 
-def _place(path: Path) -> str:
-    """Where a file is written to, at the end of all links."""
+def _target_of(path: Path) -> str:
+    """The path that a file is written to, with all links resolved."""
     if not path.name:
         raise ColltoolError("is not the name of a file", where=str(path), fix=_FIX)
     try:
@@ -385,17 +386,18 @@ def _place(path: Path) -> str:
         raise ColltoolError(f"cannot write: {reason}", where=str(path), fix=_FIX) from error
 
 
-def _stage(path: Path, place: str, content: bytes) -> str:
-    """Write a content next to its place, with the mode and owner of what is there."""
-    if os.path.isdir(place):
+def _stage(path: Path, target: str, content: bytes) -> str:
+    """Write content to a temporary file next to its target, with the target's mode and owner; return
+    its path."""
+    if os.path.isdir(target):
         raise ColltoolError(
             "cannot write: is a directory", where=str(path), fix="name a file in it"
         )
-    part = _beside(place, "part")
+    part = _temporary_name(target, "part")
     try:
-        with _failing(path):
-            old = os.stat(place) if os.path.exists(place) else None
-            if old is not None and not os.access(place, os.W_OK):
+        with _write_errors(path):
+            old = os.stat(target) if os.path.exists(target) else None
+            if old is not None and not os.access(target, os.W_OK):
                 raise PermissionError(13, "Permission denied")
             _staged.add(part)
             with open(part, "xb") as stream:
@@ -414,20 +416,23 @@ def _stage(path: Path, place: str, content: bytes) -> str:
 
 
 def _move(moves: list[tuple[Path, str, str]]) -> None:
-    """Move each part into its place; if one fails, restore those before it."""
+    """Move each temporary file to its target; if one fails, restore the targets before it.
+
+    ``moves``: the path as typed, the temporary file, the target.
+    """
     done: list[tuple[str, str | None]] = []
     kept: str | None = None
     try:
-        for path, part, place in moves:
-            with _failing(path):
-                kept = _kept(place) if len(moves) > 1 else None
-                os.replace(part, place)
+        for path, part, target in moves:
+            with _write_errors(path):
+                kept = _backup(target) if len(moves) > 1 else None
+                os.replace(part, target)
             _staged.discard(part)
-            done.append((place, kept))
+            done.append((target, kept))
     except BaseException:
-        for place, copy in done:
+        for target, copy in done:
             with suppress(OSError):
-                os.unlink(place) if copy is None else os.replace(copy, place)
+                os.unlink(target) if copy is None else os.replace(copy, target)
         raise
     finally:
         for copy in (kept, *(copy for _, copy in done)):
@@ -435,24 +440,25 @@ def _move(moves: list[tuple[Path, str, str]]) -> None:
                 _discard(copy)
 
 
-def _kept(place: str) -> str | None:
-    """A copy of what is at a place, to restore it; None where there is nothing."""
-    if not os.path.lexists(place):
+def _backup(target: str) -> str | None:
+    """A backup of the file at a target; None if there is none."""
+    if not os.path.lexists(target):
         return None
-    copy = _beside(place, "old")
+    copy = _temporary_name(target, "old")
     _staged.add(copy)
     try:
-        os.link(place, copy)
+        os.link(target, copy)
     except OSError:  # a file system without hard links
-        # costs more than all of this module
+        # importing it takes longer than this whole module
         import shutil
 
-        shutil.copy2(place, copy)
+        shutil.copy2(target, copy)
     return copy
 
 
-def _beside(place: str, suffix: str) -> str:
-    folder, name = os.path.split(place)
+def _temporary_name(target: str, suffix: str) -> str:
+    """A new name next to a target."""
+    folder, name = os.path.split(target)
     return os.path.join(folder, f".{name[:100]}.{os.urandom(6).hex()}.{suffix}")
 
 
@@ -463,7 +469,8 @@ def _discard(part: str) -> None:
 
 
 @contextmanager
-def _failing(path: Path) -> Iterator[None]:
+def _write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError into an error for the user."""
     try:
         yield
     except OSError as error:

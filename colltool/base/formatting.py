@@ -1,5 +1,5 @@
 """Numbers as text for people (sizes, rates, times, shares, counts), and text with a unit back to SI
-numbers.
+numbers. Functions ``format_...`` and ``..._text`` return text, ``parse_...`` return SI numbers.
 
 Case matters: ``Gb`` is bits, ``GB`` bytes. k, M, G are powers of ten, Ki, Mi, Gi powers of two. A
 size or rate without a unit is in bytes or bytes/s; everything else needs its unit.
@@ -30,10 +30,13 @@ _PREFIXES = {**_DECIMAL, **_BINARY}
 _AS_NCCL_TESTS = {**_BINARY, **{prefix[0]: factor for prefix, factor in _BINARY.items()}}
 _BYTES = {f"{prefix}B": factor for prefix, factor in reversed(_DECIMAL.items()) if prefix != "k"}
 _BINARY_BYTES = {f"{prefix}B": factor for prefix, factor in reversed(_BINARY.items())}
+# Units of sizes in which :func:`size_text` looks for an exact text.
 _NEAR = {unit: _BYTES[unit] for unit in ("GB", "MB", "KB", "B")}
 _NEAR |= {"GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
+# Characters of an exact size in a title or column.
 _LONGEST_TITLE = 8
-LEAST_TIME = 1e-18  # s: a byte over the fastest port takes 2e-13
+# Seconds: a smaller time is a rounding error, as a byte over the fastest port takes 2e-13.
+LEAST_TIME = 1e-18
 
 
 def disambiguate(names: Sequence[str], typed: Sequence[str]) -> list[str]:
@@ -45,9 +48,9 @@ def disambiguate(names: Sequence[str], typed: Sequence[str]) -> list[str]:
     found = list(names)
     for name, count in Counter(names).items():
         if count > 1:
-            mine = [index for index, other in enumerate(names) if other == name]
-            ends = _path_ends([typed[index] for index in mine])
-            for index, end in zip(mine, ends, strict=True):
+            equal = [index for index, other in enumerate(names) if other == name]
+            ends = _path_ends([typed[index] for index in equal])
+            for index, end in zip(equal, ends, strict=True):
                 found[index] = f"{name} ({end})"
     return found
 
@@ -274,15 +277,17 @@ def _significant(number: float, digits: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-class _Unit(NamedTuple):
-    """A kind of quantity; ``usual``: units to suggest where a bare number is refused, empty where
-    it is not."""
+class _QuantityKind(NamedTuple):
+    """A kind of quantity and the factors of its units.
+
+    ``usual``: units to suggest for a number without a unit; empty if it needs none. ``divides``: SI is
+    the number over the factor instead of times it: 5/1e6 is exactly 5e-06, 5*1e-6 is not.
+    """
 
     kind: str
     factors: dict[str, float]
     example: str
     usual: tuple[str, ...] = ()
-    # by the factor: 5/1e6 is 5e-06, 5*1e-6 is not
     divides: bool = False
 
 
@@ -295,22 +300,24 @@ _FLOPS |= {f"{prefix}FLOPS": factor for prefix, factor in _DECIMAL.items()}
 _TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}
 _ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}
 
-_SIZE = _Unit(
+_SIZE = _QuantityKind(
     "size",
     {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()} | _AS_NCCL_TESTS,
     "16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)",
 )
-_RATE = _Unit("rate", _RATES, "900GB/s (bytes) or 400Gbps (bits)")
-_TIME = _Unit("time", _TIMES, "0.5us, 500ns or 2ms", ("us", "ns"), divides=True)
-_ARITHMETIC = _Unit(
+_RATE = _QuantityKind("rate", _RATES, "900GB/s (bytes) or 400Gbps (bits)")
+_TIME = _QuantityKind("time", _TIMES, "0.5us, 500ns or 2ms", ("us", "ns"), divides=True)
+_ARITHMETIC = _QuantityKind(
     "rate of arithmetic", _FLOPS, "989TFLOP/s or 2.5PFLOP/s", ("TFLOP/s", "PFLOP/s")
 )
-_LENGTH = _Unit(
+_LENGTH = _QuantityKind(
     "length", {"m": 1.0, "km": 1e3, "cm": 1e-2, "ft": 0.3048}, "100m, 2km or 30ft", ("m", "km")
 )
-_ENERGY = _Unit("bit energy", _ENERGIES, "30pJ/bit or 1nJ/bit", ("pJ/bit", "nJ/bit"), divides=True)
-_POWER = _Unit("power", {"W": 1.0, "kW": 1e3, "MW": 1e6}, "1700W or 1.7kW", ("W", "kW"))
-_TARIFF = _Unit(
+_ENERGY = _QuantityKind(
+    "bit energy", _ENERGIES, "30pJ/bit or 1nJ/bit", ("pJ/bit", "nJ/bit"), divides=True
+)
+_POWER = _QuantityKind("power", {"W": 1.0, "kW": 1e3, "MW": 1e6}, "1700W or 1.7kW", ("W", "kW"))
+_TARIFF = _QuantityKind(
     "price of energy",
     {"/kWh": 1.0, "/MWh": 1e3},
     "0.10/kWh or 80/MWh",
@@ -323,21 +330,25 @@ _QUANTITY = re.compile(
 )
 _WHOLE = re.compile("-?[0-9]+")
 
-MAX_SIZE = 1e18  # an exabyte per rank: beyond it a typing error, not a plan
-_MOST_BARE = 1e15  # a petabyte that is written without its unit is a slip of the exponent
-_MOST_DIGITS = 100  # a longer number is no quantity, and costs quadratic time to read
+# Bytes: more than an exabyte per rank is a typing error.
+MAX_SIZE = 1e18
+# A larger number without a unit is a wrong exponent.
+_MOST_BARE = 1e15
+# A longer number is no quantity, and takes quadratic time to read.
+_MOST_DIGITS = 100
+# Axes of a shape, and the digits of their sizes.
 _MOST_AXES = 8
 
 Quantity = str | SupportsFloat
 
 
 def parse_size(value: Quantity) -> float:
-    """Bytes of ``16MB``, ``16MiB``, ``4096`` or a number, from 1 B to 1 EB; refuses bits, and text
-    above 1 PB without a unit."""
+    """Return the bytes of ``16MB``, ``16MiB``, ``4096`` or a number, from 1 B to 1 EB; an error for bits,
+    and for text above 1 PB without a unit."""
     size = _parse(value, _SIZE)
     if not 1 <= size <= MAX_SIZE:
         raise ColltoolError(
-            f"a size of {_said(value)} is outside 1 byte .. 1 EB",
+            f"a size of {_plain(value)} is outside 1 byte .. 1 EB",
             fix="a size is bytes per rank, such as 16MB",
         )
     if size > _MOST_BARE and isinstance(value, str) and "B" not in value:
@@ -351,8 +362,7 @@ def parse_size(value: Quantity) -> float:
 def parse_count(
     value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf
 ) -> int:
-    """A whole number within bounds, both allowed: digits as an option gives them, or any integer;
-    never a boolean."""
+    """Return a whole number within inclusive bounds, from text or any integer but a boolean."""
     number = _whole(value)
     if number is None:
         what = f"expected a whole number, got {quote(value)}"
@@ -371,7 +381,7 @@ def parse_count(
 
 
 def parse_shape(text: str, argument: str) -> tuple[int, ...]:
-    """Axis sizes of a lattice, ``(4, 4, 2)`` of ``4x4x2`` or ``4,4,2``: at most 8 axes."""
+    """Return the axis sizes of a lattice, ``(4, 4, 2)`` of ``4x4x2`` or ``4,4,2``: at most 8 axes."""
     sizes = [_whole(part) for part in text.lower().replace(",", "x").split("x")]
     found = tuple(size for size in sizes if size and size > 0)
     if len(found) < len(sizes) or len(found) > _MOST_AXES or max(found) > 10**_MOST_AXES:
@@ -395,12 +405,12 @@ def _whole(value: object) -> int | None:
     return None
 
 
-def _not_negative(value: Quantity, of: _Unit) -> float:
+def _not_negative(value: Quantity, of: _QuantityKind) -> float:
     """Text with a unit, or a Python number that is in SI."""
     number = _parse(value, of)
     if number < 0:
         raise ColltoolError(
-            f"a {of.kind} cannot be negative, got {_said(value)}", fix="write it without the sign"
+            f"a {of.kind} cannot be negative, got {_plain(value)}", fix="write it without the sign"
         )
     return number
 
@@ -421,7 +431,8 @@ parse_power = partial(_not_negative, of=_POWER)
 parse_energy_price = partial(_not_negative, of=_TARIFF)
 
 
-def _parse(value: Quantity, of: _Unit) -> float:
+def _parse(value: Quantity, of: _QuantityKind) -> float:
+    """The SI number of text with a unit, or of a number."""
     if not isinstance(value, str):
         return _from_number(value, of)
     match = _QUANTITY.fullmatch(value) if len(value) <= _MOST_DIGITS else None
@@ -442,7 +453,7 @@ def _parse(value: Quantity, of: _Unit) -> float:
     return result
 
 
-def _from_number(value: SupportsFloat, of: _Unit) -> float:
+def _from_number(value: SupportsFloat, of: _QuantityKind) -> float:
     fix = f"write {of.example}"
     try:
         number = float(value) if _is_real(value) else None
@@ -451,7 +462,7 @@ def _from_number(value: SupportsFloat, of: _Unit) -> float:
     except OverflowError as error:
         raise ColltoolError(f"{quote(value)} is too large for a {of.kind}", fix=fix) from error
     if number is None:
-        raise ColltoolError(f"expected a {of.kind}, got {_said(value)}", fix=fix)
+        raise ColltoolError(f"expected a {of.kind}, got {_plain(value)}", fix=fix)
     if not math.isfinite(number):
         raise ColltoolError(f"a {of.kind} must be finite, got {number}", fix=fix)
     return number
@@ -466,15 +477,15 @@ def _is_real(value: object) -> bool:
     )
 
 
-def _said(value: object) -> str:
-    """A value as :func:`shown` has it, but text without quotes, and any number by its digits unless
-    too many."""
+def _plain(value: object) -> str:
+    """A value as in :func:`quote`, but text without quotes, and any number by its digits unless there
+    are too many."""
     if isinstance(value, int) and not isinstance(value, bool):
         return quote(value)
     return clipped(str(value)) if isinstance(value, str | numbers.Complex) else quote(value)
 
 
-def _unit_hint(unit: str, of: _Unit, number: str) -> str:
+def _unit_hint(unit: str, of: _QuantityKind, number: str) -> str:
     """The unit probably meant: another case, a bit for a byte, nccl-tests' bare M."""
     if of is _SIZE and f"{unit[:-1]}B" in of.factors and unit.endswith("b"):
         return f"a size is in bytes, not bits: write {number}{unit[:-1]}B if that is what you mean"

@@ -32,14 +32,20 @@ class Primitive(StrEnum):
     P2P = "p2p"
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """``all-reduce``."""
         return self.value.replace("_", "-")
+
+    @property
+    def spoken(self) -> str:
+        """:attr:`label` by its name until 0.20."""
+        return self.label
 
 
 AR, AG, RS = Primitive.ALL_REDUCE, Primitive.ALL_GATHER, Primitive.REDUCE_SCATTER
 A2A, BC, REDUCE, P2P = Primitive.ALL_TO_ALL, Primitive.BROADCAST, Primitive.REDUCE, Primitive.P2P
 
+# Short names, as typed on the command line and in CSV.
 SHORT = {AR: "ar", AG: "ag", RS: "rs", A2A: "a2a", BC: "bc", REDUCE: "reduce", P2P: "p2p"}
 
 # M, the message size in bytes per rank, by nccl-tests' convention.
@@ -80,7 +86,7 @@ def parse_primitive(text: str) -> Primitive:
     word = text.lower().replace("-", "_").removesuffix("_perf")
     if word in _BY_NAME:
         return _BY_NAME[word]
-    known = ", ".join(f"{short} ({primitive.spoken})" for primitive, short in SHORT.items())
+    known = ", ".join(f"{short} ({primitive.label})" for primitive, short in SHORT.items())
     raise ColltoolError(
         f"unknown primitive '{clipped(text)}'",
         fix=f"{nearest(word, list(_BY_NAME))} known: {known}".strip(),
@@ -103,7 +109,7 @@ def least_n_beta(primitive: Primitive, ranks: int) -> float:
     return busbw_factor(primitive, ranks)
 
 
-def own_share(primitive: Primitive, ranks: int) -> float:
+def local_share(primitive: Primitive, ranks: int) -> float:
     """What a rank keeps, in units of M: the 1/N of AR, AG, RS and A2A that crosses no wire."""
     return 1 / ranks if primitive in (AR, AG, RS, A2A) else 0.0
 

@@ -1,4 +1,4 @@
-"""Which files may be opened at all: every one, or, while others ask through a server, those of some
+"""Which files may be opened: all of them, or within :func:`confined`, as in a server, those of some
 folders."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class _Reach(NamedTuple):
-    """The folders within reach, and what somebody who names another file should do."""
+    """The folders whose files may be opened, and the fix for other paths."""
 
     folders: tuple[str, ...]
     fix: str
@@ -26,10 +26,10 @@ _REACH: ContextVar[_Reach | None] = ContextVar("reach", default=None)
 
 @contextmanager
 def confined(folders: Iterable[AnyPath], fix: str) -> Iterator[None]:
-    """Within it no file outside of these folders is opened or known to be there, wherever ``..``
-    and links lead; and no pipe.
+    """Within the block open no file outside of these folders, and no pipe; ``..`` and links are
+    resolved, and whether other files exist is not told.
 
-    ``fix``: what somebody who names another file should do.
+    ``fix``: of errors about other paths.
     """
     places = tuple(os.path.realpath(os.fsdecode(folder)) for folder in folders)
     token = _REACH.set(_Reach(places, fix))
@@ -58,7 +58,7 @@ def within_reach(path: AnyPath) -> bool:
 
 
 def confine(path: AnyPath, where: str) -> None:
-    """Refuse a path out of reach, whether anything is there or not."""
+    """Raise an error for a path that may not be opened, whether it exists or not."""
     reach = _REACH.get()
     if reach is not None and not within_reach(path):
         raise ColltoolError("is no file that may be read here", where=where, fix=reach.fix)

@@ -1,5 +1,5 @@
-"""The base of every public result (columns, data frame, summary, HTML for a notebook), and the
-progress of long work on one.
+"""The base of every public result (columns, data frame, summary, HTML for a notebook), and progress
+reports of long computations.
 
 The methods of a result have it rendered when they are called: a notebook shows what the command
 line prints.
@@ -18,10 +18,10 @@ from colltool.base.errors import ColltoolError
 
 
 def same(first: Any, second: Any) -> bool:
-    """Equality that also takes arrays, element by element; NaN equals nothing."""
+    """Whether two values are equal, arrays element by element; NaN equals nothing."""
     if first is second:
         return True
-    # a group has a shape too, a series a dtype
+    # shape and dtype do not tell: a group has a shape too, a series a dtype
     if hasattr(first, "__array__") or hasattr(second, "__array__"):
         if getattr(first, "shape", ()) != getattr(second, "shape", ()):
             return False
@@ -30,18 +30,6 @@ def same(first: Any, second: Any) -> bool:
     if isinstance(first, tuple) and isinstance(second, tuple):
         return len(first) == len(second) and all(map(same, first, second))
     return bool(first == second)
-
-
-class Same:
-    """Wraps a number or an array so that :func:`same` compares it, as part of a key."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and same(self.value, other.value)
-
-    __hash__ = None  # type: ignore[assignment]  # neighbours are compared, nothing is looked up
 
 
 Made = TypeVar("Made")
@@ -60,7 +48,7 @@ class Renderers(Protocol):
 
 
 def _renderers() -> Renderers:
-    """The renderers, which the package's front door opens: nothing here knows where they are."""
+    """The renderers, from the package itself: this module must not import the rendering packages."""
     found: Renderers = colltool.renderers()
     return found
 
@@ -129,7 +117,7 @@ def result(declared: type[Made]) -> type[Made]:
     return dataclass(frozen=True, eq=False, repr=False)(declared)
 
 
-# Called with how many are done, of how many.
+# Called with the number of items that are done, and of all.
 Watch = Callable[[int, int], object]
 
 Item = TypeVar("Item")
@@ -137,9 +125,8 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
-def watched(watch: Watch) -> Iterator[None]:
-    """Report what :func:`followed` does within to ``watch``: the command line on a terminal, else
-    no one."""
+def progress_to(watch: Watch) -> Iterator[None]:
+    """Report the progress of :func:`with_progress` within the block to ``watch``."""
     token = _WATCH.set(watch)
     try:
         yield
@@ -147,8 +134,8 @@ def watched(watch: Watch) -> Iterator[None]:
         _WATCH.reset(token)
 
 
-def followed(items: Sequence[Item]) -> Iterator[Item]:
-    """Iterate and report progress; of nested loops only the outermost of at least two items
+def with_progress(items: Sequence[Item]) -> Iterator[Item]:
+    """Iterate and report progress; of nested loops only the outermost with at least two items
     reports."""
     watch = _WATCH.get()
     if watch is None or len(items) < 2:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import Primitive, own_share
+from colltool.base.primitives import Primitive, local_share
 from colltool.calibration.series_prices import IN_SWITCH
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
@@ -91,7 +91,7 @@ def algorithm_costs(
         per_byte = 0.0
     # Where an inner tier's protocol states a copy rate, the local copy is a fixed part of the base,
     # and the tier under test has none to fit.
-    copied = own_share(primitive, placed.ranks)
+    copied = local_share(primitive, placed.ranks)
     copy_Bps = None
     for name, protocol in inner.items():
         if name != tier:

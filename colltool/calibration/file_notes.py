@@ -67,7 +67,7 @@ def _series_findings(results: Sequence[FittedSeries]) -> Iterator[FitFinding]:
     yield FitFinding(
         "extrapolated", {"first": size_text(min(sizes)), "last": size_text(max(sizes))}
     )
-    others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in ranks)
+    others = ", ".join(primitive.label for primitive in Primitive if primitive not in ranks)
     if others:
         yield FitFinding("not_measured", {"others": others})
     if not all(fit.series.library for fit in results):
@@ -77,7 +77,7 @@ def _series_findings(results: Sequence[FittedSeries]) -> Iterator[FitFinding]:
 def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding]:
     """Caveats of one series; ``single_count``: its collective was measured on one rank count."""
     title = fit.series.title
-    spoken = fit.series.primitive.spoken
+    spoken = fit.series.primitive.label
     algorithms = " + ".join(fit.algorithms)
     chosen = {"spoken": spoken, "algorithms": algorithms, "confidence": fit.confidence}
     yield FitFinding("chosen", chosen)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from colltool.calibration.machine_rows import SeriesRows
 from colltool.estimate.groups import PlacedGroup, place
-from colltool.estimate.own_protocols import priced_under
+from colltool.estimate.machine_protocols import priced_under
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.rules import protocol_of
 from colltool.libraries.numbers import ProtocolNumbers
-from colltool.machines.own import MachineRow, ProtocolRow
+from colltool.machines.machine_file import MachineRow, ProtocolRow
 
 # A line needs three sizes, and a largest size this many times the smallest: else noise decides what
 # belongs to the latency and what to the bandwidth.

@@ -21,7 +21,12 @@ from colltool.calibration.samples import Member
 from colltool.calibration.sentences import FitFinding
 from colltool.calibration.serialise import FittedProtocol
 from colltool.libraries.nccl.model import estimates
-from colltool.libraries.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
+from colltool.libraries.nccl.rules import (
+    PROTOCOL_NAMES,
+    SEGMENT_PREFIXES,
+    UNKNOWN_SEGMENT,
+    algorithms_of,
+)
 
 # Bytes up to which NCCL sends by LL, then by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc.
 P2P_LL_MOST = 16384
@@ -72,10 +77,10 @@ def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         share = float(fastest / per_byte_s[segment])
         protocols.append(_protocol(points, share, last=segment == count - 1))
     names = list(fit.names)
-    for protocol, name in SPOKEN.items():
+    for protocol, name in PROTOCOL_NAMES.items():
         # the largest sizes have the whole protocol, smaller ones parts of it
         same = [segment for segment, known in enumerate(protocols) if known == protocol]
-        for part, segment in zip(("", *SHORT), reversed(same), strict=False):
+        for part, segment in zip(("", *SEGMENT_PREFIXES), reversed(same), strict=False):
             names[segment] = part + name
     return renamed(fit, tuple(names), prior)
 
@@ -86,14 +91,14 @@ def name_findings(
     """What the names of fitted protocols say, by series."""
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
-        spoken = member.series.primitive.spoken
-        unnamed = ", ".join(name for name in names if SEGMENT in name)
+        spoken = member.series.primitive.label
+        unnamed = ", ".join(name for name in names if UNKNOWN_SEGMENT in name)
         if unnamed and member.on:
             yield FitFinding("undecided_protocol", {"spoken": spoken, "names": unnamed})
         elif unnamed:
             yield FitFinding("unknown_protocols")
         for name in names:
-            if name.startswith(SHORT):
+            if name.startswith(SEGMENT_PREFIXES):
                 whole = name.partition("-")[2]
                 fields = {"spoken": spoken, "name": name, "whole": whole}
                 yield FitFinding("part_of_protocol", fields)
@@ -193,4 +198,4 @@ def _possible(rate: float | None, share: float) -> set[str]:
         return {"ll"}
     if rate is not None and _TOO_FAST_FOR_LL < rate <= _RATE_UNKNOWN and share > _FULL_RATE:
         return {"ll128", "simple"}
-    return set(SPOKEN)
+    return set(PROTOCOL_NAMES)

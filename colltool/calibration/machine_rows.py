@@ -19,14 +19,21 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_pick import hardware_of, with_library_choice
 from colltool.estimate.price import price
-from colltool.fabric.ground import media_of, scope_of
+from colltool.fabric.library_numbers import media_of, scope_of
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import ALGORITHMS, PROTOCOLS
 from colltool.libraries.nccl.rules import spec_of
 from colltool.logs.nccl_debug import debug_lines
 from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.factor import MeasuredMachine
-from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
+from colltool.machines.machine_file import (
+    SCHEMA,
+    MachineFile,
+    MachineRow,
+    Media,
+    machine_of,
+    machine_text,
+)
 
 # Wires, contention and library: the prices that a machine's rows are compared with.
 LIBRARY = ModelOptions(numbers="library")
@@ -195,7 +202,7 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
                 return _seconds(row)
     # what the library picks, not what the model finds fastest
     if not forced.spec and fabric.library_name == "nccl":
-        (found,) = with_library_choice([found], fabric, LIBRARY, asked=False)
+        (found,) = with_library_choice([found], fabric, LIBRARY, required=False)
     return _seconds(found.best)
 
 

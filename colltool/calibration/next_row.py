@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG, AR, NCCL_TESTS, RS, Primitive
 from colltool.calibration.serialise import exact_size
-from colltool.estimate.spread import by_size, law
+from colltool.estimate.spread import by_size, sigma_table
 from colltool.machines.factor import INSIDE
-from colltool.machines.own import MachineFile, own_smoother
+from colltool.machines.machine_file import MachineFile, machine_smoother
 from colltool.machines.smoother import Observation, posterior
 
 # 1 KiB to 4 GiB: the sizes whose prices count, and at which measurements are proposed.
@@ -105,9 +105,9 @@ def _mean_sigma(
     that prices of this kind have where rows were measured, as in an interval."""
     import numpy as np
 
-    smoother = own_smoother(scope, file.smoother)
+    smoother = machine_smoother(scope, file.smoother)
     where = "inside" if scope == INSIDE else "across"
-    base = np.array([by_size(law(), f"base_{where}", log2(size)) for size in SIZES])
+    base = np.array([by_size(sigma_table(), f"base_{where}", log2(size)) for size in SIZES])
     total = 0.0
     for primitive in primitives:
         place = Observation(str(primitive), scope, 1, 1.0, 0.0, "")

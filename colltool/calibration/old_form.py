@@ -96,9 +96,9 @@ def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
     assert spec is not None  # the tier's data have it
     under = switch_under(spec, numbers, tier)
     found: dict[str, Any] = {"alpha_switch": time_text(under.alpha_switch)}
-    if under.own_eta:
+    if under.switch_eta_beta:
         found["eta_beta"] = {}
-        for primitive, share in under.own_eta.items():
+        for primitive, share in under.switch_eta_beta.items():
             found["eta_beta"][str(primitive)] = _rounded(share)
     if numbers.protocols is not None:
         found["protocols"] = list(numbers.protocols)

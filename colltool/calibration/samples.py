@@ -15,7 +15,7 @@ from colltool.calibration.envelope import Labels, Sample
 from colltool.calibration.least_squares import Array, Prior
 from colltool.calibration.series_prices import sizes_of
 from colltool.libraries.nccl.hardware import Hardware
-from colltool.libraries.nccl.rules import SEGMENT, SPOKEN, protocol_of
+from colltool.libraries.nccl.rules import PROTOCOL_NAMES, UNKNOWN_SEGMENT, protocol_of
 from colltool.logs.series import Series
 
 # Protocols of one fit: as many as NCCL has.
@@ -82,7 +82,7 @@ def at_places(values: Sequence[_T], places: Labels) -> tuple[_T, ...]:
 
 def placeholder_names(count: int) -> tuple[str, ...]:
     """Names of a fit's protocols before they are identified, small sizes first."""
-    return tuple(f"{SEGMENT}{number}" for number in range(1, count + 1))
+    return tuple(f"{UNKNOWN_SEGMENT}{number}" for number in range(1, count + 1))
 
 
 def most_protocols(points: int) -> int:
@@ -157,12 +157,12 @@ def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[Algo
 
 
 def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
-    """The inner tiers' protocol that a call uses under protocol ``name`` of the tier under test,
-    the ``place``-th of ``count``."""
-    if name in inner and not name.startswith(SEGMENT):
+    """The inner tiers' protocol in use under the ``place``-th of ``count`` protocols of the tier
+    under test."""
+    if name in inner and not name.startswith(UNKNOWN_SEGMENT):
         return name
-    # inner tiers have no parts of protocols: a part runs under the whole one there
-    whole = SPOKEN.get(protocol_of(name))
+    # a part of a protocol runs under the whole one inside
+    whole = PROTOCOL_NAMES.get(protocol_of(name))
     if whole is not None and whole in inner:
         return whole
     last = len(inner) - 1

@@ -20,7 +20,7 @@ from colltool.calibration.samples import SWITCH, component_names
 from colltool.calibration.series_prices import sizes_of
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
-from colltool.libraries.nccl.rules import SEGMENT
+from colltool.libraries.nccl.rules import UNKNOWN_SEGMENT
 from colltool.logs.series import Series
 
 # A bandwidth is undetermined if its interval reaches this many times itself, and the fabric's
@@ -72,7 +72,7 @@ def fitted_protocols(
     nominal_Bps = min(nominal_Bps, MAX_BANDWIDTH_BPS)
     found = []
     for index, name in enumerate(fit.names):
-        if name.startswith(SEGMENT):
+        if name.startswith(UNKNOWN_SEGMENT):
             name = prefix + name
         found.append(_protocol(fit, index, name, nominal_Bps, line_Bps))
     return tuple(found)
@@ -263,7 +263,7 @@ def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     logs: dict[str, None] = {}
     for measured in series:
         logs.update(dict.fromkeys(printable(basename(file)) for file in measured.files))
-    spoken = "; ".join(dict.fromkeys(measured.primitive.spoken for measured in series))
+    spoken = "; ".join(dict.fromkeys(measured.primitive.label for measured in series))
     ranks = ", ".join(map(str, ranks_of(series)))
     points = sum(len(measured.points) for measured in series)
     text = f"colltool calibrate: {spoken} on {ranks} ranks"

@@ -22,7 +22,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place
 from colltool.estimate.price import price
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.rules import nccl_algorithm
@@ -76,7 +76,7 @@ def price_series(
         if not names:
             who = series.library or "a library"
             what = (
-                f"{series.title}: nothing that {who} ships for {primitive.spoken} runs on"
+                f"{series.title}: nothing that {who} ships for {primitive.label} runs on"
                 f" {fabric.name}"
             )
             fix = (
@@ -124,7 +124,7 @@ def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
         if base in known:
             applicable.append(name)
     if not applicable:
-        what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.spoken}"
+        what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.label}"
         raise ColltoolError(what, argument="algorithms", fix=_known_names(only[0], known))
     return applicable
 
@@ -183,7 +183,9 @@ def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
         tier = tiers[index]
         if size != tier.endpoints:
             changed[tier.name] = size
-            possible = possible and size <= min(capabilities_of(tier).most, tier.max_size or size)
+            possible = possible and size <= min(
+                capabilities_of(tier).largest_size, tier.max_size or size
+            )
             tiers[index] = tier.model_copy(update={"size": size})
     if changed and possible and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{name}.size={size}" for name, size in changed.items()]

@@ -98,7 +98,7 @@ def _switch_data(
     spec = capabilities_of(found.tier).in_network
     others = {}
     if spec is not None:
-        for other, share in spec.own_eta.items():
+        for other, share in spec.switch_eta_beta.items():
             if other is not primitive:
                 others[str(other)] = share
     if others and "eta_beta" in update:

@@ -1,13 +1,15 @@
-"""The front door: the commands by name, and the one place where an exception becomes an exit code.
+"""Entry point of the command line: the commands by name, and the only place where an exception
+becomes an exit code.
 
-It imports next to nothing, so that an interrupt finds it ready a moment after the interpreter.
+:func:`main` is what the console script calls; it owns the process (signals, garbage collector).
+:func:`run` runs a command within somebody else's process. The module imports next to nothing, so
+that an interrupt is handled from a moment after the interpreter starts.
 """
 
-# ruff: noqa: E402 - an interrupt may come while the modules below load, and is caught before they
-# do
+# ruff: noqa: E402 - signals are handled before the imports below, which an interrupt may cut short
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what the module signal wraps, without what that loads
+import _signal  # type: ignore[import-not-found]  # the C part of signal: without the enum module
 import os
 import sys
 
@@ -16,21 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def _interrupted(number: int, _: object) -> None:
-    """Leave from whatever line it is: nothing half written stays, and nobody is shown where it
-    was."""
-    # not an import: an interrupt may come before the module is there
+def _on_interrupt(number: int, _: object) -> None:
+    """Exit at once with the signal's exit code: half-written files are removed, no traceback."""
+    # looked up, not imported: an interrupt may come before the module is loaded
     files = sys.modules.get("colltool.base.files")
-    if files is not None and hasattr(files, "abandon"):
-        files.abandon()
+    if files is not None and hasattr(files, "discard_staged"):
+        files.discard_staged()
     raise SystemExit(128 + number)
 
 
 def _catch_interrupts() -> None:
+    """Handle SIGINT and SIGTERM, unless the caller ignores or handles them already (nohup)."""
     for number in (_signal.SIGINT, _signal.SIGTERM):
-        # not where they are ignored
         if _signal.getsignal(number) in (_signal.default_int_handler, _signal.SIG_DFL):
-            _signal.signal(number, _interrupted)
+            _signal.signal(number, _on_interrupt)
 
 
 def _owns_process() -> bool:
@@ -116,8 +117,10 @@ FIRST_GROUPS = ("Prices", "Jobs", "Machines", "Hand over")
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 HELP_MODEL = "--help-model"  # -h with the options of the model one by one
-# what help meets there; files say their own
-_OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
+# Errors of writing to stdout: a full disk or quota, a broken device, a closed descriptor. An OSError
+# of a file has a filename and is reported where the file is read or written.
+_STDOUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def main() -> None:
@@ -129,52 +132,56 @@ def main() -> None:
     if not _owns_process():
         raise SystemExit(run())
     _catch_interrupts()
-    gc.disable()  # a short-lived process: collecting while modules load costs a tenth of it
-    # so does looking for plugins of pydantic
+    # a short-lived process: collecting while modules load takes a tenth of its time, and so does
+    # pydantic's search for plugins
+    gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    code = _flushed(run())
-    # the interpreter collects twice as it ends, and the process goes with all its memory anyway
+    code = _flush_streams(run())
+    # skip the two collections at exit: the memory is freed with the process
     gc.freeze()
     raise SystemExit(code)
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run a command (``args``: the words of this process when None), say on stderr what went wrong;
-    the exit code."""
+    """Run a command, report its errors on stderr, and return the exit code.
+
+    Args:
+        args: the command line without the program's name; default: that of this process.
+    """
     words = sys.argv[1:] if args is None else list(args)
     try:
-        if words == ["--version"]:  # asked by scripts, over and over: without typer
+        if words == ["--version"]:  # scripts call it often: answered without loading typer
             print(f"colltool {__version__}", flush=True)
             return EXIT_DONE
         from colltool.commands.root import app, help_text, show_model
 
         if words == ["help", "all"]:
-            from colltool.commands.output import put
+            from colltool.commands.output import print_text
 
-            put(help_text(everything=True))
+            print_text(help_text(everything=True))
             return EXIT_DONE
         if HELP_MODEL in words:
             show_model.set(True)
             words = ["-h" if word == HELP_MODEL else word for word in words]
-        done = app(_as_typer_takes(words), prog_name="colltool", standalone_mode=False)
-        return done if isinstance(done, int) else EXIT_DONE
-    except SystemExit as left:
-        if isinstance(left.code, int) and left.code > 128:  # a signal
-            return left.code
+        completed = app(_as_typer_takes(words), prog_name="colltool", standalone_mode=False)
+        return completed if isinstance(completed, int) else EXIT_DONE
+    except SystemExit as exit_request:
+        if isinstance(exit_request.code, int) and exit_request.code > 128:  # a signal
+            return exit_request.code
         # 1: typer's answer to a pipe that was closed
-        return EXIT_DONE if left.code in (None, 0, 1) else EXIT_UNUSABLE
+        return EXIT_DONE if exit_request.code in (None, 0, 1) else EXIT_UNUSABLE
     except BrokenPipeError:
         return EXIT_DONE
     except KeyboardInterrupt:
         return 128 + int(_signal.SIGINT)
     except ColltoolError as error:
-        return _refused(error)
+        return _report_error(error)
     except Exception as error:
-        return _failed(error)
+        return _exit_code_of(error)
 
 
-def _failed(error: Exception) -> int:
-    """The exit code of an error that is not one of unusable input by its class alone."""
+def _exit_code_of(error: Exception) -> int:
+    """Report an error other than ColltoolError, and return its exit code."""
     from colltool.commands.command import CheckFailed
 
     if isinstance(error, CheckFailed):
@@ -183,41 +190,45 @@ def _failed(error: Exception) -> int:
     if show is not None:
         completes = "_COLLTOOL_COMPLETE" in os.environ
         if type(error).__name__ == "NoArgsIsHelpError" and not completes:
-            show()  # a command without a word after it gets its help
+            show()  # a command without arguments prints its help
             return EXIT_UNUSABLE
         from colltool.commands.root import reworded
 
-        return _refused(reworded(error))
-    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
-        from colltool.commands.output import unwritable
+        return _report_error(reworded(error))
+    if isinstance(error, OSError) and error.filename is None and error.errno in _STDOUT_ERRORS:
+        from colltool.commands.output import stdout_error
 
-        return _refused(unwritable(error))
-    return _bug(error)
+        return _report_error(stdout_error(error))
+    return _report_bug(error)
 
 
 def _as_typer_takes(words: list[str]) -> list[str]:
     """The words with ``help COMMAND`` as ``COMMAND -h``."""
     if words[:1] == ["help"]:
         return [*words[1:], "-h"]
-    return _with_example(words)
+    return _with_example_values(words)
 
 
-def _with_example(words: list[str]) -> list[str]:
-    """The words with ``--values`` for the example's numbers written out: typer has no option whose
-    value may be left out."""
+def _with_example_values(words: list[str]) -> list[str]:
+    """The command line with a bare ``--values`` as ``--values=example``.
+
+    typer has no option whose value may be left out.
+    """
     if words[:1] != ["verify"]:
         return words
-    found: list[str] = []
-    for at, word in enumerate(words):
-        following = words[at + 1] if at + 1 < len(words) else "-"
+    rewritten: list[str] = []
+    for position, word in enumerate(words):
+        following = words[position + 1] if position + 1 < len(words) else "-"
         # -1,2 are numbers, -v is the next option
         has_value = not following.startswith("-") or following[1:2].isdigit()
-        found.append("--values=example" if word == "--values" and not has_value else word)
-    return found
+        rewritten.append("--values=example" if word == "--values" and not has_value else word)
+    return rewritten
 
 
-def _refused(error: ColltoolError) -> int:
-    if "_COLLTOOL_COMPLETE" in os.environ:  # a line that is not finished has no errors yet
+def _report_error(error: ColltoolError) -> int:
+    """Print each problem of an error with its fix on stderr, and return the exit code."""
+    # a shell completes an unfinished line, which has no errors yet
+    if "_COLLTOOL_COMPLETE" in os.environ:
         return EXIT_DONE
     from colltool.commands.output import say
 
@@ -227,7 +238,8 @@ def _refused(error: ColltoolError) -> int:
     return EXIT_UNUSABLE
 
 
-def _bug(error: Exception) -> int:
+def _report_bug(error: Exception) -> int:
+    """Print an unexpected exception on stderr, and return the exit code."""
     from colltool.commands.output import say
 
     if os.environ.get("COLLTOOL_DEBUG"):
@@ -243,9 +255,11 @@ def _bug(error: Exception) -> int:
     return EXIT_BUG
 
 
-def _flushed(code: int) -> int:
-    """Flush here, where a full disk can be told, and what fails not once more as the interpreter
-    ends."""
+def _flush_streams(code: int) -> int:
+    """Flush stdout and stderr, report a full disk, and return the exit code.
+
+    The interpreter would flush them at exit and could only print a traceback.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:  # the caller may have closed it
@@ -257,7 +271,7 @@ def _flushed(code: int) -> int:
                 and code == EXIT_DONE
                 and not isinstance(error, BrokenPipeError)
             ):
-                from colltool.commands.output import unwritable
+                from colltool.commands.output import stdout_error
 
-                code = _refused(unwritable(error))
+                code = _report_error(stdout_error(error))
     return code

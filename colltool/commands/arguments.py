@@ -1,8 +1,10 @@
-"""The arguments of the public functions and of the commands, each declared once: flags, values,
-bounds and the line of help.
+"""The arguments of public functions and commands, each declared once: flags, values, bounds, help.
 
-A public function reads a value of Python with :mod:`colltool.commands.reading`; the command line makes an
-option of the same row.
+Public functions check Python values against a row of :data:`ARGUMENTS` with
+:mod:`colltool.commands.reading`; commands make an option of the same row
+(:mod:`colltool.commands.options`) and read its text with :mod:`colltool.commands.option_text`.
+:class:`Options` are the keyword arguments that most public functions share; :func:`command_line`
+writes a call as a shell command.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from colltool.estimate.assumptions import ModelOptions
 
 if TYPE_CHECKING:
     from colltool.base.primitives import Pipelining
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
 
 AnyShape = str | Sequence[int]
 Kind = Literal[
@@ -34,44 +36,43 @@ Kind = Literal[
     "names",
     "counts",
 ]
-"""How an option's text is read. The last four have commas: ``single`` refuses one, the others are
-lists of texts, of different names, of numbers of ranks and their ranges."""
+"""How an option's text is read. The last four kinds split at commas: ``single`` refuses several
+items; ``texts``, ``names`` (each once) and ``counts`` (numbers and ranges of ranks) are lists."""
 File = Literal["", "read", "written"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MOST = 10**18
-"""No count is larger: what a fabric holds it says itself."""
-MOST_ROWS = 10**6
-"""More than any output has."""
+MAX_COUNT = 10**18
+"""Bound of every count without a bound of its own; the fabric checks how many ranks it has."""
+MAX_ROWS = 10**6
+"""Bound of ``--top``: more rows than any output has."""
 ABOVE_ZERO = 5e-324
+"""The smallest positive float: an inclusive bound that excludes 0."""
 LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
 FORMATS = ("table", "json", "csv", "markdown", "html")
 
 
 class Argument(NamedTuple):
-    """An argument.
+    """An argument of public functions, and the option or positional argument that gives it.
 
     Args:
-        flags: the options that give it, ``--ranks -n``, last the one that sentences put before a
-            value; empty where it stands by its place.
-        metavar, help: what the help says of it, with the default where it is not given.
-        kind: how text is read.
-        least, most: of a count, both allowed.
-        words: all that it may be; of a count, what stands for the most.
-        offers: what a shell completes it with: a function of :mod:`colltool.commands.option_text`.
-        hint: of a count, what to type in place of a list; of a share, an example.
-        python: its name in Python, where the row goes by another.
-        many: whether its option may be repeated.
-        file: whether it names a file that is read or written, so that no output is written over an
-            input.
+        flags: its flags, ``--ranks -n``; error texts use the last. Empty for a positional argument.
+        metavar, help: as the help prints them; ``help`` names the default.
+        kind: how the option's text is read.
+        least, most: inclusive bounds of a number.
+        words: the values that it may have; of a count, a word for ``most``.
+        offers: completion in a shell: ``complete_NAME`` of :mod:`colltool.commands.completion`.
+        hint: the fix of an error: for a list in place of a count, or an example of a share.
+        python: the name of the function's parameter, if it is not the row's key.
+        many: whether the option may be repeated.
+        file: whether it names a file that is read or written: no output may overwrite an input.
     """
 
     flags: str = ""
     metavar: str = ""
     help: str = ""
     kind: Kind = "text"
-    least: float = -MOST
-    most: float = MOST
+    least: float = -MAX_COUNT
+    most: float = MAX_COUNT
     words: tuple[str, ...] = ()
     offers: str = ""
     hint: str = ""
@@ -84,7 +85,7 @@ _ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner
 COUNTS = "Numbers of ranks: 8,64, or 8-64 (doubled), or 8-64+8 (in steps)."
 
 ARGUMENTS = {
-    # what is asked
+    # the query
     "primitive": Argument(
         "", "PRIM", "ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", offers="primitive"
     ),
@@ -261,8 +262,8 @@ ARGUMENTS = {
         1,
         hint="80% or 0.8",
     ),
-    "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MOST_ROWS),
-    # many prices
+    "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MAX_ROWS),
+    # grids of prices
     "vary": Argument(
         "--vary", "KEY=V1,V2", "Values of a key of the fabric; repeatable.", many=True
     ),
@@ -447,7 +448,7 @@ ARGUMENTS = {
         "So many layouts of a search. [default: 10]",
         "count",
         1,
-        MOST_ROWS,
+        MAX_ROWS,
         words=("all",),
         hint="one number, or all",
         python="top",
@@ -616,7 +617,7 @@ ARGUMENTS = {
         "--env", help="Print NCCL_ALGO instead: algorithms without sizes.", kind="flag"
     ),
     "ideal": Argument("--ideal", help="Without contention: every eta is 1.", kind="flag"),
-    # what is written
+    # the output
     "form": Argument(
         "--format",
         help="How to write the result. [default: table, or by the suffix of -o]",
@@ -689,14 +690,14 @@ ARGUMENTS = {
     ),
 }
 ARGUMENTS |= {"fabrics": ARGUMENTS["fabric"], "hot_members": ARGUMENTS["hot"]}
+# error texts name an argument by its flag; a positional argument by its metavar
 OPTIONS.update(
-    {name: row.flags.split() or [row.metavar.rstrip("."), ""] for name, row in ARGUMENTS.items()}
+    {key: row.flags.split() or [row.metavar.rstrip("."), ""] for key, row in ARGUMENTS.items()}
 )
 
 
 class Options(TypedDict, total=False):
-    """What most public functions take besides the question: who is in the group, whose schedules,
-    and readings of the model.
+    """Keyword arguments of most public functions: the group, the library, and model options.
 
     See :func:`colltool.price` for the first five, :class:`colltool.Readings` for the others.
     """
@@ -705,7 +706,7 @@ class Options(TypedDict, total=False):
     alone: bool
     shape: AnyShape | None
     library: str | None
-    machine: OwnMachine | None
+    machine: CustomMachine | None
     readings: ModelOptions | None
     ideal: bool
     pipelining: Pipelining
@@ -718,7 +719,7 @@ class Options(TypedDict, total=False):
 
 
 class ExpertOptions(TypedDict, total=False):
-    """What a call of dispatch or combine is made of."""
+    """Keyword arguments that describe a call of dispatch or combine."""
 
     tokens: int | None
     top_k: int | None
@@ -730,30 +731,30 @@ class ExpertOptions(TypedDict, total=False):
 
 
 class PriceOptions(ExpertOptions, Options, total=False):
-    """What a price takes besides the question: a call of experts, and what all take."""
+    """Keyword arguments of a price: those of experts, and those of most public functions."""
 
 
-NOT_NONE = {"stride": 1, "alone": False, **ModelOptions._field_defaults}
-"""Defaults of options; of all others None."""
+OPTION_DEFAULTS = {"stride": 1, "alone": False, **ModelOptions._field_defaults}
+"""Defaults of :class:`PriceOptions`; all others default to None."""
 
 
 def with_options(function: Function) -> Function:
-    """Show the keys of :class:`Options`, or of :class:`PriceOptions`, as arguments of their own to
-    whoever asks for the function's signature."""
+    """Replace ``**options`` in the function's signature, as ``inspect`` and ``help`` show it, with
+    the keys of :class:`Options` or :class:`PriceOptions`."""
     from inspect import Parameter, signature
 
-    own = signature(function)
-    *named, collected = own.parameters.values()
+    declared = signature(function)
+    *parameters, collected = declared.parameters.values()
     keys: Any = PriceOptions if "PriceOptions" in str(collected.annotation) else Options
-    for name, kind in keys.__annotations__.items():
-        shown = Parameter(
-            name,
+    for option, annotation in keys.__annotations__.items():
+        parameter = Parameter(
+            option,
             Parameter.KEYWORD_ONLY,
-            default=NOT_NONE.get(name),
-            annotation=kind.__forward_arg__,
+            default=OPTION_DEFAULTS.get(option),
+            annotation=annotation.__forward_arg__,
         )
-        named.append(shown)
-    function.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
+        parameters.append(parameter)
+    function.__signature__ = declared.replace(parameters=parameters)  # type: ignore[attr-defined]
     return function
 
 
@@ -765,27 +766,27 @@ def command_line(
     readings: ModelOptions | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> str:
-    """A command line as a shell takes it.
+    """The call of a command, quoted for a shell.
 
     Args:
         command: ``price``, ``fabric show``.
-        arguments: what stands behind it: a primitive, files.
-        fabrics: as they were given.
-        sets: ``KEY=VALUE`` each.
-        readings: those that are not the usual ones are options.
-        options: further ones by their argument in Python; a list repeats its option, None leaves it
-            out.
+        arguments: positional arguments: a primitive, files.
+        fabrics: files or names, as the user wrote them.
+        sets: ``KEY=VALUE`` of the fabric.
+        readings: model options; only those that differ from the defaults are written.
+        options: further options by the argument's name in Python; a list repeats the option, None
+            leaves it out.
 
     >>> command_line("price", "ar", fabrics=["my cluster.yaml"], options={"ranks": 64, "size": None})
     "colltool price ar -f 'my cluster.yaml' -n 64"
     """
-    unusual = (readings or ModelOptions()).unlike(ModelOptions())
+    changed = (readings or ModelOptions()).unlike(ModelOptions())
     if readings is not None and readings.ideal:
-        unusual["ideal"] = True
-    every = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **unusual}
+        changed["ideal"] = True
+    all_options = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **changed}
     words = ["colltool", *command.split()]
     words += [f"./{file}" if file.startswith("-") else file for file in arguments]
-    for argument, value in every.items():
+    for argument, value in all_options.items():
         flag = options_of(argument)[-1]
         if value is None:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import called
+from colltool.base.errors import rename_arguments
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
@@ -52,8 +52,8 @@ def breakdown(
     bytes_ = size_of(size)
     if name is None:
         name = _picked(request, bytes_)
-    # the price behind it takes several, a breakdown one
-    with called("python", algorithms="algorithm"):
+    # price() calls the argument algorithms, a breakdown takes one
+    with rename_arguments("python", algorithms="algorithm"):
         found = run(
             request.fabric, request.primitive, bytes_, request.group, request.readings, name
         )
@@ -65,7 +65,7 @@ def breakdown(
 
 
 def _picked(request: Request, size: float) -> str | None:
-    """The schedule that NCCL picks at a size, where it is the library and its pick is known."""
+    """The spec of the schedule that NCCL picks at a size; None for other libraries."""
     if request.fabric.library_name != "nccl":
         return None
     from colltool.estimate.library_pick import picked_at
@@ -86,7 +86,7 @@ def _picked(request: Request, size: float) -> str | None:
         DRAWN_RESULT,
         READINGS,
     ],
-    of=breakdown,
+    public=breakdown,
 )
 def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Where the time of one schedule goes, phase by phase, beside the flat baselines.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, naming
+from colltool.base.errors import ColltoolError, argument_text, error_argument
 from colltool.base.files import MACHINE_SUFFIX, remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command
@@ -25,7 +25,7 @@ from colltool.commands.options import (
     plot_views,
     to_file,
 )
-from colltool.commands.output import say, working, write
+from colltool.commands.output import announce, say, write
 
 if TYPE_CHECKING:
     from colltool.calibration.calibrate import Calibration
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyPath
 
 
-_FEWEST_SIZES = 2  # of a series that tiers are fitted to
+# alpha and bandwidth are two numbers: a series of fewer sizes gives rows, but no fit
+_FEWEST_SIZES = 2
 
 
 @remembering()
@@ -92,13 +93,12 @@ def calibrate(
     names = tuple(names_of(algorithms))
     if line_rate is not None and not isinstance(line_rate, str):
         line_rate = number_of(line_rate, "line_rate")
-    with naming("line_rate"):
+    with error_argument("line_rate"):
         wanted = FitRequest(only, names, None if line_rate is None else parse_rate(line_rate))
     data = fabric_data(fabric, overrides)
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
     called = "" if name is None else _file_name(text_of(name, "name", "measured"))
     loaded = load_fabric(fabric, overrides)
-    # a tier cannot be fitted to one point: alpha and bandwidth are two numbers
     if machine_only is None:
         sizes = max((len(series.points) for series in measured.series), default=_FEWEST_SIZES)
         rows_alone = sizes < _FEWEST_SIZES
@@ -111,7 +111,7 @@ def calibrate(
 
 
 def _file_name(text: str) -> str:
-    """A name without what a file's name cannot have."""
+    """The text as the stem of a file: letters, digits, ``_`` and ``-``."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")
 
 
@@ -140,7 +140,7 @@ def _file_name(text: str) -> str:
         option("form", "How to print what was found. [default: table]"),
         "everything",
     ],
-    of=calibrate,
+    public=calibrate,
     primitive="--collective",
 )
 def calibrate_command(
@@ -168,7 +168,7 @@ def calibrate_command(
       colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o measured.yaml
       colltool calibrate all_gather.log -f dgx-h100 --line-rate 450GB/s -o measured.yaml
     """
-    # the file's name says what is written, and a file called - is refused with other names
+    # the suffix decides what is written; "-" is refused like any other suffix
     target = None if output is None else to_file(output) or Path("-")
     if target is not None and target.suffix not in FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
@@ -178,7 +178,7 @@ def calibrate_command(
         arguments["machine_only"] = target.name.endswith(MACHINE_SUFFIX)
         arguments["name"] = target.name.removesuffix(MACHINE_SUFFIX).removesuffix(target.suffix)
     check_plot(plot)
-    working(f"fitting {', '.join(arguments['logs'])} ...")
+    announce(f"fitting {', '.join(arguments['logs'])} ...")
     result = calibrate(
         fabric.name,
         overrides=fabric.overrides,
@@ -192,7 +192,7 @@ def calibrate_command(
 
 
 def _write_definition(result: Calibration, target: Path, *, rows: bool) -> None:
-    """Write the rows of a machine, or the fabric that was fitted to them."""
+    """Write the machine file (``rows``), or the fabric that was fitted to it."""
     if rows:
         write(result.machine_text, target)
         return

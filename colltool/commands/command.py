@@ -1,7 +1,10 @@
-"""A command: the options that it has, the public function that they are arguments of, and what it
-does with the answer.
+"""Declaration of commands: options, the public function whose arguments they are, and the function
+that runs the command and prints the result.
 
-Nothing here knows typer: a program that imports a public function does not load it.
+:func:`command` decorates the function of a command; :class:`Command` is what it makes, and
+:meth:`Command.run` is called with the values of all options. :mod:`colltool.commands.root` hands
+commands to typer, which nothing here imports: a program that calls a public function does not load
+it. :func:`failed` and :func:`each_checked` end commands that check something.
 """
 
 from __future__ import annotations
@@ -17,31 +20,31 @@ from colltool.base.errors import (
     ColltoolError,
     ManyErrors,
     argument_text,
-    called,
     problems_of,
-    speaking,
+    rename_arguments,
+    set_audience,
 )
-from colltool.base.result import watched
+from colltool.base.result import progress_to
 from colltool.commands.option_text import read_items
 from colltool.commands.options import BY_FUNCTION, REQUIRED, Option, OptionGroup, option
 from colltool.commands.output import (
     STANDARD_INPUT,
-    Counting,
     Outputs,
-    is_read,
-    kept,
-    refuse,
+    ProgressLine,
+    deferred_outputs,
+    overwrites_input,
+    refuse_conflict,
     say,
 )
 from colltool.commands.project import with_project
 
 Checked = TypeVar("Checked")
-# bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
-_BARE_BELOW = 1000
+# Bytes. A size below it without a unit gets a note: it is more likely meant in megabytes.
+_UNITLESS_BELOW = 1000
 
 
 class CheckFailed(Exception):
-    """A check of the user's does not hold: what was found is written, and the exit code is 1."""
+    """A check that the user asked for does not hold: the result is written, the exit code is 1."""
 
 
 class CommandGroup:
@@ -85,59 +88,63 @@ class Command(NamedTuple):
         return [_with_default(option, own, public) for option in found]
 
     def run(self, values: dict[str, Any]) -> None:
-        """Run it with a value for each option, and write what it printed once it is done."""
-        with called("shell", **self.names), speaking("shell"), kept() as outputs:
+        """Run the command with a value for each option, and write its outputs once it is done."""
+        with (
+            rename_arguments("shell", **self.names),
+            set_audience("shell"),
+            deferred_outputs() as outputs,
+        ):
             values = with_project(self.options, values)
             values = _with_standard_input(self.options, values)
             # before the work: a price of an hour must not end in a refused file
-            _keep_apart(self.options, values, outputs)
+            _check_files_differ(self.options, values, outputs)
             arguments = self._arguments(values)
             try:
-                with Counting(self.name) as watch, watched(watch):
+                with ProgressLine(self.name) as watch, progress_to(watch):
                     self.function(**arguments)
             except CheckFailed:
-                # what was found is what somebody looks at now
-                outputs.leave()
+                # the result says why the check failed
+                outputs.write_all()
                 raise
             except ColltoolError as error:
-                # an unknown key of --set is told where it belongs
+                # a key that belongs to the other of --set and --job-set gets a better error
                 raise (_misplaced(values) or error) from None
-            outputs.leave()
-            _note_bare_sizes(values)
+            outputs.write_all()
+            _note_sizes_without_unit(values)
 
     def _arguments(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Values of the function's own parameters, and of those of the public function that were
-        given."""
+        """Keyword arguments of the command's function: its own parameters always, those it passes
+        on to the public function only if they have a value."""
         own = inspect.signature(self.function).parameters
-        found = {}
+        arguments = {}
         for part in self.parts:
             if isinstance(part, OptionGroup):
-                given_to = {option.name: values[option.name] for option in part.options}
-                made = part.make(**given_to)
+                group_values = {option.name: values[option.name] for option in part.options}
+                made = part.make(**group_values)
                 if made is not None or part.name in own:
-                    found[part.name] = made
+                    arguments[part.name] = made
             elif not part.prints:
                 # --schema has printed and stopped, and no function takes it
                 value = read_items(values[part.name], part.name, part.row)
                 if value is not None or part.name in own:
-                    found[part.name] = value
-        return found
+                    arguments[part.name] = value
+        return arguments
 
 
 def command(
     parts: Sequence[str | Option | OptionGroup],
     *,
-    of: Callable[..., Any] | None = None,
+    public: Callable[..., Any] | None = None,
     within: CommandGroup | None = None,
     name: str = "",
     short_help: str = "",
     **names: str,
 ) -> Callable[[Callable[..., None]], Command]:
-    """Declare a command of a function that takes the values of its options.
+    """Decorate a function as a command; its docstring is the help, examples included.
 
     Args:
-        parts: its options: rows of the table by name, options and groups of them.
-        of: the public function whose arguments they are: its defaults are theirs, and those that
+        parts: its options: names of ``ARGUMENTS``, options and groups of them.
+        public: the public function whose arguments they are: its defaults are theirs, and those that
             the command's function does not name are passed on to it as keywords.
         within, name, short_help: the group that it is in, what it is called there, and its line in
             that one's help.
@@ -146,21 +153,21 @@ def command(
     options = tuple(option(part) if isinstance(part, str) else part for part in parts)
 
     def declare(function: Callable[..., None]) -> Command:
-        help_, *examples = re.split(r"\n\n(?=Examples?:\n)", inspect.getdoc(function) or "")
-        made = Command(
+        help_text, *examples = re.split(r"\n\n(?=Examples?:\n)", inspect.getdoc(function) or "")
+        declared = Command(
             name=name or function.__name__.removesuffix("_command"),
             short_help=short_help,
-            help=help_,
+            help=help_text,
             # a paragraph after a backspace is not wrapped
             examples="\b\n" + "".join(examples),
             parts=options,
             function=function,
-            public=of,
+            public=public,
             names=names,
         )
         if within is not None:
-            within.commands.append(made)
-        return made
+            within.commands.append(declared)
+        return declared
 
     return declare
 
@@ -170,15 +177,17 @@ def _with_default(
     own: Mapping[str, inspect.Parameter],
     public: Mapping[str, inspect.Parameter],
 ) -> Option:
-    """The option with the default of the parameter that it gives; required where that has none."""
+    """The option with the default of its parameter; required if the parameter has none."""
     if option.default is not BY_FUNCTION:
         return option
     # a command's own default wins: it may differ from the public function's
-    known = [parameters[option.name] for parameters in (own, public) if option.name in parameters]
-    assert known, f"no function takes {option.name}"
-    for parameter in known:
+    candidates = [
+        parameters[option.name] for parameters in (own, public) if option.name in parameters
+    ]
+    assert candidates, f"no function takes {option.name}"
+    for parameter in candidates:
         if parameter.default is not inspect.Parameter.empty:
-            # no item of several is no option
+            # an empty list of items is an option that was not given
             return option._replace(default=None if parameter.default == () else parameter.default)
     return option._replace(default=REQUIRED)
 
@@ -201,39 +210,45 @@ def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[
     return found
 
 
-def _keep_apart(options: list[Option], values: dict[str, Any], outputs: Outputs) -> None:
-    """Refuse before the work starts to write over a file that is read, or two results into one.
+def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: Outputs) -> None:
+    """Refuse, before the work starts, to overwrite an input or to write two results into one file.
 
-    What is read by a name within a list or another file is refused when it would be opened.
+    An input that is named within a list or another file is refused when it is opened.
     """
     from colltool.base.files import same_file, same_place
 
-    read: list[Path] = []
+    inputs: list[Path] = []
     written: list[tuple[str, Path]] = []
-    for known in options:
-        value = values[known.name]
-        if not known.row.file or value is None:
+    for declared in options:
+        value = values[declared.name]
+        if not declared.row.file or value is None:
             continue
-        several = value if isinstance(value, list | tuple) else [value]
-        paths = [Path(path) for path in several if str(path) != "-"]
-        if known.row.file == "read":
-            read += paths
+        values_given = value if isinstance(value, list | tuple) else [value]
+        paths = [Path(path) for path in values_given if str(path) != "-"]
+        if declared.row.file == "read":
+            inputs += paths
         else:
-            written += [(known.name, path) for path in paths]
-    for index, (name, path) in enumerate(written):
-        again = any(same_place(path, other) for _, other in written[:index])
-        refuse(path, name, read=any(same_file(path, other) for other in read), again=again)
-        outputs.inputs.close(path, is_read(path, name))
+            written += [(declared.name, path) for path in paths]
+    for position, (name, path) in enumerate(written):
+        is_second = any(same_place(path, other) for _, other in written[:position])
+        refuse_conflict(
+            path,
+            name,
+            is_input=any(same_file(path, other) for other in inputs),
+            is_second=is_second,
+        )
+        outputs.inputs.close(path, overwrites_input(path, name))
 
 
 def _misplaced(values: dict[str, Any]) -> ColltoolError | None:
-    """What is wrong with ``--set`` and ``--job-set``, where one of them has a key of the other's."""
+    """The error for a key of the job in ``--set``, or of the fabric in ``--job-set``."""
     if not isinstance(values.get("fabric"), list):
         return None
     return _job_key_in_set(values) or _fabric_key_in_job_set(values)
 
 
 def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
+    """The error for the first key of ``--set`` that is a section and key of job files."""
     from colltool.training.files.job import JobFile
 
     for text in values.get("overrides") or ():
@@ -256,6 +271,7 @@ def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
 
 
 def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
+    """The error for the first key of ``--job-set`` that is a tier or field of the fabrics."""
     from colltool.fabric.load import load_fabric
     from colltool.fabric.model import Fabric
     from colltool.training.files.job import JobFile
@@ -275,23 +291,22 @@ def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
     return None
 
 
-def _note_bare_sizes(values: dict[str, Any]) -> None:
-    """Say that sizes without a unit are bytes, where they are so small that megabytes may be
-    meant."""
+def _note_sizes_without_unit(values: dict[str, Any]) -> None:
+    """Print a note that sizes without a unit are bytes, if megabytes are more likely meant."""
     typed = str(values.get("size") or values.get("sizes") or "")
-    bare = []
+    unitless = []
     for text in typed.split(","):
         size = text.strip()
-        # nine digits tell a size from a small one, whatever its length
-        if size.isascii() and size.isdecimal() and int(size[:9]) < _BARE_BELOW:
-            bare.append(size)
-    if bare:
-        are = f"{','.join(bare)} {'are' if len(bare) > 1 else 'is'} bytes"
-        say(f"note: -M {are}, as in nccl-tests; write {bare[0]}MB for megabytes")
+        # nine digits suffice to compare, however long the number is
+        if size.isascii() and size.isdecimal() and int(size[:9]) < _UNITLESS_BELOW:
+            unitless.append(size)
+    if unitless:
+        are = f"{','.join(unitless)} {'are' if len(unitless) > 1 else 'is'} bytes"
+        say(f"note: -M {are}, as in nccl-tests; write {unitless[0]}MB for megabytes")
 
 
 def failed(*lines: str) -> NoReturn:
-    """End with the exit code of a check that does not hold, and say why."""
+    """Print lines on stderr and end the command with the exit code of a failed check."""
     if lines:
         say(*lines)
     raise CheckFailed
@@ -302,11 +317,10 @@ def each_checked(
     check: Callable[[str], Checked],
     result: Callable[[tuple[Checked, ...]], Any],
 ) -> Any:
-    """What a check makes of each file, as a result; where one does not hold, what was found of the
-    others goes to stderr.
+    """Check each file, and return the result that ``result`` makes of all checks.
 
     Raises:
-        ManyErrors: the mistakes of all files at once.
+        ManyErrors: the mistakes of all files at once; valid files are listed on stderr.
     """
     checks: list[Checked] = []
     problems: list[ColltoolError] = []
@@ -317,7 +331,7 @@ def each_checked(
             problems += problems_of(error)
     if not problems:
         return result(tuple(checks))
-    # on an error stdout stays empty, and nobody should have to ask again for the files that hold
+    # on an error stdout stays empty; stderr shows the valid files, to save a second call
     if checks:
         from colltool.render.dispatch import rendered
 

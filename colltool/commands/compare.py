@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import COUNTS, Options, with_options
@@ -60,7 +60,7 @@ def compare(
     from colltool.commands.requests import columns_of, grid_request, model_request, several_of
 
     model = model_request(None, options)
-    # an empty list goes on, to be refused as no name of a primitive
+    # an empty list is refused further on, as no name of a primitive
     listed = isinstance(primitives, list | tuple) and primitives
     several: Sequence[Any] = primitives if listed else [primitives]
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
@@ -80,7 +80,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     from colltool.commands.reading import each_size
     from colltool.estimate.price import STANDARD_SIZES
 
-    with called("python", size="sizes"):
+    with rename_arguments("python", size="sizes"):
         return each_size(sizes) or list(STANDARD_SIZES)
 
 
@@ -104,7 +104,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         DRAWN_RESULT,
         READINGS,
     ],
-    of=compare,
+    public=compare,
 )
 def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
 
 NOT_OVERRIDDEN = ("schema", "name", "description", "notes", "source", "topology")
-"""Keys of a fabric that nobody sets on the command line."""
+"""Keys of a fabric that completion does not offer for ``--set``."""
 
 
 def completion_of(row: Argument) -> Callable[..., list[str]] | None:
@@ -32,7 +32,7 @@ def completion_of(row: Argument) -> Callable[..., list[str]] | None:
 
 
 def words(known: Iterable[str]) -> Callable[[str], list[str]]:
-    """A completion of what is one of several words."""
+    """The completion of an argument that is one of several words."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in known if word.startswith(incomplete)]
@@ -62,7 +62,7 @@ def complete_job(incomplete: str) -> list[str]:
 
 
 def complete_keep(incomplete: str) -> list[str]:
-    """What a search can keep; after the equals sign its words."""
+    """``KEY=`` of what a search can keep, and ``KEY=WORD`` where the values are words."""
     from colltool.training.search_space import NAMES, WORDS
 
     known = []
@@ -75,7 +75,7 @@ def complete_primitive(incomplete: str) -> list[str]:
     """Short and long names of primitives."""
     from colltool.base.primitives import SHORT
 
-    known = [*SHORT.values(), *(primitive.spoken for primitive in SHORT)]
+    known = [*SHORT.values(), *(primitive.label for primitive in SHORT)]
     return words(dict.fromkeys(known))(incomplete)
 
 
@@ -95,8 +95,10 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
 
 
 def _typed_primitive(ctx: Any) -> Primitive | None:
-    """The collective that was typed: the value of its option, or of an argument that typer has not
-    read yet, because an option before it still lacks its value."""
+    """The collective on the command line, if any.
+
+    While an option lacks its value typer has not assigned the arguments: they are in ``ctx.args``.
+    """
     from colltool.base.primitives import parse_primitive
 
     for word in (ctx.params.get("primitive"), *ctx.args):
@@ -115,7 +117,7 @@ def complete_ranks(ctx: Any, incomplete: str) -> list[str]:
         from colltool.estimate.placement import whole_groups
 
         sizes = whole_groups(fabric, _typed_count(ctx, "stride", 1))
-    # without a word of ours a shell would offer names of files
+    # with no completion at all a shell would offer names of files
     return words(map(str, sizes))(incomplete) or [incomplete or "N"]
 
 
@@ -141,13 +143,13 @@ def complete_set(ctx: Any, incomplete: str) -> list[str]:
 
 
 def _typed_count(ctx: Any, name: str, default: int) -> int:
-    """A number that was typed; the default where there is none yet."""
+    """The positive number that an option was given, else the default."""
     value = ctx.params.get(name)
     return value if isinstance(value, int) and value > 0 else default
 
 
 def _typed_fabric(ctx: Any) -> Fabric | None:
-    """The fabric that was typed, if there is one and it loads."""
+    """The fabric on the command line; None if there is none or it does not load."""
     from colltool.fabric.load import load_fabric
 
     typed = ctx.params.get("fabric")
@@ -160,7 +162,7 @@ def _typed_fabric(ctx: Any) -> Fabric | None:
 
 
 def _keys(value: Any, path: str) -> Iterator[str]:
-    """Key paths as ``--set`` takes them: tiers and levels by their names."""
+    """Key paths of a fabric's values as ``--set`` takes them: tiers and levels by name."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in NOT_OVERRIDDEN:
@@ -173,7 +175,7 @@ def _keys(value: Any, path: str) -> Iterator[str]:
 
 
 def _has_names(value: Any) -> bool:
-    """Whether it is a list of sections that are called by their names."""
+    """Whether a value is a non-empty list of sections with names, such as tiers."""
     if not isinstance(value, list | tuple) or not value:
         return False
     return all(isinstance(item, dict) and "name" in item for item in value)

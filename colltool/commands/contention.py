@@ -63,7 +63,7 @@ def contention(
     from colltool.congestion.contention import contention as run
     from colltool.congestion.skew import Skew, load_matrix
 
-    # each says alone who sends how much to whom
+    # each of them defines all the traffic
     skews = [value for value in (matrix, hot, zipf) if value is not None]
     if len(skews) > 1:
         what = "a matrix, a hot spot and a Zipf skew exclude each other"
@@ -73,28 +73,29 @@ def contention(
         raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
     if algorithm is not None:
         text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
-    asked: dict[str, Any] = {
+    call_options: dict[str, Any] = {
         "algorithm": algorithm,
         "size": None if size is None else size_of(size),
         "primitive": primitive_if(primitive),
         "per_link": flag_of(per_link, "per_link"),
     }
     loaded = fabric_of(fabric)
-    groups = _layout(loaded, layout, placed, count_of(seed, "seed"))
+    groups = _read_layout(loaded, layout, placed, count_of(seed, "seed"))
     if not isinstance(matrix, str | os.PathLike):
-        return run(loaded, groups, skew=Skew(matrix, hot, hot_members, zipf), **asked)
+        return run(loaded, groups, skew=Skew(matrix, hot, hot_members, zipf), **call_options)
     file = os.fspath(matrix)
     skew = Skew(load_matrix(file), hot, hot_members, zipf)
     try:
-        return run(loaded, groups, skew=skew, **asked)
+        return run(loaded, groups, skew=skew, **call_options)
     except ColltoolError as error:
         if error.argument != "matrix":
             raise
-        # what is wrong with it is in the file, not in the argument
+        # the mistake is in the file: report it there, not at the argument
         raise ColltoolError(error.what, where=f"{file}:1:1", fix=error.fix) from error
 
 
-def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
+def _read_layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
+    """A layout from any form that :func:`contention` takes."""
     from colltool.commands.reading import text_of, wrong
     from colltool.congestion.jobs import Layout
     from colltool.congestion.layout import load_layout, pattern_layout
@@ -109,14 +110,14 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
         raise wrong(layout, "layout", "a layout", fix)
     if "groups" in layout or "pattern" in layout:  # what a file would hold
         return load_layout(layout, fabric)
-    # other kinds are refused where it is laid out
+    # pattern_layout refuses unknown kinds
     kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")
-    pattern = Pattern(**_fields(layout, Pattern._fields))
+    pattern = Pattern(**_checked_fields(layout, Pattern._fields))
     return pattern_layout(pattern, fabric, MapPattern(kind, seed=seed))
 
 
-def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """What a pattern is made of: each field of the type that it has."""
+def _checked_fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """The fields of a pattern; ColltoolError for unknown names and values of a wrong type."""
     from colltool.commands.reading import count_of, text_of, wrong
 
     for name, value in layout.items():
@@ -173,7 +174,7 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
         schema_option("layout", "colltool.congestion.layout:LayoutFile"),
         RESULT,
     ],
-    of=contention,
+    public=contention,
     primitive="--primitive",
 )
 def contention_command(
@@ -219,17 +220,17 @@ def contention_command(
     }
     fields = {name: value for name, value in pattern.items() if value is not None}
     if layout is not None:
-        _refuse_beside_layout([*fields, *(["placed"] if placed is not None else [])])
+        _refuse_with_layout([*fields, *(["placed"] if placed is not None else [])])
     if placed == "random" and kind != "random":
-        fields.pop("seed", None)  # it is the map's
+        fields.pop("seed", None)  # only the map is random
     if hot is not None:
         arguments["hot"], arguments["hot_members"] = _hot_spot(hot)
     result = contention(fabric.load(), layout or fields, placed=placed, seed=seed or 0, **arguments)
     out.emit(result.as_eta() if as_eta else result)
 
 
-def _refuse_beside_layout(options: list[str]) -> None:
-    """Refuse options that lay groups out where a file does."""
+def _refuse_with_layout(options: list[str]) -> None:
+    """Raise ColltoolError for options of a pattern beside a layout file."""
     if options:
         named = ", ".join(argument_text(name) for name in options)
         what = f"{named} and {argument_text('layout')} both lay the groups out"
@@ -237,7 +238,7 @@ def _refuse_beside_layout(options: list[str]) -> None:
 
 
 def _hot_spot(text: str) -> tuple[float, tuple[int, ...]]:
-    """Times the mean, and the members that get it: ``3`` or ``3@0,5``."""
+    """The factor over the mean and the hot members, from ``3`` or ``3@0,5``."""
     factor, _, members = text.partition("@")
     try:
         hot_members = tuple(int(member) for member in members.split(",")) if members else (0,)

@@ -41,12 +41,12 @@ def crossover(
     else as :func:`price`. With an engine's library: where its kernels cross, beside its own
     thresholds (:class:`colltool.engines.results.KernelCrossover`).
     """
-    from colltool.commands.kernel_prices import parted
+    from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
     from colltool.estimate.crossover import crossover as run
 
-    kernels, model = parted(fabric, primitive, ranks, options, library_file=library_file)
+    kernels, model = split_request(fabric, primitive, ranks, options, library_file=library_file)
     if kernels is not None and kernels.library is not None:
         return kernels.crossover(kernels.library)
     request = price_request(fabric, primitive, ranks, model)
@@ -74,7 +74,7 @@ def crossover(
         DRAWN_RESULT,
         READINGS,
     ],
-    of=crossover,
+    public=crossover,
 )
 def crossover_command(
     fabric: FabricChoice, out: Out, primitive: str = "ar", **arguments: Any

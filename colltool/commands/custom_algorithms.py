@@ -1,5 +1,9 @@
-"""Algorithms of one's own among the arguments: files are read and proved, and priced on the group
-of a question."""
+"""Custom algorithms as arguments: algorithm files and plugins, executed and checked, then priced on
+the group of a request.
+
+:func:`custom_schedules` reads files, :func:`plugin_schedules` asks installed packages;
+:func:`all_costs` prices both on a group.
+"""
 
 from __future__ import annotations
 
@@ -24,47 +28,54 @@ if TYPE_CHECKING:
     from colltool.estimate.results import Infeasible
 
 PLUGINS = "colltool.algorithms"
-"""The group of entry points behind which packages offer algorithms."""
+"""The group of entry points under which packages offer algorithms."""
 AnyAlgorithms = Any
 """Paths of algorithm files, or mappings of what one would hold; one, or several in a list."""
 
 
-def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[CustomSchedule]:
-    """The schedules of files, executed and proved, under names of their own; all of them of the
-    primitive, if one is given."""
+def custom_schedules(
+    files: AnyAlgorithms, primitive: Primitive | str | None
+) -> list[CustomSchedule]:
+    """The schedules of algorithm files, executed and checked, under names that no other has.
+
+    Raises:
+        ColltoolError: a file is wrong, or is for another collective than ``primitive``.
+    """
     if is_nothing(files):
         return []
-    from colltool.custom.file import load_algorithm, own_schedule
+    from colltool.custom.file import custom_schedule, load_algorithm
 
     # executed here: a schedule that computes something wrong is refused with its step
     schedules = []
     for file in _listed(files):
-        schedules.append(own_schedule(file) if isinstance(file, Mapping) else load_algorithm(file))
-    asked = primitive_if(primitive)
+        schedules.append(
+            custom_schedule(file) if isinstance(file, Mapping) else load_algorithm(file)
+        )
+    wanted = primitive_if(primitive)
     for schedule in schedules:
-        if asked is not None and asked is not schedule.primitive:
-            raise _of_another(schedule, asked)
-    return _renamed(schedules)
+        if wanted is not None and wanted is not schedule.primitive:
+            raise _wrong_primitive(schedule, wanted)
+    return _with_free_names(schedules)
 
 
-def _of_another(schedule: CustomSchedule, asked: Primitive) -> ColltoolError:
+def _wrong_primitive(schedule: CustomSchedule, wanted: Primitive) -> ColltoolError:
     """The error for a schedule of another collective."""
     kind = schedule.primitive
     article = "an" if str(kind).startswith("a") else "a"
-    what = f"{schedule.name} is {article} {kind.spoken}, not {asked.spoken}"
-    fix = f"ask for {kind}, or give a file of {asked.spoken}"
+    what = f"{schedule.name} is {article} {kind.label}, not {wanted.label}"
+    fix = f"ask for {kind}, or give a file of {wanted.label}"
     return ColltoolError(what, where=schedule.file, fix=fix)
 
 
-def _renamed(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule]:
+def _with_free_names(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule]:
     """Schedules under names that no shipped algorithm has."""
-    from colltool.verification.own_cost import with_own_names
+    from colltool.verification.custom_cost import with_unique_names
 
-    return with_own_names(schedules, _taken())
+    return with_unique_names(schedules, _shipped_names())
 
 
-def _taken() -> set[str]:
-    """Names of shipped algorithms."""
+def _shipped_names() -> set[str]:
+    """Names of all shipped algorithms and compositions."""
     names: set[str] = set()
     for primitive in Primitive:
         names.update(row.name for row in algorithms(primitive))
@@ -72,18 +83,17 @@ def _taken() -> set[str]:
     return names
 
 
-def of_plugins(request: Request) -> tuple[list[CustomSchedule], tuple[Infeasible, ...]]:
-    """What installed packages offer for a question, and which of them failed; nothing is loaded
-    where there are none."""
+def plugin_schedules(request: Request) -> tuple[list[CustomSchedule], tuple[Infeasible, ...]]:
+    """The schedules that installed packages offer for a request, and the plugins that failed."""
     entries = _plugins()
     if not entries:
         return [], ()
-    from colltool.custom.plugins import offered
+    from colltool.custom.plugins import plugin_schedules
     from colltool.estimate.groups import place
     from colltool.estimate.results import Infeasible
 
     placed = place(request.fabric, request.group)
-    schedules, failed = offered(
+    schedules, failed = plugin_schedules(
         entries, request.primitive, placed.ranks, placed.placement.per_domain
     )
     reasons = [Infeasible(name, f"plugin failed: {reason}") for name, reason in failed]
@@ -110,38 +120,42 @@ def _is_file(value: Any) -> bool:
 
 
 def ranks_of(
-    ranks: int | None, own: Sequence[CustomSchedule], options: Mapping[str, object]
+    ranks: int | None, custom: Sequence[CustomSchedule], options: Mapping[str, object]
 ) -> int | None:
-    """The number of ranks that was asked for, else the one that the files are for."""
-    if ranks is not None or not own or options.get("shape") is not None:
+    """The requested number of ranks, else the one that the files are for; None for neither."""
+    if ranks is not None or not custom or options.get("shape") is not None:
         return ranks
-    counts = sorted({schedule.ranks for schedule in own})
+    counts = sorted({schedule.ranks for schedule in custom})
     if len(counts) > 1:
         what = f"the files are for {' and '.join(map(str, counts))} ranks"
         raise ColltoolError(what, argument="algorithm_files", fix="one number of ranks a call")
     return counts[0]
 
 
-def costs_of(own: Sequence[CustomSchedule], request: Request) -> list[CostModel]:
-    """The schedules' costs on the group that is asked for."""
-    if not own:
+def costs_of(custom: Sequence[CustomSchedule], request: Request) -> list[CostModel]:
+    """The schedules' costs on the group of a request."""
+    if not custom:
         return []
-    from colltool.verification.own_cost import own_costs
+    from colltool.verification.custom_cost import custom_costs
 
-    return own_costs(own, request.fabric, request.group, request.readings)
+    return custom_costs(custom, request.fabric, request.group, request.readings)
 
 
 def all_costs(
-    own: Sequence[CustomSchedule], request: Request, only: Sequence[str]
+    custom: Sequence[CustomSchedule], request: Request, only: Sequence[str]
 ) -> tuple[list[CostModel], tuple[Infeasible, ...]]:
-    """The costs of files and of what plugins offer, if algorithms are named of those; and the
-    plugins that failed."""
-    shipped = _taken() | {row.name for row in on_request()}
+    """The costs of files and plugins on the group of a request, and the plugins that failed.
+
+    Args:
+        only: names of the requested algorithms; plugins are asked if it is empty or names one that
+            does not ship.
+    """
+    shipped = _shipped_names() | {row.name for row in on_request()}
     named = {name for name in only if parse_choice(name).base not in shipped}
     readings = request.readings
     if (only and not named) or readings.placement != "packed" or readings.ports != "all":
-        return costs_of(own, request), ()
-    offered, failed = of_plugins(request)
+        return costs_of(custom, request), ()
+    offered, failed = plugin_schedules(request)
     for plugin in failed:
         if plugin.algorithm in named:
             raise ColltoolError(
@@ -150,16 +164,16 @@ def all_costs(
                 fix="see to the package that offers it",
             )
     if not offered:
-        return costs_of(own, request), () if only else failed
+        return costs_of(custom, request), () if only else failed
     # a plugin's name gives way to one of a file
-    every = _renamed([*own, *offered])
-    files = every[: len(own)]
-    theirs = [plugin for plugin in every[len(own) :] if not only or plugin.name in named]
+    every = _with_free_names([*custom, *offered])
+    files = every[: len(custom)]
+    theirs = [plugin for plugin in every[len(custom) :] if not only or plugin.name in named]
     return costs_of([*files, *theirs], request), () if only else failed
 
 
-def no_files(files: AnyAlgorithms) -> None:
-    """Refuse files where an engine's kernels are asked for."""
+def refuse_files(files: AnyAlgorithms) -> None:
+    """Raise ColltoolError for algorithm files in a request that kernels answer."""
     if not is_nothing(files):
         raise ColltoolError(
             "a schedule is priced beside those of NCCL and its like, not beside an engine's"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.commands.command import command, failed
 from colltool.commands.options import MAYBE_FABRIC, RESULT, FabricChoice, Out, option
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.engines.library_diff import LibraryDiff
 
-USUAL_RANKS = 8
-"""A node: where libraries of kernels are told apart."""
+DEFAULT_RANKS = 8
+"""Ranks on which libraries of kernels are compared by default: a node."""
 DEFAULT_RTOL = 1e-6
+"""Smaller relative changes are rounding, not changes."""
 LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
 
 
@@ -67,7 +68,7 @@ def diff_libraries(
     first = text_of(old, "library", "nccl@2.31").lower()
     second = text_of(new, "library", "nccl@2.31").lower()
     if is_library(first) and is_library(second):
-        group = USUAL_RANKS if ranks is None else count_of(ranks, "ranks", 2)
+        group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", 2)
         return diff_kernels(loaded, find_library(first), find_library(second), group)
     versions = []
     for name in (first, second):
@@ -121,7 +122,7 @@ def diff_command(
             fix = f"add {argument_text('fabric', 'dgx-h100')}"
             what = "libraries are compared on a fabric"
             raise ColltoolError(what, argument="fabric", fix=fix)
-        finish(diff_libraries(fabric.load(), *library, ranks=ranks), out)
+        emit_difference(diff_libraries(fabric.load(), *library, ranks=ranks), out)
         return
     if old is None or new is None:
         fix = (
@@ -133,14 +134,14 @@ def diff_command(
         fix = f"leave it out, or add {argument_text('library', 'nccl@2.30')} nccl@2.31"
         raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
     # an error names the file, not the argument
-    with called("shell", old=str(old), new=str(new)):
+    with rename_arguments("shell", old=str(old), new=str(new)):
         moved = diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)
-    finish(moved, out)
+    emit_difference(moved, out)
 
 
-def finish(result: Diff | LibraryDiff, out: Out) -> None:
+def emit_difference(result: Diff | LibraryDiff, out: Out) -> None:
     """Write what moved, and end with exit code 1 where anything did."""
     out.emit(result)
-    # as the diff of a shell: 1 where anything moved
+    # as diff(1)
     if result.moved:
         failed()

@@ -81,10 +81,10 @@ def doctor(
         except ColltoolError:
             if only is None:
                 raise
-            # what a log does not name is the one that is asked for
+            # a log that does not name its collective is taken for the requested one
             return measurements_of(files, ranks, only, nodes, in_place)
 
-    # what somebody read already is judged as it is
+    # measurements that were read before
     if isinstance(logs, Measurements):
         evidence = Evidence(logs)
     else:
@@ -112,7 +112,7 @@ def doctor(
         DRAWN_RESULT,
         READINGS,
     ],
-    of=doctor,
+    public=doctor,
     primitive="--collective",
 )
 def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:

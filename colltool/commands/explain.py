@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
@@ -18,7 +18,7 @@ from colltool.commands.options import (
     Out,
     option,
 )
-from colltool.commands.price import share_left
+from colltool.commands.price import remaining_share
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
@@ -48,28 +48,32 @@ def explain(
     name = text_of(algorithm, "algorithm", "ring")
     model = model_request(ranks, options)
     wanted = primitive_if(primitive)
-    own = None if fabric is None else fabric_of(fabric, machine=model.machine)
-    _refuse_half_of_numbers(own, size, model.library)
-    loaded = None if own is None else as_read(under_library(own, model.library), model.readings)
+    as_loaded = None if fabric is None else fabric_of(fabric, machine=model.machine)
+    _refuse_half_of_numbers(as_loaded, size, model.library)
+    loaded = (
+        None
+        if as_loaded is None
+        else as_read(under_library(as_loaded, model.library), model.readings)
+    )
     bytes_ = None if size is None else size_of(size)
-    # the price behind it takes several, an explanation one
-    with called("python", algorithms="algorithm"):
+    # price() calls the argument algorithms, an explanation takes one
+    with rename_arguments("python", algorithms="algorithm"):
         found = run(name, wanted, loaded, bytes_, model.group, model.readings)
-    share = share_left(slow_rank, loaded)
-    if own is None or loaded is None:
+    share = remaining_share(slow_rank, loaded)
+    if as_loaded is None or loaded is None:
         return found
     found = _with_numbers(found, loaded, share, model.readings)
     if loaded.library_name == "nccl":
         from colltool.estimate.library_pick import with_estimates
 
-        found = with_estimates(found, loaded, asked=model.is_other(own))
+        found = with_estimates(found, loaded, required=model.is_other(as_loaded))
     return found
 
 
 def _refuse_half_of_numbers(
     fabric: Fabric | None, size: str | float | None, library: str | None
 ) -> None:
-    """Refuse a fabric without a size, a size without a fabric, and a library without both."""
+    """Raise ColltoolError for a fabric without a size, a size or a library without a fabric."""
     numbers = f"{argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}"
     if fabric is None and library is not None:
         raise ColltoolError("needs a fabric and a size", argument="library", fix=f"add {numbers}")
@@ -84,7 +88,7 @@ def _refuse_half_of_numbers(
 def _with_numbers(
     found: Explanation, fabric: Fabric, share: float | None, readings: ModelOptions
 ) -> Explanation:
-    """An explanation whose rows have their intervals, and what a slow rank costs them."""
+    """An explanation whose rows have intervals and, with a ``share``, the cost of a slow rank."""
     from colltool.estimate.user_price import judged_row
 
     group = found.group.spec if found.group else None
@@ -127,7 +131,7 @@ def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:
         RESULT,
         READINGS,
     ],
-    of=explain,
+    public=explain,
 )
 def explain_command(
     fabric: FabricChoice, out: Out, algorithm: str | None = None, **arguments: Any
@@ -148,7 +152,7 @@ def explain_command(
     if fabric.names:
         out.emit(explain(algorithm, fabric=fabric.load(), **arguments))
         return
-    # stride and alone have values also where nobody said them
+    # options with a default always have a value
     unasked = {"stride": 1, "alone": False}
     about_group = {name: arguments[name] for name in (*GROUP, "library") if name in arguments}
     if about_group != unasked or fabric.overrides or ":" in algorithm:

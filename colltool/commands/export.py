@@ -1,4 +1,4 @@
-"""Files for NCCL, MSCCL, ASTRA-sim, LogGOPSim and others."""
+"""``colltool export``: files for NCCL, MSCCL, ASTRA-sim, LogGOPSim and others; a command each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from colltool.commands.arguments import COUNTS
 from colltool.commands.command import CommandGroup, command
 from colltool.commands.options import (
     FABRIC,
-    GROUP,
     JOB_FILE,
     REQUIRED,
     WIRING,
     FabricChoice,
+    OptionGroup,
     option,
     schema_option,
     to_file,
@@ -24,8 +24,27 @@ from colltool.commands.output import write, write_bytes
 
 if TYPE_CHECKING:
     from colltool.custom.schedule import CustomSchedule
+    from colltool.estimate.placement import GroupSpec
 
 
+def _group(**members: Any) -> GroupSpec:
+    """The group that the options name; imported here, so that help needs no numpy."""
+    from colltool.estimate.placement import GroupSpec
+
+    return GroupSpec(**members)
+
+
+EXPORTED_GROUP = OptionGroup(
+    "group",
+    (
+        option("ranks", default=None),
+        option("stride", default=1),
+        option("alone", default=False),
+        option("shape", default=None),
+    ),
+    _group,
+)
+"""Who is in the exported group, as one argument."""
 SEGMENTS = option("segments", "P of pipelined algorithms. [default: 4]", default=None)
 ALGORITHM = option(
     "algorithm", "The algorithm to write, as price names it.", kind="single", default=REQUIRED
@@ -36,7 +55,7 @@ export_command = CommandGroup("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim
 
 
 def _folder(output: Path, what: str, fix: str) -> Path:
-    """The folder that files are written into, which cannot be the terminal."""
+    """The folder for several files; ColltoolError with ``what`` and ``fix`` for the terminal."""
     folder = to_file(output)
     if folder is None:
         raise ColltoolError(what, argument="output", fix=fix)
@@ -44,7 +63,7 @@ def _folder(output: Path, what: str, fix: str) -> Path:
 
 
 def _write_lines(*lines: str) -> None:
-    # files went to the folder, so these are for the reader
+    """Write lines about the files to stdout, at the end of the command."""
     write("".join(f"{line}\n" for line in lines), None)
 
 
@@ -52,19 +71,13 @@ def _schedule(
     fabric: FabricChoice,
     primitive: str,
     algorithm: str,
-    ranks: int | None = None,
-    stride: int = 1,
-    alone: bool = False,
-    shape: tuple[int, ...] | None = None,
+    group: GroupSpec,
     segments: int | None = None,
 ) -> CustomSchedule:
     """The messages of a shipped algorithm on a group."""
-    # both registries: formulas say what fits the group, makers write its messages
     from colltool.commands.reading import count_if, primitive_of
-    from colltool.estimate.placement import GroupSpec
     from colltool.verification.shipped_schedule import shipped_schedule
 
-    group = GroupSpec(ranks, stride, alone, shape)
     cut = count_if(segments, "segments")
     return shipped_schedule(fabric.load(), group, primitive_of(primitive), algorithm, cut)
 
@@ -103,7 +116,7 @@ def nccl_tuner(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.estimate.placement import GroupSpec
 
-    # a wrong -o is told before the work
+    # a wrong -o is refused before the work
     target = to_file(output)
     if env and channels is not None:
         fix = f"leave out {argument_text('env')} or {argument_text('channels')}"
@@ -122,7 +135,7 @@ def nccl_tuner(
     [
         WIRING,
         option("output", "The folder for network.yml and system.json.", metavar="DIR"),
-        *GROUP,
+        EXPORTED_GROUP,
         option("size", "Bytes per rank: say what to run in ASTRA-sim for it."),
         "ideal",
     ],
@@ -133,10 +146,7 @@ def nccl_tuner(
 def astra_sim(
     fabric: FabricChoice,
     output: Path,
-    ranks: int | None = None,
-    stride: int = 1,
-    alone: bool = False,
-    shape: tuple[int, ...] | None = None,
+    group: GroupSpec,
     size: str | None = None,
     ideal: bool = False,
 ) -> None:
@@ -149,18 +159,16 @@ def astra_sim(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.commands.reading import size_of
     from colltool.estimate.groups import place
-    from colltool.estimate.placement import GroupSpec
 
     folder = _folder(output, "two files do not go to the terminal", "name a folder: -o astra")
     loaded = fabric.load()
-    group = GroupSpec(ranks, stride, alone, shape)
     bytes_ = None if size is None else size_of(size)
     interop = extra("interop.astra_sim")
     files = interop.astra_sim(loaded, group, ideal, bytes_)
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
-    placed = f"{' and '.join(files)}: {place(loaded, group).placement.spoken}"
-    _write_lines(placed, *interop.to_know(loaded, group, ideal, bytes_))
+    placed = f"{' and '.join(files)}: {place(loaded, group).placement.label}"
+    _write_lines(placed, *interop.usage_notes(loaded, group, ideal, bytes_))
 
 
 @command(
@@ -183,8 +191,8 @@ def infragraph(fabric: FabricChoice, output: Path | None = None) -> None:
 
 
 @command(
-    ["primitive", WIRING, ALGORITHM, *GROUP, SEGMENTS, "output"],
-    of=_schedule,
+    ["primitive", WIRING, ALGORITHM, EXPORTED_GROUP, SEGMENTS, "output"],
+    public=_schedule,
     within=export_command,
     name="msccl",
     short_help="An algorithm as MSCCL's XML.",
@@ -208,12 +216,12 @@ def msccl(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> 
         "primitive",
         WIRING,
         ALGORITHM,
-        *GROUP,
+        EXPORTED_GROUP,
         SEGMENTS,
         schema_option("algorithm", "colltool.custom.file:AlgorithmFile"),
         "output",
     ],
-    of=_schedule,
+    public=_schedule,
     within=export_command,
     name="algorithm",
     short_help="An algorithm as a file to start from.",
@@ -240,7 +248,7 @@ def algorithm_file(fabric: FabricChoice, output: Path | None = None, **schedule:
         WIRING,
         "size",
         option("algorithm", "The schedule: ring, hierarchical:ring/ring.", kind="single"),
-        *GROUP,
+        EXPORTED_GROUP,
         option("segments", "P of pipelined algorithms. [default: 16]"),
         "ideal",
         "output",
@@ -254,10 +262,7 @@ def goal(
     fabric: FabricChoice,
     size: str,
     algorithm: str,
-    ranks: int | None = None,
-    stride: int = 1,
-    alone: bool = False,
-    shape: tuple[int, ...] | None = None,
+    group: GroupSpec,
     segments: int | None = None,
     ideal: bool = False,
     output: Path | None = None,
@@ -273,12 +278,10 @@ def goal(
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.commands.reading import count_if, primitive_of, size_of
-    from colltool.estimate.placement import GroupSpec
     from colltool.verification.schedule import scheduled
 
     target = to_file(output)
     bytes_ = size_of(size)
-    group = GroupSpec(ranks, stride, alone, shape)
     collective = primitive_of(primitive)
     cut = count_if(segments, "segments")
     run = scheduled(fabric.load(), collective, algorithm, group, cut, ideal=ideal)
@@ -323,4 +326,6 @@ def chakra(
     for name, content in files.items():
         write_bytes(folder / name, content, "output", folder=folder)
     written = f"{len(files) - 1} traces and comm_groups.json"
-    _write_lines(f"{written}: {planned.job.name} on {planned.fabric}", *interop.to_know(planned))
+    _write_lines(
+        f"{written}: {planned.job.name} on {planned.fabric}", *interop.usage_notes(planned)
+    )

@@ -104,11 +104,11 @@ def size_fabric(
     from colltool.fabric.results import FabricSized
     from colltool.network.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
-    known = None
+    loaded_prices = None
     if prices is not None or not is_nothing(overrides):
-        known = load_prices(prices, overrides)
+        loaded_prices = load_prices(prices, overrides)
     if fat_tree is not None:
-        _refuse_beside_fat_tree(
+        _refuse_with_fat_tree(
             endpoints=endpoints,
             radix=radix,
             levels=levels,
@@ -118,7 +118,7 @@ def size_fabric(
             ports_per_endpoint=None if ports_per_endpoint == 1 else ports_per_endpoint,
         )
         tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
-        return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
+        return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, loaded_prices))
     if endpoints is None or radix is None:
         both = f"{argument_text('endpoints', 2048)} and {argument_text('radix', 64)}"
         fix = f"write {both}, or {argument_text('fat_tree', 64)}"
@@ -129,19 +129,19 @@ def size_fabric(
         count_of(ports_per_endpoint, "ports_per_endpoint"),
         ports,
     )
-    separate = count_of(rails, "rails")
+    rail_count = count_of(rails, "rails")
     hops = hops_of(oversubscription, ports)
     if text_of(topology, "topology", "dragonfly") != "clos":
         if levels is not None:
             what = f"does not apply to a {topology}"
             raise ColltoolError(what, argument="levels", fix="leave it out")
-        return _sized_direct(topology, counts, separate, hops, known)
-    plan = clos_plan(*counts, rails=separate, levels=count_if(levels, "levels"), hops=hops)
-    return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
+        return _sized_direct(topology, counts, rail_count, hops, loaded_prices)
+    plan = clos_plan(*counts, rails=rail_count, levels=count_if(levels, "levels"), hops=hops)
+    return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, loaded_prices))
 
 
-def _refuse_beside_fat_tree(**arguments: Any) -> None:
-    """Refuse arguments that say what k already does; None is one that nobody gave."""
+def _refuse_with_fat_tree(**arguments: Any) -> None:
+    """Raise ColltoolError for an argument that is not None: k defines the whole fat-tree."""
     for name, value in arguments.items():
         if value is not None:
             what = "does not apply to a fat-tree, which k fully defines"
@@ -155,7 +155,11 @@ def _sized_direct(
     hops: Sequence[Hop],
     prices: Prices | None,
 ) -> DirectSized:
-    """``counts``: endpoints, ports of each, ports of a switch."""
+    """The smallest dragonfly or HyperX, and a Clos of the same ports to compare with.
+
+    Args:
+        counts: endpoints, ports of each, ports of a switch.
+    """
     from colltool.fabric.direct_sized import DirectSized
     from colltool.fabric.properties import bill_of_plan
     from colltool.network.sizing.size_clos import LEVELS, clos_plan
@@ -175,13 +179,15 @@ def _sized_direct(
     bill = bill_of_plan(plan, prices)
     try:
         clos = clos_plan(*counts, rails=rails, hops=hops)
-    except ColltoolError:  # so many endpoints fit no Clos of such switches
+    except ColltoolError:  # no Clos of such switches has so many ports
         return DirectSized(endpoints, ports_per_endpoint, plan, bill, None, None)
-    alike = prices
-    # cables to endpoints are copper in both
+    clos_prices = prices
+    # where cables to endpoints are copper, they are in the Clos too
     if prices and plan.levels[0].name in (prices.copper or ()):
-        alike = prices.model_copy(update={"copper": LEVELS[:1]})
-    return DirectSized(endpoints, ports_per_endpoint, plan, bill, clos, bill_of_plan(clos, alike))
+        clos_prices = prices.model_copy(update={"copper": LEVELS[:1]})
+    return DirectSized(
+        endpoints, ports_per_endpoint, plan, bill, clos, bill_of_plan(clos, clos_prices)
+    )
 
 
 fabric_command = CommandGroup("Shipped fabrics; start, show, draw, check, size your own.")
@@ -254,7 +260,7 @@ def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     """
     from colltool.fabric.load import load_fabric
 
-    # a name without a format's suffix would get a table, which nobody draws
+    # any other suffix would give a table, not a drawing
     suffix = out.path.suffix.lower() if out.path is not None else ""
     if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
         fix = (
@@ -335,10 +341,10 @@ def import_command(
       colltool fabric import nvidia-smi-topo topo.txt --like dgx-h100 -o mine.yaml
       colltool fabric import infragraph network.yaml -o mine.yaml
     """
-    from colltool.fabric.dumps.read import imported
+    from colltool.fabric.dumps.read import import_dumps
 
     path = new_file(output, "a fabric file")
-    write(imported(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
+    write(import_dumps(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
 
 
 @command(
@@ -374,7 +380,7 @@ def check_command(files: list[str], out: Out) -> None:
         "price",
         RESULT,
     ],
-    of=size_fabric,
+    public=size_fabric,
     within=fabric_command,
     name="size",
     short_help="Switches, cables and cost of a Clos, dragonfly or HyperX.",

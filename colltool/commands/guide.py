@@ -1,11 +1,10 @@
-"""The manual, chapter by chapter."""
+"""The manual: a chapter in the terminal, as Markdown, or all of it as a site."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
@@ -13,11 +12,9 @@ from colltool.commands.options import option, to_file
 from colltool.commands.output import screen_of, write, write_bytes
 from colltool.guides import TOPICS
 
-if TYPE_CHECKING:
-    pass
-
 
 def _write_site(folder: Path) -> None:
+    """Write the pages and pictures of the manual, and print where the first page is."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.site import site
 
@@ -56,7 +53,7 @@ def guide_command(
         return
     text = contents() if topic is None else read_guide(topic)
     file = to_file(output)
-    # Markdown for programs, set text for people
+    # Markdown in a file or pipe, formatted text on a terminal
     if file is not None or sys.stdout is None or not sys.stdout.isatty():
         write(text, file)
     else:
@@ -64,7 +61,7 @@ def guide_command(
 
 
 def _show(text: str, *, paged: bool) -> None:
-    """Set a chapter for the terminal, in a pager where it is longer than that."""
+    """Print a chapter formatted for the terminal, in a pager if it is longer than the screen."""
     from colltool.render.text import to_guide
 
     screen = screen_of(to_file=False)
@@ -74,6 +71,6 @@ def _show(text: str, *, paged: bool) -> None:
         return
     import pydoc
 
-    # colours as they are, wide outputs cut and not wrapped: arrow keys show the rest
+    # -R: keep colours; -F: no pager for a short text; -S: cut wide lines, arrow keys scroll
     os.environ.setdefault("LESS", "-RFS")
     pydoc.pager(shown)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from colltool.definitions.reader import Overrides
     from colltool.training.job import Job
 
-    pass
-
 
 def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrides = ()) -> Job:
     """A validated job.

@@ -1,4 +1,9 @@
-"""Prices by measured kernels, where a question names a library that has any."""
+"""Requests that measured kernels answer: dispatch and combine of experts, and the collectives of a
+library with kernels of its own.
+
+:func:`split_request` decides whether kernels or algorithms answer a call of ``price`` or
+``crossover``; a :class:`KernelRequest` gives the answer.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +16,16 @@ from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.engines.files import AskedLibrary
+    from colltool.engines.files import RequestedLibrary
     from colltool.engines.formulas import Tokens
     from colltool.engines.results import KernelCrossover, KernelPriceList
     from colltool.estimate.placement import GroupSpec
     from colltool.fabric.model import Fabric
 
 DTYPES = {"dispatch": "fp8", "combine": "bf16"}
-"""The operations of experts, and what each sends where nobody says: as DeepEP does."""
-COUNTED = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
-"""What a call of experts must say, with the numbers of an example."""
+"""The operations of experts with the format that each sends by default, as DeepEP does."""
+REQUIRED_COUNTS = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
+"""Arguments that a call of experts needs, with the numbers of an example for error texts."""
 
 
 class ExpertCall(NamedTuple):
@@ -35,16 +40,16 @@ class ExpertCall(NamedTuple):
     skew: float | None = None
 
     def read(self, operation: str) -> Tokens:
-        """The tokens of a call; a ColltoolError names what is missing."""
+        """The checked call of an operation; ColltoolError names a missing argument."""
         from colltool.commands.reading import count_of, number_of, text_of
         from colltool.engines.formulas import Tokens
 
-        missing = [name for name in COUNTED if getattr(self, name) is None]
+        missing = [name for name in REQUIRED_COUNTS if getattr(self, name) is None]
         if missing:
-            fix = f"add {' '.join(argument_text(name, COUNTED[name]) for name in missing)}"
+            fix = f"add {' '.join(argument_text(name, REQUIRED_COUNTS[name]) for name in missing)}"
             what = f"{operation} needs {', '.join(missing)}"
             raise ColltoolError(what, argument=missing[0], fix=fix)
-        counts = {name: count_of(getattr(self, name), name) for name in COUNTED}
+        counts = {name: count_of(getattr(self, name), name) for name in REQUIRED_COUNTS}
         dtype = DTYPES[operation]
         if self.dtype is not None:
             dtype = text_of(self.dtype, "dtype", "fp8").lower()
@@ -57,22 +62,22 @@ class ExpertCall(NamedTuple):
 
 
 class KernelRequest(NamedTuple):
-    """A question that kernels answer.
+    """A request that kernels answer.
 
     Args:
-        operation: a primitive, ``dispatch`` or ``combine``.
-        library: whose kernels; None is each that was measured on the fabric.
-        call: the tokens of experts.
+        operation: the name of a primitive, ``dispatch`` or ``combine``.
+        library: whose kernels; None for every library that was measured on the fabric.
+        call: the arguments of dispatch and combine.
     """
 
     operation: str
-    library: AskedLibrary | None
+    library: RequestedLibrary | None
     fabric: Fabric
     group: GroupSpec
     call: ExpertCall
 
     def prices(self, sizes: Sequence[Any]) -> KernelPriceList:
-        """A call by kernels at each size; of experts one, made of its tokens."""
+        """The price of a call at each size; for experts one price, whose bytes follow from tokens."""
         from colltool.commands.reading import each_size
         from colltool.engines.price import price_experts, price_kernels
         from colltool.engines.results import KernelPriceList
@@ -93,28 +98,28 @@ class KernelRequest(NamedTuple):
             raise ColltoolError(
                 "needs a size", argument="size", fix=f"add {argument_text('size', '64KB')}"
             )
-        # a library that runs another one's schedules has a table of which at which size
+        # a library without kernels of its own has a table of algorithms by size
         run = price_by_table if self.library.library.runs else price_kernels
         prices = []
         for size in each_size(sizes):
             prices.append(run(self.library, self.fabric, self.operation, size, self.group))
         return KernelPriceList(tuple(prices))
 
-    def crossover(self, library: AskedLibrary) -> KernelCrossover:
-        """Where a library's kernels cross on a machine, beside its own thresholds."""
+    def crossover(self, library: RequestedLibrary) -> KernelCrossover:
+        """The sizes at which a library's kernels cross on a machine, and its own thresholds."""
         from colltool.engines.crossover import kernel_crossover
 
         if library.library.runs:
             instead = argument_text("library", library.library.runs)
             raise ColltoolError(
-                f"{library.library.called} has a table of algorithms, no kernels",
+                f"{library.library.full_name} has a table of algorithms, no kernels",
                 argument="library",
                 fix=f"colltool crossover with {instead}, or price at several sizes",
             )
         return kernel_crossover(library, self.fabric, self.operation, self.group)
 
 
-def parted(
+def split_request(
     fabric: AnyFabric,
     primitive: Any,
     ranks: int | None,
@@ -123,30 +128,34 @@ def parted(
     library_file: AnyPath | None,
     slow_rank: float | None = None,
 ) -> tuple[KernelRequest | None, dict[str, Any]]:
-    """A question for kernels, or None for algorithms; and the options of the model without those of
-    experts, with the version of NCCL that a library file describes."""
+    """Split the arguments of a price into a request for kernels and options of the model.
+
+    Returns:
+        The request, or None if algorithms answer the call; and ``options`` without the arguments of
+        experts, with ``library`` set if the library file describes a version of NCCL.
+    """
     from colltool.commands.requests import fabric_of, model_request
 
-    # experts' arguments leave here: a plain price knows nothing of them
+    # a price by algorithms has no arguments of experts
     model: dict[str, Any] = dict(options)
     call = ExpertCall(**{name: model.pop(name, None) for name in ExpertCall._fields})
     if library_file is not None:
-        version = _own_version(library_file)
+        version = _described_nccl_version(library_file)
         if version is not None:
             model["library"] = f"nccl@{version}"
             library_file = None
-    asked = _asked_of_kernels(primitive, model.get("library"), library_file, call, slow_rank)
-    if asked is None:
+    query = _kernel_query(primitive, model.get("library"), library_file, call, slow_rank)
+    if query is None:
         return None, model
-    operation, library = asked
-    # the library of kernels is none of algorithms
+    operation, library = query
+    # a library of kernels is unknown to the model of algorithms
     group = model_request(ranks, {**model, "library": None}).group
     return KernelRequest(operation, library, fabric_of(fabric), group, call), model
 
 
-def _own_version(library_file: AnyPath) -> str | None:
-    """The version of NCCL's model that a library file describes, which it makes known; None of a
-    file of kernels.
+def _described_nccl_version(library_file: AnyPath) -> str | None:
+    """Register the version of NCCL's model that a library file describes, and return its name; None
+    for a file of kernels.
 
     Raises:
         ColltoolError: no TOML, or not what a version of NCCL's model may say.
@@ -154,43 +163,43 @@ def _own_version(library_file: AnyPath) -> str | None:
     from colltool.base.files import read_text
     from colltool.commands.reading import path_of
     from colltool.definitions.toml_source import scan_toml
-    from colltool.libraries.nccl.hardware import take_version
+    from colltool.libraries.nccl.hardware import add_version
 
     name = os.fspath(path_of(library_file, "library_file", "a path", "mine.toml"))
     source, _ = scan_toml(read_text(name, "definition"), name)
     if source.data.get("name") != "nccl":
         return None
-    return take_version(source.data, source.at)
+    return add_version(source.data, source.at)
 
 
-def _asked_of_kernels(
+def _kernel_query(
     primitive: Any,
     library: Any,
     library_file: AnyPath | None,
     call: ExpertCall,
     slow_rank: float | None,
-) -> tuple[str, AskedLibrary | None] | None:
-    """The operation, and the library if one is named, of a question for kernels."""
+) -> tuple[str, RequestedLibrary | None] | None:
+    """The operation and the library of a call that kernels answer; None if algorithms do."""
     from colltool.commands.reading import primitive_of
 
     word = primitive.lower() if isinstance(primitive, str) else ""
-    of_experts = word in DTYPES
-    of_algorithms = library is None or (isinstance(library, str) and library in LIBRARIES)
-    said = [name for name, value in call._asdict().items() if value is not None]
-    if of_algorithms and not of_experts and library_file is None and not said:
-        return None  # what is asked most, without reading any kernel
+    is_expert_call = word in DTYPES
+    names_algorithms = library is None or (isinstance(library, str) and library in LIBRARIES)
+    expert_arguments = [name for name, value in call._asdict().items() if value is not None]
+    if names_algorithms and not is_expert_call and library_file is None and not expert_arguments:
+        return None  # the usual call: no file of kernels is read
     from colltool.engines.files import find_library, library_of
 
     name = library if isinstance(library, str) else None
     found = library_of(name, library_file)
-    if slow_rank is not None and (found is not None or of_experts):
+    if slow_rank is not None and (found is not None or is_expert_call):
         what = "kernels were measured with all ranks alike"
         raise ColltoolError(what, argument="slow_rank", fix="leave it out")
-    if of_experts:
+    if is_expert_call:
         if name is not None and found is None:
             found = find_library(name)  # says which there are
         return word, found
-    if said:
-        fix = f"colltool price dispatch, or leave {argument_text(said[0])} out"
-        raise ColltoolError("is for dispatch and combine", argument=said[0], fix=fix)
+    if expert_arguments:
+        fix = f"colltool price dispatch, or leave {argument_text(expert_arguments[0])} out"
+        raise ColltoolError("is for dispatch and combine", argument=expert_arguments[0], fix=fix)
     return None if found is None else (primitive_of(primitive).value, found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
-from colltool.commands.diff import DEFAULT_RTOL, diff, finish
+from colltool.commands.diff import DEFAULT_RTOL, diff, emit_difference
 from colltool.commands.options import RESULT, Out, option, readings_options, schema_option
 from colltool.estimate.assumptions import ModelOptions, checked
 
@@ -62,7 +62,7 @@ def ladder(
         RESULT,
         readings_options(without="ideal"),
     ],
-    of=ladder,
+    public=ladder,
     old="--check",
 )
 def ladder_command(
@@ -80,7 +80,7 @@ def ladder_command(
     from colltool.analysis.diff import read_document
     from colltool.render.dispatch import document
 
-    # a tolerance alone compares nothing
+    # a tolerance needs something to compare with
     if check is None and rtol is not None:
         fix = f"add {argument_text('check', 'OLD.json')}"
         raise ColltoolError("compares with an earlier run", argument="rtol", fix=fix)
@@ -89,4 +89,4 @@ def ladder_command(
         out.emit(priced)
     else:
         tolerance = DEFAULT_RTOL if rtol is None else rtol
-        finish(diff(read_document(check), document(priced), tolerance), out)
+        emit_difference(diff(read_document(check), document(priced), tolerance), out)

@@ -55,7 +55,7 @@ def show_library(
     """
     from colltool.commands.reading import text_of, wrong
     from colltool.engines.files import find_library, load_library
-    from colltool.engines.library_listing import shown_library, shown_nccl
+    from colltool.engines.library_listing import library_rows, nccl_rows
 
     if library_file is not None:
         if not isinstance(library_file, str | os.PathLike):
@@ -65,11 +65,11 @@ def show_library(
                 "a path",
                 f"write {argument_text('library_file', 'mine.toml')}",
             )
-        return shown_library(load_library(library_file))
+        return library_rows(load_library(library_file))
     name = text_of(library, "library", "vllm@0.24.0").lower()
     if name.partition("@")[0] == "nccl":
-        return shown_nccl(name.partition("@")[2])
-    return shown_library(find_library(name).library)
+        return nccl_rows(name.partition("@")[2])
+    return library_rows(find_library(name).library)
 
 
 library_command = CommandGroup("Libraries of kernels; list, show, check, start your own.")
@@ -146,7 +146,7 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
     """
     from colltool.engines.files import SUFFIX, find_library, shipped_path, template
 
-    # a file that somebody filled in is not overwritten
+    # new_file refuses to overwrite a file that may be filled in
     path = new_file(output, "a library file", (SUFFIX,))
     if library is None:
         write(template(), path)

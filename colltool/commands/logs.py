@@ -1,4 +1,4 @@
-"""Logs of benchmarks as arguments of several commands."""
+"""Logs of benchmarks as an argument of calibrate, doctor, validate and report."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
     Logs = Measurements | AnyPath | Sequence[AnyPath]
 
-MOST = 10**9
-"""The most ranks or nodes that a log may be said to have: what is wrong with a number is the log's
-to say, at its line."""
+MAX_COUNT = 10**9
+"""Bound of ranks and nodes given for a log; the reader of the log checks them against its rows."""
 
 
 def measurements_of(
@@ -24,15 +23,20 @@ def measurements_of(
     nodes: int | None,
     in_place: bool,
 ) -> Measurements:
-    """Read logs into series; the other arguments are for logs that do not say."""
+    """Series of measurements from logs, or ``logs`` itself if they were read before.
+
+    Args:
+        ranks, primitive, nodes: for logs that do not say them.
+        in_place: whether to take the in-place half of nccl-tests' tables.
+    """
     from colltool.commands.reading import count_if, flag_of, paths_of, primitive_if
     from colltool.logs.read import read_logs
     from colltool.logs.series import Measurements
 
     hints: dict[str, Any] = {
         "primitive": primitive_if(primitive),
-        "ranks": count_if(ranks, "ranks", -MOST, MOST),
-        "nodes": count_if(nodes, "nodes", -MOST, MOST),
+        "ranks": count_if(ranks, "ranks", -MAX_COUNT, MAX_COUNT),
+        "nodes": count_if(nodes, "nodes", -MAX_COUNT, MAX_COUNT),
         "in_place": flag_of(in_place, "in_place"),
     }
     if isinstance(logs, Measurements):

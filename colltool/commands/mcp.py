@@ -15,8 +15,8 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, problems_of
 from colltool.base.extras import needs_extra
 from colltool.commands.command import command
-from colltool.commands.output import collect, working
-from colltool.commands.tools import TOOLS, answered, input_schema, output_schema
+from colltool.commands.output import announce, enable_garbage_collection
+from colltool.commands.tools import TOOLS, call_tool, input_schema, output_schema
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
@@ -60,14 +60,14 @@ def mcp_command(folder: Path | None = None) -> None:
         from mcp.server.stdio import stdio_server
     except ImportError as error:
         raise needs_extra("mcp", "the server", "the SDK of the Model Context Protocol") from error
-    collect()
-    working("waiting for the lines of a client on stdin; Ctrl-C ends it")
+    enable_garbage_collection()
+    announce("waiting for the lines of a client on stdin; Ctrl-C ends it")
     root = None if folder is None else folder.resolve()
 
     async def serve() -> None:
-        own = server(root)
+        mcp_server = server(root)
         async with stdio_server() as (read, write):
-            await own.run(read, write, own.create_initialization_options())
+            await mcp_server.run(read, write, mcp_server.create_initialization_options())
 
     _end_at_once()
     with chdir(root or os.curdir):
@@ -75,29 +75,33 @@ def mcp_command(folder: Path | None = None) -> None:
 
 
 def _end_at_once() -> None:
-    """An interrupt ends a server that waits for its next line; there is nothing to clean up."""
+    """Let an interrupt end the server while it waits for a line; there is nothing to clean up."""
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        # where the process is ours
+        # replace only the handler of our entry point, not one of a host process
         if getattr(signal.getsignal(number), "__module__", "") == "colltool.commands.app":
             signal.signal(number, signal.SIG_DFL)
 
 
 def server(folder: Path | None = None) -> Server[Any]:
-    """The server; ``folder``: whose files may be read, by names within the current one."""
+    """The MCP server.
+
+    Args:
+        folder: files within it may be read; it is the current folder then. None: no files.
+    """
     from mcp.server import Server
 
-    # made within the loop of events, which is not there yet
+    # CapacityLimiter needs the running event loop: made at the first call
     limit: list[Any] = []
 
-    async def call_tool(
+    async def on_call_tool(
         _: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
         from anyio import CapacityLimiter, to_thread
 
         if not limit:
-            # one question after the other; pings are answered meanwhile
+            # one call after the other, in a thread: pings are answered meanwhile
             limit.append(CapacityLimiter(1))
         return await to_thread.run_sync(
             partial(answer, params.name, params.arguments or {}, folder), limiter=limit[0]
@@ -108,7 +112,7 @@ def server(folder: Path | None = None) -> Server[Any]:
         version=__version__,
         instructions=INSTRUCTIONS,
         on_list_tools=_tools,
-        on_call_tool=call_tool,
+        on_call_tool=on_call_tool,
         on_list_resources=_resources,
         on_read_resource=_resource,
     )
@@ -135,8 +139,7 @@ async def _tools(
 
 
 def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) -> CallToolResult:
-    """What a tool says: a sentence, and the JSON document as text and as a value; an error with the
-    words of every other one."""
+    """Call a tool: a sentence, and the JSON document as text and as a value; or the error's text."""
     from mcp_types import CallToolResult, TextContent
 
     from colltool.base.reach import confined
@@ -164,26 +167,26 @@ def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) 
 
 
 def _texts_of(name: str, arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, Any] | None]:
-    """What a tool says in words, last its document as text; and the document."""
+    """The texts of a tool's answer, last the JSON document; and the document (None of a text)."""
     from colltool.render.dispatch import document, json_text, summary
 
-    found = answered(name, arguments)
+    found = call_tool(name, arguments)
     if isinstance(found, str):
         return [found], None
     plain = json.dumps(document(found), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = json_text(plain)
     texts = [summary(found)]
-    # the file that a calibration makes, which an assistant may write for its user
+    # the fitted fabric file, which an assistant may write for its user
     if name == "calibrate" and getattr(found, "text", None):
         texts.append(found.text)  # type: ignore[attr-defined]
     return [*texts, text], json.loads(text)
 
 
 def _shipped() -> Iterator[tuple[str, str, str]]:
-    """The address of each resource, its type, and what it is."""
+    """The URI of each resource, its MIME type, and its description."""
     from colltool.fabric.load import shipped_fabrics
     from colltool.guides import TOPICS, about
-    from colltool.render.schemas import FILE_KINDS, asked_by, documents
+    from colltool.render.schemas import FILE_KINDS, command_for, documents
 
     for topic in TOPICS:
         yield f"colltool://guides/{topic}", "text/markdown", about(topic)
@@ -203,7 +206,7 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
         yield (
             f"colltool://schemas/{name}",
             "application/schema+json",
-            f"The JSON Schema of what {asked_by(name)} answers.",
+            f"The JSON Schema of what {command_for(name)} answers.",
         )
 
 
@@ -237,7 +240,7 @@ async def _resource(
 
 
 def _text_of(kind: str, name: str) -> str:
-    """The text of a resource that there is."""
+    """The text of an existing resource."""
     from colltool.fabric.load import SUFFIX, shipped_folder
     from colltool.guides import read_guide
 

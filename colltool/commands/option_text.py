@@ -1,4 +1,8 @@
-"""The text of options, read; no error of another library reaches a person."""
+"""Reads the text of options; whatever a user types, errors are ColltoolErrors in our words.
+
+:func:`reader` gives typer the function for one value of an option; :func:`read_items` splits what
+has commas once the command runs; :func:`readings` reads the options of the model together.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +21,23 @@ if TYPE_CHECKING:
     from colltool.estimate.assumptions import ModelOptions
 
 _RANGE = re.compile(r"([0-9]{1,10})\s*(?:-|:|\.\.)\s*([0-9]{1,10})(?:\s*([+/x*])\s*([0-9]{1,10}))?")
-_MOST_COUNTS = 10_000  # of one range
-_LONGEST = 40
+_MAX_COUNTS = 10_000  # numbers of one range; more is a typing error
+_LONGEST = 40  # characters of a typed text that an error repeats
 
 
 def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
-    """What reads the text of an argument as typer meets it; None where its kind leaves that to
-    :func:`read_items`, or the text is the value."""
+    """The function that reads the text of an argument for typer; None if the text is the value, or
+    :func:`read_items` splits it."""
     if row.kind not in ("count", "number", "share", "shape", "word"):
         return None
 
     def value(text: Any) -> Any:
-        if not isinstance(text, str):  # the default, which typer hands through
+        if not isinstance(text, str):  # typer also passes the default
             return text
         try:
             return _read(text, name, row)
         except ColltoolError:
-            # words of a line that is not finished: what cannot be read is not there
+            # a shell completes an unfinished line: ignore what cannot be read yet
             if "_COLLTOOL_COMPLETE" in os.environ:
                 return None
             raise
@@ -63,7 +67,7 @@ def _read(text: str, name: str, row: Argument) -> Any:
 
 
 def read_items(value: Any, name: str, row: Argument) -> Any:
-    """The items of an option that has them on one line, with commas; any other value as it is."""
+    """The items of an option that has them separated by commas; any other value as it is."""
     if value is None:
         return None
     match row.kind:
@@ -118,7 +122,7 @@ def _is_share(value: float, row: Argument) -> bool:
         return False
     if value == 0:
         return row.least == 0
-    # of the bounds only these two are kept here: others are the public function's
+    # other bounds are checked by the public function
     return row.most != 1 or value <= 1
 
 
@@ -138,7 +142,7 @@ def _float(text: str) -> float:
 
 
 def parts(text: str, argument: str) -> list[str]:
-    """``1MB,16MB`` as a list, no item of which may be empty."""
+    """Split ``1MB,16MB`` into a list; ColltoolError for an empty item."""
     found = [part.strip() for part in text.split(",")]
     if not all(found):
         fix = "separate items with one comma, without spaces"
@@ -157,7 +161,7 @@ def counts(texts: list[str]) -> list[int]:
 
 
 def _counts_of_range(text: str) -> list[int]:
-    """One number, or those of a range, which ends with its last number in any case."""
+    """The number, or the numbers of a range; the last one of a range is always included."""
     found = _RANGE.fullmatch(text)
     if found is None:
         return [parse_count(text, "ranks", 0)]
@@ -171,7 +175,7 @@ def _counts_of_range(text: str) -> list[int]:
     else:
         length = high.bit_length()
         least_step = 2
-    if not 0 < low < high <= 10**9 or step < least_step or length > _MOST_COUNTS:
+    if not 0 < low < high <= 10**9 or step < least_step or length > _MAX_COUNTS:
         fix = (
             f"write {argument_text('ranks', text='8-64')} for 8,16,32,64, or"
             f" {argument_text('ranks', text='8-64+8')} for steps of 8"
@@ -179,13 +183,13 @@ def _counts_of_range(text: str) -> list[int]:
         raise ColltoolError(f"'{short(text)}' is not a range of numbers", argument="ranks", fix=fix)
     if in_steps:
         return list(range(low, high + 1, step))
-    # nccl-tests also ends such a range with its last number
+    # as in nccl-tests, a range of factors ends with its last number
     multiples = (low * step**power for power in range(high.bit_length()))
     return [*takewhile(lambda number: number < high, multiples), high]
 
 
 def single(text: str, argument: str) -> str:
-    """An option that elsewhere takes a list; refuses several items."""
+    """The only item of a text; ColltoolError for several."""
     found = parts(text, argument)
     if len(found) > 1:
         what = f"takes one {argument} here, got {len(found)}: {short(text)}"
@@ -194,27 +198,27 @@ def single(text: str, argument: str) -> str:
 
 
 def readings(**texts: Any) -> ModelOptions:
-    """All readings of the model as they are typed: words stay, digits and numbers are read."""
+    """The options of the model from their texts: words stay words, numbers are read."""
     from colltool.estimate.assumptions import USUAL, checked
 
-    found = {name: _reading(name, text) for name, text in texts.items()}
-    # the option's default: nobody asked for it beside --ideal
+    found = {name: _model_value(name, text) for name, text in texts.items()}
+    # the option's default must not count as given: it would contradict --ideal
     if found.get("numbers") == USUAL.numbers:
         del found["numbers"]
     return checked(**found)
 
 
-def _reading(name: str, text: Any) -> Any:
+def _model_value(name: str, text: Any) -> Any:
     from colltool.estimate.assumptions import KINDS, MOST_SEGMENTS, takes_count
 
     if KINDS[name] is float:
         return _number(text, name)
     if isinstance(text, str) and takes_count(name) and text.isascii() and text.isdigit():
-        # more digits than the most has are not worth reading
+        # a longer number is over the limit anyway, whatever its digits
         return int(text) if len(text) <= len(str(MOST_SEGMENTS)) else MOST_SEGMENTS + 1
     return text
 
 
 def short(text: str) -> str:
-    """What was typed, no longer than a line."""
+    """The typed text, cut for an error."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

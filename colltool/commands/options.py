@@ -1,5 +1,6 @@
-"""Options of the commands, each a row of :data:`colltool.commands.arguments.ARGUMENTS`, and the
-groups of options that commands share."""
+"""Options of commands, made of rows of :data:`colltool.commands.arguments.ARGUMENTS`, and the
+groups of options that commands share: fabric (:class:`FabricChoice`), output (:class:`Out`), and
+options of the model. At the end, checks of output paths that commands make before the work."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ from colltool.estimate.assumptions import DECLARED, KINDS, ModelOptions, words
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
 
-# what typer takes for a value that must be typed
 REQUIRED = ...
+"""Default of an option that must be given, as typer spells it."""
 BY_FUNCTION = Parameter.empty
-"""The default is the one that the function has."""
+"""Default of an option that has the default of the command's function."""
 FABRIC_SUFFIXES = (".yaml", ".yml")
 
 
@@ -29,10 +30,10 @@ class Option(NamedTuple):
     """An option of a command, or an argument that has no flag.
 
     Args:
-        name: the function's parameter that it gives.
-        row: what is shown of it and how its text is read.
-        default: its value without the option; None is nothing.
-        prints: what it prints in place of running the command.
+        name: the parameter of the command's function.
+        row: flags, help, and how its text is read.
+        default: its value if it is not given.
+        prints: called in place of the command, such as for ``--schema``.
     """
 
     name: str
@@ -42,12 +43,11 @@ class Option(NamedTuple):
 
 
 class OptionGroup(NamedTuple):
-    """Several options that give one parameter of a command.
+    """Several options that make up one parameter of a command.
 
     Args:
         name: the parameter.
-        options: the options.
-        make: its value, made of theirs by name.
+        make: returns its value; takes those of the options by name.
     """
 
     name: str
@@ -87,8 +87,7 @@ def write_schema(definition: Any, files: str, output: Path | None) -> None:
 
 
 class FabricChoice(NamedTuple):
-    """``--fabric``, ``--set`` and ``--machine``: which fabric, with which values in place of its
-    own, and whose rows."""
+    """The values of ``--fabric``, ``--set`` and ``--machine``."""
 
     names: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
@@ -102,7 +101,7 @@ class FabricChoice(NamedTuple):
 
     @property
     def several(self) -> list[str]:
-        """All that were given, also as ``A,B``."""
+        """The names of all given fabrics; ``A,B`` are two."""
         from colltool.fabric.expression import split_fabrics
         from colltool.fabric.load import exists
 
@@ -114,7 +113,7 @@ class FabricChoice(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The one that was given: silently taking the last of two would price the wrong thing."""
+        """The name of the only given fabric; ColltoolError for several."""
         if len(self.names) > 1:
             fix = (
                 "one a call: write each to a file with --format json -o FILE, and compare two with"
@@ -144,8 +143,7 @@ def _fabric_choice(
 
 
 def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGroup:
-    """``--fabric``, ``--set`` and ``--machine``, which a command may leave out that asks for no
-    price."""
+    """``--fabric`` and ``--set``, and ``--machine`` for commands that price."""
     # None, not an empty list: typer shows the default of a list, even of an empty one
     options = [
         option("fabric", default=default),
@@ -162,9 +160,9 @@ MAYBE_FABRIC = fabric_options(None)
 WIRING = fabric_options(machine=False)
 FABRIC_FILE = option("fabric", flags="", metavar="", many=False)
 GROUP = ("ranks", "stride", "alone", "shape")
-"""Who is in the group."""
+"""Arguments that say who is in the group."""
 EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "groups", "skew")
-"""A call of dispatch or combine."""
+"""Arguments of a call of dispatch or combine."""
 JOB_FILE = option("job", flags="", metavar="")
 
 
@@ -205,8 +203,8 @@ SIZES = sizes_options()
 
 
 class Out(NamedTuple):
-    """``--plot``, ``--format``, ``--output``, ``--columns`` and ``--all``: how a result is written,
-    where to, and what of it."""
+    """The values of ``--plot``, ``--plot-what``, ``--format``, ``--output``, ``--columns`` and
+    ``--all``: how and where a result is written."""
 
     form: str | None = None
     path: Path | None = None
@@ -216,7 +214,7 @@ class Out(NamedTuple):
     plot_what: str = ""
 
     def emit(self, result: Any) -> None:
-        """Draw a result where a picture is asked for, render it and write it."""
+        """Render a result and write it, and its picture if ``--plot`` was given."""
         from colltool.render.dispatch import rendered
 
         # matplotlib is loaded only where something is drawn
@@ -238,7 +236,12 @@ def _out(format: str | None, output: Path | None, plot: Path | None = None, **re
 
 
 def result_options(*before: Option, form: Option | None = None) -> OptionGroup:
-    """How a result is written; ``before``: how it is drawn, ``form``: in which formats."""
+    """The options of :class:`Out`.
+
+    Args:
+        before: ``--plot`` and ``--plot-what``, where the result can be drawn.
+        form: ``--format`` in place of the usual one.
+    """
     options = (
         *before,
         form or option("form", default=None),
@@ -255,32 +258,34 @@ DRAWN_RESULT = result_options(PLOT)
 
 
 def plot_views(views: tuple[str, ...], help: str | None = None) -> Option:
-    """Which of several pictures is drawn of a result, the first where nothing is said."""
+    """``--plot-what``: which of several pictures to draw; the first by default."""
     return option("plot_what", help, words=views, default=views[0])
 
 
 def extra_format(form: str, help: str) -> Option:
-    """``--format`` with one more format than all commands have."""
+    """``--format`` with one more format than the usual ones."""
     return option("form", help, words=(*FORMATS, form), default=None)
 
 
 def readings_options(without: str = "") -> OptionGroup:
-    """Options of the readings of the model, one of which may be left out."""
-    options = tuple(_reading_option(name) for name in DECLARED if name != without)
+    """All options of the model, but for ``without``."""
+    options = tuple(
+        _model_option(option_name) for option_name in DECLARED if option_name != without
+    )
     return OptionGroup("readings", options, option_text.readings)
 
 
-def _reading_option(name: str) -> Option:
-    flag = f"--{name.replace('_', '-')}"
-    help_ = DECLARED[name].help
-    default = ModelOptions._field_defaults[name]
-    if KINDS[name] is bool:
-        return Option(name, Argument(flag, help=help_, kind="flag"), default)
-    known = words(name)
-    shown = (*known, "P") if int in get_args(KINDS[name]) else known
-    # read as text: what is known only together with other readings is checked there
-    row = Argument(flag, "|".join(shown) or "NUMBER", help_, words=known)
-    return Option(name, row, str(default))
+def _model_option(option_name: str) -> Option:
+    flag = f"--{option_name.replace('_', '-')}"
+    help_ = DECLARED[option_name].help
+    default = ModelOptions._field_defaults[option_name]
+    if KINDS[option_name] is bool:
+        return Option(option_name, Argument(flag, help=help_, kind="flag"), default)
+    known = words(option_name)
+    choices = (*known, "P") if int in get_args(KINDS[option_name]) else known
+    # read as text: some values are valid only together with other options
+    row = Argument(flag, "|".join(choices) or "NUMBER", help_, words=known)
+    return Option(option_name, row, str(default))
 
 
 READINGS = readings_options()
@@ -294,8 +299,8 @@ NEW_FILE = option(
 
 
 def check_plot(path: Path | None) -> None:
-    """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown
-    suffix, a folder that is none."""
+    """Raise ColltoolError, before the work, for a picture that cannot be drawn: no matplotlib, an
+    unknown suffix, no such folder."""
     if path is not None:
         from colltool.base.extras import plot
 
@@ -316,19 +321,20 @@ def to_file(path: Path | None) -> Path | None:
 
 
 def as_yaml(out: Out) -> bool:
-    """Whether a definition itself is asked for, not what is made of it."""
+    """Whether the definition itself is requested, as YAML, not the table about it."""
     by_suffix = out.path is not None and out.path.suffix in FABRIC_SUFFIXES
-    asked = out.form == "yaml" or (out.form is None and by_suffix)
-    if asked and out.columns is not None:
+    wants_yaml = out.form == "yaml" or (out.form is None and by_suffix)
+    if wants_yaml and out.columns is not None:
         fix = "leave it out, or --format table"
         raise ColltoolError("a YAML file has no columns", argument="columns", fix=fix)
-    return asked
+    return wants_yaml
 
 
 def new_file(
     output: Path | None, what: str, suffixes: tuple[str, ...] = FABRIC_SUFFIXES
 ) -> Path | None:
-    """Where a definition is written; ColltoolError for another suffix, or a file that is there."""
+    """The path of a new definition, None for stdout; ColltoolError for a wrong suffix, or a file
+    that exists."""
     path = to_file(output)
     if path is None:
         return None
@@ -336,6 +342,8 @@ def new_file(
         fix = f"name it {path.stem}{suffixes[0]}"
         raise ColltoolError(f"{what} ends in {suffixes[0]}, got {path}", argument="output", fix=fix)
     if os.path.exists(path):  # Path.exists refuses a name that is too long
-        there = f"{path} is there already, and somebody may have filled it in"
-        raise ColltoolError(there, argument="output", fix="name another file, or remove it first")
+        what_is_there = f"{path} is there already, and somebody may have filled it in"
+        raise ColltoolError(
+            what_is_there, argument="output", fix="name another file, or remove it first"
+        )
     return path

@@ -1,8 +1,8 @@
-"""What leaves the program: text to stdout, words for people to stderr, files whole or not at all,
-and how far long work is.
+"""Output of commands: results to stdout and files, messages and progress to stderr.
 
-What a command writes is kept until it is done: what fails on the way changes no file and prints
-nothing.
+Within :func:`deferred_outputs`, :func:`write` and :func:`write_bytes` only collect; at the end of
+the command :meth:`Outputs.write_all` writes everything, files first. A command that fails on the
+way changes no file and prints nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from colltool.base.files import Inputs, remembering
 
 STANDARD_INPUT = "/dev/stdin"
 """The file that ``-`` stands for."""
-SOON_S = 1.0
-"""How long work takes before it says how much is done, and after that how often."""
-OFTEN_S = 0.2
+FIRST_PROGRESS_S = 1.0
+"""Seconds before progress is shown: shorter work needs none."""
+PROGRESS_INTERVAL_S = 0.2
+"""Seconds between two updates of the progress line."""
 BY_SUFFIX = {
     ".json": "json",
     ".csv": "csv",
@@ -38,7 +39,7 @@ BY_SUFFIX = {
 
 
 def chosen_format(form: str | None, output: Path | None) -> str:
-    """The format asked for, else the one that the file's name says, else a table."""
+    """The requested format, else the one of the file's suffix, else a table."""
     if form is not None or output is None:
         return form or "table"
     found = BY_SUFFIX.get(output.suffix.lower())
@@ -51,31 +52,30 @@ def chosen_format(form: str | None, output: Path | None) -> str:
     return found
 
 
-def working(what: str) -> None:
-    """Say on a terminal what takes a while; silent where stderr is none."""
+def announce(what: str) -> None:
+    """Print on stderr what takes a while, if stderr is a terminal."""
     if sys.stderr is not None and sys.stderr.isatty():
         print(what, file=sys.stderr)
 
 
-class Counting:
-    """How much is done, on one line of a terminal, from a second on; silent where stderr is
-    none."""
+class ProgressLine:
+    """Progress in percent on one line of the terminal; silent if stderr is no terminal."""
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self._next = monotonic() + SOON_S
-        self._width = 0  # of what stands on the line, to be written over
-        self._speaks = sys.stderr is not None and sys.stderr.isatty()
+        self._next = monotonic() + FIRST_PROGRESS_S
+        self._width = 0  # characters on the line, to be overwritten
+        self._on_terminal = sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, done: int, of: int) -> None:
-        """Say it, a few times a second."""
-        collect()
+        """Show that ``done`` of ``of`` items are done, a few times a second."""
+        enable_garbage_collection()
         now = monotonic()
-        if self._speaks and now >= self._next:
-            self._next = now + OFTEN_S
+        if self._on_terminal and now >= self._next:
+            self._next = now + PROGRESS_INTERVAL_S
             self._write(f"{self.what}: {100 * done // of}% ...")
 
-    def __enter__(self) -> Counting:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,23 +83,24 @@ class Counting:
             self._write("")
 
     def _write(self, text: str) -> None:
-        # what is shorter than the line before is filled with blanks; an empty text clears the line
+        # pad to the width of the previous text; an empty text clears the line
         back = "" if text else "\r"
         print(f"\r{text:<{self._width}}{back}", end="", file=sys.stderr, flush=True)
         self._width = max(self._width, len(text))
 
 
-def collect() -> None:
-    """Long work begins: free its rings of objects, arrays and pictures among them, which main
-    leaves out for short commands."""
+def enable_garbage_collection() -> None:
+    """Turn on the garbage collector for long work, whose cycles hold arrays and pictures.
+
+    The entry point turns it off for short commands.
+    """
     if not gc.isenabled():
-        gc.freeze()  # what was loaded is here to stay
+        gc.freeze()  # loaded modules stay until the end: not worth scanning
         gc.enable()
 
 
 def screen_of(*, to_file: bool) -> Any:
-    """What a table is drawn for: the terminal on stdout, or a pipe or file, whose tables are as
-    wide as they need."""
+    """The Screen that a table is drawn for: the terminal, or a pipe or file, which has no width."""
     import shutil
 
     from colltool.render.text import Screen
@@ -112,30 +113,30 @@ def screen_of(*, to_file: bool) -> Any:
     return Screen(shutil.get_terminal_size().columns, colour=colour, unicode=unicode)
 
 
-# DEL and C1, marks and overrides of direction, separators of lines and paragraphs, halves of
-# surrogate pairs
-_STEERING = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+# DEL and C1 controls, marks and overrides of writing direction, line and paragraph separators,
+# lone surrogates
+_CONTROL_CHARACTERS = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
-def escaped(text: str) -> str:
-    """Text without a character that would steer a terminal or turn a line around, or that is none.
+def escape_control_characters(text: str) -> str:
+    r"""Text with control characters of terminals, of writing direction and lone surrogates as \uXXXX.
 
-    What a line feed and colours need stays: names are escaped where they enter a cell. In JSON the
-    escape means the same character, everywhere else it shows what is there.
+    Line feeds and the escape character of colours stay: names are escaped where they enter a table.
+    JSON reads the escape as the same character; elsewhere it shows what is in the text.
     """
     if text.isascii() and "\x7f" not in text:
         return text
     import re
 
-    return re.sub(_STEERING, lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(_CONTROL_CHARACTERS, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def put(text: str) -> None:
-    """Write text to stdout; a reader that went away is no error."""
-    # pythonw, or a host that closed it
+def print_text(text: str) -> None:
+    """Write text to stdout; a closed pipe is no error."""
+    # pythonw has no stdout, and a host may have closed it
     if sys.stdout is None:
         raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
-    text = escaped(text)
+    text = escape_control_characters(text)
     try:
         try:
             sys.stdout.write(text)
@@ -144,20 +145,20 @@ def put(text: str) -> None:
             sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
     except OSError as error:
-        # so that the flush at exit says nothing more
+        # the flush at exit would fail again: let it write to nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
-            raise unwritable(error) from error
+            raise stdout_error(error) from error
 
 
-def unwritable(error: OSError) -> ColltoolError:
-    """The error for a stdout that takes no more."""
+def stdout_error(error: OSError) -> ColltoolError:
+    """The error for a stdout that cannot be written."""
     fix = "free some space, or write elsewhere with -o"
     return ColltoolError(f"cannot write: {error.strerror or error}", where="stdout", fix=fix)
 
 
 def say(*lines: str) -> None:
-    """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
+    """Print lines on stderr, without characters that move a cursor or break a line."""
     if sys.stderr is not None:
         from colltool.base.errors import printable
 
@@ -167,33 +168,40 @@ def say(*lines: str) -> None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Files with their content and the argument that names each, and the text for stdout."""
+    """Everything that a command will write once it is done.
+
+    Args:
+        inputs: the files that the command read, which no output may overwrite.
+        files: content by path, each with the argument that names the file in errors.
+        folders: folders to create first.
+        texts: text for stdout, in order.
+    """
 
     inputs: Inputs
     files: dict[Path, tuple[bytes, str]] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
-    def leave(self) -> None:
-        """Write all of it, files before stdout; nothing where one of them cannot be written."""
-        from colltool.base.files import making, same_place, write_files
+    def write_all(self) -> None:
+        """Write files, then stdout; no file is written if one of them cannot be."""
+        from colltool.base.files import new_folders, same_place, write_files
 
-        # also what was read by a name within a list or another file is kept
+        # files that were read by a name within a list or another file are known only now
         for index, (path, (_, argument)) in enumerate(self.files.items()):
-            again = any(same_place(path, other) for other in list(self.files)[:index])
-            refuse(path, argument, read=self.inputs.hold(path), again=again)
-        with making(self.folders):
+            is_second = any(same_place(path, other) for other in list(self.files)[:index])
+            refuse_conflict(path, argument, is_input=self.inputs.hold(path), is_second=is_second)
+        with new_folders(self.folders):
             write_files({path: content for path, (content, _) in self.files.items()})
         for text in self.texts:
-            put(text)
+            print_text(text)
 
 
 _OUTPUTS: ContextVar[Outputs | None] = ContextVar("outputs", default=None)
 
 
 @contextmanager
-def kept() -> Iterator[Outputs]:
-    """Within it nothing is written until :meth:`Outputs.leave`."""
+def deferred_outputs() -> Iterator[Outputs]:
+    """A context in which outputs are collected, and written by :meth:`Outputs.write_all`."""
     with remembering() as inputs:
         outputs = Outputs(inputs)
         token = _OUTPUTS.set(outputs)
@@ -204,38 +212,43 @@ def kept() -> Iterator[Outputs]:
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write text to a file, whole or not at all, or to stdout, at the end of the command that this
-    is part of."""
+    """Write text to a file, or to stdout for None and ``-``, at the end of the running command."""
     if output is not None and str(output) != "-":
-        write_bytes(output, escaped(text).encode(), "output")
+        write_bytes(output, escape_control_characters(text).encode(), "output")
         return
     outputs = _OUTPUTS.get()
     if outputs is None:  # --version, before any command
-        put(text)
+        print_text(text)
     else:
         outputs.texts.append(text)
 
 
 def write_bytes(path: Path, content: bytes, argument: str, *, folder: Path | None = None) -> None:
-    """Write any content to a file at the end of the command that this is part of; ``argument``
-    names the file in errors, ``folder`` is made where there is none."""
+    """Write content to a file at the end of the running command.
+
+    Args:
+        argument: names the file in errors.
+        folder: created if it does not exist.
+    """
     outputs = _OUTPUTS.get()
     assert outputs is not None
-    refuse(path, argument, again=path in outputs.files)
+    refuse_conflict(path, argument, is_second=path in outputs.files)
     outputs.files[path] = content, argument
     if folder is not None:
         outputs.folders.append(folder)
 
 
-def refuse(path: Path, argument: str, *, read: bool = False, again: bool = False) -> None:
-    """Refuse an output that is also an input, or a second one into the same file."""
-    if read:
-        raise is_read(path, argument)
-    if again:
+def refuse_conflict(
+    path: Path, argument: str, *, is_input: bool = False, is_second: bool = False
+) -> None:
+    """Raise ColltoolError for an output that is also an input, or the second into one file."""
+    if is_input:
+        raise overwrites_input(path, argument)
+    if is_second:
         raise ColltoolError(f"{path} is written twice", argument=argument, fix="name two files")
 
 
-def is_read(path: Path, argument: str) -> ColltoolError:
+def overwrites_input(path: Path, argument: str) -> ColltoolError:
     """The error for an output that is also an input."""
     fix = "name another file: what is read stays as it is"
     return ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)

@@ -1,4 +1,9 @@
-"""A training step on a fabric: its time, the best layout, several fabrics, or recorded traces."""
+"""A training step on a fabric: its time, the best layout, several fabrics, or recorded traces.
+
+The public functions :func:`plan`, :func:`search_layouts`, :func:`compare_plans`,
+:func:`plan_sensitivity` and :func:`plan_traces` answer a question each; :func:`plan_command` calls
+the one that its options ask for, and refuses options of the others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from colltool.base.files import remembering
 from colltool.base.reach import within_reach
 from colltool.commands.command import command
 from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
-from colltool.commands.output import Counting
+from colltool.commands.output import ProgressLine
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
@@ -19,8 +24,8 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
     from colltool.diagnosis.plan_traces import TracePlan
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
-    from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
     from colltool.training.layout_search import LayoutSearch, Progress
     from colltool.training.plan import Plan
@@ -28,15 +33,15 @@ if TYPE_CHECKING:
 
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
 
-MOST_DRAWS = 10_000
-"""Steps that are planned one after the other."""
+MAX_SAMPLES = 10_000
+"""Bound of the samples of a sensitivity: each plans a whole step."""
 TRACE_SUFFIXES = (".et", ".et.gz")
-SHOWN_LAYOUTS = 10
-"""Layouts of a search that are shown where nobody says how many."""
-ONE_STEP = ("target", "mtbf", "storage", "checkpoint", "restart")
-"""What is asked of one step on one fabric."""
-OF_MODEL = ("library", "readings")
-"""How anything is priced, jobs and traces alike."""
+DEFAULT_TOP = 10
+"""Layouts that a search on the command line keeps by default."""
+ONE_STEP_ARGUMENTS = ("target", "mtbf", "storage", "checkpoint", "restart")
+"""Arguments that apply to one step on one fabric only."""
+MODEL_ARGUMENTS = ("library", "readings")
+"""Arguments of the cost model, which jobs and traces share."""
 _NUMBERS_OF_A_STEP = (
     "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
     " own ranges; repeatable."
@@ -44,6 +49,7 @@ _NUMBERS_OF_A_STEP = (
 
 
 def _job_of(job: AnyJob) -> Job:
+    """The job, loaded unless it is."""
     from colltool.training.job import Job
     from colltool.training.job import load_job as load
 
@@ -56,7 +62,7 @@ def plan(
     ranks: int | None = None,
     *,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     links: bool = False,
     compute: str | os.PathLike[str] | None = None,
     target: str | None = None,
@@ -94,25 +100,25 @@ def plan(
             fabric; says what fits.
     """
     from colltool.analysis.jobs import plan_on_fabric
-    from colltool.commands.plan_requests import asked_of, measured_by
+    from colltool.commands.plan_requests import plan_extras, with_measured_gemms
     from colltool.commands.reading import count_if
 
     loaded = _job_of(job)
     count = count_if(ranks, "ranks", 1)
     model = checked(readings, **parts)
     return plan_on_fabric(
-        measured_by(loaded, compute),
+        with_measured_gemms(loaded, compute),
         _read_fabric(fabric, library, machine, model),
         count,
         model,
-        asked_of(links, target, mtbf, storage, checkpoint, restart),
+        plan_extras(links, target, mtbf, storage, checkpoint, restart),
     )
 
 
 def _read_fabric(
-    fabric: AnyFabric, library: str | None, machine: OwnMachine | None, model: ModelOptions
+    fabric: AnyFabric, library: str | None, machine: CustomMachine | None, model: ModelOptions
 ) -> Fabric:
-    """A fabric with what the model is told to read of it."""
+    """A fabric under a library and a machine, with the numbers that model options select."""
     from colltool.commands.requests import fabric_of
     from colltool.estimate.groups import as_read
 
@@ -128,7 +134,7 @@ def search_layouts(
     top: int | None = None,
     headroom: float | None = None,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     watch: Progress | None = None,
     **parts: Any,
@@ -156,7 +162,7 @@ def search_layouts(
 
     loaded = _job_of(job)
     most = count_if(top, "top", 1)
-    # a search calls it thousands of times: a wrong one is refused here
+    # refused here, not deep in a search of thousands of layouts
     if watch is not None and not callable(watch):
         fix = "write watch=print, or leave it out"
         raise wrong(watch, "watch", "a function of two numbers", fix)
@@ -179,7 +185,7 @@ def compare_plans(
     *,
     overrides: Overrides = (),
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Plans:
@@ -216,7 +222,7 @@ def plan_sensitivity(
     samples: int = 100,
     seed: int = 1,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> PlanSpread:
@@ -235,8 +241,8 @@ def plan_sensitivity(
     model = checked(readings, **parts)
     place = _read_fabric(fabric, library, machine, model)
     numbers, assumed = ranges_of(place, vary_of(vary))
-    drawn = count_of(samples, "samples", 2, MOST_DRAWS)
-    first = count_of(seed, "seed")
+    sample_count = count_of(samples, "samples", 2, MAX_SAMPLES)
+    first_seed = count_of(seed, "seed")
     return run(
         loaded,
         place,
@@ -244,14 +250,13 @@ def plan_sensitivity(
         model,
         numbers,
         assumed=assumed,
-        samples=drawn,
-        seed=first,
+        samples=sample_count,
+        seed=first_seed,
     )
 
 
 def trace_files(paths: Sequence[AnyPath]) -> list[str]:
-    """Chakra traces by their names, those of a folder in order of rank; empty where something else
-    is given."""
+    """The paths that are Chakra traces, those of a folder in order of rank; others are left out."""
     found: list[str] = []
     for given_path in paths:
         path = os.fspath(given_path)
@@ -270,7 +275,7 @@ def plan_traces(
     fabric: AnyFabric,
     *,
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> TracePlan:
@@ -318,12 +323,12 @@ def plan_traces(
         "layouts",
         "headroom",
         "compute",
-        *ONE_STEP,
+        *ONE_STEP_ARGUMENTS,
         option("vary", _NUMBERS_OF_A_STEP, metavar="KEY=RANGE"),
         DRAWN_RESULT,
         READINGS,
     ],
-    of=plan,
+    public=plan,
 )
 def plan_command(
     job: list[str],
@@ -366,33 +371,33 @@ def plan_command(
     """
     from colltool.training.job import load_job
 
-    of_search = {"keep": keep, "top": top, "headroom": headroom}
+    search_options = {"keep": keep, "top": top, "headroom": headroom}
     files = trace_files(job)
     if files:
-        model = {name: arguments.pop(name) for name in OF_MODEL if name in arguments}
-        of_job = {
+        model = {name: arguments.pop(name) for name in MODEL_ARGUMENTS if name in arguments}
+        job_options = {
             **arguments,
             "job_overrides": job_overrides,
             "search": search,
-            **of_search,
+            **search_options,
             "vary": vary,
             "plot": out.plot,
         }
-        _refuse_beside_traces(job, files, of_job)
+        _refuse_with_traces(job, files, job_options)
         out.emit(plan_traces(files, fabric.load(), **model))
         return
     several = fabric.several
-    # what goes together is told before anything is loaded or searched
-    _refuse_outside_search(of_search, search=search, links=arguments["links"])
+    # options that exclude each other are refused before anything is loaded or searched
+    _refuse_outside_search(search_options, search=search, links=arguments["links"])
     _refuse_drawing(out, search=search, vary=bool(vary))
     if search or vary or len(several) > 1:
-        _refuse_of_one_step(arguments)
-    # one job; of traces several files were told apart above
-    arguments["job"] = load_job(_only(job), job_overrides or (), argument="job_overrides")
+        _refuse_one_step_options(arguments)
+    # only traces may be several files
+    arguments["job"] = load_job(_single_job(job), job_overrides or (), argument="job_overrides")
     if search:
-        out.emit(_searched(fabric, of_search, arguments))
+        out.emit(_searched(fabric, search_options, arguments))
     elif len(several) > 1:
-        _refuse_of_one_fabric(several, vary=bool(vary), links=arguments["links"])
+        _refuse_one_fabric_options(several, vary=bool(vary), links=arguments["links"])
         out.emit(_compared(fabric, arguments))
     elif vary:
         out.emit(_varied(fabric, vary, arguments))
@@ -401,17 +406,16 @@ def plan_command(
 
 
 def _searched(
-    fabric: FabricChoice, of_search: dict[str, Any], arguments: dict[str, Any]
+    fabric: FabricChoice, search_options: dict[str, Any], arguments: dict[str, Any]
 ) -> LayoutSearch:
-    # thousands of layouts: a terminal shows how many are done
-    with Counting("pricing layouts") as watch:
+    with ProgressLine("pricing layouts") as watch:
         return search_layouts(
             fabric=fabric.load(),
-            keep=of_search["keep"] or (),
-            top=of_search["top"] or SHOWN_LAYOUTS,
-            headroom=of_search["headroom"],
+            keep=search_options["keep"] or (),
+            top=search_options["top"] or DEFAULT_TOP,
+            headroom=search_options["headroom"],
             watch=watch,
-            **_of_any_plan(arguments),
+            **_shared_arguments(arguments),
         )
 
 
@@ -420,28 +424,28 @@ def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
         fabrics=fabric.several,
         overrides=fabric.overrides,
         machine=fabric.machine,
-        **_of_any_plan(arguments),
+        **_shared_arguments(arguments),
     )
 
 
 def _varied(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any]) -> PlanSpread:
-    # the option must say something: usual stands for no ranges of one's own
+    # "usual" stands for the fabric's own ranges: no ranges to pass on
     ranges = [text for text in vary if text != "usual"]
-    return plan_sensitivity(fabric=fabric.load(), vary=ranges, **_of_any_plan(arguments))
+    return plan_sensitivity(fabric=fabric.load(), vary=ranges, **_shared_arguments(arguments))
 
 
-def _of_any_plan(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of a plan that a search, a comparison and a spread take as well."""
-    from colltool.commands.plan_requests import measured_by
+def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a plan that searches, comparisons and sensitivities share."""
+    from colltool.commands.plan_requests import with_measured_gemms
 
-    taken: dict[str, Any] = {
-        name: arguments[name] for name in ("ranks", *OF_MODEL) if name in arguments
+    shared: dict[str, Any] = {
+        name: arguments[name] for name in ("ranks", *MODEL_ARGUMENTS) if name in arguments
     }
-    return {**taken, "job": measured_by(arguments["job"], arguments.get("compute"))}
+    return {**shared, "job": with_measured_gemms(arguments["job"], arguments.get("compute"))}
 
 
-def _refuse_outside_search(of_search: dict[str, Any], *, search: bool, links: bool) -> None:
-    for name, value in of_search.items():
+def _refuse_outside_search(search_options: dict[str, Any], *, search: bool, links: bool) -> None:
+    for name, value in search_options.items():
         if value is not None and not search:
             raise ColltoolError("goes with a search", argument=name, fix="add --search")
     if search and links:
@@ -455,34 +459,36 @@ def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
         raise ColltoolError("is of a step as it is", argument="plot", fix=fix)
 
 
-def _refuse_of_one_step(arguments: dict[str, Any]) -> None:
-    for name in ONE_STEP:
+def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
+    for name in ONE_STEP_ARGUMENTS:
         if name in arguments:
             fix = "leave --search, --vary and further fabrics out"
             raise ColltoolError("is of one step on one fabric", argument=name, fix=fix)
 
 
-def _refuse_of_one_fabric(several: list[str], *, vary: bool, links: bool) -> None:
+def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:
     if vary or links:
         fix = f"a call for each of {', '.join(several)}"
         raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
 
 
-def _only(job: list[str]) -> str:
+def _single_job(job: list[str]) -> str:
     if len(job) > 1:
         fix = "a call for each; of traces all files end in .et"
         raise ColltoolError("is a second job", where=clipped(job[1]), fix=fix)
     return job[0]
 
 
-def _refuse_beside_traces(job: list[str], files: list[str], of_job: dict[str, Any]) -> None:
-    """A trace is of one layout, batch and model, none of which it names: options about those have
-    no answer."""
+def _refuse_with_traces(job: list[str], files: list[str], job_options: dict[str, Any]) -> None:
+    """Raise ColltoolError for options of a job, and for files other than traces.
+
+    A trace is of one layout, batch and model, which it does not name.
+    """
     for path in job:
         if path not in files and not os.path.isdir(path):
             fix = "give traces or one job"
             raise ColltoolError("is no .et file, others are", where=clipped(path), fix=fix)
-    for name, value in of_job.items():
+    for name, value in job_options.items():
         if value not in (None, False, []):
             fix = "leave it out, or plan a job file"
             what = "is of a job, and a trace does not say which"

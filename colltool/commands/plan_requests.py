@@ -1,4 +1,5 @@
-"""What a plan is asked besides its step, as users write it: a target, failures, measured GEMMs."""
+"""Reads what a plan answers besides the step, as users write it: a target, failures, measured
+GEMMs."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ from colltool.training.measured_gemms import read_gemms
 from colltool.training.plan import PlanExtras
 from colltool.training.targets import Target
 
-LONG = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+LONG_UNITS_S = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 """Seconds of units that :func:`parse_time` does not read."""
 USUAL_RESTART_S = 600.0
+"""From a failure to the first step: the 10 min that the help of ``--restart`` names."""
 LONGEST_S = 1e13
+"""Bound of every duration: 300,000 years, far more than anyone means."""
 
 
-def measured_by(job: Job, compute: str | os.PathLike[str] | None) -> Job:
+def with_measured_gemms(job: Job, compute: str | os.PathLike[str] | None) -> Job:
     """The job with a user's own GEMM times in its stack."""
     if compute is None:
         return job
@@ -36,11 +39,11 @@ def measured_by(job: Job, compute: str | os.PathLike[str] | None) -> Job:
     return replace(job, draft=job.draft._replace(stack=stack))
 
 
-def asked_of(
+def plan_extras(
     links: Any, target: Any, mtbf: Any, storage: Any, checkpoint: Any, restart: Any
 ) -> PlanExtras:
-    """What a plan answers besides the step; ColltoolError for what cannot be read, or goes with
-    failures alone."""
+    """What a plan answers besides the step; ColltoolError for a value that cannot be read, or for
+    checkpoints without failures."""
     failures = _failures_of(mtbf, storage, checkpoint, restart)
     wanted = None if target is None else target_of(target)
     return PlanExtras(flag_of(links, "links"), wanted, failures)
@@ -48,8 +51,8 @@ def asked_of(
 
 def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Failures | None:
     if mtbf is None:
-        beside = {"storage": storage, "checkpoint": checkpoint, "restart": restart}
-        for name, value in beside.items():
+        needs_mtbf = {"storage": storage, "checkpoint": checkpoint, "restart": restart}
+        for name, value in needs_mtbf.items():
             if value is not None:
                 fix = f"add {argument_text('mtbf', '50000h')}"
                 raise ColltoolError("goes with failures", argument=name, fix=fix)
@@ -79,7 +82,7 @@ def duration_of(value: Any, argument: str, example: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    for unit, seconds in LONG.items():
+    for unit, seconds in LONG_UNITS_S.items():
         number = text.removesuffix(unit)
         if number != text and number.strip().replace(".", "", 1).isdigit():
             return float(number) * seconds
@@ -105,7 +108,7 @@ def target_of(value: Any) -> Target:
     match name.strip():
         case "mfu" if 0 < share < 1:
             return Target(mfu=share)
-        case "step" if 0 < share < 100:  # a step may take many times that of a free network
+        case "step" if 0 < share < 100:  # over the step of a free network, so more than 1 is fine
             return Target(over=share)
     raise wrong(
         value, "target", "mfu=45% or step=5%", f"write {argument_text('target', 'step=5%')}"
@@ -113,7 +116,7 @@ def target_of(value: Any) -> Target:
 
 
 def _share(text: str) -> float:
-    """``45%`` or 0.45; a share that nothing allows where it is neither."""
+    """The share of ``45%`` or ``0.45``; -1, which no target allows, for anything else."""
     try:
         share = float(text.removesuffix("%"))
     except ValueError:

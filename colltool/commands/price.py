@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from colltool.base.errors import ColltoolError, argument_text, called
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.primitives import Primitive
 from colltool.commands.arguments import PriceOptions, with_options
 from colltool.commands.command import command
@@ -93,33 +93,37 @@ def price(
         ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to
             do instead.
     """
-    from colltool.commands.custom_algorithms import no_files
-    from colltool.commands.kernel_prices import parted
+    from colltool.commands.custom_algorithms import refuse_files
+    from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import sizes_of
     from colltool.estimate.price import price as run
 
-    kernels, model = parted(
+    kernels, model = split_request(
         fabric, primitive, ranks, options, library_file=library_file, slow_rank=slow_rank
     )
     if kernels is not None:
-        no_files(algorithm_files)
+        refuse_files(algorithm_files)
         return kernels.prices([] if size is None else [size]).prices[0]
     if size is None:
         raise ColltoolError(
             "needs a size", argument="size", fix=f"add {argument_text('size', '16MB')}"
         )
-    asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
-    request = asked.request
+    algorithm_request = _algorithm_request(
+        fabric, primitive, ranks, algorithms, algorithm_files, model
+    )
+    request = algorithm_request.request
     priced = run(
         request.fabric,
         request.primitive,
         sizes_of(size),
         request.group,
         request.readings,
-        asked.names,
-        own=asked.costs,
+        algorithm_request.names,
+        own=algorithm_request.costs,
     )
-    return _completed((replace(priced, failed=asked.failed),), asked, slow_rank)[0]
+    return _finished(
+        (replace(priced, failed=algorithm_request.failed),), algorithm_request, slow_rank
+    )[0]
 
 
 @with_options
@@ -137,36 +141,38 @@ def price_list(
 ) -> PriceList | KernelPriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as
     :func:`price`."""
-    from colltool.commands.custom_algorithms import no_files
-    from colltool.commands.kernel_prices import parted
+    from colltool.commands.custom_algorithms import refuse_files
+    from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import each_size, wrong
     from colltool.estimate.price import price_list as run
 
-    kernels, model = parted(
+    kernels, model = split_request(
         fabric, primitive, ranks, options, library_file=library_file, slow_rank=slow_rank
     )
     if kernels is not None:
-        no_files(algorithm_files)
+        refuse_files(algorithm_files)
         return kernels.prices(sizes)
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise wrong(
             sizes, "sizes", "a list of sizes", f"write {argument_text('sizes', ['1MB', '16MB'])}"
         )
-    with called("python", size="sizes"):
+    with rename_arguments("python", size="sizes"):
         each = each_size(sizes)
-    asked = _algorithms_asked(fabric, primitive, ranks, algorithms, algorithm_files, model)
-    request = asked.request
+    algorithm_request = _algorithm_request(
+        fabric, primitive, ranks, algorithms, algorithm_files, model
+    )
+    request = algorithm_request.request
     listed = run(
         request.fabric,
         request.primitive,
         each,
         request.group,
         request.readings,
-        asked.names,
-        own=asked.costs,
+        algorithm_request.names,
+        own=algorithm_request.costs,
     )
-    prices = tuple(replace(price, failed=asked.failed) for price in listed.prices)
-    return replace(listed, prices=_completed(prices, asked, slow_rank))
+    prices = tuple(replace(price, failed=algorithm_request.failed) for price in listed.prices)
+    return replace(listed, prices=_finished(prices, algorithm_request, slow_rank))
 
 
 def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:
@@ -179,13 +185,13 @@ def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:
     return listed.top(top)
 
 
-class AlgorithmsAsked(NamedTuple):
-    """A question for algorithms.
+class AlgorithmRequest(NamedTuple):
+    """A request that algorithms answer.
 
     Args:
-        names: only these; all where it is empty.
-        costs: those of files and of plugins on the group.
-        failed: plugins that offered nothing.
+        names: price only these; all if empty.
+        costs: custom algorithms of files and plugins, on the group.
+        failed: plugins that raised an error.
     """
 
     request: Request
@@ -194,49 +200,53 @@ class AlgorithmsAsked(NamedTuple):
     failed: tuple[Infeasible, ...]
 
 
-def _algorithms_asked(
+def _algorithm_request(
     fabric: AnyFabric,
     primitive: Primitive | str,
     ranks: int | None,
     algorithms: Sequence[str] | str,
     algorithm_files: AnyAlgorithms,
     model: dict[str, Any],
-) -> AlgorithmsAsked:
-    from colltool.commands.custom_algorithms import all_costs, own_of, ranks_of
+) -> AlgorithmRequest:
+    from colltool.commands.custom_algorithms import all_costs, custom_schedules, ranks_of
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
 
-    # a file is proved before the fabric is loaded: its own mistakes come first
-    files = own_of(algorithm_files, primitive)
+    # before the fabric is loaded, so that mistakes of a file are reported first
+    files = custom_schedules(algorithm_files, primitive)
     request = price_request(fabric, primitive, ranks_of(ranks, files, model), model)
     names = names_of(algorithms)
-    return AlgorithmsAsked(request, names, *all_costs(files, request, names))
+    return AlgorithmRequest(request, names, *all_costs(files, request, names))
 
 
-def _completed(
-    prices: tuple[Price, ...], asked: AlgorithmsAsked, slow_rank: float | None
+def _finished(
+    prices: tuple[Price, ...], algorithm_request: AlgorithmRequest, slow_rank: float | None
 ) -> tuple[Price, ...]:
-    """Prices with what leads on one port where nobody named algorithms, with the library's own
-    pick, and with one slow rank."""
-    request = asked.request
+    """Prices with everything that a user sees: the library's pick, the winner on one port, keys
+    without effect, and the cost of a slow rank."""
+    request = algorithm_request.request
     fabric = request.fabric
     from colltool.estimate.user_price import prices_for_user
 
     has_files = any(row.status == "own" for row in prices[0].results)
-    # who named algorithms did not ask which leads, and files are not compared with one port
-    if not asked.names and not has_files:
-        from colltool.estimate.price import with_turn
+    # a winner on one port makes sense only among all shipped algorithms
+    if not algorithm_request.names and not has_files:
+        from colltool.estimate.price import with_one_port_leader
 
-        prices = with_turn(prices, fabric, request.group, request.readings)
+        prices = with_one_port_leader(prices, fabric, request.group, request.readings)
     judged = prices_for_user(
-        prices, fabric, request.readings, asked=request.other_library, lead=not asked.names
+        prices,
+        fabric,
+        request.readings,
+        required=request.other_library,
+        lead=not algorithm_request.names,
     )
-    told = tuple(with_inert_keys(price, request) for price in judged)
-    return with_slow_rank_cost(told, request, slow_rank)
+    annotated = tuple(with_inert_keys(price, request) for price in judged)
+    return with_slow_rank_cost(annotated, request, slow_rank)
 
 
 def with_inert_keys(price: Price, request: Request) -> Price:
-    """A price that names the values which were set and do not move it."""
+    """A price that names the overridden keys which do not affect it (single sizes only)."""
     size = price.bytes
     if not isinstance(size, float) or not price.results or not request.fabric.overrides:
         return price
@@ -246,7 +256,7 @@ def with_inert_keys(price: Price, request: Request) -> Price:
     return replace(price, inert=inert_keys(request.fabric, priced))
 
 
-def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
+def remaining_share(slow_rank: float | None, fabric: Fabric | None) -> float | None:
     """Return the share of its bandwidth that a slow rank keeps, checked."""
     from colltool.commands.reading import number_of
 
@@ -267,8 +277,12 @@ def share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
 def with_slow_rank_cost(
     prices: tuple[Price, ...], request: Request, slow_rank: float | None
 ) -> tuple[Price, ...]:
-    """Prices whose rows also say what one slow rank costs."""
-    share = share_left(slow_rank, request.fabric)
+    """Prices whose rows also have the time with one slow rank.
+
+    Args:
+        slow_rank: the share of its bandwidth that the rank has left; None leaves prices as they are.
+    """
+    share = remaining_share(slow_rank, request.fabric)
     if share is None:
         return prices
     from colltool.verification.slow_rank import with_slow_rank
@@ -306,7 +320,7 @@ def with_slow_rank_cost(
         RESULT,
         READINGS,
     ],
-    of=price_list,
+    public=price_list,
 )
 def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
     """Price every algorithm that can run, fastest first, and say why the others cannot.
@@ -332,6 +346,6 @@ def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **argu
         if value is not None and "sizes" not in arguments:
             fix = f"add a size: {argument_text('size', '16MB')}"
             raise ColltoolError("needs a size", argument=argument, fix=fix)
-    # without a size it is a short list of winners, which neither cuts nor slows
+    # without a size the answer is a short list of winners
     listed = price_list(fabric.load(), **arguments)
     out.emit(listed if top is None else fastest(listed, top))

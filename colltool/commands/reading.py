@@ -1,8 +1,9 @@
-"""Values of public functions, read: primitives by any of their names, sizes as text or arrays,
-groups, counts.
+"""Checks arguments of public functions and converts them: primitives by any name, sizes as text or
+arrays, groups, counts, paths.
 
-A value of a type that nothing can be made of is refused here, with the name of the argument, before
-it travels.
+``X_of`` returns a value of the type X or raises ColltoolError with the argument's name; ``X_if``
+also takes None and returns it. Bounds are those of the argument's row in
+:data:`colltool.commands.arguments.ARGUMENTS`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence, Sized
 from math import inf, isfinite, log
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, naming
+from colltool.base.errors import ColltoolError, argument_text, error_argument
 from colltool.base.formatting import (
     MAX_SIZE,
     Shape,
@@ -27,8 +28,8 @@ from colltool.commands.arguments import ARGUMENTS, Argument
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.placement import GroupSpec
+from colltool.fabric.custom_machine import CustomMachine
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import OwnMachine
 from colltool.machines.factor import MeasuredMachine
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ AnyPath = str | os.PathLike[str]
 AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
 
 _MOST_DIGITS = 15  # of a whole number that an error repeats
-_UNBOUNDED = Argument(least=-inf, most=inf)
+_UNBOUNDED = Argument(least=-inf, most=inf)  # for names without a row: the caller gives bounds
 _SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)"
 
 
@@ -59,7 +60,7 @@ def readings(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOpti
 
 
 def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
-    """The error for a value of a kind that the argument does not take."""
+    """The error for a value that the argument does not take: "expected ..., got ..."."""
     what = f"expected {expected}, got {_described(value)}"
     return ColltoolError(what, argument=argument, fix=fix)
 
@@ -77,15 +78,17 @@ def _described(value: Any) -> str:
 
 
 def is_nothing(value: Any) -> bool:
-    """Whether an argument that takes several values has none: None or empty, but never an array,
-    which has no truth of its own."""
+    """Whether an argument that takes several values has none: None or empty.
+
+    Arrays are never nothing: they have no truth value.
+    """
     if value is None:
         return True
     return isinstance(value, Sized) and getattr(value, "ndim", None) is None and not value
 
 
 def paths_of(value: Any, argument: str, what: str, example: str) -> Sequence[AnyPath]:
-    """One path or several as a list."""
+    """One path or several, as a list; errors name ``what`` they are paths of."""
     paths = [value] if isinstance(value, str | os.PathLike) else value
     if isinstance(paths, list | tuple) and paths and all(map(_is_path, paths)):
         return paths
@@ -94,7 +97,7 @@ def paths_of(value: Any, argument: str, what: str, example: str) -> Sequence[Any
 
 
 def path_of(value: Any, argument: str, what: str, example: str) -> AnyPath:
-    """One path."""
+    """A path as it is; errors say ``what`` was expected."""
     if isinstance(value, str | os.PathLike):
         return value
     raise wrong(value, argument, what, f"write {argument_text(argument, example)}")
@@ -119,7 +122,7 @@ def primitive_if(primitive: Primitive | str | None) -> Primitive | None:
 
 
 def names_of(algorithms: Sequence[str] | str) -> list[str]:
-    """One name of an algorithm or several as a list."""
+    """One name of an algorithm or several, as a list."""
     return _texts(algorithms, "algorithms", "names of algorithms", ["ring", "tree"])
 
 
@@ -136,17 +139,17 @@ def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[s
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is text that is not empty."""
+    """Whether a value is text other than blanks."""
     return isinstance(value, str) and bool(value.strip())
 
 
 def size_of(size: str | float) -> float:
-    """Bytes of one size."""
-    # what a sweep asks a million times
+    """One size in bytes."""
+    # the short way: a sweep calls this a million times
     if type(size) is float and 1 <= size <= MAX_SIZE:
         return size
-    with naming("size"):
-        # such a number is a mistake, and too long to repeat
+    with error_argument("size"):
+        # a mistake, and too long to repeat in an error
         if isinstance(size, int) and not isinstance(size, bool) and abs(size) >= 10**19:
             raise ColltoolError("a number of more than 19 digits", fix="write fewer digits")
         if not (isinstance(size, str) or _is_real(size)):
@@ -167,7 +170,7 @@ def each_size(sizes: Any) -> list[float]:
         if typed is None:
             found.append(size_of(size))
             continue
-        with naming("size"):
+        with error_argument("size"):
             factor = number_text(typed[4], "2")
             found += sizes_between(size_of(typed[1]), size_of(typed[2] or typed[3]), factor)
     return found
@@ -206,7 +209,7 @@ def sizes_between(low: float, high: float, factor: float = 2.0, step: float = 0.
 
 
 def sizes_of(size: Sizes) -> Number:
-    """A float for one size, an array of its own for several."""
+    """Bytes: a float for one size, a new read-only array (one-dimensional) for several."""
     if isinstance(size, str | int | float):
         return size_of(size)
     import numpy as np
@@ -232,12 +235,14 @@ def sizes_of(size: Sizes) -> Number:
 def count_of(
     value: Any, argument: str, least: float | None = None, most: float | None = None
 ) -> int:
-    """A whole number within the bounds of its argument, or within other ones; unlike an option's,
-    never a text."""
+    """A whole number within the bounds of its argument, or within ``least`` and ``most``.
+
+    Unlike an option's, the value may not be text.
+    """
     row = ARGUMENTS.get(argument, _UNBOUNDED)
     low = row.least if least is None else least
     high = row.most if most is None else most
-    # an index of numpy or the like goes the longer way
+    # parse_count also takes integers of numpy
     if type(value) is int and low <= value <= high:
         return value
     if isinstance(value, str):
@@ -253,7 +258,7 @@ def count_if(
 
 
 def each_of(values: Any) -> list[Any]:
-    """One value, or several as a list; none of None."""
+    """One value or several, as a list; empty for None."""
     if values is None:
         return []
     if isinstance(values, list | tuple | range) or getattr(values, "ndim", 0) == 1:
@@ -269,7 +274,7 @@ def number_of(value: Any, argument: str) -> float:
 
 
 def fraction_if(value: Any, argument: str) -> float | None:
-    """A share of at least 0, finite, or None; 0.05 is 5%."""
+    """A finite share of at least 0, or None; 0.05 is 5%."""
     if value is None:
         return None
     if not _is_finite(value) or value < 0:
@@ -280,7 +285,7 @@ def fraction_if(value: Any, argument: str) -> float | None:
 
 
 def flag_of(value: Any, argument: str) -> bool:
-    """True or False, and nothing that Python takes for either."""
+    """True or False; no other value, however truthy."""
     if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
         return bool(value)
     raise wrong(value, argument, "True or False", f"write {argument_text(argument, True)}")
@@ -308,8 +313,7 @@ def shape_of(shape: AnyShape | None) -> Shape | None:
 def group_of(
     ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None
 ) -> GroupSpec:
-    """Who is in a group, where that can be said without its fabric: how many ranks it may have is
-    the fabric's to say."""
+    """The members of a group; whether they fit is checked when it is placed on a fabric."""
     return GroupSpec(
         count_if(ranks, "ranks"),
         count_of(stride, "stride"),
@@ -319,12 +323,12 @@ def group_of(
 
 
 def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[GroupSpec]:
-    """A group for each number of ranks; the one without a number where none is given."""
+    """A group for each number of ranks; only ``group`` itself if none is given."""
     groups = [group._replace(ranks=count_of(count, "ranks")) for count in each_of(ranks)]
     return groups or [group]
 
 
-def machine_if(machine: Any) -> OwnMachine | None:
+def machine_if(machine: Any) -> CustomMachine | None:
     """A machine file's path, or a machine, or None."""
     if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
         return machine
@@ -337,8 +341,8 @@ def machine_if(machine: Any) -> OwnMachine | None:
 
 
 def _is_real(value: Any) -> bool:
-    """Whether it is a number of Python or a scalar of numpy, never a boolean or a complex one."""
-    # a scalar of numpy, without loading numpy to ask
+    """Whether a value is an int or float of Python or numpy; booleans are not."""
+    # recognises scalars of numpy without importing it
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     return isinstance(value, int | float) and not isinstance(value, bool)

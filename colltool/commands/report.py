@@ -1,4 +1,5 @@
-"""A page to hand over: a fabric drawn, priced, compared and measured."""
+"""The report: a page about a fabric, drawn, priced, compared and measured. Its sections are made in
+:mod:`colltool.commands.report_sections`, its HTML in :mod:`colltool.render.page`."""
 
 from __future__ import annotations
 
@@ -6,14 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, called, taken_from
+from colltool.base.errors import ColltoolError, argument_text, rename_arguments, rename_for_both
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.base.result import followed
+from colltool.base.result import with_progress
 from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
-from colltool.commands.output import chosen_format, collect, working
+from colltool.commands.output import announce, chosen_format, enable_garbage_collection
 from colltool.commands.report_sections import (
     Page,
     assumptions_section,
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from colltool.analysis.report import Report
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.training.job import Job
 
 
 PRIMITIVES = ("ar", "ag", "a2a")
+"""Collectives of a page by default: those of data, sharded and expert parallelism."""
 
 
 @remembering()
@@ -55,7 +57,7 @@ def report(
     overrides: Overrides = (),
     job_overrides: Overrides = (),
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Report:
@@ -103,7 +105,7 @@ def report(
     )
     from colltool.commands.requests import several_of
 
-    with taken_from(fabrics="against", fabric="against"):
+    with rename_for_both(fabrics="against", fabric="against"):
         fabrics = [fabric, *([] if is_nothing(against) else several_of(against))]
     several: Any = primitives if isinstance(primitives, list | tuple) else [primitives]
     page = Page(
@@ -122,9 +124,9 @@ def report(
     _refuse_twice(page.primitives)
     loaded = _loaded_job(job, job_overrides)
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
-    # what other files may be wrong about comes before all the prices
+    # mistakes in logs are reported before the long work of pricing
     measured = []
-    with called("python", primitive="collective"):
+    with rename_arguments("python", primitive="collective"):
         hints = {
             "primitive": primitive_if(collective),
             "nodes": count_if(nodes, "nodes", 1),
@@ -134,12 +136,14 @@ def report(
             measured.append(measured_section(page, [os.fspath(file) for file in files], hints))
     step = [step_section(page, loaded, typed_of(job))] if loaded else []
     sections = [network_section(page)]
-    sections += [collective_section(page, primitive) for primitive in followed(page.primitives)]
+    sections += [
+        collective_section(page, primitive) for primitive in with_progress(page.primitives)
+    ]
     sections += [*step, *measured, assumptions_section(page)]
     return Report(
         fabrics=tuple(column.file for column in page.columns),
         titles=tuple(column.title for column in page.columns),
-        ranks=page.closely,
+        ranks=page.reference_ranks,
         bytes=page.size,
         sections=tuple(sections),
     )
@@ -148,7 +152,7 @@ def report(
 def _refuse_twice(primitives: Sequence[Primitive]) -> None:
     for at, primitive in enumerate(primitives):
         if primitive in primitives[:at]:
-            what = f"{primitive.spoken} stands twice"
+            what = f"{primitive.label} stands twice"
             raise ColltoolError(what, argument="primitives", fix="name each once")
 
 
@@ -189,7 +193,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         RESULT,
         READINGS,
     ],
-    of=report,
+    public=report,
     logs="--log",
     primitive="--collective",
 )
@@ -221,12 +225,12 @@ def report_command(
 
         without_columns(out.columns or "")
         check_page()
-    # a page takes seconds to minutes: what would stop it at the end is looked at first
+    # a page takes seconds to minutes: check first what would stop it at the end
     if out.path is not None and not os.path.isdir(out.path.parent):
         what = f"cannot write {out.path}: no such folder"
         raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
-    collect()
-    working("pricing the page ...")
+    enable_garbage_collection()
+    announce("pricing the page ...")
     first, *others = fabric.several
     result = report(
         first,

@@ -1,5 +1,9 @@
-"""Sections of a report. Each asks the public functions that a reader would ask, and keeps the
-command line beside the answer."""
+"""Sections of a report.
+
+Each section calls the public functions that a reader could call, and keeps the equivalent command
+line with every result. A :class:`Page` is what the report was asked for, a :class:`PageColumn` one
+of its fabrics.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +22,43 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
     from colltool.estimate.assumptions import ModelOptions
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
-    from colltool.fabric.own_machine import OwnMachine
     from colltool.training.job import Job
 
-MOST_COLUMNS = 6
-"""More cannot be told apart in a picture, and make a page of more than 2 MB."""
-SIZES = ("1KB", "4KB", "16KB", "64KB", "256KB", "1MB", "4MB", "16MB", "64MB", "256MB", "1GB", "4GB")
-"""Of the curves and maps: a factor of four apart, from latency to bandwidth."""
-COMPARED = ("1KB", "64KB", "1MB", "16MB", "256MB", "4GB")
-LINES = 6
-"""The most numbers of ranks in one picture."""
-PANELS = 3
-"""The most numbers of ranks in a comparison."""
+MAX_COLUMNS = 6
+"""Fabrics of a page: more could not be told apart in a picture, and the page would exceed 2 MB."""
+CURVE_SIZES = (
+    "1KB",
+    "4KB",
+    "16KB",
+    "64KB",
+    "256KB",
+    "1MB",
+    "4MB",
+    "16MB",
+    "64MB",
+    "256MB",
+    "1GB",
+    "4GB",
+)
+"""Sizes of curves and maps: a factor of four apart, from latency-bound to bandwidth-bound."""
+COMPARED_SIZES = ("1KB", "64KB", "1MB", "16MB", "256MB", "4GB")
+"""Sizes of a comparison, beside the reference size of the page."""
+MAX_LINES = 6
+"""Rank counts in one picture: a line each."""
+MAX_PANELS = 3
+"""Rank counts in a comparison: a panel each."""
 
 
 class PageColumn(NamedTuple):
     """A fabric of the page.
 
     Args:
-        title: what tells it from the others.
-        typed: the file or name that a command calls it by; empty for one of Python.
-        file: as its file says.
-        fabric: under the library that is asked for.
+        title: distinguishes it from the others.
+        typed: the file or name as the user wrote it; empty for a fabric object or mapping.
+        file: the fabric as its file says.
+        fabric: the fabric under the requested library.
     """
 
     title: str
@@ -50,27 +68,26 @@ class PageColumn(NamedTuple):
 
     @property
     def sets(self) -> list[str]:
-        """The overrides that it was loaded with."""
+        """Its overrides as ``KEY=VALUE``."""
         return [f"{key}={value}" for key, value in self.file.overrides]
 
     def line(self, command: str, **options: Any) -> tuple[str, ...]:
-        """A command about its file; none for one of Python."""
+        """The command line about its file, as a tuple of one; empty without a file."""
         if not self.typed:
             return ()
         return (command_line(command, self.typed, sets=self.sets, options=options),)
 
 
 class Page(NamedTuple):
-    """What a page is asked for.
+    """The arguments of a report, checked.
 
     Args:
-        columns: its fabrics, what it is about first.
-        fabrics, vary, overrides: what the columns are made of, as :func:`colltool.compare` takes
-            them.
+        columns: its fabrics, first the one that the page is about.
+        fabrics, vary, overrides: the columns' sources, as arguments of :func:`colltool.compare`.
         primitives: a section each.
-        ranks: of the job, and what is looked at closely; None where nobody said.
-        size: bytes that are looked at closely.
-        library, machine, readings, shape: as of :func:`colltool.price`.
+        ranks: ranks of the job and of the detailed results; None if not given.
+        size: bytes per rank of the detailed results.
+        library, machine, readings, shape: as arguments of :func:`colltool.price`.
     """
 
     columns: Sequence[PageColumn]
@@ -83,7 +100,7 @@ class Page(NamedTuple):
     library: str | None
     readings: ModelOptions
     shape: Shape | None = None
-    machine: OwnMachine | None = None
+    machine: CustomMachine | None = None
 
     @property
     def first(self) -> PageColumn:
@@ -91,9 +108,9 @@ class Page(NamedTuple):
         return self.columns[0]
 
     @property
-    def closely(self) -> int:
-        """The ranks that are looked at closely: as said, else the most that fill whole domains of
-        every fabric."""
+    def reference_ranks(self) -> int:
+        """Ranks of the detailed results: the given number, else the largest that fills whole
+        domains of every fabric."""
         from colltool.estimate.groups import place
         from colltool.estimate.placement import GroupSpec
 
@@ -112,15 +129,16 @@ class Page(NamedTuple):
         return max(common)
 
     def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:
-        """A command on one of the fabrics; none for one of Python."""
+        """A command line on a fabric (number ``at``), as a tuple of one; empty if the fabric or an
+        argument has no text that a command could take."""
         column = self.columns[at]
         if not column.typed or not all(arguments):
             return ()
         return (self._line(command, arguments, [column.typed], column.sets, options),)
 
     def side_by_side(self, command: str, argument: str, **options: Any) -> tuple[str, ...]:
-        """A command on all fabrics at once: what they have in common is set, what tells them apart
-        is varied."""
+        """A command line on all fabrics at once: with ``--set`` what they share, with ``--vary``
+        what distinguishes them."""
         from colltool.analysis.axes import axes_of
 
         typed = list(dict.fromkeys(column.typed for column in self.columns))
@@ -140,7 +158,7 @@ class Page(NamedTuple):
         sets: list[str],
         options: dict[str, Any],
     ) -> str:
-        # these apply to every command of the page
+        # every command of the page has the library and the machine
         model = {"library": self.library, "machine": typed_of(self.machine) or None}
         return command_line(
             command,
@@ -157,17 +175,20 @@ def page_columns(
     vary: Sequence[str] | str,
     overrides: Overrides,
     library: str | None,
-    machine: OwnMachine | None,
+    machine: CustomMachine | None,
 ) -> list[PageColumn]:
-    """The fabrics, each under every combination of values; no more than a page holds, and none
-    twice."""
+    """The fabrics, each under every combination of values.
+
+    Raises:
+        ColltoolError: more than :data:`MAX_COLUMNS`, or the same fabric twice.
+    """
     from colltool.commands.reading import vary_of
     from colltool.commands.requests import columns_of
 
     asked = columns_of(fabrics, vary, overrides, library, machine)
     plain = columns_of(fabrics, vary, overrides, None, machine)
-    if len(asked) > MOST_COLUMNS:
-        what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
+    if len(asked) > MAX_COLUMNS:
+        what = f"a page compares at most {MAX_COLUMNS} fabrics or values, got {len(asked)}"
         argument = "vary" if vary_of(vary) else "against"
         raise ColltoolError(what, argument=argument, fix="colltool compare takes more")
     values_each = len(asked) // len(fabrics)
@@ -175,7 +196,7 @@ def page_columns(
     columns = []
     for at, column in enumerate(asked):
         file = plain[at].load(())
-        # one file under two values is two columns, under the same values one too many
+        # the same file with other values is another column
         if (file, column.set) in seen:
             what = f"{file.name} stands twice"
             raise ColltoolError(what, argument="against", fix="another fabric")
@@ -186,7 +207,7 @@ def page_columns(
 
 
 def typed_of(source: Any) -> str:
-    """The file or name that somebody gave; empty for what is loaded or a mapping."""
+    """The path or name as the user wrote it; empty for a loaded object or a mapping."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else ""
 
 
@@ -208,33 +229,34 @@ def network_section(page: Page) -> ReportSection:
 
 
 def collective_section(page: Page, primitive: Primitive) -> ReportSection:
-    """One primitive: its curves, who wins, where the time goes, whether that holds, and the same on
-    the other fabrics."""
+    """A collective: curves, fastest schedules, breakdown, sensitivity, and the other fabrics."""
     from colltool.analysis.report import ReportSection
     from colltool.estimate.groups import by_links, place
     from colltool.estimate.placement import GroupSpec
 
     entries = [*_grid_entries(page, primitive), *_close_entries(page, primitive)]
-    group = place(page.first.fabric, GroupSpec(page.closely, shape=page.shape))
-    # numbers of routes over single links have no ranges yet
+    group = place(page.first.fabric, GroupSpec(page.reference_ranks, shape=page.shape))
+    # sensitivity does not support groups that are priced link by link
     if not by_links(group):
         entries.append(_sensitivity_entry(page, primitive))
     if len(page.columns) > 1:
         entries.append(_comparison_entry(page, primitive))
-    return ReportSection(SHORT[primitive], primitive.spoken.capitalize(), tuple(entries))
+    return ReportSection(SHORT[primitive], primitive.label.capitalize(), tuple(entries))
 
 
 def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
-    """Curves and a map over sizes and ranks."""
+    """Bus bandwidth, and the fastest schedule, over sizes and ranks."""
     from colltool.analysis.report import ReportEntry
 
     short = SHORT[primitive]
     fabric = page.first.fabric
-    counts = few(counts_of([fabric], page.closely), LINES)
-    swept = colltool.sweep(fabric, primitive, ranks=counts, sizes=SIZES, readings=page.readings)
+    counts = evenly_spaced(counts_of([fabric], page.reference_ranks), MAX_LINES)
+    swept = colltool.sweep(
+        fabric, primitive, ranks=counts, sizes=CURVE_SIZES, readings=page.readings
+    )
     grid: dict[str, Any] = {
         "ranks": _listed(counts),
-        "size": _listed(SIZES),
+        "size": _listed(CURVE_SIZES),
         "rows": "bytes",
         "cols": "ranks",
     }
@@ -254,33 +276,33 @@ def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
     ]
 
 
-def _closely(page: Page) -> dict[str, Any]:
-    """Who is looked at closely, as public functions take it."""
-    return {"ranks": page.closely, "shape": page.shape, "readings": page.readings}
+def _group_arguments(page: Page) -> dict[str, Any]:
+    """The group of the detailed results, as keyword arguments of public functions."""
+    return {"ranks": page.reference_ranks, "shape": page.shape, "readings": page.readings}
 
 
-def _typed_closely(page: Page) -> dict[str, Any]:
-    """Who is looked at closely, as options take it."""
-    return {"ranks": page.closely, "shape": page.shape and shape_text(page.shape)}
+def _group_options(page: Page) -> dict[str, Any]:
+    """The group of the detailed results, as options of commands."""
+    return {"ranks": page.reference_ranks, "shape": page.shape and shape_text(page.shape)}
 
 
 def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
-    """Where the winner changes, and where its time goes."""
+    """The crossovers, and the breakdown of the winner, of the detailed group."""
     from colltool.analysis.report import ReportEntry
 
     short = SHORT[primitive]
     fabric = page.first.fabric
     size = format_size(page.size)
-    who = _closely(page)
-    typed = _typed_closely(page)
+    who = _group_arguments(page)
+    typed = _group_options(page)
     return [
         ReportEntry(
-            f"Where the winner changes, {page.closely} ranks",
+            f"Where the winner changes, {page.reference_ranks} ranks",
             colltool.crossover(fabric, primitive, **who),
             page.line("crossover", short, **typed),
         ),
         ReportEntry(
-            f"Where the time goes, {page.closely} ranks, {size}",
+            f"Where the time goes, {page.reference_ranks} ranks, {size}",
             colltool.breakdown(fabric, primitive, size=page.size, **who),
             page.line("breakdown", short, **typed, size=size),
         ),
@@ -291,9 +313,11 @@ def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
     from colltool.analysis.report import ReportEntry
 
     size = format_size(page.size)
-    line = page.line("sensitivity", SHORT[primitive], **_typed_closely(page), size=size)
-    title = f"Whether the choice is safe, {page.closely} ranks, {size}"
-    spread = colltool.sensitivity(page.first.fabric, primitive, size=page.size, **_closely(page))
+    line = page.line("sensitivity", SHORT[primitive], **_group_options(page), size=size)
+    title = f"Whether the choice is safe, {page.reference_ranks} ranks, {size}"
+    spread = colltool.sensitivity(
+        page.first.fabric, primitive, size=page.size, **_group_arguments(page)
+    )
     return ReportEntry(title, spread, line)
 
 
@@ -302,8 +326,8 @@ def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
     from colltool.commands.reading import size_of
 
     fabrics = [column.fabric for column in page.columns]
-    counts = few(counts_of(fabrics, page.closely), PANELS)
-    sizes = [format_size(size) for size in sorted({page.size, *map(size_of, COMPARED)})]
+    counts = evenly_spaced(counts_of(fabrics, page.reference_ranks), MAX_PANELS)
+    sizes = [format_size(size) for size in sorted({page.size, *map(size_of, COMPARED_SIZES)})]
     compared = colltool.compare(
         page.fabrics,
         primitive,
@@ -321,7 +345,11 @@ def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
 
 
 def step_section(page: Page, job: Job, typed: str) -> ReportSection:
-    """A job's step on the fabric, and on the others; ``typed`` is empty for a job of Python."""
+    """A job's step on the fabric, and on the others.
+
+    Args:
+        typed: the job's file or name as the user wrote it; empty for a job object.
+    """
     from colltool.analysis.report import ReportEntry, ReportSection
 
     options: dict[str, Any] = {
@@ -334,7 +362,7 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
     if len(page.columns) > 1:
         fabrics = [column.fabric for column in page.columns]
         plans = colltool.compare_plans(job, fabrics, page.ranks, readings=page.readings)
-        if page.vary:  # plan has no columns of values: one command for each
+        if page.vary:  # plan compares no values: a command for each column
             lines: tuple[str, ...] = ()
             for at in range(len(page.columns)):
                 lines += page.line("plan", typed, at=at, **options)
@@ -345,8 +373,11 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
 
 
 def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportSection:
-    """What was measured beside what is expected, traces by themselves; ``hints`` are for logs that
-    do not say it themselves."""
+    """Measurements against expectations: benchmark logs together, then traces.
+
+    Args:
+        hints: primitive, nodes and in_place for logs that do not say them.
+    """
     from colltool.analysis.report import ReportEntry, ReportSection
     from colltool.logs.pytorch_trace import is_trace
 
@@ -372,13 +403,13 @@ def _benchmarks_entry(page: Page, logs: list[str], hints: dict[str, Any]) -> Rep
         "in_place": hints["in_place"] or None,
         "ranks": ranks,
     }
-    # logs say themselves which library ran
+    # logs say which library ran
     line = page._replace(library=None).line("doctor", *logs, **typed)
     return ReportEntry("What benchmarks measured", diagnosis, line)
 
 
 def _lack_ranks(logs: list[str], hints: dict[str, Any]) -> bool:
-    """Whether logs leave it to somebody to say how many ranks they are of."""
+    """Whether logs do not say how many ranks ran."""
     from colltool.logs.busbw_ratio import RANKS_N, SAY_RANKS
     from colltool.logs.read import read_logs
 
@@ -390,8 +421,7 @@ def _lack_ranks(logs: list[str], hints: dict[str, Any]) -> bool:
 
 
 def assumptions_section(page: Page) -> ReportSection:
-    """What the prices rest on, number by number, with where it comes from; of the other fabrics
-    what differs."""
+    """The numbers behind the prices with their sources; of other fabrics only what differs."""
     from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
     from colltool.fabric.variants import provenance
 
@@ -412,22 +442,22 @@ def assumptions_section(page: Page) -> ReportSection:
 
 
 def _common_counts(fabrics: Sequence[Fabric]) -> set[int]:
-    """Numbers of ranks that fill whole domains of every fabric."""
+    """Rank counts that fill whole domains of every fabric."""
     from colltool.estimate.placement import whole_groups
 
     return set.intersection(*(set(whole_groups(fabric)) for fabric in fabrics))
 
 
 def counts_of(fabrics: Sequence[Fabric], most: int) -> list[int]:
-    """Numbers of ranks from a domain of the innermost tier up to the most."""
+    """Rank counts that fill whole domains, from the innermost domain up to ``most``, ascending."""
     domains = [fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 2 for fabric in fabrics]
     fewest = min(domains)
     between = {count for count in _common_counts(fabrics) if fewest <= count < most}
     return sorted(between | {most})
 
 
-def few(values: Sequence[int], most: int) -> list[int]:
-    """Values spread evenly, at most so many, the first and the last among them."""
+def evenly_spaced(values: Sequence[int], most: int) -> list[int]:
+    """Evenly spaced values, at most ``most``, with the first and the last."""
     if len(values) <= most:
         return list(values)
     last = len(values) - 1
@@ -435,5 +465,5 @@ def few(values: Sequence[int], most: int) -> list[int]:
 
 
 def _listed(values: Iterable[Any]) -> str:
-    """Values as an option takes several."""
+    """Values separated by commas, as an option takes them."""
     return ",".join(map(str, values))

@@ -1,5 +1,9 @@
-"""What a public function is asked for: fabrics under a library and a machine, the group on them,
-and how the model is read."""
+"""Reads the arguments that most public functions share: fabrics under a library and a machine, the
+group on them, and model options.
+
+:func:`price_request` is for functions on one fabric, :func:`model_request` and
+:func:`sweep_fabrics` or :func:`columns_of` for those on several.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import colltool.algorithms  # noqa: F401 - fills the registry
-from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, taken_from
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, rename_for_both
 from colltool.base.formatting import disambiguate
 from colltool.base.primitives import Primitive
 from colltool.commands.reading import (
@@ -28,9 +32,9 @@ from colltool.definitions.reader import Overrides, texts_of
 from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.groups import as_read
 from colltool.estimate.placement import GroupSpec
+from colltool.fabric.custom_machine import CustomMachine, on_machine
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import OwnMachine, on_machine
 
 if TYPE_CHECKING:
     from colltool.analysis.cells import PriceRequest
@@ -40,36 +44,36 @@ if TYPE_CHECKING:
 
 
 class ModelRequest(NamedTuple):
-    """:class:`colltool.commands.arguments.Options`, read, and who is in the group."""
+    """The checked :class:`colltool.commands.arguments.Options`, and the group."""
 
     group: GroupSpec
     library: str | None
     readings: ModelOptions
-    machine: OwnMachine | None = None
+    machine: CustomMachine | None = None
 
     def is_other(self, fabric: Fabric) -> bool:
-        """Whether somebody named a library that is not the fabric's own, so that what it needs to
-        know is missed."""
+        """Whether a library was requested that is not the fabric's own."""
         return self.library is not None and self.library.lower() != fabric.library_name
 
 
 def model_request(ranks: int | None, options: Mapping[str, object]) -> ModelRequest:
-    """The options of a public function, read."""
+    """Check the options of a public function; what is none of ``Options`` is a model option."""
     rest: dict[str, Any] = dict(options)
     group = group_of(
         ranks, rest.pop("stride", 1), rest.pop("alone", False), rest.pop("shape", None)
     )
     library = rest.pop("library", None)
     machine = rest.pop("machine", None)
-    # what is left are single readings
+    # what is left are single options of the model
     readings = checked(rest.pop("readings", None), **rest)
     return ModelRequest(group, library, readings, machine)
 
 
 class Request(NamedTuple):
-    """What a price is asked for, but for its size.
+    """The arguments of a price without its size.
 
-    ``other_library``: whether a library was named that is not the fabric's own.
+    Args:
+        other_library: whether a library was requested that is not the fabric's own.
     """
 
     fabric: Fabric
@@ -82,74 +86,73 @@ class Request(NamedTuple):
 def price_request(
     fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Mapping[str, object]
 ) -> Request:
-    """The arguments that most public functions share, read."""
+    """Check the arguments that most public functions on one fabric share."""
     model = model_request(ranks, options)
-    # whether a library is another one than the fabric's is asked of the fabric as it was
-    own = fabric_of(fabric, machine=model.machine)
+    # is_other compares with the library of the file, so load without the requested one
+    as_loaded = fabric_of(fabric, machine=model.machine)
     return Request(
-        as_read(under_library(own, model.library), model.readings),
+        as_read(under_library(as_loaded, model.library), model.readings),
         primitive_of(primitive),
         model.group,
         model.readings,
-        model.is_other(own),
+        model.is_other(as_loaded),
     )
 
 
 def grid_request(
     primitive: Primitive | str, algorithms: Sequence[str] | str, model: ModelRequest
 ) -> PriceRequest:
-    """What is asked of every cell of a grid."""
+    """The request that every cell of a grid shares."""
     from colltool.analysis.cells import PriceRequest
 
     return PriceRequest(primitive_of(primitive), model.readings, tuple(names_of(algorithms)))
 
 
 def fabric_of(
-    fabric: AnyFabric, library: str | None = None, machine: OwnMachine | None = None
+    fabric: AnyFabric, library: str | None = None, machine: CustomMachine | None = None
 ) -> Fabric:
-    """A fabric as it is, or loaded by path or shipped name; with the library and the machine that
-    arguments name."""
-    own_machine = machine_if(machine)
+    """A fabric as it is, or loaded by path or shipped name, under a library and a machine."""
+    custom_machine = machine_if(machine)
     if not isinstance(fabric, Fabric | str | os.PathLike | Mapping):
         fix = 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
         raise wrong(fabric, "fabric", "a fabric", fix)
     if not isinstance(fabric, Fabric):
-        loaded = load_fabric(fabric, machine=own_machine)
-    elif own_machine is not None:
-        loaded = on_machine(fabric, own_machine)
+        loaded = load_fabric(fabric, machine=custom_machine)
+    elif custom_machine is not None:
+        loaded = on_machine(fabric, custom_machine)
     else:
         loaded = fabric
     return under_library(loaded, library)
 
 
 def fabric_with(
-    fabric: AnyFabric, overrides: Overrides, machine: OwnMachine | None = None
+    fabric: AnyFabric, overrides: Overrides, machine: CustomMachine | None = None
 ) -> Fabric:
-    """A fabric, loaded with values in place of its own where there are such."""
+    """A fabric with overridden values."""
     if is_nothing(overrides):
         return fabric_of(fabric, machine=machine)
     return load_fabric(fabric, overrides, machine_if(machine))  # type: ignore[arg-type]
 
 
 def under_library(fabric: Fabric, library: str | None) -> Fabric:
-    """A fabric with the library that an argument names; the fabric's own where it names none."""
+    """A fabric with the requested library in place of its own; unchanged for None."""
     if library is None:
         _check_version(fabric)
         return fabric
     from colltool.algorithms.libraries import LibraryName
-    from colltool.fabric.ground import under_library as with_library_of
+    from colltool.fabric.library_numbers import under_library as with_library_of
 
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name, at, version = text_of(library, "library", "nccl").lower().partition("@")
     if name not in known:
-        raise _no_such_library(name, known)
+        raise _unknown_library(name, known)
     if at and name != "nccl":
         fix = f"write {argument_text('library', name)}"
         raise ColltoolError(f"{name} has no versions here", argument="library", fix=fix)
     return with_library_of(fabric, name, version)
 
 
-def _no_such_library(name: str, known: Sequence[str]) -> ColltoolError:
+def _unknown_library(name: str, known: Sequence[str]) -> ColltoolError:
     from colltool.engines.files import is_library
 
     listed = ", ".join(known)
@@ -164,9 +167,11 @@ def _no_such_library(name: str, known: Sequence[str]) -> ColltoolError:
 
 
 def _check_version(fabric: Fabric) -> None:
-    """Refuse a version of NCCL that somebody asked for and that there is no data of; a file's own
-    only costs it the pick."""
-    # --set library.version=2.99 is somebody's word, a file's own may be of a newer colltool
+    """Raise ColltoolError for an overridden version of NCCL that there is no data of.
+
+    An unknown version in the file itself is allowed, it may be newer than colltool: then the pick
+    of NCCL is unknown.
+    """
     asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
     facts = fabric.library_facts
     if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
@@ -176,7 +181,7 @@ def _check_version(fabric: Fabric) -> None:
 
 
 def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
-    """One fabric or several as a list, not yet loaded."""
+    """One fabric or several, as a list, not yet loaded."""
     if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
         return [fabrics]
     if not isinstance(fabrics, Sequence) or not fabrics:
@@ -190,9 +195,9 @@ def columns_of(
     vary: Sequence[str] | str,
     overrides: Overrides,
     library: str | None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> list[CompareColumn]:
-    """Every fabric under every combination of values, called by what tells it apart."""
+    """Every fabric under every combination of values, named by what distinguishes it."""
     from colltool.analysis.axes import axes_of
     from colltool.analysis.compare import CompareColumn
 
@@ -203,10 +208,10 @@ def columns_of(
             raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
     columns = []
     for place in sweep_fabrics(fabrics, overrides, library, machine):
-        place.load(())  # what is wrong with the overrides of all columns is theirs
+        place.load(())  # mistakes in overrides are reported at overrides, not at vary
         for values in product(*(axis.values for axis in axes)):
             pairs = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
-            # values alone tell columns of one fabric apart
+            # columns of a single fabric are named by their values alone
             named = [place.name] if len(fabrics) > 1 or not pairs else []
             named += [f"{key}={value}" for key, value in _short_keys(pairs)]
             more = [f"{key}={value}" for key, value in pairs]
@@ -216,7 +221,7 @@ def columns_of(
 
 
 def _short_keys(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keys with their values; a single one by its last word."""
+    """Keys with their values; a single key is shortened to its last word."""
     if len(pairs) != 1:
         return pairs
     [(key, value)] = pairs
@@ -227,13 +232,12 @@ def sweep_fabrics(
     fabrics: Sequence[AnyFabric],
     overrides: Overrides,
     library: str | None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> list[SweepFabric]:
-    """Several fabrics, each called by its name; where some have one name, by what else tells them
-    apart."""
+    """Several fabrics with their names; equal names get their path or overrides added."""
     from colltool.analysis.sweep import SweepFabric
 
-    own_machine = machine_if(machine)
+    custom_machine = machine_if(machine)
     names = []
     loaders = []
     for fabric in fabrics:
@@ -243,19 +247,20 @@ def sweep_fabrics(
         else:
             pairs = _pairs_of(overrides)
             names.append(fabric_of(fabric).name)
-        loaders.append(partial(_load_with, fabric, pairs, library, own_machine))
+        loaders.append(partial(_load_with, fabric, pairs, library, custom_machine))
     apart = disambiguate(names, [typed_of(fabric) for fabric in fabrics])
     return [SweepFabric(name, load) for name, load in zip(apart, loaders, strict=True)]
 
 
 def _pairs_of(overrides: Overrides) -> list[str]:
+    """Overrides as ``KEY=VALUE``."""
     if isinstance(overrides, Mapping):
         return [f"{key}={value}" for key, value in overrides.items()]
     return texts_of(overrides)
 
 
 def typed_of(fabric: AnyFabric) -> str:
-    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
+    """A path or name as the user wrote it, or the overrides of a loaded fabric; else empty."""
     if isinstance(fabric, Fabric):
         return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
     return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
@@ -265,11 +270,13 @@ def _load_with(
     fabric: Any,
     overrides: Sequence[str] | None,
     library: str | None,
-    machine: OwnMachine | None,
+    machine: CustomMachine | None,
     more: Sequence[str],
 ) -> Fabric:
-    """A fabric with more values in place of its own; one that is loaded (``overrides`` is None) is
-    loaded again only where there are more."""
+    """A fabric with ``overrides`` and ``more`` overridden values.
+
+    ``overrides`` of None is a loaded fabric, which is loaded again only if there are ``more``.
+    """
     if library is not None:
         keys = {text.partition("=")[0].strip() for text in more}
         if keys & {"library", "library.name"}:
@@ -282,5 +289,6 @@ def _load_with(
 
 
 def _load_varied(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
-    with taken_from(overrides="vary"):
+    """A fabric with the values of its column; mistakes in them are reported at ``vary``."""
+    with rename_for_both(overrides="vary"):
         return load([*own, *more])

@@ -12,7 +12,7 @@ from colltool.commands.serve import dtype_of, model_of
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
     from colltool.commands.reading import AnyFabric
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.serving.reshard import Resharded
 
 
@@ -25,7 +25,7 @@ def reshard(
     replica: int = 1,
     weights: str = "bf16",
     storage: str | float | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> Resharded:
     """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
 
@@ -50,9 +50,9 @@ def reshard(
 
     model = model_of(job)
     loaded = fabric_of(fabric, machine=machine)
-    needed_by = count_of(receivers, "receivers", 1, 2**24)
-    ranks_a_replica = count_of(replica, "replica", 1, 2**24)
-    # exactly one source
+    receiver_count = count_of(receivers, "receivers", 1, 2**24)
+    replica_ranks = count_of(replica, "replica", 1, 2**24)
+    # exactly one of the two sources
     if (senders is None) == (storage is None):
         raise ColltoolError(
             "the weights come from ranks or from a store",
@@ -61,14 +61,20 @@ def reshard(
         )
     rate = None if storage is None else _rate(storage)
     weights_bytes = model.parameters * WIDTHS[dtype_of(weights, "weights")]
-    held_by = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
+    sender_count = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
     return run(
-        model.name, weights_bytes, loaded, held_by, needed_by, ranks_a_replica, storage_Bps=rate
+        model.name,
+        weights_bytes,
+        loaded,
+        sender_count,
+        receiver_count,
+        replica_ranks,
+        storage_Bps=rate,
     )
 
 
 def _rate(storage: str | float) -> float:
-    """Bytes/s of a store."""
+    """The rate of a store in bytes/s."""
     from colltool.base.formatting import parse_rate
     from colltool.commands.reading import number_of
 
@@ -90,7 +96,7 @@ def _rate(storage: str | float) -> float:
         option("storage", "In place of senders: a store, at this rate in all."),
         RESULT,
     ],
-    of=reshard,
+    public=reshard,
 )
 def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that

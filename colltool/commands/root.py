@@ -1,5 +1,8 @@
-"""The typer application: its commands by name, each imported when it is called; and its usage
-errors in our words."""
+"""The typer application: hands the declared commands to typer, and rewords its usage errors.
+
+A command's module is imported when the command is called. typer's usual handling of values is
+replaced (:class:`_PlainReading`), as it takes a third of the time of a start.
+"""
 
 from __future__ import annotations
 
@@ -38,27 +41,31 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
 
 class _PlainReading:
-    """Reads the values of an option in place of typer, which makes an adapter of pydantic for each
-    option of a command whether it is typed or not: a third of the time of a start."""
+    """Reads the values of an option in place of typer's own class.
+
+    typer makes a pydantic adapter for each option of a command, whether it is given or not.
+    """
 
     def __init__(self, read: Callable[[str], Any] | None = None) -> None:
         self.read = read
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of an option that was typed; None of one that was not."""
+        """The value of an option; None if it was not given."""
         if value is None:
             return None
         if self.read is None:
-            param._runtime_param = None  # typer makes its own reading
+            param._runtime_param = None  # typer makes its own
             return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
         if isinstance(value, list | tuple):
             return [self.read(item) for item in value]
         return self.read(value)
 
 
-class _ReadsPlainly:
-    """A command of typer with readings of its own. Versions of typer that have no such field read
-    values as they always do."""
+class _WithPlainReading:
+    """Mixin of typer's commands: options are read by ``readers``, by the option's name.
+
+    Versions of typer without ``_runtime_param`` ignore it and read values as they always do.
+    """
 
     readers: Mapping[str, Callable[[str], Any]] = {}
 
@@ -71,7 +78,7 @@ class _ReadsPlainly:
         return found
 
 
-class _PlainCommand(_ReadsPlainly, TyperCommand):
+class _PlainCommand(_WithPlainReading, TyperCommand):
     """A command whose help lists its options by what they are for."""
 
     sections: Mapping[str, str] = {}
@@ -100,7 +107,7 @@ def _is_argument(parameter: Any) -> bool:
     return type(parameter).__name__.endswith("Argument")
 
 
-class _PlainGroup(_ReadsPlainly, TyperGroup):
+class _PlainGroup(_WithPlainReading, TyperGroup):
     pass
 
 
@@ -122,7 +129,7 @@ def help_text(*, everything: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-class _Lazy(_PlainGroup):
+class _LazyGroup(_PlainGroup):
     """A group that imports a command's module when the command is called."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
@@ -134,23 +141,23 @@ class _Lazy(_PlainGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What help and completion list of a command: its name and its line, without its module."""
+        """A stub of a command, with its line of help: enough for help and completion."""
         if cmd_name in COMMANDS:
             return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
-        if ctx.resilient_parsing:  # a shell that completes
+        if ctx.resilient_parsing:  # completion in a shell
             return None
         fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
         raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called, built when it is first asked for."""
+        """The called command, built on first use."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, found and name and _built(name), rest
+        return name, found and name and _typer_command(name), rest
 
 
 @cache
-def _built(name: str) -> Any:
-    """A command, or a group with its commands, as typer has it."""
+def _typer_command(name: str) -> Any:
+    """The typer command of a declared command or group, by the name of its module."""
     from colltool.commands.command import CommandGroup
 
     declared = getattr(import_module(f"colltool.commands.{name}"), f"{name}_command")
@@ -163,17 +170,17 @@ def _built(name: str) -> Any:
             **PLAIN,
         )
         for command in declared.commands:
-            _add(built, command, command.short_help)
+            _declare(built, command, command.short_help)
     else:
         built = typer.Typer(**PLAIN)
-        _add(built, declared, COMMANDS[name])
+        _declare(built, declared, COMMANDS[name])
     found = typer.main.get_command(built)
     found.name = name
     return found
 
 
 def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
-    """What reads the text of each option."""
+    """The function that reads the text of each option that is no flag, by the option's name."""
     from colltool.commands.option_text import reader
 
     readers = {}
@@ -194,14 +201,13 @@ def _sections(command: Any) -> dict[str, str]:
     return found
 
 
-def _add(parent: typer.Typer, command: Any, short_help: str) -> None:
-    """Declare a command to typer, which reads its options from a function's signature."""
+def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
+    """Declare a command to typer, whose options come from a function's signature."""
     parameters = [_parameter(option) for option in command.options]
 
     def run(**values: Any) -> None:
         command.run(values)
 
-    # typer reads the options of a command from the signature of its function
     run.__doc__ = command.help
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -220,7 +226,7 @@ TYPES: dict[str, Any] = {
     "path": Path,
     "pair": tuple[str, str],
 }
-"""Types that typer shows and reads for kinds of arguments; of all others text."""
+"""Types of arguments in typer by their kind; all others are text."""
 
 
 def _parameter(option: Any) -> inspect.Parameter:
@@ -244,7 +250,7 @@ def _parameter(option: Any) -> inspect.Parameter:
     }
     if option.prints:
         details |= {"is_eager": True, "callback": _printing(option.prints)}
-    # what has no flag stands by its place
+    # without flags it is a positional argument
     if row.flags:
         declared = typer.Option(default, *row.flags.split(), **details)
     else:
@@ -273,7 +279,7 @@ def _print_version() -> None:
 
 app = typer.Typer(
     name="colltool",
-    cls=_Lazy,
+    cls=_LazyGroup,
     help=PURPOSE,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -298,14 +304,17 @@ def _common(
 
 
 def reworded(error: Any) -> ColltoolError:
-    """The error that says the same as one of typer's; what that knows besides its text depends on
-    its class, which is private to typer."""
+    """A usage error of typer as a ColltoolError with a fix.
+
+    The classes of typer's errors are private: they are told apart by name, and have other
+    attributes each.
+    """
     context = getattr(error, "ctx", None)
     kind = type(error).__name__
     if kind == "NoSuchOption":
         return _no_such_option(error.option_name, context)
     parameter: Any = getattr(error, "param", None)
-    name = _name(parameter) or str(getattr(error, "option_name", ""))
+    name = _display_name(parameter) or str(getattr(error, "option_name", ""))
     if kind == "MissingParameter" and parameter.name == "fabric":
         from colltool.commands.project import which_fabric
 
@@ -326,7 +335,7 @@ def _no_such_option(typed: str, context: Any) -> ColltoolError:
     return ColltoolError(f"no option '{clipped(typed)}'", fix=fix)
 
 
-def _name(parameter: Any) -> str:
+def _display_name(parameter: Any) -> str:
     """``--ranks`` of an option, ``PRIM`` of an argument."""
     if parameter is None:
         return ""

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colltool.commands.command import command
 from colltool.commands.output import write
-
-if TYPE_CHECKING:
-    pass
 
 
 @command(["document", "output"])
@@ -23,7 +19,7 @@ def schema_command(document: str | None = None, output: Path | None = None) -> N
       colltool schema fabric -o fabric.schema.json
     """
     from colltool.render.dispatch import to_json
-    from colltool.render.schemas import FILE_KINDS, asked_by, documents, schema_of
+    from colltool.render.schemas import FILE_KINDS, command_for, documents, schema_of
 
     if document is not None:
         # also as JSON has it, colltool.price/1, and as a command is typed: plan compare
@@ -31,6 +27,6 @@ def schema_command(document: str | None = None, output: Path | None = None) -> N
         write(to_json(schema_of(name)), output)
         return
     wide = max(map(len, documents()))
-    printed = [f"  {name:<{wide}}  colltool {asked_by(name)}" for name in documents()]
+    printed = [f"  {name:<{wide}}  colltool {command_for(name)}" for name in documents()]
     read = [f"  {name:<{wide}}  files of this kind" for name in FILE_KINDS]
     write("\n".join(["printed with --format json:", *printed, "", "read:", *read, ""]), output)

@@ -1,4 +1,4 @@
-"""Whether the winner holds where numbers are off."""
+"""Whether the fastest schedule, or fabric, stays the fastest when numbers of the fabric are off."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from colltool.analysis.sensitivity import Sensitivity
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
-
-    pass
 
 _NUMBERS = (
     "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
@@ -141,11 +139,11 @@ def compare_sensitivity(
     loaded = [contestant.load(()) for contestant in contestants]
     for text in ranges:
         if not any(names_a_number(fabric, text) for fabric in loaded):
-            # says what is wrong with it
+            # raises the error that says what is wrong with the key
             parameter_ranges(loaded[0], [text])
     entries = []
     for contestant, fabric in zip(contestants, loaded, strict=True):
-        # a fabric without such a number takes no part in that range
+        # a range applies to the fabrics that have such a number
         own = [text for text in ranges if names_a_number(fabric, text)]
         if own or not ranges:
             numbers, assumed = ranges_of(fabric, own, request.primitive)
@@ -176,7 +174,7 @@ def compare_sensitivity(
         DRAWN_RESULT,
         READINGS,
     ],
-    of=sensitivity,
+    public=sensitivity,
 )
 def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Whether the winner holds where numbers of the fabric may be off, what would turn it, and

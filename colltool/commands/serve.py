@@ -1,4 +1,4 @@
-"""The network's part of a token: by engine, group and kernel."""
+"""Network time of a token of a served model: its collectives by engine, group and kernel."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
-    from colltool.engines.files import AskedLibrary
+    from colltool.engines.files import RequestedLibrary
+    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
-    from colltool.fabric.own_machine import OwnMachine
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import Served, ServeList, ServeQuestion
     from colltool.serving.spread import ServeSpread
     from colltool.training.model import TransformerModel
 
+# a range of an uncertain number (=2x, =10%, =0.6:0.9), in contrast to values (=1us,2us)
 _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
+# samples of a spread: each prices the deployment anew, and 5% of them still are ten
 _DRAWS = 200
 _VARY = (
     "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
@@ -55,7 +57,7 @@ def serve(
     ranks: int | None = None,
     vary: Sequence[str] | str = (),
     overrides: Overrides = (),
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
 ) -> Served | ServeList | ServeSpread:
     """The network's part of decode and prefill: each collective with its group, bytes, kernel, time
     and share.
@@ -101,7 +103,7 @@ def serve(
     counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
     checked = {name: count_of(value, name, 1, 2**24) for name, value in counts.items()}
     replicas = count_if(dp, "dp", 1)
-    # a sequence for each replica and stage
+    # the smallest useful batch: a sequence for each replica and stage
     fewest = checked["pp"] * (replicas or max(1, checked["ep"] // checked["tp"]))
     deployment = Deployment(
         tp=checked["tp"],
@@ -133,7 +135,6 @@ def serve(
         raise ColltoolError("is of a search", argument="ranks", fix=fix)
     several = several_of(fabric)
     varied = vary_of(vary)
-    # alpha=2x is a range where a number may be off, alpha=1us,2us are values side by side
     ranges = [text for text in varied if _RANGE.search(text)]
     if ranges:
         only = fabric_with(_only(fabric), overrides, machine=machine)
@@ -144,18 +145,18 @@ def serve(
 
 
 class ServeRequest(NamedTuple):
-    """A model that is served, put to one fabric or deployment after the other.
+    """The checked arguments of ``serve``, run on one fabric or deployment after the other.
 
     Args:
-        engine: whose all-reduce runs; None is the fabric's own library.
-        experts: whose dispatch and combine run; None the fastest measured.
-        by_nccl: whether NCCL's all-to-all runs in their place.
+        engine: whose all-reduce runs; None for the fabric's own library.
+        experts: whose dispatch and combine run; None for the fastest measured.
+        by_nccl: whether NCCL's all-to-all runs in place of dispatch and combine.
     """
 
     model: TransformerModel
     question: ServeQuestion
-    engine: AskedLibrary | None
-    experts: AskedLibrary | None
+    engine: RequestedLibrary | None
+    experts: RequestedLibrary | None
     by_nccl: bool
 
     def run(
@@ -163,9 +164,9 @@ class ServeRequest(NamedTuple):
         fabric: Fabric,
         deployment: Deployment | None = None,
         dp: int | None = None,
-        engine: AskedLibrary | None = None,
+        engine: RequestedLibrary | None = None,
     ) -> Served:
-        """The model on a fabric, as it was asked or in another deployment."""
+        """The model on a fabric, as requested or in another deployment or on another engine."""
         from colltool.serving.serve import serve as run
 
         question = self.question
@@ -191,7 +192,7 @@ class ServeRequest(NamedTuple):
         """Every deployment of a number of ranks, the best first."""
         from colltool.serving.changes import search
 
-        # 0: the search sets it
+        # 0 stands for a value that the search sets
         base = self.question.deployment._replace(ep=0, batch=batch or 0)
         has_experts = self.model.shape is not None and self.model.shape.moe is not None
         if not has_experts:
@@ -220,7 +221,7 @@ class ServeRequest(NamedTuple):
         fabrics: Sequence[AnyFabric],
         vary: Sequence[str] | str,
         overrides: Overrides,
-        machine: OwnMachine | None,
+        machine: CustomMachine | None,
     ) -> ServeList:
         """The model on several fabrics, or on values of one."""
         from colltool.commands.requests import columns_of
@@ -278,7 +279,7 @@ def _time(tpot: Any) -> float | None:
     return seconds
 
 
-def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
+def _engine(engine: Any, library_file: AnyPath | None) -> RequestedLibrary | None:
     """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
     from colltool.commands.reading import path_of
     from colltool.engines.files import NCCL, find_library, library_of
@@ -293,14 +294,14 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
     found = find_library(name)
     if "all_reduce" not in found.library.operations or found.library.runs:
         raise ColltoolError(
-            f"{found.library.called} is no inference engine: it has no all-reduce of its own",
+            f"{found.library.full_name} is no inference engine: it has no all-reduce of its own",
             argument="engine",
             fix="vllm, sglang or trtllm; without it the fabric's own library runs",
         )
     return found
 
 
-def _experts(library: Any) -> tuple[AskedLibrary | None, bool]:
+def _experts(library: Any) -> tuple[RequestedLibrary | None, bool]:
     """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
     from colltool.engines.files import NCCL, find_library
 
@@ -318,14 +319,14 @@ def _library_name(value: Any, argument: str, example: str) -> str:
     return text_of(value, argument, example).strip().lower().replace(" ", "@")
 
 
-def _kv_library(library: Any) -> AskedLibrary:
+def _kv_library(library: Any) -> RequestedLibrary:
     from colltool.commands.reading import text_of
     from colltool.engines.files import find_library
 
     name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
     found = find_library(name)
     if "kv_transfer" not in found.library.operations:
-        what = f"{found.library.called} moves no KV caches"
+        what = f"{found.library.full_name} moves no KV caches"
         raise ColltoolError(what, argument="kv_library", fix="mooncake does")
     return found
 
@@ -355,7 +356,7 @@ def _kv_library(library: Any) -> AskedLibrary:
         option("vary", _VARY),
         RESULT,
     ],
-    of=serve,
+    public=serve,
 )
 def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels,

@@ -111,7 +111,7 @@ def sweep(
         ),
         READINGS,
     ],
-    of=sweep,
+    public=sweep,
 )
 def sweep_command(
     fabric: FabricChoice,
@@ -133,7 +133,7 @@ def sweep_command(
       colltool sweep ar -f dgx-h100 -n 8,64,256 --plot busbw.svg --plot-what busbw
     """
     swept = sweep(fabric.several, overrides=fabric.overrides, machine=fabric.machine, **arguments)
-    # axes alone are also a wish for tables
+    # --rows and --cols alone also ask for pivot tables
     if pivot is not None or rows or cols:
         swept = swept.pivoted(pivot or "busbw", rows, cols)
     out.emit(swept)

@@ -1,9 +1,8 @@
-"""What a machine may ask: the public functions and a few shown definitions as tools, each argument
-described by its row.
+"""The tools of the MCP server: public functions and a few listings, with JSON Schemas.
 
-A tool has a JSON Schema of its arguments, made of the function's annotations and of
-:data:`colltool.commands.arguments.ARGUMENTS`, and answers with the JSON document that the command line
-prints.
+The schema of a tool's arguments (:func:`input_schema`) is made of the function's annotations and of
+the rows of :data:`colltool.commands.arguments.ARGUMENTS`; :func:`call_tool` answers with the result
+whose JSON document the command line prints.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import OPTIONS, ColltoolError, argument_text, clipped, nearest, spell
-from colltool.commands.arguments import ARGUMENTS, MOST, Argument
+from colltool.commands.arguments import ARGUMENTS, MAX_COUNT, Argument
 from colltool.estimate.assumptions import DECLARED, checked
 from colltool.render.schemas import document_schema, documents, reading_schema
 
@@ -26,20 +25,20 @@ if TYPE_CHECKING:
     from colltool.fabric.load import FabricSource
 
 Schema = dict[str, Any]
-HERE = __name__
-MOST_VALUES = 1000  # of one argument: a list asks for an answer each
+THIS_MODULE = __name__
+MAX_VALUES = 1000  # of one argument: every value of a list is priced
 
 
 class Tool(NamedTuple):
-    """A function that a machine may call.
+    """A function that an assistant may call.
 
     Args:
         function: ``module:name``.
-        rows: the row that describes an argument, where it is not the one of the same name.
-        about: what it answers, where the function's docstring does not say it.
-        top: whether the answer may be cut to its first rows.
-        answers: the JSON documents that it answers with, where that is not the one of its name; a
-            text is none.
+        rows: the key of the row that describes an argument, if it is not the argument's name.
+        about: its description, if that is not the docstring's first paragraph.
+        top: whether it also takes ``top``, to cut the answer to its first rows.
+        answers: names of the JSON documents that it may answer with, separated by spaces; default:
+            the one of the tool's name, if there is one.
     """
 
     function: str
@@ -64,18 +63,18 @@ class Tool(NamedTuple):
         return _plain(self.about or inspect.cleandoc(self.call.__doc__ or "").split("\n\n")[0])
 
     def documented(self, argument: str) -> str:
-        """The first sentence that the function's docstring has on an argument."""
+        """What the function's docstring says of an argument, without its default."""
         text = inspect.cleandoc(self.call.__doc__ or "")
-        found = re.search(
+        answer = re.search(
             rf"^    (?:\w+, )*{argument}(?:, \w+)*: (.+?)(?=\n    \w|\n\n|\Z)",
             text,
             re.MULTILINE | re.DOTALL,
         )
-        return _plain(found[1]).split("; default:")[0] if found else ""
+        return _plain(answer[1]).split("; default:")[0] if answer else ""
 
 
 def _plain(text: str) -> str:
-    """The text without the marks of a docstring, on one line."""
+    """The text on one line, without markup of docstrings."""
 
     def name(mark: re.Match[str]) -> str:
         return str(mark[1] or mark[2]).removeprefix("colltool.")
@@ -124,23 +123,23 @@ TOOLS = {
     "diff_libraries": Tool(
         "colltool:diff_libraries", {"old": "library", "new": "library"}, answers="library-diff"
     ),
-    "list_fabrics": Tool(f"{HERE}:list_fabrics", answers="fabric-list"),
-    "show_fabric": Tool(f"{HERE}:show_fabric", answers="fabric-show"),
+    "list_fabrics": Tool(f"{THIS_MODULE}:list_fabrics", answers="fabric-list"),
+    "show_fabric": Tool(f"{THIS_MODULE}:show_fabric", answers="fabric-show"),
     "draw_fabric": Tool("colltool:draw_fabric", answers="fabric-draw"),
     "size_fabric": Tool(
         "colltool:size_fabric",
         {"overrides": "price", "topology": "sized"},
         answers="fabric-size fabric-size-direct",
     ),
-    "list_jobs": Tool(f"{HERE}:list_jobs", answers="job-list"),
-    "show_job": Tool(f"{HERE}:show_job", _JOB, answers="job-show"),
+    "list_jobs": Tool(f"{THIS_MODULE}:list_jobs", answers="job-list"),
+    "show_job": Tool(f"{THIS_MODULE}:show_job", _JOB, answers="job-show"),
     "list_libraries": Tool("colltool:list_libraries", answers="library-list"),
     "show_library": Tool("colltool:show_library", answers="library-show"),
-    "nccl_tuner": Tool(f"{HERE}:nccl_tuner", _COUNTS),
-    "astra_sim": Tool(f"{HERE}:astra_sim"),
-    "guide": Tool(f"{HERE}:guide"),
+    "nccl_tuner": Tool(f"{THIS_MODULE}:nccl_tuner", _COUNTS),
+    "astra_sim": Tool(f"{THIS_MODULE}:astra_sim"),
+    "guide": Tool(f"{THIS_MODULE}:guide"),
 }
-"""By the names of the commands; a command that answers several questions is a tool for each."""
+"""Tools by name: that of the command; a command with several kinds of answers is several tools."""
 
 
 def list_fabrics() -> Result:
@@ -228,10 +227,10 @@ def astra_sim(
         shape_of(shape),
     )
     bytes_ = None if size is None else size_of(size)
-    asked = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
+    given = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
     interop = extra("interop.astra_sim")
-    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*asked).items()]
-    return "\n".join([*files, *interop.to_know(*asked)])
+    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*given).items()]
+    return "\n".join([*files, *interop.usage_notes(*given)])
 
 
 def guide(topic: str | None = None) -> str:
@@ -249,7 +248,7 @@ _TYPES: dict[str, list[Schema]] = {
     "float": [{"type": "number"}],
     "bool": [{"type": "boolean"}],
     "AnyPath": [{"type": "string"}],
-    "OwnMachine": [{"type": "string"}],
+    "CustomMachine": [{"type": "string"}],
     "Primitive": [{"type": "string"}],
     "AnyFabric": _FILE,
     "FabricSource": _FILE,
@@ -272,8 +271,9 @@ _TYPES: dict[str, list[Schema]] = {
     "Job": [],
     "LadderDefinition": [],
 }
-"""What JSON has for a type of Python; nothing for what only Python has."""
-_ONLY_PYTHON = ("watch", "values", "simulator")  # the last starts another program
+"""JSON Schemas of Python types; none for types that JSON cannot hold."""
+# arguments without a counterpart in JSON; simulator starts another program
+_ONLY_PYTHON = ("watch", "values", "simulator")
 
 
 def input_schema(name: str) -> Schema:
@@ -294,15 +294,15 @@ def input_schema(name: str) -> Schema:
 
 
 def _property(tool: Tool, argument: str, annotation: str) -> Schema:
-    """The schema of an argument, with its row's line of help or a sentence of the docstring."""
+    """The schema of an argument, described by its row's help, else by the docstring."""
     if argument == "readings":
         return _READINGS
     row = tool.row(argument)
     schema = _any_of(_schemas(annotation, row))
     text = ""
     if row is not None:
-        # KEY=VALUE says what to write, which N or FILE do not
-        text = _spoken(f"{row.metavar}: {row.help}" if "=" in row.metavar else row.help)
+        # a metavar such as KEY=VALUE shows how to write it
+        text = _without_flags(f"{row.metavar}: {row.help}" if "=" in row.metavar else row.help)
     text = text or tool.documented(argument)
     kinds = [kind.get("type") for kind in schema.get("anyOf", ())]
     if "object" in kinds and "string" in kinds and "mapping" not in text:
@@ -315,15 +315,17 @@ def _any_of(schemas: list[Schema]) -> Schema:
 
 
 def output_schema(name: str) -> Schema | None:
-    """The JSON Schema of a tool's answer, a level deep: ``colltool schema`` has all of it. None of
-    a text."""
+    """The JSON Schema of a tool's answer, one level deep; None if it answers with text.
+
+    ``colltool schema`` prints all levels.
+    """
     names = TOOLS[name].answers.split()
     if not names:
         if name not in documents():
             return None
         names = [name]
     schemas = [document_schema(document) for document in names]
-    # a tool with several answers promises what all of them have
+    # of several documents a tool guarantees the keys that all have
     required = [set(schema["required"]) for schema in schemas]
     shared = set.intersection(*required)
     properties: Schema = {}
@@ -339,22 +341,24 @@ def output_schema(name: str) -> Schema | None:
 
 
 def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
-    """The annotation and the default of each argument: those of the function, and overrides of what
-    it loads."""
-    own = inspect.signature(tool.call).parameters
-    found = {}
-    for name, parameter in own.items():
-        # single readings are keys of the object readings
+    """The annotation and the default of each argument of a tool.
+
+    These are the function's parameters, and overrides for the fabrics and jobs that it loads.
+    """
+    parameters = inspect.signature(tool.call).parameters
+    answer = {}
+    for name, parameter in parameters.items():
+        # single options of the model are keys of the object readings
         if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
             continue
-        found[name] = (str(parameter.annotation), parameter.default)
-    if "overrides" not in own and ("fabric" in own or "fabrics" in own):
-        found["overrides"] = ("Overrides", ())
-    if "job_overrides" not in own and "job" in own:
-        found["job_overrides"] = ("Overrides", ())
+        answer[name] = (str(parameter.annotation), parameter.default)
+    if "overrides" not in parameters and ("fabric" in parameters or "fabrics" in parameters):
+        answer["overrides"] = ("Overrides", ())
+    if "job_overrides" not in parameters and "job" in parameters:
+        answer["job_overrides"] = ("Overrides", ())
     if tool.top:
-        found["top"] = ("int | None", None)
-    return found
+        answer["top"] = ("int | None", None)
+    return answer
 
 
 _READINGS: Schema = {
@@ -368,15 +372,13 @@ _READINGS: Schema = {
 
 
 def _schemas(annotation: str, row: Argument | None) -> list[Schema]:
-    """The schemas of an annotation's alternatives, within the bounds of the argument's row, each
-    once."""
-    # a path and a name are both text
-    found: list[Schema] = []
+    """The schemas of an annotation's alternatives, without duplicates, with the row's bounds."""
+    answer: list[Schema] = []
     for alternative in _alternatives(annotation):
         for schema in _schemas_of_one(alternative, row):
-            if schema not in found:
-                found.append(schema)
-    return found
+            if schema not in answer:
+                answer.append(schema)
+    return answer
 
 
 def _schemas_of_one(annotation: str, row: Argument | None) -> list[Schema]:
@@ -397,19 +399,19 @@ def _schemas_of_one(annotation: str, row: Argument | None) -> list[Schema]:
 
 
 def _alternatives(annotation: str) -> Iterator[str]:
-    """``A[B | C] | D``: first ``A[B | C]``, then ``D``."""
+    """Split a union at its top level: ``A[B | C] | D`` into ``A[B | C]`` and ``D``."""
     part = ""
     depth = 0
-    for piece in re.split(r"(\[|\]|\|)", annotation):
-        if piece == "[":
+    for token in re.split(r"(\[|\]|\|)", annotation):
+        if token == "[":
             depth += 1
-        elif piece == "]":
+        elif token == "]":
             depth -= 1
-        if piece == "|" and depth == 0:
+        if token == "|" and depth == 0:
             yield part.strip()
             part = ""
         else:
-            part += piece
+            part += token
     yield part.strip()
 
 
@@ -417,15 +419,15 @@ def _bounds(row: Argument) -> Schema:
     bounds: Schema = {}
     if row.least in (0, 1):
         bounds["minimum"] = row.least
-    elif row.least != -MOST:
+    elif row.least != -MAX_COUNT:
         bounds["exclusiveMinimum"] = 0
-    if row.most != MOST:
+    if row.most != MAX_COUNT:
         bounds["maximum"] = row.most
     return bounds
 
 
-def _spoken(help_: str) -> str:
-    """A line of help without flags: ``With --slow-rank`` is ``With slow_rank``."""
+def _without_flags(help_: str) -> str:
+    """A line of help with names of arguments for flags: ``With --slow-rank``: ``With slow_rank``."""
     names = {}
     for name, flags in OPTIONS.items():
         for flag in flags:
@@ -438,8 +440,8 @@ def _spoken(help_: str) -> str:
     return re.sub(r"--[a-z][a-z-]*", name_of, help_)
 
 
-def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
-    """What a tool answers: a result, or a text.
+def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
+    """Call a tool, and return its result or text.
 
     Raises:
         ColltoolError: no such tool or argument, or what the function finds wrong with one.
@@ -451,64 +453,67 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
     tool = TOOLS[name]
     known = _arguments(tool)
     _refuse_unknown(name, arguments, known)
-    asked = {argument: value for argument, value in arguments.items() if value is not None}
+    given = {argument: value for argument, value in arguments.items() if value is not None}
     for argument, (_, default) in known.items():
-        if default is inspect.Parameter.empty and argument not in asked:
+        if default is inspect.Parameter.empty and argument not in given:
             raise ColltoolError(f"{argument} is missing", fix=_how_to_give(argument))
-    # price_list has no such argument: the command cuts its answer as well
-    top = asked.pop("top", None) if tool.top else None
-    found: Result | str = tool.call(**_loaded(tool, asked))
-    if top is None or isinstance(found, str):
-        return found
+    # price_list has no top: as in the command, the answer is cut afterwards
+    top = given.pop("top", None) if tool.top else None
+    answer: Result | str = tool.call(**_loaded(tool, given))
+    if top is None or isinstance(answer, str):
+        return answer
     from colltool.commands.price import fastest
     from colltool.commands.reading import count_of
 
-    return fastest(found, count_of(top, "top"))  # type: ignore[arg-type]
+    return fastest(answer, count_of(top, "top"))  # type: ignore[arg-type]
 
 
 def _refuse_unknown(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse arguments that a tool does not have, and more values than an answer holds."""
-    readings = DECLARED if "readings" in known else {}  # as fixes in errors name them
+    """Raise ColltoolError for unknown arguments and for more than :data:`MAX_VALUES` values."""
+    # single options of the model are allowed: fixes of errors name them so
+    readings = DECLARED if "readings" in known else {}
     for argument, value in arguments.items():
         if argument not in known and argument not in readings:
             hint = nearest(argument, list(known))
             fix = f"{hint} {name} takes {', '.join(known) or 'nothing'}".strip()
             raise ColltoolError(f"{name} has no argument '{clipped(argument)}'", fix=fix)
-        if isinstance(value, list | dict) and len(value) > MOST_VALUES:
+        if isinstance(value, list | dict) and len(value) > MAX_VALUES:
             fix = "ask in several calls: one answer holds what all of them give"
-            what = f"more than {MOST_VALUES} values in one call, got {len(value)}"
+            what = f"more than {MAX_VALUES} values in one call, got {len(value)}"
             raise ColltoolError(what, argument=argument, fix=fix)
 
 
 def _how_to_give(argument: str) -> str:
     if argument not in ARGUMENTS:
         return ""
-    return spell(f"give {argument_text(argument)}: {_spoken(ARGUMENTS[argument].help)}", "python")
+    return spell(
+        f"give {argument_text(argument)}: {_without_flags(ARGUMENTS[argument].help)}", "python"
+    )
 
 
-def _loaded(tool: Tool, asked: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with fabrics and jobs loaded, where overrides are given that the function does
-    not take itself."""
-    own = inspect.signature(tool.call).parameters
-    parts = asked.pop("readings", None)
+def _loaded(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with fabrics and jobs loaded if overrides are given that the function itself
+    does not take."""
+    parameters = inspect.signature(tool.call).parameters
+    parts = given.pop("readings", None)
     if isinstance(parts, dict):
-        asked["readings"] = checked(**parts)
+        given["readings"] = checked(**parts)
     elif parts is not None:
         fix = 'write {"ideal": true}'
         raise ColltoolError("expected readings by name", argument="readings", fix=fix)
-    job_changes = None if "job_overrides" in own else asked.pop("job_overrides", None)
+    job_changes = None if "job_overrides" in parameters else given.pop("job_overrides", None)
     if job_changes:
         from colltool.training.job import load_job
 
-        asked["job"] = load_job(asked["job"], job_changes, argument="job_overrides")
-    changes = None if "overrides" in own else asked.pop("overrides", None)
+        given["job"] = load_job(given["job"], job_changes, argument="job_overrides")
+    changes = None if "overrides" in parameters else given.pop("overrides", None)
     if changes:
         from colltool.fabric.load import load_fabric
 
         for argument in ("fabric", "fabrics"):
-            files = asked.get(argument)
+            files = given.get(argument)
             if isinstance(files, list):
-                asked[argument] = [load_fabric(file, changes) for file in files]
+                given[argument] = [load_fabric(file, changes) for file in files]
             elif files is not None:
-                asked[argument] = load_fabric(files, changes)
-    return asked
+                given[argument] = load_fabric(files, changes)
+    return given

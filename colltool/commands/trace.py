@@ -18,7 +18,7 @@ from colltool.estimate.assumptions import ModelOptions, checked
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.diagnosis.trace_results import TraceComparison
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
 
 
 @remembering()
@@ -29,7 +29,7 @@ def trace(
     placed: AnyPath | Sequence[int] | None = None,
     against: AnyPath | Sequence[AnyPath] = (),
     library: str | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> TraceComparison:
@@ -72,7 +72,7 @@ def trace(
 
 
 def _placed(placed: Any) -> Any:
-    """A map of ranks by its name, its file, or as a list of ranks."""
+    """A map of ranks: its name or file as they are, or a checked list of ranks."""
     from colltool.commands.reading import count_of, wrong
 
     if placed is None or isinstance(placed, str | os.PathLike):
@@ -94,7 +94,7 @@ def _placed(placed: Any) -> Any:
         DRAWN_RESULT,
         READINGS,
     ],
-    of=trace,
+    public=trace,
 )
 def trace_command(
     fabric: FabricChoice, out: Out, calls: Path | None = None, **arguments: Any
@@ -117,7 +117,7 @@ def trace_command(
     """
     result = trace(fabric.load(), **arguments)
     if calls is not None:
-        # a profile without sizes has nothing that another fabric could be priced for
+        # calls without sizes cannot be priced on another fabric
         if not result.calls:
             what = "no call of the trace has a size, so there is no job to write"
             fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colltool.commands.logs import Logs
     from colltool.commands.reading import AnyFabric
     from colltool.diagnosis.results import Validation
-    from colltool.fabric.own_machine import OwnMachine
+    from colltool.fabric.custom_machine import CustomMachine
 
 
 @remembering()
@@ -40,7 +40,7 @@ def validate(
     in_place: bool = False,
     algorithms: Sequence[str] | str = (),
     max_mape: float | None = None,
-    machine: OwnMachine | None = None,
+    machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Validation:
@@ -96,7 +96,7 @@ def validate(
         result_options(PLOT, plot_views(("time", "busbw"))),
         READINGS,
     ],
-    of=validate,
+    public=validate,
     primitive="--collective",
 )
 def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
@@ -117,8 +117,8 @@ def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     if result.max_mape is None or result.holds:
         return
     bar = short_percent(result.max_mape)
-    # without a limit nothing was to hold
-    beyond = {}  # a line for each title
+    # runs of the same series share a title: a line each
+    beyond = {}
     for fit in result.series:
         if fit.mape > result.max_mape:
             beyond[fit.series.title] = (

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.verification.verify import Verification
 
-_MOST_NUMBERS = 4096
+_MOST_NUMBERS = 4096  # of a range in --values: 256 for each of the 16 ranks of a trace
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 DEFAULT_RANKS = 64
+"""Ranks without --ranks and fabrics: all 512 of the default ones would take minutes."""
 TRACED_RANKS = 4
+"""The same with --trace: more could not be read."""
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
+"""A fabric of each kind of links: switched, and lattices with and without wrap-around."""
 
 
 def verify(
@@ -69,7 +72,7 @@ def verify(
         ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator
             is not installed.
     """
-    from colltool.commands.custom_algorithms import own_of, ranks_of
+    from colltool.commands.custom_algorithms import custom_schedules, ranks_of
     from colltool.commands.reading import (
         count_if,
         flag_of,
@@ -82,7 +85,7 @@ def verify(
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
-    files = own_of(algorithm_files, primitive)
+    files = custom_schedules(algorithm_files, primitive)
     if primitive is not None:
         primitives = [primitive_of(primitive)]
     else:
@@ -90,32 +93,32 @@ def verify(
     group = group_of(ranks_of(ranks, files, {"shape": shape}), stride, alone, shape)
     size_bytes = size_of(size)
     names = names_of(algorithms)
-    pieces = count_if(segments, "segments")
+    segment_count = count_if(segments, "segments")
     traced = flag_of(trace, "trace")
     vectors = _vectors_of(values)
-    # numbers are shown in the steps of a trace, and nowhere else
+    # values appear only in the steps of a trace
     if vectors and not traced:
         fix = f"add {argument_text('trace', True)}"
         raise ColltoolError("are shown step by step", argument="values", fix=fix)
-    also = _simulation(simulator, size_bytes, group, pieces)
-    found = []
+    simulate = _simulation(simulator, size_bytes, group, segment_count)
+    verifications = []
     for fabric in map(fabric_of, several_of(fabrics)):
         verification = run(
             fabric,
             primitives,
             size_bytes,
             group,
-            pieces,
+            segment_count,
             names,
             trace=traced,
             vectors=vectors,
-            own=files,
+            custom=files,
         )
-        found.append(also(verification, fabric) if also else verification)
+        verifications.append(simulate(verification, fabric) if simulate else verification)
     overrides: list[tuple[str, Any]] = []
     results: list[Any] = []
     skipped: list[Any] = []
-    for verification in found:
+    for verification in verifications:
         results += verification.results
         skipped += verification.skipped
         overrides += verification.overrides
@@ -127,8 +130,7 @@ def verify(
 def _simulation(
     name: str | None, size: float, group: GroupSpec, segments: int | None
 ) -> Callable[[Verification, Fabric], Verification] | None:
-    """What also runs verified schedules in a simulator that is installed; None where none is
-    named."""
+    """A function that adds a simulator's times to a verification; None without a simulator."""
     from colltool.commands.reading import text_of
 
     if name is None:
@@ -145,15 +147,16 @@ def _simulation(
 
 
 def _vectors_of(values: Any) -> Vectors:
-    """A vector for each rank, or all numbers in one row, which are cut into one for each rank:
-    ``"1,2,3,4"``, ``"1..16"``."""
+    """A vector for each rank, or one row of numbers, which is split among the ranks later.
+
+    Texts are one row: ``"1,2,3,4"``, ``"1..16"``.
+    """
     from colltool.commands.reading import wrong
 
     if isinstance(values, str) and values == "example":
         return "example"
     try:
         rows: list[Any] = _numbers_of(values) if isinstance(values, str) else list(values)
-        # all numbers in one row are cut into one for each rank later
         if rows and not any(hasattr(row, "__len__") for row in rows):
             rows = [rows]
         vectors = [list(map(float, row)) for row in rows]
@@ -167,20 +170,20 @@ def _vectors_of(values: Any) -> Vectors:
 
 
 def _numbers_of(text: str) -> list[float]:
-    """Numbers in a row, ranges written out; ValueError where a part is neither."""
-    found: list[float] = []
+    """Numbers of a text, ranges written out; ValueError for anything else."""
+    numbers: list[float] = []
     for part in text.split(","):
         ends = _RANGE.fullmatch(part.strip())
         if ends is None:
-            found.append(float(part))
+            numbers.append(float(part))
             continue
         first = int(ends[1])
         last = int(ends[2])
         if abs(last - first) >= _MOST_NUMBERS:
             raise ValueError(part)
         step = 1 if last >= first else -1
-        found += range(first, last + step, step)
-    return found
+        numbers += range(first, last + step, step)
+    return numbers
 
 
 @command(
@@ -208,7 +211,7 @@ def _numbers_of(text: str) -> list[float]:
         option("overrides", default=None),
         RESULT,
     ],
-    of=verify,
+    public=verify,
 )
 def verify_command(
     fabric: list[str] | None,
@@ -238,7 +241,6 @@ def verify_command(
     from colltool.fabric.load import load_fabric
 
     names_its_group = fabric or "shape" in arguments or "algorithm_files" in arguments
-    # all of a shipped fabric of 512 would take minutes, and its trace is too long to read
     if ranks is None and not names_its_group:
         ranks = TRACED_RANKS if arguments["trace"] else DEFAULT_RANKS
     fabrics = [load_fabric(name, overrides or ()) for name in fabric or DEFAULT_FABRICS]

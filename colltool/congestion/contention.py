@@ -31,7 +31,7 @@ from colltool.congestion.jobs import (
     JobBatch,
     JobDefaults,
     Layout,
-    MadeWhenSeen,
+    LazyRecords,
     jobs_of,
 )
 from colltool.congestion.loads import (
@@ -41,10 +41,10 @@ from colltool.congestion.loads import (
     LinkClassLoad,
     LinkLoad,
     baseline,
-    between,
-    clean,
     latency,
     link_models,
+    messages_of_batches,
+    to_ten_digits,
     totals,
 )
 from colltool.congestion.skew import Skew
@@ -53,12 +53,14 @@ from colltool.fabric.model import Fabric
 from colltool.network.arrays import Floats, Indices
 from colltool.network.links import SMALL, LinkModel
 
-_TIE = 1e-12  # a resource is busier than another only by more than this share
-MAX_ETA_ALPHA = 1000.0  # the most that a fabric file takes
+# A resource is busier than another only by more than this share: the rounding of sums.
+_TIE = 1e-12
+# The largest eta.alpha that a fabric file accepts.
+MAX_ETA_ALPHA = 1000.0
 
 
 class GroupCost(NamedTuple):
-    """One group among all."""
+    """What a group of a layout costs while all groups run."""
 
     name: str
     ranks: int
@@ -136,11 +138,11 @@ class _GroupPeaks:
         self.mean_s = np.zeros(groups)
         self.busiest = np.zeros((groups, 3), dtype=SMALL)
 
-    def add(self, line: ClassTotals) -> None:
-        capacity_Bps = line.kind.capacity_Bps
-        group = line.group.astype(np.intp)  # ufunc.at is fast with it
-        np.maximum.at(self.alone_s, group, line.own / capacity_Bps)
-        load = line.load[line.resource]
+    def add(self, loads: ClassTotals) -> None:
+        capacity_Bps = loads.kind.capacity_Bps
+        group = loads.group.astype(np.intp)  # ufunc.at is fast with it
+        np.maximum.at(self.alone_s, group, loads.pair_load / capacity_Bps)
+        load = loads.load[loads.resource]
         most = np.zeros(self.groups)
         np.maximum.at(most, group, load)
         most_s = most / capacity_Bps
@@ -149,16 +151,16 @@ class _GroupPeaks:
         # in reverse, so that the first resource is written last
         top = np.flatnonzero(load == most[group])[::-1]
         first = np.zeros(self.groups, dtype=SMALL)
-        first[group[top]] = line.resource[top]
+        first[group[top]] = loads.resource[top]
         busier = np.flatnonzero(most_s > self.busiest_s * (1 + _TIE))
         self.busiest_s[busier] = most_s[busier]
         self.mean_s[busier] = mean_s[busier]
-        self.busiest[busier, 0] = line.tier
-        self.busiest[busier, 1] = line.line
+        self.busiest[busier, 0] = loads.tier
+        self.busiest[busier, 1] = loads.class_number
         self.busiest[busier, 2] = first[busier]
 
 
-class GroupCosts(MadeWhenSeen[GroupCost]):
+class GroupCosts(LazyRecords[GroupCost]):
     """The groups of a layout and what they cost."""
 
     def __init__(
@@ -182,7 +184,7 @@ class GroupCosts(MadeWhenSeen[GroupCost]):
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
         job = self._jobs[batch]
         values = {name: column[number].tolist() for name, column in self._columns.items()}
-        tier, line, resource = values.pop("busiest")
+        tier, class_number, resource = values.pop("busiest")
         if job.size is None:
             values |= {"ideal_s": None, "together_s": None}
         return GroupCost(
@@ -191,7 +193,7 @@ class GroupCosts(MadeWhenSeen[GroupCost]):
             primitive=job.primitive,
             algorithm=job.algorithm,
             eta_beta=min(1.0, 1 / values["slowdown"]),
-            busiest=self._models[tier].name(line, resource),
+            busiest=self._models[tier].name(class_number, resource),
             bytes=job.size,
             **values,
         )
@@ -223,8 +225,8 @@ def contention(
         raise ColltoolError(
             "every group of the layout names what it runs", argument="primitive", fix=fix
         )
-    asked = JobDefaults(primitive, algorithm, size, skew or Skew())
-    batches = jobs_of(fabric, layout, asked)
+    defaults = JobDefaults(primitive, algorithm, size, skew or Skew())
+    batches = jobs_of(fabric, layout, defaults)
     models = link_models(fabric)
     ideals = _ideals(models, batches)
     heat, columns = _columns(models, batches, ideals, per_link=per_link)
@@ -234,7 +236,7 @@ def contention(
         slowdown = columns["slowdown"][here]
         busiest_s = columns["together_s"][here]
         affected.append(
-            Affected(batch.start, ideal, slowdown, busiest_s, columns["eta_alpha"][here])
+            GroupSlowdowns(batch.start, ideal, slowdown, busiest_s, columns["eta_alpha"][here])
         )
     return Contention(
         overrides=fabric.overrides,
@@ -249,7 +251,9 @@ def contention(
         loaded=heat.loaded,
         shared=heat.shared,
         etas=etas(affected, models, layout.groups),
-        notes=_notes(batches, layout.groups, columns["slowdown"], heat, skewed=asked.skew.given),
+        notes=_notes(
+            batches, layout.groups, columns["slowdown"], heat, skewed=defaults.skew.is_set
+        ),
     )
 
 
@@ -258,7 +262,7 @@ def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseli
     known: dict[tuple[object, ...], Baseline] = {}
     for batch in batches:
         if batch.key not in known:
-            known[batch.key] = baseline(models, batch.traffic, batch.even * batch.run.scale)
+            known[batch.key] = baseline(models, batch.traffic, batch.uniform * batch.run.scale)
     return [known[batch.key] for batch in batches]
 
 
@@ -276,23 +280,23 @@ def _columns(
     ideal_s = np.repeat([ideal.busiest_s for ideal in ideals], counts)
     ideal_alpha_s = np.repeat([ideal.alpha_s for ideal in ideals], counts)
     ideal_links = np.repeat([ideal.links for ideal in ideals], counts)
-    messages = between(map(_sent, batches))
+    messages = messages_of_batches(map(_sent, batches))
     peaks = _GroupPeaks(groups)
     heat = Heat(models, ideal_s, per_link=per_link)
-    for line in totals(models, messages):
-        peaks.add(line)
-        heat.add(line)
+    for loads in totals(models, messages):
+        peaks.add(loads)
+        heat.add(loads)
     alpha_s, links = latency(models, messages)
     group = messages.group.astype(np.intp)
     longest = np.zeros(groups)
     np.maximum.at(longest, group, links.astype(np.float64))
     mean_alpha_s = np.bincount(group, alpha_s, groups) / np.bincount(group, minlength=groups)
     return heat, {
-        "slowdown": clean(peaks.busiest_s / ideal_s),
-        "interference": clean(peaks.busiest_s / peaks.alone_s),
+        "slowdown": to_ten_digits(peaks.busiest_s / ideal_s),
+        "interference": to_ten_digits(peaks.busiest_s / peaks.alone_s),
         "extra_hops": np.maximum(0, longest - ideal_links).astype(SMALL),
-        "eta_alpha": np.maximum(1.0, clean(mean_alpha_s / ideal_alpha_s)),
-        "tail_over_mean": clean(peaks.busiest_s / peaks.mean_s),
+        "eta_alpha": np.maximum(1.0, to_ten_digits(mean_alpha_s / ideal_alpha_s)),
+        "tail_over_mean": to_ten_digits(peaks.busiest_s / peaks.mean_s),
         "ideal_s": ideal_s,
         "together_s": peaks.busiest_s,
         "busiest": peaks.busiest,
@@ -300,13 +304,13 @@ def _columns(
 
 
 def _sent(batch: JobBatch) -> tuple[Indices, Traffic, Floats, Indices]:
-    """A batch as :func:`between` takes it."""
+    """The arguments of a batch for :func:`messages_of_batches`."""
     groups = len(batch.ends)
     numbers = np.arange(batch.start, batch.start + groups, dtype=SMALL)
     return batch.ends, batch.traffic, np.full(groups, batch.run.scale), numbers
 
 
-class Affected(NamedTuple):
+class GroupSlowdowns(NamedTuple):
     """Consecutive groups with one ideal; arrays of shape (groups,)."""
 
     start: int  # number of the first
@@ -317,7 +321,7 @@ class Affected(NamedTuple):
 
 
 def etas(
-    affected: Sequence[Affected], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
+    affected: Sequence[GroupSlowdowns], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
 ) -> tuple[TierEta, ...]:
     """The η that make the price of a packed group that of the worst group here.
 
@@ -328,7 +332,7 @@ def etas(
     worst: dict[int, TierEta] = {}  # by the number of the tier
     for several in affected:
         ideal = several.ideal
-        survives = np.minimum(1.0, clean(ideal.endpoint_s / several.busiest_s))
+        survives = np.minimum(1.0, to_ten_digits(ideal.endpoint_s / several.busiest_s))
         beta = np.where(several.slowdown > 1, survives, 1.0)
         # Groups with the numbers of an earlier one can be no worse.
         numbers = np.stack([several.eta_alpha, beta])
@@ -338,8 +342,8 @@ def etas(
             alpha = float(several.eta_alpha[number])
             for tier in ideal.tiers:
                 eta = worst.get(tier) or TierEta(models[tier].tier, 1.0, None, name)
-                own = float(beta[number]) if tier == ideal.tier else None
-                worst[tier] = _worse(eta, alpha, own, name)
+                tier_beta = float(beta[number]) if tier == ideal.tier else None
+                worst[tier] = _worse(eta, alpha, tier_beta, name)
     return tuple(eta for _, eta in sorted(worst.items()))
 
 

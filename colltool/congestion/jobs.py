@@ -20,9 +20,9 @@ from colltool.congestion.traffic import (
     SubLattice,
     Traffic,
     TrafficRow,
-    any_row,
     default_of,
     messages_of,
+    traffic_row,
 )
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -52,7 +52,7 @@ class Layout(NamedTuple):
     overrides: tuple[tuple[str, str], ...] = ()  # with which the file was read
 
 
-class MadeWhenSeen(Sequence[T]):
+class LazyRecords(Sequence[T]):
     """Records made when they are looked at: half a million of them are a few arrays until then."""
 
     def _record(self, number: int) -> T:
@@ -77,7 +77,7 @@ class MadeWhenSeen(Sequence[T]):
         return hash(tuple(self))
 
 
-class PatternGroups(MadeWhenSeen[GroupLayout]):
+class PatternGroups(LazyRecords[GroupLayout]):
     """The groups g0, g1 ... of one pattern.
 
     Args:
@@ -116,12 +116,12 @@ class JobBatch(NamedTuple):
     start: int  # number of the first group
     ends: Indices  # endpoints of their members, shape (groups, N)
     traffic: Traffic  # between members
-    even: Floats  # sizes of the uniform traffic to compare with, shape of ``traffic.size``
+    uniform: Floats  # sizes of the uniform traffic to compare with, shape of ``traffic.size``
     key: tuple[object, ...]  # the same for batches of the same run and traffic
 
 
 class JobDefaults(NamedTuple):
-    """What groups run that do not say so themselves."""
+    """What a group runs where the layout does not say."""
 
     primitive: Primitive | None
     algorithm: str | None
@@ -137,7 +137,7 @@ class _JobStretch(NamedTuple):
     ends: Indices  # endpoints, shape (groups, N)
 
 
-def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch]:
+def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBatch]:
     """The groups of a layout in order, with their traffic; raises what :func:`contention`
     raises."""
     if not layout.groups:
@@ -147,8 +147,8 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     jobs = []
     for stretch in stretches:
         _check_members(stretch, fabric)
-        jobs.append(_job(stretch.first, asked))
-    if asked.skew.given and all(job.primitive is not A2A for job in jobs):
+        jobs.append(_job(stretch.first, defaults))
+    if defaults.skew.is_set and all(job.primitive is not A2A for job in jobs):
         what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(
             what, argument="primitive", fix=f"take {argument_text('primitive', 'a2a')}"
@@ -157,28 +157,29 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
     rows = []
     pairs = 0
     for stretch, job in zip(stretches, jobs, strict=True):
-        with _naming(stretch.first):
-            row = any_row(job.primitive, job.algorithm)
+        with _error_context(stretch.first):
+            row = traffic_row(job.primitive, job.algorithm)
         groups, ranks = stretch.ends.shape
         pairs += groups * messages_of(row, ranks)
         rows.append(row)
-    _check_few(pairs)
+    _check_message_count(pairs)
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     batches = []
     for stretch, job, row in zip(stretches, jobs, rows, strict=True):
         for start, ends, members in _with_members(fabric, stretch, row):
             key = (job.primitive, job.algorithm, members.key)
             if key not in known:
-                with _naming(stretch.first):
-                    known[key] = _traffic(job, row, members, asked.skew)
+                with _error_context(stretch.first):
+                    known[key] = _traffic(job, row, members, defaults.skew)
             ends = ends.astype(SMALL, copy=False)
             batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
     # Again: how many messages a schedule has is known only once it has run.
-    _check_few(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
+    _check_message_count(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
     return batches
 
 
 def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
+    """Consecutive groups that run the same on as many ranks; a pattern's groups all do."""
     if isinstance(groups, PatternGroups):
         yield _JobStretch(groups[0], 0, groups.ends)
         return
@@ -188,12 +189,12 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
 
     start = 0
     for _, run in groupby(groups, key=what_runs):
-        alike = list(run)
-        yield _JobStretch(alike[0], start, np.array([group.endpoints for group in alike]))
-        start += len(alike)
+        stretch = list(run)
+        yield _JobStretch(stretch[0], start, np.array([group.endpoints for group in stretch]))
+        start += len(stretch)
 
 
-def _refused(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:
+def _group_error(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:
     """An error at the group's place in the file, if it has one."""
     return ColltoolError(what, where=group.where, argument="" if group.where else argument, fix=fix)
 
@@ -206,28 +207,29 @@ def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     ranks = ends.shape[1]
     if ranks < 2:
         what = f"group '{first.name}' has {ranks} ranks"
-        raise _refused(first, "group", what, "a group has at least 2")
+        raise _group_error(first, "group", what, "a group has at least 2")
     outside = (ends < 0) | (ends >= fabric.ranks)
     if outside.any():
         what = f"endpoint {ends[outside][0]} is outside {fabric.name}"
-        raise _refused(first, "layout", what, f"0 .. {fabric.ranks - 1}")
+        raise _group_error(first, "layout", what, f"0 .. {fabric.ranks - 1}")
     ordered = np.sort(ends, axis=1)
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():
         what = f"endpoint {ordered[:, 1:][twice][0]} is in a group twice"
-        raise _refused(first, "layout", what, "one rank on each endpoint")
+        raise _group_error(first, "layout", what, "one rank on each endpoint")
 
 
-def _job(group: GroupLayout, asked: JobDefaults) -> GroupJob:
+def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
+    """What a group runs: its own primitive, algorithm and size, else the defaults."""
     # A skew without a primitive means an all-to-all: nothing else can be skewed.
-    primitive = group.primitive or asked.primitive or (A2A if asked.skew.given else AR)
-    size = asked.size if group.size is None else group.size
-    if asked.skew.matrix is not None and primitive is A2A:
-        size = mean_bytes(asked.skew)
+    primitive = group.primitive or defaults.primitive or (A2A if defaults.skew.is_set else AR)
+    size = defaults.size if group.size is None else group.size
+    if defaults.skew.matrix is not None and primitive is A2A:
+        size = mean_bytes(defaults.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
         fix = "a size is bytes per rank, such as 16MB"
-        raise _refused(group, "size", f"a size of {size} bytes", fix)
-    algorithm = group.algorithm or asked.algorithm or default_of(primitive)
+        raise _group_error(group, "size", f"a size of {size} bytes", fix)
+    algorithm = group.algorithm or defaults.algorithm or default_of(primitive)
     return GroupJob(primitive, algorithm, size)
 
 
@@ -237,10 +239,10 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
     if None in sizes and any(size is not None for size in sizes):
         first = stretches[sizes.index(None)].first
         fix = f"{argument_text('size', '16MB')} holds for every group that gives none"
-        raise _refused(first, "size", f"group '{first.name}' has no size, others have one", fix)
+        raise _group_error(first, "size", f"group '{first.name}' has no size, others have one", fix)
 
 
-def _check_few(pairs: int) -> None:
+def _check_message_count(pairs: int) -> None:
     if pairs > MOST_MESSAGES:
         limit = f"more than the {MOST_MESSAGES} that are followed one by one"
         raise ColltoolError(
@@ -251,7 +253,7 @@ def _check_few(pairs: int) -> None:
 
 
 @contextmanager
-def _naming(group: GroupLayout) -> Iterator[None]:
+def _error_context(group: GroupLayout) -> Iterator[None]:
     """Make errors name the group, and its place in the file where no option is to blame."""
     try:
         yield
@@ -269,7 +271,7 @@ def _traffic(
 ) -> tuple[Traffic, Floats]:
     """The traffic of one group, and the sizes of the uniform traffic to compare it with."""
     plain = row.maker(members)
-    if job.primitive is not A2A or not skew.given:
+    if job.primitive is not A2A or not skew.is_set:
         return plain, plain.size
     if not row.dense:
         what = "forwards blocks through other ranks, and is not modelled under a skew"
@@ -295,7 +297,7 @@ def _with_members(
         if row.by_axes:
             members = Members(ranks, lattice=_sub_lattice(fabric, ends))
         elif row.positions is not None:
-            with _naming(stretch.first):
+            with _error_context(stretch.first):
                 positions = row.positions(fabric, ends)
             members = Members(ranks, positions=positions)
             ends = ends[positions.order]

@@ -48,7 +48,7 @@ from colltool.definitions.field_types import (
     Words,
 )
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
-from colltool.definitions.source import MOST, KeyPath
+from colltool.definitions.source import MAX_ERRORS, KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 
@@ -64,7 +64,7 @@ def _few_wrong(listed: object) -> object:
         # Not isinstance: true and false are no numbers of ranks.
         if type(item) is not int:
             wrong.append(FieldError(f"expected a whole number, got {quote(item)}", at=(index,)))
-            if len(wrong) > MOST:
+            if len(wrong) > MAX_ERRORS:
                 break
     if wrong:
         raise FieldErrors(*wrong)
@@ -200,7 +200,7 @@ def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ())
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
     """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; in order
     where it has none."""
-    _small_enough(fabric)
+    _check_size(fabric)
     reading = read(LayoutFile, text, name)
     endpoints = _Groups(reading, fabric).endpoints
     reading.result()
@@ -208,7 +208,7 @@ def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
 
 
 def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
-    _small_enough(fabric)
+    _check_size(fabric)
     layout = _Groups(reading, fabric).layout()
     reading.result()
     return layout
@@ -216,7 +216,7 @@ def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
 
 def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None = None) -> Layout:
     """A layout of one pattern; errors name the argument."""
-    _small_enough(fabric)
+    _check_size(fabric)
     try:
         endpoints = expand_map(placed or MapPattern(), fabric)
     except PatternError as error:
@@ -228,7 +228,7 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
     return Layout(pattern.kind, PatternGroups(groups, endpoints))
 
 
-def _small_enough(fabric: Fabric) -> None:
+def _check_size(fabric: Fabric) -> None:
     check_even(fabric)
     if fabric.ranks > MOST_RANKS:
         what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
@@ -248,10 +248,10 @@ class _Groups:
         self.fabric = fabric
         self.data = reading.data
         self.refuse = reading.refuse
-        self.sound = reading.sound
+        self.sound = reading.is_valid
         self.where = reading.source.where
         # The group of each rank and the name of each group, with the place where it was read.
-        self.taken: dict[int, tuple[str, KeyPath]] = {}
+        self.group_of_rank: dict[int, tuple[str, KeyPath]] = {}
         self.names: dict[str, KeyPath] = {}
         self.endpoints = self._endpoints()
 
@@ -292,7 +292,7 @@ class _Groups:
         rank_on: dict[int, int] = {}
         for rank, endpoint in enumerate(value):
             place = ("map", rank)
-            if self.reading.enough:
+            if self.reading.has_enough_errors:
                 return in_order
             if not self._is_inside(endpoint, place, "endpoint", self.fabric.ranks):
                 continue
@@ -303,7 +303,7 @@ class _Groups:
         return tuple(value) if len(rank_on) == len(value) else in_order
 
     def _group(self, group: Any, path: KeyPath, default: dict[str, Any]) -> Iterator[GroupLayout]:
-        if not isinstance(group, dict) or self.reading.enough:
+        if not isinstance(group, dict) or self.reading.has_enough_errors:
             return
         name = self._name(group, path)
         job = default | self._job(group, path)
@@ -336,7 +336,7 @@ class _Groups:
         """The ranks of a group; none where one of them is refused."""
         good = self.sound(path)
         for index, rank in enumerate(value if isinstance(value, list) else ()):
-            if self.reading.enough:
+            if self.reading.has_enough_errors:
                 return ()
             if type(rank) is int:
                 place = (*path, index)
@@ -354,14 +354,14 @@ class _Groups:
 
     def _take(self, rank: int, path: KeyPath, name: str) -> bool:
         """Note the group of a rank; it may have several where their collectives overlap."""
-        owner, first = self.taken.setdefault(rank, (name, path))
+        owner, first = self.group_of_rank.setdefault(rank, (name, path))
         if first == path:
             return True
         if owner == name:
             what = f"rank {rank} is named twice in group {quote(name)}, first at"
             fix = "name it once"
         elif self.data.get("overlap") is True:
-            self.taken[rank] = (name, path)
+            self.group_of_rank[rank] = (name, path)
             return True
         else:
             what = f"rank {rank} is in group {quote(name)} and in {quote(owner)}, at"

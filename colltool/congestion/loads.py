@@ -1,6 +1,7 @@
 """Loads of links under the messages of all groups, and the hottest links.
 
-Loads are added up one link class at a time, so that only its totals are in memory.
+:func:`totals` adds loads up one link class at a time, so that only its totals are in memory;
+:class:`Heat` keeps the hottest links of these, and :func:`baseline` is a collective alone and packed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices
-from colltool.network.links import SMALL, LevelBoundary, LinkClass, LinkModel, tier_of
+from colltool.network.links import (
+    SMALL,
+    LevelBoundary,
+    LinkClass,
+    LinkModel,
+    TierRanks,
+    tier_of,
+)
 from colltool.network.tier_links import links_of
 
 
@@ -39,19 +47,22 @@ class ClassTotals(NamedTuple):
     """Loads of one link class under all messages."""
 
     tier: int
-    line: int  # number of the class in its tier
+    class_number: int  # in its tier
     kind: LinkClass
     load: Floats  # bytes on each resource
     users: Indices  # groups on each resource
     # Every (resource, group) that loads it, in order; shape (pairs,) each.
     resource: Indices
     group: Indices
-    own: Floats  # bytes of each pair
+    pair_load: Floats  # bytes of each of these pairs
 
 
-def between(sent: Iterable[tuple[Indices, Traffic, Floats, Indices]]) -> Messages:
-    """The messages of groups that send alike: (endpoints of shape (groups, N), traffic, bytes of
-    each group, its number)."""
+def messages_of_batches(sent: Iterable[tuple[Indices, Traffic, Floats, Indices]]) -> Messages:
+    """The messages of all batches of groups that send alike.
+
+    ``sent``: of each batch endpoints of shape (groups, N), traffic, and bytes and number of each
+    group, shape (groups,).
+    """
     parts = []
     for ends, traffic, amounts, numbers in sent:
         sending = np.flatnonzero(traffic.size > 0)
@@ -101,11 +112,7 @@ def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
         boundaries.append(LevelBoundary(below.name, below.group, uplink_Bps))
     return links_of(
         kind.joined_by,
-        ranks,
-        inside,
-        size,
-        tier.name,
-        rate_Bps,
+        TierRanks(ranks, inside, size, tier.name, rate_Bps),
         axes=kind.axes,
         alphas_s=[level.alpha_s for level in levels],
         boundaries=boundaries,
@@ -142,6 +149,7 @@ def _by_tier(
 
 
 def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
+    """The loads of every link class in use, tier by tier."""
     for tier, model, _, some in _by_tier(models, messages):
         for use in model.uses(some.src, some.dst):
             kind = model.classes[use.number]
@@ -156,13 +164,13 @@ def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]
             new[1:] = (resource[1:] != resource[:-1]) | (group[1:] != group[:-1])
             yield ClassTotals(
                 tier=tier,
-                line=use.number,
+                class_number=use.number,
                 kind=kind,
                 load=np.bincount(use.resource, share, links).astype(np.float64),
                 users=np.bincount(resource[new], minlength=links).astype(SMALL),
                 resource=resource[new].astype(SMALL),
                 group=group[new],
-                own=np.bincount(np.cumsum(new) - 1, share[order]).astype(np.float64),
+                pair_load=np.bincount(np.cumsum(new) - 1, share[order]).astype(np.float64),
             )
 
 
@@ -180,7 +188,7 @@ def ten_digits(value: float) -> float:
     return float(f"{value:.10g}")
 
 
-def clean(values: Floats) -> Floats:
+def to_ten_digits(values: Floats) -> Floats:
     """Round every value to ten digits."""
     # Half a million groups have few different values.
     unique, at = np.unique(values, return_inverse=True)
@@ -219,11 +227,11 @@ def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baselin
             alpha_s[here] = model.hop_alpha_s
             links[here] = 1
             on_any[number] = on_endpoints[number] = float(size[here].max()) / model.capacity_Bps
-    for line in totals(models, messages.some(np.flatnonzero(~one_hop))):
-        seconds = float(line.load.max()) / line.kind.capacity_Bps
-        on_any[line.tier] = max(on_any[line.tier], seconds)
-        if line.kind.endpoint:
-            on_endpoints[line.tier] = max(on_endpoints[line.tier], seconds)
+    for loads in totals(models, messages.some(np.flatnonzero(~one_hop))):
+        seconds = float(loads.load.max()) / loads.kind.capacity_Bps
+        on_any[loads.tier] = max(on_any[loads.tier], seconds)
+        if loads.kind.endpoint:
+            on_endpoints[loads.tier] = max(on_endpoints[loads.tier], seconds)
     busiest = int(np.argmax(on_any))
     return Baseline(
         float(on_any[busiest]),
@@ -281,51 +289,51 @@ class Heat:
         self._hottest_s = 0.0
         self._strips: list[LinkClassLoad] = []  # cells in seconds
 
-    def add(self, line: ClassTotals) -> None:
-        seconds = line.load / line.kind.capacity_Bps
-        used = np.flatnonzero(line.users)
-        self.tiers.add(line.tier)
+    def add(self, loads: ClassTotals) -> None:
+        seconds = loads.load / loads.kind.capacity_Bps
+        used = np.flatnonzero(loads.users)
+        self.tiers.add(loads.tier)
         self.loaded += len(used)
-        self.shared += int(np.count_nonzero(line.users > 1))
+        self.shared += int(np.count_nonzero(loads.users > 1))
         self._hottest_s = max(self._hottest_s, float(seconds.max()))
         kept = used
         if not self.per_link:
             # Rounded, so that of links that are equal but for rounding the first are kept.
             hottest_first = np.argsort(-seconds[used].round(18), kind="stable")
             kept = np.sort(used[hottest_first[:HOTTEST]])
-        self._links += [self._link_load(line, resource) for resource in kept.tolist()]
-        self._add_strip(line)
+        self._links += [self._link_load(loads, resource) for resource in kept.tolist()]
+        self._add_strip(loads)
 
-    def _link_load(self, line: ClassTotals, resource: int) -> LinkLoad:
-        capacity_Bps = line.kind.capacity_Bps
-        load = float(line.load[resource])
-        start = np.searchsorted(line.resource, resource, "left")
-        end = np.searchsorted(line.resource, resource, "right")
-        shortest_s = float(self.ideal_s[line.group[start:end]].min())
+    def _link_load(self, loads: ClassTotals, resource: int) -> LinkLoad:
+        capacity_Bps = loads.kind.capacity_Bps
+        load = float(loads.load[resource])
+        start = np.searchsorted(loads.resource, resource, "left")
+        end = np.searchsorted(loads.resource, resource, "right")
+        shortest_s = float(self.ideal_s[loads.group[start:end]].min())
         return LinkLoad(
-            link=self.models[line.tier].name(line.line, resource),
-            line=_line_name(line.kind),
+            link=self.models[loads.tier].name(loads.class_number, resource),
+            line=_line_name(loads.kind),
             load=load,
             capacity_Bps=capacity_Bps,
             over_ideal=ten_digits(load / capacity_Bps / shortest_s),
-            groups=int(line.users[resource]),
+            groups=int(loads.users[resource]),
         )
 
-    def _add_strip(self, line: ClassTotals) -> None:
-        every = line.load[line.kind.exists]
+    def _add_strip(self, loads: ClassTotals) -> None:
+        every = loads.load[loads.kind.exists]
         if not len(every):
             return
         per_cell = ceil_div(len(every), CELLS)
         busiest = np.maximum.reduceat(every, np.arange(0, len(every), per_cell))
         loaded = every[every > 0]
         strip = LinkClassLoad(
-            line=_line_name(line.kind),
+            line=_line_name(loads.kind),
             links=len(every),
             loaded=len(loaded),
             busiest=float(every.max()),
             mean=float(loaded.mean()) if len(loaded) else 0.0,
             per_cell=per_cell,
-            cells=tuple((busiest / line.kind.capacity_Bps).tolist()),
+            cells=tuple((busiest / loads.kind.capacity_Bps).tolist()),
         )
         self._strips.append(strip)
 
@@ -390,10 +398,10 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
         amounts = np.asarray(flow.bytes, dtype=np.float64)
         sent.append((ends, flow.traffic, amounts, np.full(len(ends), flow.by, dtype=SMALL)))
     found: dict[tuple[str, str], BusyLink] = {}
-    for line in totals(models, between(sent)):
-        if not line.load.any():
+    for loads in totals(models, messages_of_batches(sent)):
+        if not loads.load.any():
             continue
-        link = _busiest_of(line, models[line.tier])
+        link = _busiest_of(loads, models[loads.tier])
         before = found.get((link.tier, link.kind))
         # The directions of a class are one kind; of nearly equal ones the first is kept.
         if before is None or link.busy_s > before.busy_s * (1 + 1e-9):
@@ -401,19 +409,19 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
     return tuple(found.values())
 
 
-def _busiest_of(line: ClassTotals, model: LinkModel) -> BusyLink:
+def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
     # Rounded, so that of links that are equal but for rounding the first is named.
-    resource = int(np.argmax(line.load.round(3)))
-    load = float(line.load[resource])
-    pairs = np.flatnonzero(line.resource == resource)
-    senders = zip(line.group[pairs].tolist(), line.own[pairs].tolist(), strict=True)
+    resource = int(np.argmax(loads.load.round(3)))
+    load = float(loads.load[resource])
+    pairs = np.flatnonzero(loads.resource == resource)
+    senders = zip(loads.group[pairs].tolist(), loads.pair_load[pairs].tolist(), strict=True)
     return BusyLink(
-        tier=line.kind.tier,
-        kind=_without_way(line.kind.name),
-        link=model.name(line.line, resource),
+        tier=loads.kind.tier,
+        kind=_without_way(loads.kind.name),
+        link=model.name(loads.class_number, resource),
         bytes=load,
-        rate_Bps=line.kind.capacity_Bps,
-        over_mean=load / float(line.load[line.load > 0].mean()),
+        rate_Bps=loads.kind.capacity_Bps,
+        over_mean=load / float(loads.load[loads.load > 0].mean()),
         by=tuple(sorted(senders, key=lambda sender: -sender[1])),
     )
 

@@ -28,7 +28,8 @@ class Skew(NamedTuple):
     zipf: float | None = None  # s: destination k (from 0) gets a share in proportion to (k+1)^-s
 
     @property
-    def given(self) -> bool:
+    def is_set(self) -> bool:
+        """Whether the all-to-all is skewed at all."""
         return any(value is not None for value in (self.matrix, self.hot, self.zipf))
 
 
@@ -80,6 +81,7 @@ def mean_bytes(skew: Skew) -> float:
 
 
 def _as_matrix(matrix: Any) -> Floats:
+    """A matrix as floats; refused where it is no table of numbers."""
     try:
         return np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

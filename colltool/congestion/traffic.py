@@ -23,10 +23,10 @@ from colltool.algorithms.composed import (
     find_composition,
     name_in_phase,
 )
-from colltool.algorithms.executor import joined
+from colltool.algorithms.executor import concatenated
 from colltool.algorithms.names import specs_called
 from colltool.algorithms.partners import pairs_of_round
-from colltool.algorithms.program import Program, effort, maker
+from colltool.algorithms.program import Program, estimated_messages, maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
 from colltool.base import primitives as routes
@@ -120,7 +120,7 @@ class TrafficRow(NamedTuple):
     positions: Callable[[Fabric, Indices], TierPositions] | None = None
 
 
-def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
+def row_by_route(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm whose traffic follows from its route, or None."""
     if algorithm not in _MODELLED[primitive]:
         return None
@@ -134,8 +134,8 @@ def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
 
 
 def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
-    """The row as :func:`listed` finds it, or an error that lists what is modelled."""
-    row = listed(primitive, algorithm)
+    """The row as :func:`row_by_route` finds it, or an error that lists what is modelled."""
+    row = row_by_route(primitive, algorithm)
     if row is not None:
         return row
     known = modelled(primitive)
@@ -146,6 +146,7 @@ def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
 
 
 def modelled(primitive: Primitive) -> list[str]:
+    """Algorithms whose traffic follows from their route, the default first."""
     return list(_MODELLED[primitive])
 
 
@@ -155,11 +156,12 @@ def default_of(primitive: Primitive) -> str:
 
 
 def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
+    """The messages of an algorithm whose traffic follows from its route, in units of M."""
     return row_of(primitive, algorithm).maker(members)
 
 
 def messages_of(row: TrafficRow, ranks: int) -> int:
-    """About how many pairs the row's maker would list."""
+    """Estimate how many messages the row's maker would list."""
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 
 
@@ -170,7 +172,7 @@ def neighbours(ranks: int, size: float) -> Traffic:
 
 
 def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
-    """Traffic by the routes of the formula."""
+    """Traffic that follows from the route of the formula."""
     n = members.ranks
     # Any topology will do: only the route is read, and the star is free of conditions.
     star = Group(n, "star")
@@ -268,6 +270,7 @@ def _ring_instead(what: str) -> ColltoolError:
 
 
 def _together(parts: Sequence[Traffic]) -> Traffic:
+    """All messages of several parts."""
     return Traffic(
         np.concatenate([part.src for part in parts]),
         np.concatenate([part.dst for part in parts]),
@@ -276,7 +279,7 @@ def _together(parts: Sequence[Traffic]) -> Traffic:
 
 
 class Unscheduled(Exception):
-    """No schedule says what goes where; the text is why."""
+    """Raised where no schedule tells the messages; its text is the reason."""
 
 
 def traffic_from_schedule(
@@ -324,13 +327,13 @@ def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     if name == "ring" and not group.axes:
         # The same without following every chunk all the way round.
         return neighbours(ranks, _ring_share(primitive, ranks))
-    if effort(primitive, name, ranks, None) > MOST_WORK:
+    if estimated_messages(primitive, name, ranks, None) > MOST_WORK:
         raise Unscheduled(f"{name} on {ranks} ranks sends too many messages to follow")
     program = make(group, 1)
     if program.servers:
         what = f"the servers of {name} are not among the ranks, so their ports are unknown"
         raise Unscheduled(what)
-    if program.stands is not None:
+    if program.node_places is not None:
         what = (
             f"{name} goes through the switches by ways of its own, which a layout does not follow"
         )
@@ -358,7 +361,7 @@ def _pair_loads(program: Program) -> Floats:
     """Bytes from every node to every other over all steps, shape (nodes, nodes)."""
     loads = np.zeros(program.nodes**2)
     for batch in program.batches:
-        src, dst, chunk = joined(batch)
+        src, dst, chunk = concatenated(batch)
         np.add.at(loads, src * program.nodes + dst, program.chunk_bytes[chunk])
     return loads.reshape(program.nodes, program.nodes)
 
@@ -406,7 +409,7 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
     )
 
 
-def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
+def row_by_schedule(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm or composition that has a schedule; None of any other."""
     choice = parse_choice(algorithm)
     composed = choice.base in _composed(primitive)
@@ -427,10 +430,10 @@ def _by_schedule(primitive: Primitive, choice: Choice, members: Members) -> Traf
         raise ColltoolError(str(error), argument="algorithm", fix=fix) from error
 
 
-def any_row(primitive: Primitive, algorithm: str) -> TrafficRow:
+def traffic_row(primitive: Primitive, algorithm: str) -> TrafficRow:
     """The row by the route of the formula, else by the schedule; an error lists what is known."""
     for spec in (algorithm, *specs_called(algorithm, primitive, _composed(primitive))):
-        row = listed(primitive, spec) or executed(primitive, spec)
+        row = row_by_route(primitive, spec) or row_by_schedule(primitive, spec)
         if row is not None:
             return row
     return row_of(primitive, algorithm)

@@ -1,4 +1,4 @@
-"""The input, output and scratch buffers of every rank, and the pieces of data that lie in them."""
+"""The input, output and scratch buffers of every rank, and the state of each of their places."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, RS
-from colltool.custom.schedule import ChunkState, PostCondition, shortfall
+from colltool.custom.schedule import ChunkState, PostCondition, mismatch
 
 INPUT = "i"
 OUTPUT = "o"
@@ -16,19 +16,22 @@ Where = tuple[int, str, int]  # rank, buffer, offset in chunks
 
 
 class Buffers:
-    """Places and what they hold; ``in_place``: the input is the output, or a rank's part of it, or
-    the other way round."""
+    """The buffers of all ranks.
+
+    ``sizes``: chunks by rank and buffer. ``in_place``: input and output share memory; the smaller one
+    is the rank's part of the larger one.
+    """
 
     def __init__(
-        self, promise: PostCondition, sizes: Mapping[tuple[int, str], int], *, in_place: bool
+        self, postcondition: PostCondition, sizes: Mapping[tuple[int, str], int], *, in_place: bool
     ) -> None:
-        self.promise = promise
+        self.postcondition = postcondition
         self.sizes = sizes
         self.in_place = in_place
         self.memory: dict[Where, ChunkState] = {}
 
     def place(self, rank: int, buffer: str, at: int) -> Where:
-        """Where a chunk lies; in place, input and output are one buffer."""
+        """Return the place of a chunk; in place, input and output are one buffer."""
         size = self.sizes[rank, buffer]
         if not 0 <= at < size:
             raise ColltoolError(f"place {at} of buffer {buffer} is outside: it has {size} chunks")
@@ -38,40 +41,40 @@ class Buffers:
         # Scratch is never shared.
         if not self.in_place or buffer == SCRATCH:
             return rank, buffer, at
-        primitive = self.promise.primitive
+        primitive = self.postcondition.primitive
         # The smaller of the two buffers is the rank's own part of the larger one.
         is_part = (primitive is AG and buffer == INPUT) or (primitive is RS and buffer == OUTPUT)
         return rank, OUTPUT, at + self._first_of(rank) if is_part else at
 
     def _first_of(self, rank: int) -> int:
-        """Where a rank's own part of the whole begins."""
-        return rank * (self.promise.chunks // self.promise.ranks)
+        """The first chunk of a rank's part of the whole."""
+        return rank * (self.postcondition.chunks // self.postcondition.ranks)
 
-    def held(self, where: Where) -> ChunkState | None:
-        """What lies there: what was written, else the rank's own input."""
+    def state(self, where: Where) -> ChunkState | None:
+        """Return the state of a place: what was written, else the rank's input; None for nothing."""
         if where in self.memory:
             return self.memory[where]
         rank, buffer, at = where
         if buffer != (OUTPUT if self.in_place else INPUT):
             return None
         # The input of an all-gather lies at the rank's own part of the output.
-        if self.in_place and self.promise.primitive is AG:
+        if self.in_place and self.postcondition.primitive is AG:
             at -= self._first_of(rank)
-        return self.promise.first(rank, at)
+        return self.postcondition.first(rank, at)
 
     def read(self, where: Where) -> ChunkState:
-        """What lies there; ColltoolError where that is nothing."""
-        held = self.held(where)
-        if held is None:
+        """Return the state of a place; ColltoolError if it holds nothing."""
+        current = self.state(where)
+        if current is None:
             rank, buffer, at = where
             raise ColltoolError(f"place {at} of buffer {buffer} of rank {rank} holds nothing yet")
-        return held
+        return current
 
-    def judge(self, file: str) -> None:
-        """Refuse an end at which some rank has not what the primitive promises."""
+    def check_postcondition(self, file: str) -> None:
+        """Raise an error if some rank does not end with what the primitive promises."""
         how = "in place" if self.in_place else "out of place"
-        for rank in range(self.promise.ranks):
-            for at, wanted in self.promise.last(rank):
-                held = self.held(self._alias(rank, OUTPUT, at))
-                if problem := shortfall(self.promise, rank, wanted, held):
+        for rank in range(self.postcondition.ranks):
+            for at, expected in self.postcondition.last(rank):
+                current = self.state(self._alias(rank, OUTPUT, at))
+                if problem := mismatch(self.postcondition, rank, expected, current):
                     raise ColltoolError(f"after the last step, {how}, {problem}", where=file)

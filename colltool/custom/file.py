@@ -1,5 +1,6 @@
-"""Algorithm files: who sends which chunk to whom, step by step; in colltool's own form, or as MSCCL
-and MSCCL++ write them.
+"""Algorithm files: who sends which chunk to whom, step by step; in colltool's own format, or in those
+of MSCCL and MSCCL++. :func:`load_algorithm` reads any of them, :func:`algorithm_text` writes
+colltool's own:
 
 schema: colltool.algorithm/1
 name: swap-and-add
@@ -36,7 +37,7 @@ from colltool.custom.schedule import (
     Sent,
     batch_of,
     follow,
-    promise_of,
+    postcondition_of,
 )
 from colltool.definitions.field_types import FieldHint, Label, Part, PrimitiveName
 from colltool.definitions.reader import Reading, read
@@ -93,11 +94,11 @@ class AlgorithmFile(Part):
 
 
 def load_algorithm(path: AnyPath) -> CustomSchedule:
-    """The schedule of a file, executed; ColltoolError names the step that fails if it is not what
-    its primitive promises."""
+    """Return the schedule of a file, executed; ColltoolError names the step that fails if ranks do
+    not end with what the primitive promises."""
     text = read_text(path, "algorithm")
     file = printable(os.fsdecode(path))
-    # The files of other tools are known by how they begin; a byte order mark is no content.
+    # Other tools' files are recognised by their first characters, behind a byte order mark.
     begins_with = text.lstrip("\ufeff \t\r\n").startswith
     if begins_with("<"):
         from colltool.custom.msccl_machine import read_msccl
@@ -107,11 +108,11 @@ def load_algorithm(path: AnyPath) -> CustomSchedule:
         from colltool.custom.mscclpp_machine import read_mscclpp
 
         return read_mscclpp(text, file, Path(file).stem)
-    return own_schedule(text, file)
+    return custom_schedule(text, file)
 
 
-def own_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomSchedule:
-    """The schedule of YAML or JSON text, or of a mapping, in colltool's own form."""
+def custom_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomSchedule:
+    """Return the executed schedule of YAML or JSON text, or of a mapping, in colltool's format."""
     reading = read(AlgorithmFile, content, file)
     if reading.model is None:
         reading.result()
@@ -119,10 +120,10 @@ def own_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomSche
     model = reading.model
     chunks = model.ranks if model.chunks is None else model.chunks
     try:
-        promise = promise_of(model.primitive, model.ranks, chunks, model.root)
-        batches = tuple(_steps(reading, promise, model.steps))
+        postcondition = postcondition_of(model.primitive, model.ranks, chunks, model.root)
+        batches = tuple(_steps(reading, postcondition, model.steps))
         reading.result()
-        follow(promise, batches)
+        follow(postcondition, batches)
     except ColltoolError as error:
         error.where = error.where or file
         raise
@@ -139,7 +140,9 @@ def own_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomSche
 
 
 def _steps(
-    reading: Reading[AlgorithmFile], promise: PostCondition, steps: list[str | list[str | SendFile]]
+    reading: Reading[AlgorithmFile],
+    postcondition: PostCondition,
+    steps: list[str | list[str | SendFile]],
 ) -> Iterator[Batch]:
     left = MOST_MOVES
     for number, step in enumerate(steps):
@@ -154,12 +157,12 @@ def _steps(
         texts = 0
         for where, entry in listed:
             for send in entry.split() if isinstance(entry, str) else [entry]:
-                found = _sends(reading, where, promise, send, left)
+                found = _sends(reading, where, postcondition, send, left)
                 texts += 1
                 left -= len(found)
                 sends += found
             # Further errors would bury the first ones.
-            if reading.enough:
+            if reading.has_enough_errors:
                 return
         if not texts:
             reading.refuse(path, "a step without a send", _EXAMPLE)
@@ -167,7 +170,7 @@ def _steps(
 
 
 class _Send(NamedTuple):
-    """A send with its chunks as spans, first and last."""
+    """A send; ``spans``: first and last chunk of each range."""
 
     src: int
     dst: int
@@ -192,11 +195,11 @@ def _parsed(text: str) -> _Send | None:
 def _sends(
     reading: Reading[AlgorithmFile],
     path: KeyPath,
-    promise: PostCondition,
+    postcondition: PostCondition,
     entry: str | SendFile,
     left: int,
 ) -> list[Sent]:
-    """The messages of one send; what is wrong with it is refused at its place."""
+    """The messages of one send; empty if it is wrong, which is added to the errors."""
     if isinstance(entry, str):
         send = _parsed(entry)
         if send is None:
@@ -211,7 +214,7 @@ def _sends(
                 path, "a send has either 'chunk' or 'chunks'", "chunk: 2, or chunks: [2, 3]"
             )
         send = _Send(entry.src, entry.dst, [(chunk, chunk) for chunk in chunks], entry.reduce)
-    wrong, fix = _what_is_wrong(send, promise, left)
+    wrong, fix = _what_is_wrong(send, postcondition, left)
     if wrong:
         reading.refuse(path, wrong, fix)
         return []
@@ -221,12 +224,17 @@ def _sends(
     return sent
 
 
-def _what_is_wrong(send: _Send, promise: PostCondition, left: int) -> tuple[str, str]:
-    """What is wrong with a send and how to fix it; ``left``: chunks that may still be sent."""
+def _what_is_wrong(send: _Send, postcondition: PostCondition, left: int) -> tuple[str, str]:
+    """What is wrong with a send and how to fix it, empty if nothing is; ``left``: chunks that may
+    still be sent."""
     for rank in (send.src, send.dst):
-        if rank >= promise.ranks:
-            return f"rank {rank} is not there: ranks are 0 .. {promise.ranks - 1}", ""
-    chunks = promise.chunks * promise.ranks if promise.primitive is A2A else promise.chunks
+        if rank >= postcondition.ranks:
+            return f"rank {rank} is not there: ranks are 0 .. {postcondition.ranks - 1}", ""
+    chunks = (
+        postcondition.chunks * postcondition.ranks
+        if postcondition.primitive is A2A
+        else postcondition.chunks
+    )
     for _, last in send.spans:
         if last >= chunks:
             return f"chunk {last} is not there: chunks are 0 .. {chunks - 1}", ""
@@ -240,10 +248,10 @@ def _what_is_wrong(send: _Send, promise: PostCondition, left: int) -> tuple[str,
 
 
 def algorithm_text(schedule: CustomSchedule) -> str:
-    """A schedule in colltool's own form, which reads back as the same."""
+    """Return a schedule in colltool's own format, which reads back as the same."""
     from colltool.definitions.source import MAX_VALUES
 
-    # Each step takes two values of what a file may hold.
+    # Each step is two of the values that a file may hold.
     if len(schedule.batches) > MAX_VALUES // 2:
         what = f"{len(schedule.batches)} steps are more than a file may have"
         raise ColltoolError(what, argument="ranks", fix="fewer ranks")
@@ -288,7 +296,7 @@ def _span(run: tuple[int, int]) -> str:
 
 
 def runs(chunks: list[int]) -> list[tuple[int, int]]:
-    """Chunks as runs ``(first, count)`` of consecutive numbers, ascending."""
+    """Return chunks as runs of consecutive numbers, ``(first, count)``, ascending."""
     found: list[tuple[int, int]] = []
     for chunk in sorted(chunks):
         if found and sum(found[-1]) == chunk:

@@ -1,5 +1,5 @@
-"""A schedule as MSCCL's XML, which the MSCCL runtime and RCCL run, and
-:mod:`colltool.custom.msccl_file` reads back.
+"""Writes a schedule as MSCCL's XML, which the MSCCL runtime and RCCL run and
+:mod:`colltool.custom.msccl_file` reads back. :func:`msccl_xml` is the entry.
 
 Every rank has a threadblock for each peer that it sends to and each that it receives from, and one
 more channel for each further run of chunks of the same message. A step waits for whatever wrote or
@@ -21,7 +21,7 @@ from colltool.base.primitives import A2A, AG, RS, Primitive
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.custom.schedule import Batch, CustomSchedule
 
-# To one peer, as many as MSCCL's runtime has; further runs of chunks follow each other.
+# Channels to one peer, the limit of MSCCL's runtime; further runs of chunks share them.
 MOST_CHANNELS = 32
 _NAMES = {
     Primitive.ALL_REDUCE: "allreduce",
@@ -48,14 +48,14 @@ class _Line:
 
 @dataclass
 class _Rank:
-    """What a rank has done so far."""
+    """The threadblocks of a rank, and which of their steps last wrote and read each place."""
 
     # (send, recv, channel) -> number
     blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
     lines: list[list[_Line]] = field(default_factory=list)
     wrote: dict[Place, Wait] = field(default_factory=dict)
     read: dict[Place, list[Wait]] = field(default_factory=dict)
-    # A step of this round and of an earlier one: a receive where there is one, else a send.
+    # A step of this round, and of an earlier one: a receive if there is one, else a send.
     now: Wait | None = None
     before: Wait | None = None
     scratch: dict[int, int] = field(default_factory=dict)  # places of chunks on their way
@@ -71,11 +71,11 @@ class _Rank:
         self.now = None
 
     def writers(self, places: list[Place]) -> list[Wait]:
-        """The steps that wrote these places."""
+        """Return the steps that last wrote these places."""
         return [self.wrote[place] for place in places if place in self.wrote]
 
-    def do(self, block: int, line: _Line, waits: list[Wait]) -> Wait:
-        """Add a step behind all that it waits for, but for its own threadblock."""
+    def add(self, block: int, line: _Line, waits: list[Wait]) -> Wait:
+        """Add a step that waits for the latest steps of other threadblocks, and return it."""
         latest: dict[int, int] = {}
         for number, step in waits:
             if number != block:
@@ -103,8 +103,7 @@ class _Run(NamedTuple):
 
 
 def msccl_xml(schedule: CustomSchedule) -> str:
-    """The text of an XML file; ColltoolError where chunks wait in a place that only a file of its
-    own knows."""
+    """Return the text of an XML file; ColltoolError if the root is not rank 0, as MSCCL has no other."""
     if schedule.root:
         raise ColltoolError("MSCCL has rank 0 as the root", fix="a schedule with root 0")
     ranks = [_Rank() for _ in range(schedule.ranks)]
@@ -112,7 +111,7 @@ def msccl_xml(schedule: CustomSchedule) -> str:
         own = schedule.chunks // schedule.ranks
         for rank, state in enumerate(ranks):
             line = _Line("cpy", (INPUT, rank * own), (OUTPUT, rank * own), own)
-            state.do(state.block(-1, -1, 0), line, [])
+            state.add(state.block(-1, -1, 0), line, [])
     for batch in schedule.batches:
         for state in ranks:
             state.next_round()
@@ -127,18 +126,20 @@ def msccl_xml(schedule: CustomSchedule) -> str:
 
 
 def _send(state: _Rank, run: _Run) -> Wait:
+    """Add the send of a run to the sender, and return the step."""
     places = _places(run.source, run.chunks)
     waits = state.writers(places)
     if state.before:
         waits.append(state.before)
     line = _Line("s", run.source, run.target, run.chunks)
-    sent = state.do(state.block(run.dst, -1, run.channel), line, waits)
+    sent = state.add(state.block(run.dst, -1, run.channel), line, waits)
     for place in places:
         state.read.setdefault(place, []).append(sent)
     return sent
 
 
 def _receive(state: _Rank, run: _Run) -> Wait:
+    """Add the receive of a run to the receiver, and return the step."""
     places = _places(run.target, run.chunks)
     waits = state.writers(places)
     for place in places:
@@ -147,7 +148,7 @@ def _receive(state: _Rank, run: _Run) -> Wait:
         line = _Line("rrc", run.target, run.target, run.chunks)
     else:
         line = _Line("r", run.source, run.target, run.chunks)
-    received = state.do(state.block(-1, run.src, run.channel), line, waits)
+    received = state.add(state.block(-1, run.src, run.channel), line, waits)
     state.wrote.update(dict.fromkeys(places, received))
     return received
 
@@ -183,7 +184,7 @@ def _follows(run: _Run, src: int, dst: int, source: Place, target: Place) -> boo
 
 
 def _place(schedule: CustomSchedule, ranks: list[_Rank], rank: int, chunk: int) -> Place:
-    """Where a chunk lies on a rank."""
+    """The buffer and offset of a chunk on a rank."""
     if schedule.primitive is not A2A:
         return (OUTPUT if schedule.primitive is AG else INPUT), chunk
     own = schedule.chunks // schedule.ranks

@@ -15,8 +15,10 @@ from colltool.base.errors import ColltoolError, clipped, nearest, printable
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.custom.schedule import MOST_MOVES, MOST_RANKS
 
+# Limits of what is executed in seconds.
 MOST_STEPS = 200_000
 MOST_BLOCKS = 65_536
+# Digits of a number: larger ones are no counts.
 _LONGEST_NUMBER = 9
 
 SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
@@ -59,12 +61,12 @@ class Block(NamedTuple):
         """The connection that it receives on: sender, receiver, channel."""
         return self.recv, self.gpu, self.channel
 
-    def spoken(self, step: int) -> str:
+    def label(self, step: int) -> str:
         return f"gpu {self.gpu}, tb {self.id}, step {step} ({self.ops[step].type})"
 
 
 class Algo(NamedTuple):
-    """The whole file; ``in_place``: the ways in which it says that buffers may lie."""
+    """The whole file; ``in_place``: whether it may be run in place, out of place, or both."""
 
     name: str
     collective: str
@@ -81,12 +83,12 @@ class Algo(NamedTuple):
 
 
 def algo_of(text: str, file: str, name: str) -> Algo:
-    """The algorithm of an XML text; ``name`` where it has none."""
+    """Return the algorithm of an XML text; ``name``: in case it has none."""
     return _XmlEvents(file, name).read(text)
 
 
 class _XmlEvents:
-    """Expat's events to an :class:`Algo`."""
+    """Collects the elements of a text, as expat reports them, into an :class:`Algo`."""
 
     def __init__(self, file: str, name: str) -> None:
         self.file = file
@@ -128,7 +130,7 @@ class _XmlEvents:
             raise self._refused(
                 f"ngpus is {clipped(self.head['ngpus'])}, and {ranks} gpus are there"
             )
-        # Without any word about it buffers lie out of place.
+        # A file that states neither is out of place.
         ways = []
         if in_place:
             ways.append(True)
@@ -234,12 +236,13 @@ class _XmlEvents:
             raise self._refused(f"{end}buf is i, o or s, got '{clipped(buffer)}'")
         return buffer, offset
 
-    def _number(self, attributes: Mapping[str, str], key: str, usual: int | None = None) -> int:
+    def _number(self, attributes: Mapping[str, str], key: str, default: int | None = None) -> int:
+        """The whole number of an attribute; an error if it is missing without a default."""
         text = attributes.get(key)
         if text is None:
-            if usual is None:
+            if default is None:
                 raise self._refused(f"'{self.open[-1] if self.open else 'algo'}' has no {key}")
-            return usual
+            return default
         if not text.removeprefix("-").isdecimal() or not text.isascii():
             raise self._refused(f"{key} is a whole number, got '{clipped(text)}'")
         # int() of a text takes quadratic time.

@@ -18,14 +18,13 @@ from colltool.custom.schedule import MOST_CHUNKS, MOST_MOVES
 
 MOST_STEPS = 200_000
 
-# what an operation does with the places that it names: copies the one source, or adds the sources
-# up, and writes all targets
+# Operations by what they do: copy their source, or add up their sources, to all targets.
 COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt"))
 SUMS = frozenset(("re", "rre", "rres", "res", "repkt", "respkt", "recspkt", "recpkt"))
 SIGNALS = frozenset(("signal", "rlxsignal", "pws", "pwsf"))
 WAITS = frozenset(("wait", "rlxwait"))
 NOTHING = frozenset(("nop", "flush"))
-# sources in scratch are waited for
+# They wait for packets in their sources in scratch.
 PACKETS = frozenset(("upkt", "rppkt", "repkt", "respkt", "recspkt", "recpkt"))
 NAMES = COPIES | SUMS | SIGNALS | WAITS | NOTHING | {"barrier"}
 
@@ -59,7 +58,7 @@ class ExecutionPlan(NamedTuple):
 
 
 def plan_of(gpus: list[PlanMapping], file: str) -> ExecutionPlan:
-    """The plan of the GPUs of a file."""
+    """Return the plan of the GPUs of a file."""
     plan = ExecutionPlan({}, [], file)
     moves = 0
     steps = 0
@@ -87,7 +86,7 @@ def plan_of(gpus: list[PlanMapping], file: str) -> ExecutionPlan:
 
 
 class PlanMapping:
-    """A mapping of the file with its path, for errors."""
+    """A mapping of the file, checked key by key, with its path for errors."""
 
     def __init__(self, data: Any, file: str, path: str) -> None:
         self.data = data
@@ -122,7 +121,7 @@ class PlanMapping:
         return value
 
     def listed(self, key: str, most: int = 2**31) -> list[PlanMapping]:
-        """The mappings in a list."""
+        """Return the mappings in a list."""
         found = []
         for number, item in enumerate(self.items(key, most)):
             path = f"{self.path}.{key}.{number}".lstrip(".")
@@ -130,15 +129,15 @@ class PlanMapping:
         return found
 
     def item(self, items: Sequence[Any], index: object, what: str) -> Any:
-        """An item of a list by a number in this mapping."""
+        """Return the item of a list at an index that this mapping states."""
         if type(index) is not int or not 0 <= index < len(items):
             raise self.refused(f"there is no {what} {quote(index)}: it has {len(items)}")
         return items[index]
 
 
 class _Reachable:
-    """What a GPU reaches: its channels of each type, as the peer and which of the channels to it;
-    and buffers of peers."""
+    """What a GPU can reach: its channels by type, each as the peer and the number of the channel to
+    it; and buffers of peers."""
 
     def __init__(self, gpu: PlanMapping, ranks: int) -> None:
         self.channels: dict[object, list[tuple[int, int]]] = {}
@@ -156,8 +155,7 @@ class _Reachable:
 
 
 class _Operations:
-    """Reads the operations of a threadblock, with what its own lists say of channels and
-    buffers."""
+    """Reads the operations of a threadblock, whose own lists number channels and buffers."""
 
     def __init__(self, block: PlanMapping, peers: _Reachable, rank: int) -> None:
         self.peers = peers
@@ -171,7 +169,7 @@ class _Operations:
             self.buffers[kind] = entry.items("remote_buffer_ids")
 
     def op(self, entry: PlanMapping) -> PlanOp:
-        """An operation of the threadblock."""
+        """Return an operation of the threadblock."""
         name = entry.text("name")
         kind = entry.data.get("channel_type")
         if name not in NAMES:

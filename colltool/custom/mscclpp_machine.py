@@ -1,7 +1,7 @@
-"""Runs the threadblocks of an MSCCL++ plan: puts and gets move pieces at once, signals and packets
-are what others wait for.
+"""Executes an MSCCL++ plan: :func:`read_mscclpp` is the entry. Puts and gets move data at once;
+threadblocks wait for signals and packets.
 
-A threadblock sends one message a round to each peer. A signal carries the round of what was put
+A threadblock sends one message per round to each peer. A signal carries the round of what was put
 before it; a packet is waited for where it is read.
 """
 
@@ -31,8 +31,8 @@ from colltool.custom.schedule import (
     ChunkState,
     CustomSchedule,
     PostCondition,
-    primitive_called,
-    promise_of,
+    postcondition_of,
+    primitive_named,
 )
 from colltool.custom.threadblocks import Event, Threadblocks
 
@@ -40,8 +40,8 @@ FORM = "MSCCL++ plan"
 
 
 def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
-    """The schedule of a plan, executed in two opposite orders; ColltoolError names the operation
-    that is wrong or unknown."""
+    """Return the schedule of a plan, executed in two opposite orders; ColltoolError names the
+    operation that is wrong or unknown."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -49,7 +49,7 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
         raise ColltoolError(f"not valid JSON: {printable(what)}", where=file) from error
     head = PlanMapping(data, file, "")
     collective = head.text("collective")
-    primitive = primitive_called(collective)
+    primitive = primitive_named(collective)
     if primitive is None:
         what = f"the collective '{clipped(collective)}' promises nothing that can be checked"
         raise ColltoolError(
@@ -60,29 +60,32 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
     buffer = OUTPUT if primitive is AG else INPUT
     chunks = max((plan.sizes[rank, buffer] for rank in range(len(gpus))), default=0)
     try:
-        promise = promise_of(primitive, len(gpus), chunks)
+        postcondition = postcondition_of(primitive, len(gpus), chunks)
     except ColltoolError as error:
         error.where = error.where or file
         raise
     in_place = head.data.get("inplace") is True
-    # The second run, in the opposite order, is a check alone.
-    batches = execute(plan, promise, in_place=in_place)
-    execute(plan, promise, in_place=in_place, backwards=True)
+    # The second execution, in the opposite order, is only a check for races.
+    batches = execute(plan, postcondition, in_place=in_place)
+    execute(plan, postcondition, in_place=in_place, backwards=True)
     title = printable(str(head.data.get("name") or name))[:100]
     return CustomSchedule(title, primitive, len(gpus), chunks, batches, file=file, form=FORM)
 
 
 def execute(
-    plan: ExecutionPlan, promise: PostCondition, *, in_place: bool, backwards: bool = False
+    plan: ExecutionPlan, postcondition: PostCondition, *, in_place: bool, backwards: bool = False
 ) -> tuple[Batch, ...]:
-    """What was sent, round by round; ColltoolError names the operation that fails."""
-    run = _PlanRun(plan, Buffers(promise, plan.sizes, in_place=in_place))
+    """Return what was sent, round by round; ColltoolError names the operation that fails."""
+    run = _PlanRun(plan, Buffers(postcondition, plan.sizes, in_place=in_place))
     return run.run(plan.file, backwards=backwards)
 
 
 class _PlanRun(Threadblocks):
-    """An event is a signal (from, to, channel), a packet at a place, or a barrier of a rank (rank,
-    its id, -1)."""
+    """The execution of a plan.
+
+    An event is a signal (from, to, channel), a packet at a place, or a barrier of a rank (rank, its
+    id, -1).
+    """
 
     def __init__(self, plan: ExecutionPlan, buffers: Buffers) -> None:
         super().__init__(buffers, [len(ops) for _, ops in plan.blocks])
@@ -92,18 +95,18 @@ class _PlanRun(Threadblocks):
         self.arrived: dict[Where, int] = {}  # the round in which a place was written
         self.signals: dict[Event, deque[int]] = {}
         self.members: dict[Event, set[int]] = {}  # threadblocks of a barrier
-        self.came: dict[Event, set[int]] = {}
-        self.passed: set[int] = set()
+        self.at_barrier: dict[Event, set[int]] = {}
+        self.released: set[int] = set()
         for number, (rank, ops) in enumerate(plan.blocks):
             for op in ops:
                 if op.name == "barrier":
                     self.members.setdefault((rank, op.barrier, -1), set()).add(number)
 
-    def do(self, number: int) -> Event | None:
+    def execute(self, number: int) -> Event | None:
         rank, ops = self.plan.blocks[number]
-        op = ops[self.at[number]]
+        op = ops[self.position[number]]
         try:
-            return self._take(number, rank, op)
+            return self._execute(number, rank, op)
         except ColltoolError as error:
             raise self._refused(op, error.what) from error
 
@@ -111,13 +114,13 @@ class _PlanRun(Threadblocks):
         for number, (_, ops) in enumerate(self.plan.blocks):
             if self.is_waiting(number):
                 what = "waits for ever: nobody signals or sends what it needs"
-                raise self._refused(ops[self.at[number]], what)
+                raise self._refused(ops[self.position[number]], what)
 
     def _refused(self, op: PlanOp, what: str) -> ColltoolError:
         return ColltoolError(what, where=f"{self.plan.file}: {op.where}")
 
-    def _take(self, number: int, rank: int, op: PlanOp) -> Event | None:
-        """Take one operation, or return what it has to wait for."""
+    def _execute(self, number: int, rank: int, op: PlanOp) -> Event | None:
+        """Execute one operation, or return the event that it has to wait for."""
         if op.name == "barrier":
             return self._barrier(number, (rank, op.barrier, -1))
         if op.name in WAITS:
@@ -130,39 +133,39 @@ class _PlanRun(Threadblocks):
             for peer, channel in op.channels:
                 sent = max(self.round[number], self.last.get((number, rank, peer), 0))
                 self.signals.setdefault((rank, peer, channel), deque()).append(sent)
-                self.happens((rank, peer, channel))
+                self.notify((rank, peer, channel))
         return None
 
     def _wait(self, number: int, rank: int, op: PlanOp) -> Event | None:
-        """Take a signal of every channel, where all are there."""
+        """Consume a signal of every channel, if all have one; else return the event to wait for."""
         signals = []
         for peer, channel in op.channels:
             waiting = self.signals.get((peer, rank, channel))
             if not waiting:
                 return peer, rank, channel
             signals.append(waiting)
-        # Only now, as a wait for several channels takes all signals at once.
+        # Not before: a wait for several channels consumes all signals at once.
         for waiting in signals:
             self.round[number] = max(self.round[number], waiting.popleft())
         return None
 
     def _barrier(self, number: int, event: Event) -> Event | None:
-        """The threadblocks of a GPU that share a barrier wait for each other."""
-        # The others that waited pass where the last one has come.
-        if number in self.passed:
-            self.passed.remove(number)
+        """Wait until all threadblocks of a GPU that share a barrier have reached it."""
+        # Those that waited pass once the last one has arrived.
+        if number in self.released:
+            self.released.remove(number)
             return None
-        waiting = self.came.setdefault(event, set())
+        waiting = self.at_barrier.setdefault(event, set())
         waiting.add(number)
         if waiting != self.members[event]:
             return event
-        # What they send from now on comes after what any of them has sent.
+        # What they send from now on is later than what any of them has sent.
         latest = max(self.round[other] for other in waiting)
         for other in waiting:
             self.round[other] = latest
-        self.passed |= waiting - {number}
-        self.came[event] = set()
-        self.happens(event)
+        self.released |= waiting - {number}
+        self.at_barrier[event] = set()
+        self.notify(event)
         return None
 
     def _move(self, number: int, rank: int, op: PlanOp) -> Event | None:
@@ -195,11 +198,11 @@ class _PlanRun(Threadblocks):
                 written = self._message(number, rank, place.rank, pieces, add=False)
             for where in places:
                 self.arrived[where] = written
-                self.happens(where)
+                self.notify(where)
         return None
 
     def _wait_for_packets(self, number: int, rank: int, sources: list[list[Where]]) -> Event | None:
-        """The first packet in the rank's own scratch that has not come."""
+        """The first packet in the rank's own scratch that has not arrived; None if all have."""
         packets = []
         for places in sources:
             packets += [where for where in places if where[:2] == (rank, SCRATCH)]
@@ -217,7 +220,7 @@ class _PlanRun(Threadblocks):
     def _message(
         self, number: int, src: int, dst: int, pieces: list[ChunkState], *, add: bool
     ) -> int:
-        """Note a message; the round in which it is sent."""
+        """Record a message and return the round in which it is sent."""
         sent = max(self.round[number], self.last.get((number, src, dst), 0)) + 1
         self.last[number, src, dst] = sent
         self.record(sent, src, dst, pieces, add=add)

@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.base.primitives import Primitive
-from colltool.custom.file import own_schedule
+from colltool.custom.file import custom_schedule
 from colltool.custom.schedule import CustomSchedule
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+# Characters of the reason why a plugin failed.
 _LONGEST = 200
 
 
-def offered(
+def plugin_schedules(
     entries: Sequence[EntryPoint], primitive: Primitive, ranks: int, domains: Sequence[int]
 ) -> tuple[list[CustomSchedule], list[tuple[str, str]]]:
-    """The schedules of all plugins, executed and proved; and the names of those that failed, each
-    with the reason."""
+    """Return the schedules of all plugins, executed and checked; and the names of plugins that failed,
+    each with the reason."""
     found: list[CustomSchedule] = []
     failed: list[tuple[str, str]] = []
     for entry in entries:
@@ -34,7 +35,7 @@ def offered(
             made: Any = entry.load()(primitive=str(primitive), ranks=ranks, domains=tuple(domains))
             if made is not None:
                 found.append(_read(made, f"plugin {entry.name}", primitive, ranks))
-        # The code of others: whatever it does, a price is no place to fail.
+        # Code of others: whatever it raises, a price must not fail by it.
         except (Exception, SystemExit) as error:
             reason = str(error)
             if not isinstance(error, ColltoolError):
@@ -44,13 +45,14 @@ def offered(
 
 
 def _read(made: object, name: str, primitive: Primitive, ranks: int) -> CustomSchedule:
+    """The schedule that a plugin returned for a group."""
     if not isinstance(made, str | Mapping):
         raise ColltoolError(f"it returned {quote(made)}, not a mapping or a text", where=name)
-    schedule = own_schedule(made, name if isinstance(made, str) else "")
-    # It may have answered for another group than ours.
+    schedule = custom_schedule(made, name if isinstance(made, str) else "")
+    # It may have answered for another group.
     if (schedule.primitive, schedule.ranks) != (primitive, ranks):
         what = (
-            f"asked for {primitive.spoken} on {ranks} ranks it returned {schedule.primitive.spoken}"
+            f"asked for {primitive.label} on {ranks} ranks it returned {schedule.primitive.label}"
             f" on {schedule.ranks}"
         )
         raise ColltoolError(what, where=name)

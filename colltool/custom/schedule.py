@@ -1,9 +1,11 @@
-"""A custom schedule: messages step by step, followed with every rank's part kept apart, and proved
-or refused.
+"""A custom schedule: messages step by step, executed symbolically, and accepted only if every rank
+ends with what the primitive promises.
 
-A piece of data is ``(chunk, ranks)``: which chunk of the vector, and a bit for each rank whose part
-is summed in it. So what is missing or counted twice shows at the step where it happens, by name,
-and not as a wrong number at the end.
+The state of a place is ``(chunk, ranks)``: which chunk of the vector it holds, and a bit for each
+rank whose part is summed in it. So a part that is missing or counted twice is found at the step
+where it happens, by name, and not as a wrong number at the end. :class:`PostCondition` says what
+ranks begin and end with, :func:`follow` executes steps, and files of other tools have executors of
+their own, which use the same state.
 
 Chunks are equal parts of M. Of an all-gather and a reduce-scatter, chunk c belongs to rank
 ``c // (chunks / N)``; of an all-to-all, chunk ``src * chunks + dst * (chunks / N) + k`` goes from
@@ -23,12 +25,13 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, parse_primitive
 
+# Limits of what is executed in seconds and in memory.
 MOST_RANKS = 4096
 MOST_CHUNKS = 65_536
 MOST_MOVES = 1_000_000
-"""Chunks sent, copied or reduced in a whole schedule: seconds to follow."""
+"""Chunks sent, copied or reduced in a whole schedule."""
 MOST_HELD = 2**22
-"""Chunks that all ranks end with, together."""
+"""Chunks that all ranks together end with."""
 
 PRIMITIVES = (AR, AG, RS, A2A, BC, REDUCE)
 
@@ -38,13 +41,13 @@ Batch = tuple[Step, ...]
 
 
 class CustomSchedule(NamedTuple):
-    """A schedule from a file or a plugin that was executed and gives what its primitive promises.
+    """A schedule from a file or a plugin that was executed and found right.
 
     Args:
-        chunks: equal parts of M.
-        batches: what is sent at the same time, step by step.
-        file: where it is from, as errors call it.
-        form: what it was written in.
+        chunks: number of equal parts of M.
+        batches: the messages of each step, which are sent at the same time.
+        file: its file or plugin, for errors.
+        form: the format that it was written in.
     """
 
     name: str
@@ -61,8 +64,8 @@ class CustomSchedule(NamedTuple):
         return sum(len(step.src) for step in chain.from_iterable(self.batches))
 
     def program(self) -> Program:
-        """The program that the executor of shipped schedules takes; a file that uses scratch has no
-        such state (only its loads count)."""
+        """Return the program that the executor of shipped schedules runs; of a file that uses scratch
+        only the loads of links are right."""
         chunks = self.chunks * self.ranks if self.primitive is A2A else self.chunks
         number = np.arange(chunks, dtype=np.int64)
         if self.primitive is A2A:
@@ -84,7 +87,7 @@ class CustomSchedule(NamedTuple):
 
 
 class PostCondition(NamedTuple):
-    """What a primitive gives each rank, and what it is to end with."""
+    """What each rank begins and has to end with, by primitive and size."""
 
     primitive: Primitive
     ranks: int
@@ -92,7 +95,7 @@ class PostCondition(NamedTuple):
     root: int = 0
 
     def first(self, rank: int, at: int) -> ChunkState | None:
-        """What lies at place ``at`` of a rank's input."""
+        """Return the state of place ``at`` of a rank's input; None for nothing."""
         if not 0 <= at < self.chunks:
             return None
         part = 1 << rank
@@ -106,20 +109,20 @@ class PostCondition(NamedTuple):
         return at, part
 
     def last(self, rank: int) -> Iterator[tuple[int, ChunkState]]:
-        """Every place of a rank's output, and what is to lie there."""
+        """Yield every place of a rank's output and the state that it has to end with."""
         # The bits of all ranks: the whole sum.
-        everybody = (1 << self.ranks) - 1
+        all_ranks = (1 << self.ranks) - 1
         own = self.chunks // self.ranks
         if self.primitive is REDUCE and rank != self.root:
             return
         for at in range(own if self.primitive is RS else self.chunks):
             match self.primitive:
                 case Primitive.ALL_REDUCE | Primitive.REDUCE:
-                    yield at, (at, everybody)
+                    yield at, (at, all_ranks)
                 case Primitive.ALL_GATHER:
                     yield at, (at, 1 << at // own)
                 case Primitive.REDUCE_SCATTER:
-                    yield at, (rank * own + at, everybody)
+                    yield at, (rank * own + at, all_ranks)
                 case Primitive.ALL_TO_ALL:
                     src, k = divmod(at, own)
                     yield at, (src * self.chunks + rank * own + k, 1 << src)
@@ -127,12 +130,12 @@ class PostCondition(NamedTuple):
                     yield at, (at, 1 << self.root)
 
 
-def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> PostCondition:
-    """The promise of a schedule of such a size; ColltoolError beyond the limits."""
+def postcondition_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> PostCondition:
+    """Return the postcondition of a schedule of this size; ColltoolError beyond the limits."""
     if primitive not in PRIMITIVES:
         fix = f"one of {', '.join(PRIMITIVES)}"
         raise ColltoolError(
-            f"a schedule of {primitive.spoken} is not read: it has no steps to choose", fix=fix
+            f"a schedule of {primitive.label} is not read: it has no steps to choose", fix=fix
         )
     limits = ((ranks, 2, MOST_RANKS, "ranks"), (chunks, 1, MOST_CHUNKS, "chunks"))
     for value, least, most, what in limits:
@@ -143,7 +146,7 @@ def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> 
     if primitive in (AG, RS, A2A) and chunks % ranks:
         fix = f"{ranks} chunks, or a multiple of it"
         raise ColltoolError(
-            f"{chunks} chunks do not divide among {ranks} ranks of {primitive.spoken}", fix=fix
+            f"{chunks} chunks do not divide among {ranks} ranks of {primitive.label}", fix=fix
         )
     if not 0 <= root < ranks:
         raise ColltoolError(f"the root is one of the ranks, got {root}", fix=f"0 to {ranks - 1}")
@@ -153,18 +156,18 @@ def promise_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> 
     return PostCondition(primitive, ranks, chunks, root)
 
 
-def numbered(promise: PostCondition, chunk: int) -> str:
-    """A chunk as messages name it: of an all-to-all with its ends."""
-    if promise.primitive is not A2A:
+def chunk_text(postcondition: PostCondition, chunk: int) -> str:
+    """Return a chunk as errors name it: in an all-to-all with sender and receiver."""
+    if postcondition.primitive is not A2A:
         return f"chunk {chunk}"
-    src, at = divmod(chunk, promise.chunks)
-    dst, k = divmod(at, promise.chunks // promise.ranks)
-    part = f" (part {k})" if promise.chunks > promise.ranks else ""
+    src, at = divmod(chunk, postcondition.chunks)
+    dst, k = divmod(at, postcondition.chunks // postcondition.ranks)
+    part = f" (part {k})" if postcondition.chunks > postcondition.ranks else ""
     return f"chunk {chunk}, from rank {src} to {dst}{part}"
 
 
-def ranks_in(bits: int) -> str:
-    """``rank 3``, ``ranks 0, 2 and 5 more``."""
+def ranks_text(bits: int) -> str:
+    """Return the ranks of a bit set as text: ``rank 3``, ``ranks 0, 2 and 5 more``."""
     found = [rank for rank in range(bits.bit_length()) if bits >> rank & 1]
     text = ", ".join(map(str, found[:4]))
     if len(found) > 4:
@@ -172,103 +175,106 @@ def ranks_in(bits: int) -> str:
     return f"ranks {text}" if len(found) > 1 else f"rank {text}"
 
 
-def summed(
-    promise: PostCondition, held: ChunkState | None, arrived: ChunkState, rank: int
+def with_addition(
+    postcondition: PostCondition, current: ChunkState | None, arrived: ChunkState, rank: int
 ) -> ChunkState:
-    """What a rank has after it adds a piece to its own; ColltoolError if that can be no part of a
-    sum over the ranks."""
-    chunk = numbered(promise, arrived[0])
-    if held is None:
+    """Return the state after a rank adds what arrived to what it has; ColltoolError if the chunks
+    differ or a rank's part would be in it twice."""
+    chunk = chunk_text(postcondition, arrived[0])
+    if current is None:
         raise ColltoolError(f"rank {rank} adds {chunk} to a place where it holds nothing")
-    if held[0] != arrived[0]:
-        raise ColltoolError(f"rank {rank} adds {chunk} to {numbered(promise, held[0])}")
-    if twice := held[1] & arrived[1]:
+    if current[0] != arrived[0]:
+        raise ColltoolError(f"rank {rank} adds {chunk} to {chunk_text(postcondition, current[0])}")
+    if twice := current[1] & arrived[1]:
         raise ColltoolError(
-            f"{chunk} is reduced twice at rank {rank}: {ranks_in(twice)} would be in it two times"
+            f"{chunk} is reduced twice at rank {rank}: {ranks_text(twice)} would be in it two times"
         )
-    return arrived[0], held[1] | arrived[1]
+    return arrived[0], current[1] | arrived[1]
 
 
-def shortfall(
-    promise: PostCondition, rank: int, wanted: ChunkState, held: ChunkState | None
+def mismatch(
+    postcondition: PostCondition, rank: int, expected: ChunkState, current: ChunkState | None
 ) -> str:
-    """What is wrong with what lies at a place of a rank's output; empty if nothing is."""
-    if held == wanted:
+    """Return what is wrong with the final state of a place of a rank's output; empty if it is
+    right."""
+    if current == expected:
         return ""
-    chunk = numbered(promise, wanted[0])
-    if held is None:
+    chunk = chunk_text(postcondition, expected[0])
+    if current is None:
         return f"rank {rank} ends without {chunk}"
-    if held[0] != wanted[0]:
-        return f"rank {rank} ends with {numbered(promise, held[0])} in the place of {chunk}"
-    # The same chunk, so parts are missing: more than all would have been refused before.
-    missing = wanted[1] & ~held[1]
-    return f"rank {rank} ends with {chunk} without the part of {ranks_in(missing)}"
+    if current[0] != expected[0]:
+        return (
+            f"rank {rank} ends with {chunk_text(postcondition, current[0])} in the place of {chunk}"
+        )
+    # The same chunk, so parts are missing: a part too many was refused when it was added.
+    missing = expected[1] & ~current[1]
+    return f"rank {rank} ends with {chunk} without the part of {ranks_text(missing)}"
 
 
 class _Vectors:
-    """What every rank's vector holds; there is no scratch."""
+    """The state of every rank's vector; there is no scratch."""
 
-    def __init__(self, promise: PostCondition) -> None:
-        self.promise = promise
+    def __init__(self, postcondition: PostCondition) -> None:
+        self.postcondition = postcondition
         self.written: dict[tuple[int, int], ChunkState] = {}
 
     def at(self, rank: int, chunk: int) -> ChunkState | None:
-        """What a rank has as a chunk: what was written, else its own part at first."""
+        """Return the state of a chunk at a rank: what was written, else what it began with."""
         if (rank, chunk) in self.written:
             return self.written[rank, chunk]
-        promise = self.promise
-        if promise.primitive is A2A:  # a chunk lies first with its sender
-            owner = chunk // promise.chunks
-        elif promise.primitive is AG:
-            owner = chunk * promise.ranks // promise.chunks
+        postcondition = self.postcondition
+        if postcondition.primitive is A2A:  # a chunk lies first with its sender
+            owner = chunk // postcondition.chunks
+        elif postcondition.primitive is AG:
+            owner = chunk * postcondition.ranks // postcondition.chunks
         else:
-            return promise.first(rank, chunk)
+            return postcondition.first(rank, chunk)
         return (chunk, 1 << rank) if owner == rank else None
 
     def exchange(self, batch: Batch) -> None:
-        """Take one step: all of its messages read what was held before it."""
+        """Execute one step: all of its messages read the state before it."""
         sent: list[tuple[int, int, ChunkState, bool]] = []
         for messages in batch:
             ends = (messages.src.tolist(), messages.dst.tolist(), messages.chunk.tolist())
             for src, dst, chunk in zip(*ends, strict=True):
                 piece = self.at(src, chunk)
                 if piece is None:
-                    name = numbered(self.promise, chunk)
+                    name = chunk_text(self.postcondition, chunk)
                     raise ColltoolError(f"rank {src} sends {name} to rank {dst} before it has it")
                 sent.append((dst, chunk, piece, messages.add))
         adds: dict[tuple[int, int], bool] = {}
         for dst, chunk, piece, add in sent:
             place = (dst, chunk)
-            # Sums commute; which of two copies stays would be luck.
+            # Sums commute; which of two copies remains would depend on timing.
             if place in adds and not (add and adds[place]):
                 what = (
-                    f"two messages write {numbered(self.promise, chunk)} of rank {dst} at once,"
+                    f"two messages write {chunk_text(self.postcondition, chunk)} of rank {dst} at once,"
                     " and one of them replaces it"
                 )
                 raise ColltoolError(what, fix="put them into two steps")
             adds[place] = add
             if add:
-                piece = summed(self.promise, self.at(dst, chunk), piece, dst)
+                piece = with_addition(self.postcondition, self.at(dst, chunk), piece, dst)
             self.written[place] = piece
 
 
-def follow(promise: PostCondition, batches: Sequence[Batch]) -> None:
-    """Execute messages between vectors without scratch, those of a batch at once; ColltoolError
-    names the step that fails."""
-    vectors = _Vectors(promise)
+def follow(postcondition: PostCondition, batches: Sequence[Batch]) -> None:
+    """Execute the messages of all steps between vectors without scratch; ColltoolError names the step
+    that fails."""
+    vectors = _Vectors(postcondition)
     for number, batch in enumerate(batches, start=1):
         try:
             vectors.exchange(batch)
         except ColltoolError as error:
             raise ColltoolError(f"step {number}: {error.what}", fix=error.fix) from error
-    for rank in range(promise.ranks):
-        for _, wanted in promise.last(rank):
-            if problem := shortfall(promise, rank, wanted, vectors.at(rank, wanted[0])):
+    for rank in range(postcondition.ranks):
+        for _, expected in postcondition.last(rank):
+            if problem := mismatch(postcondition, rank, expected, vectors.at(rank, expected[0])):
                 raise ColltoolError(f"after the last of {counted(len(batches), 'step')} {problem}")
 
 
 def batch_of(sends: Sequence[Sent]) -> Batch:
-    """The messages of one step as arrays: what is copied, then what is added."""
+    """Return the messages of one step as arrays: those that copy, then those that add."""
     batch = []
     # A step as the executor takes it copies or adds, not both.
     for add in (False, True):
@@ -278,14 +284,14 @@ def batch_of(sends: Sequence[Sent]) -> Batch:
     return tuple(batch)
 
 
-def own_from_program(
+def custom_from_program(
     name: str, program: Program, *, file: str = "", form: str = ""
 ) -> CustomSchedule:
-    """A shipped schedule (``program`` is consumed) with chunks numbered in the order of the vector,
-    as files have them.
+    """Return a shipped schedule with its chunks numbered in the order of the vector, as files have
+    them; ``program`` is consumed.
 
-    ColltoolError where it is no list of messages among ranks: switches and servers at work, unequal
-    chunks.
+    ColltoolError if it is no list of messages among ranks with equal chunks, as where switches or
+    servers take part.
     """
     ranks = program.ranks
     count = len(program.chunk_bytes)
@@ -296,9 +302,9 @@ def own_from_program(
         raise ColltoolError(f"{name} is no schedule of equal chunks", fix=fix)
     place = np.arange(count, dtype=np.int64)
     if program.primitive in (AG, RS, A2A):
-        # by owner, of an all-to-all by sender and receiver; then as they were
+        # by owner, in an all-to-all by sender and receiver; otherwise in their order
         order = np.lexsort((program.target, program.home))
-        # Files number chunks by rank, as many for each.
+        # Files number chunks by rank, equally many for each.
         if np.ptp(np.bincount(program.home, minlength=ranks)):
             raise ColltoolError(f"{name} gives some ranks more chunks than others", fix=fix)
         place[order] = np.arange(count)
@@ -317,9 +323,9 @@ def own_from_program(
     )
 
 
-def primitive_called(name: str) -> Primitive | None:
-    """The primitive that other tools call ``allreduce`` or ``reduce_scatter``; None of a collective
-    that is none here."""
+def primitive_named(name: str) -> Primitive | None:
+    """Return the primitive that other tools call ``allreduce`` or ``reduce_scatter``; None for a
+    collective that colltool does not have."""
     try:
         return parse_primitive(name)
     except ColltoolError:

@@ -1,8 +1,9 @@
-"""Runs the threadblocks of an algorithm file, each as far as it can go, and keeps what was sent.
+"""Executes the threadblocks of an algorithm file, each as far as it can go, and records what was sent.
 
-A step waits for an event: a message, a signal, another step. Steps that follow each other only by
-luck give other results in another order, so a file is run in two opposite ones. A message belongs
-to a round: one more than whatever had to arrive before it was sent.
+A step may wait for an event: a message, a signal, the end of another step. A race between steps gives
+other results in another order, so a file is executed in two opposite orders. A message belongs to a
+round: one more than the latest of what had to arrive before it was sent. The formats of MSCCL and
+MSCCL++ have a subclass each, which executes one step.
 """
 
 from __future__ import annotations
@@ -12,74 +13,81 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from colltool.custom.buffers import Buffers
-from colltool.custom.schedule import Batch, ChunkState, Sent, batch_of, summed
+from colltool.custom.schedule import Batch, ChunkState, Sent, batch_of, with_addition
 
-# What a threadblock waits for: the end of a step of another one, or an event of the format.
+# What a threadblock waits for: the end of a step of another one (threadblock, step), or an event of
+# the format.
 Event = tuple[int, int] | tuple[int, int, int] | tuple[int, str, int]
 
 
 class Threadblocks(ABC):
-    """The state of a run; what a step does is up to the format."""
+    """The state of an execution; subclasses know what a step does.
+
+    By number of the threadblock: ``steps`` (how many it has), ``position`` (its next step) and
+    ``round`` (of the latest message that it depends on). ``ready``: threadblocks that may go on;
+    ``blocked``: those that wait, by event; ``sent``: messages by round.
+    """
 
     def __init__(self, buffers: Buffers, steps: Sequence[int]) -> None:
         self.buffers = buffers
-        self.promise = buffers.promise
-        self.steps = steps  # how many each threadblock has
-        self.at = [0] * len(steps)  # the next step of each threadblock
+        self.postcondition = buffers.postcondition
+        self.steps = steps
+        self.position = [0] * len(steps)
         self.round = [0] * len(steps)
         self.ready = deque(range(len(steps)))
         self.blocked: dict[Event, list[int]] = {}
         self.sent: dict[int, list[Sent]] = {}
 
     @abstractmethod
-    def do(self, number: int) -> Event | None:
-        """Take the next step of a threadblock, or return what it has to wait for."""
+    def execute(self, number: int) -> Event | None:
+        """Execute the next step of a threadblock, or return the event that it has to wait for."""
 
     @abstractmethod
     def check_end(self) -> None:
-        """Refuse threadblocks that wait for ever, and what is never received."""
+        """Raise an error if threadblocks wait for ever, or a message was not received."""
 
     def run(self, file: str, *, backwards: bool) -> tuple[Batch, ...]:
-        """What is sent, round by round; ColltoolError names the step that fails."""
-        # Orders that luck would hide: the last threadblock first, and the latest that can go on.
+        """Return what is sent, round by round; ColltoolError names the step that fails.
+
+        ``backwards``: the last threadblock first, and of those that can go on the latest.
+        """
         if backwards:
             self.ready.reverse()
         while self.ready:
             self._advance(self.ready.pop() if backwards else self.ready.popleft())
         self.check_end()
-        self.buffers.judge(file)
+        self.buffers.check_postcondition(file)
         return tuple(batch_of(self.sent[number]) for number in sorted(self.sent))
 
     def _advance(self, number: int) -> None:
         """Run a threadblock as far as it can go."""
         while self.is_waiting(number):
-            # What it waits for may have happened before: then it goes on at once.
-            missing = self.do(number)
+            missing = self.execute(number)
             if missing is not None:
                 self.blocked.setdefault(missing, []).append(number)
                 return
-            done = self.at[number]
-            self.at[number] += 1
-            self.happens((number, done))
+            done = self.position[number]
+            self.position[number] += 1
+            self.notify((number, done))
 
     def is_waiting(self, number: int) -> bool:
-        """Whether a threadblock has not come to its end."""
-        return self.at[number] < self.steps[number]
+        """Whether a threadblock still has steps to execute."""
+        return self.position[number] < self.steps[number]
 
-    def happens(self, event: Event) -> None:
-        """Let those go on that wait for an event."""
+    def notify(self, event: Event) -> None:
+        """Let the threadblocks go on that wait for an event."""
         self.ready.extend(self.blocked.pop(event, ()))
 
     def record(
         self, number: int, src: int, dst: int, pieces: Iterable[ChunkState], *, add: bool
     ) -> None:
-        """Note a message of a round."""
+        """Record a message of a round."""
         sends = self.sent.setdefault(number, [])
         sends.extend((src, dst, chunk, add) for chunk, _ in pieces)
 
     def added(
-        self, held: Sequence[ChunkState | None], arrived: Sequence[ChunkState], rank: int
+        self, current: Sequence[ChunkState | None], arrived: Sequence[ChunkState], rank: int
     ) -> list[ChunkState]:
-        """What a rank has after it adds pieces to what it holds."""
-        pairs = zip(held, arrived, strict=True)
-        return [summed(self.promise, own, piece, rank) for own, piece in pairs]
+        """Return the states after a rank adds pieces to what it holds."""
+        pairs = zip(current, arrived, strict=True)
+        return [with_addition(self.postcondition, state, piece, rank) for state, piece in pairs]

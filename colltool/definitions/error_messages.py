@@ -1,4 +1,9 @@
-"""pydantic's errors in plain words: what was found, what is accepted, the nearest valid key."""
+"""pydantic's errors in plain words: what was found, what is accepted, the nearest valid key.
+
+:func:`findings` is the entry: it drops errors that only follow from others, and makes a
+:class:`Finding` of each that is left. ``_found`` picks the words by the kind of the error, the
+``_repair`` functions say what to write instead.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +24,15 @@ from colltool.definitions.field_types import (
     place_at,
     place_of,
 )
-from colltool.definitions.source import MOST, Finding, KeyPath, value_at
+from colltool.definitions.source import MAX_ERRORS, Finding, KeyPath, value_at
 
-# Ratios and shares as people say them: 3:1, 80%, 2x.
-_SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
+# Ratios and shares as people write them: 3:1, 80%, 2x.
+_RATIO = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
 # The unit that a bare number probably has.
 _UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh"}
-# Words for true and false that YAML 1.2 has as text.
+# Words for true and false that YAML 1.2 reads as text.
 _FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-# Below it a bare time is taken for seconds: no message takes a thousandth of a microsecond.
+# Seconds: a bare time below it is probably in seconds, above it in us or ns without its unit.
 _SECONDS_BELOW = 1e-3
 
 
@@ -35,31 +40,32 @@ class _Mistake(NamedTuple):
     """One of pydantic's errors; ``on_branch``: it ends on one branch of a union."""
 
     kind: str
-    slips: tuple[FieldError, ...]
+    errors: tuple[FieldError, ...]
     path: KeyPath
     on_branch: bool
 
 
 def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any]) -> list[Finding]:
-    """Each mistake in ``data`` once, without those that only follow from another; stops soon after
-    ``MOST``."""
+    """Return each mistake in ``data`` once, without those that only follow from another; stops soon
+    after ``MAX_ERRORS``."""
     mistakes = list(_mistakes(model, error, data))
     unknown = {mistake.path for mistake in mistakes if mistake.kind == "extra_forbidden"}
-    slipped = {mistake.path for mistake in mistakes if mistake.on_branch and mistake.slips}
-    around: set[KeyPath] = set()
+    explained = {mistake.path for mistake in mistakes if mistake.on_branch and mistake.errors}
+    # paths of the mappings and lists that have a mistake inside
+    parents: set[KeyPath] = set()
     for mistake in mistakes:
-        around.update(mistake.path[:end] for end in range(len(mistake.path)))
+        parents.update(mistake.path[:end] for end in range(len(mistake.path)))
     found: dict[KeyPath, list[Finding]] = {}
     for mistake in mistakes:
-        if len(found) > MOST:
+        if len(found) > MAX_ERRORS:
             break
         path = mistake.path
-        # reported at the key that is there in its place
-        replaced = mistake.kind == "missing" and _instead(model, path, data) in unknown
-        # a union's branch that is not meant: reported at the item within, or by the branch that
-        # says more
-        says_more = path in slipped and not mistake.slips
-        other_branch = mistake.on_branch and (path in around or says_more)
+        # a missing key is reported at the unknown one that was written instead of it
+        replaced = mistake.kind == "missing" and _key_of_other_kind(model, path, data) in unknown
+        # a branch of a union that was not meant: the item inside is reported, or the branch whose
+        # validator explains more
+        less_specific = path in explained and not mistake.errors
+        other_branch = mistake.on_branch and (path in parents or less_specific)
         if not replaced and not other_branch and path not in found:
             found[path] = _found(model, mistake, data)
     listed: list[Finding] = []
@@ -71,21 +77,24 @@ def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any
 def _mistakes(
     model: type[BaseModel], error: ValidationError, data: dict[str, Any]
 ) -> Iterator[_Mistake]:
-    for item in error.errors(include_url=False)[: 20 * MOST]:  # several may be of one value
+    """pydantic's errors with their key paths, and the errors that a validator raised inside."""
+    for item in error.errors(include_url=False)[: 20 * MAX_ERRORS]:  # several may be of one value
         context = item.get("ctx", {})
         # a list counted as too short only because pydantic dropped its invalid items
         if item["type"] == "too_short" and len(item["input"]) >= context["min_length"]:
             continue
         raised = context.get("error")
-        slips = raised.slips if isinstance(raised, FieldErrors) else ()
-        yield _Mistake(item["type"], slips, *path_of(model, item["loc"], data))
+        errors = raised.errors if isinstance(raised, FieldErrors) else ()
+        yield _Mistake(item["type"], errors, *path_of(model, item["loc"], data))
 
 
 def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> list[Finding]:
+    """The words for a mistake: what was found, and how to fix it."""
     path = mistake.path
-    if mistake.slips:
+    if mistake.errors:
         return [
-            Finding((*path, *slip.at), slip.what, slip.fix, part=path) for slip in mistake.slips
+            Finding((*path, *error.at), error.what, error.fix, part=path)
+            for error in mistake.errors
         ]
     place = place_at(model, path, data)
     value = value_at(path, data)
@@ -103,16 +112,16 @@ def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> l
 
 def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) -> Finding:
     key = str(path[-1])
-    around = place_at(model, path[:-1], data)
-    if around and around.tag:
-        kind = value_at((*path[:-1], around.tag), data)
-        other = _instead(model, path, data)
+    parent = place_at(model, path[:-1], data)
+    if parent and parent.tag:
+        kind = value_at((*path[:-1], parent.tag), data)
+        other = _key_of_other_kind(model, path, data)
         if other:
             place = place_at(model, other, data)
             what = f"a {kind} gives '{other[-1]}', not '{key}'"
             fix = f"{other[-1]} is {place.words if place else ''}"
             return Finding(path, what, fix, about_key=True)
-        owners = [name for name, member in around.kinds.items() if key in member.model_fields]
+        owners = [name for name, member in parent.kinds.items() if key in member.model_fields]
         if owners:
             fix = f"only {' and '.join(owners)} have one"
             return Finding(path, f"a {kind} has no '{key}'", fix, about_key=True)
@@ -152,7 +161,7 @@ def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:
         return nearest(value, list(words)) if isinstance(value, str) else ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    return _with_unit(place.accepted.kind if place.accepted else "", path, value)
+    return _with_unit(place.hint.kind if place.hint else "", path, value)
 
 
 def _repaired_text(place: FieldPlace, kind: str, text: str) -> str:
@@ -160,8 +169,8 @@ def _repaired_text(place: FieldPlace, kind: str, text: str) -> str:
     if kind in ("int_type", "float_type") and len(text) <= 20 and _is_number(text):
         return f"write {text} without quotes"
     if kind == "float_type":
-        spelt = _SPELT.fullmatch(text)
-        return _as_number(place, float(spelt[1]), spelt[2]) if spelt else ""
+        ratio = _RATIO.fullmatch(text)
+        return _as_number(place, float(ratio[1]), ratio[2]) if ratio else ""
     if kind == "bool_type" and text.lower() in _FLAGS:
         return f"write {_FLAGS[text.lower()]}"
     return ""
@@ -188,8 +197,8 @@ def _with_unit(quantity: str, path: KeyPath, value: float) -> str:
 
 
 def _as_number(place: FieldPlace, number: float, unit: str) -> str:
-    """``80%``, ``3:1`` or ``2x`` as a number within bounds, of a union its number's; where those
-    start at 1, 30% is 1.3."""
+    """The fix for ``80%``, ``3:1`` or ``2x``: a number within the bounds of the field, or of the
+    number in a union; where bounds start at 1, 30% is 1.3."""
     bounds = place
     if place.is_union:
         members = map(place_of, get_args(place.annotation))
@@ -202,19 +211,19 @@ def _as_number(place: FieldPlace, number: float, unit: str) -> str:
     return f"write {value:g}" if bounds.least <= value <= bounds.most else ""
 
 
-def _instead(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:
+def _key_of_other_kind(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:
     """The key that another kind has in place of the last one of ``path``: ``shape`` for ``size``
     and vice versa."""
-    around = place_at(model, path[:-1], data)
-    if not path or around is None or not around.tag:
+    parent = place_at(model, path[:-1], data)
+    if not path or parent is None or not parent.tag:
         return None
-    own = around.branch(value_at(path[:-1], data))
-    if own is None:
+    written = parent.branch(value_at(path[:-1], data))
+    if written is None:
         return None
-    for kind in around.kinds.values():
-        place = FieldPlace(kind).down(path[-1], {})
-        other = place.accepted.instead if place and place.accepted else ""
-        if other and (own.down(other, {}) or own.down(path[-1], {})):
+    for kind in parent.kinds.values():
+        place = FieldPlace(kind).child(path[-1], {})
+        other = place.hint.other_key if place and place.hint else ""
+        if other and (written.child(other, {}) or written.child(path[-1], {})):
             return (*path[:-1], other)
     return None
 

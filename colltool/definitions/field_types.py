@@ -1,11 +1,12 @@
 """Field types of definitions: quantities, counts, names and texts with their bounds and the words
 for them; SI once validated.
 
-    Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), Accepted("a time from
+    Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), FieldHint("a time from
     0.1 ns to 1 s", "time")]
 
-A :class:`FieldPlace` walks a model along with the data of a file: the field at a key path, what it
-accepts, the keys it may have.
+Three parts: errors that validators raise (:class:`FieldErrors`), the walk through a model along
+with the data of a file (:class:`FieldPlace`: the field at a key path, what it accepts, the keys it
+may have), and the types themselves, with their bounds.
 """
 
 from __future__ import annotations
@@ -38,21 +39,22 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class FieldHint:
-    """Metadata of a field: ``words`` follow "expected" in errors, as in
-    ``a time from 0.1 ns to 1 s, such as 0.5us``.
+    """What a field accepts, for errors and overrides.
 
-    ``kind``: to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same
-    thing have in its place.
-    ``plain``: the key that a single value is short for, where it may replace a mapping;
-    overrides of both add up.
+    Args:
+        words: follow "expected" in errors: ``a time from 0.1 ns to 1 s, such as 0.5us``.
+        kind: the quantity, to hint at a missing unit or at quotes.
+        other_key: the key that other kinds of the same thing have in its place.
+        short_for: the key that a single value is short for, where it may replace a mapping;
+            overrides of both add up.
     """
 
     words: str
     kind: Literal[
         "", "time", "rate", "size", "length", "energy", "power", "energy price", "text"
     ] = ""
-    instead: str = ""
-    plain: str = ""
+    other_key: str = ""
+    short_for: str = ""
 
 
 class FieldError(NamedTuple):
@@ -67,23 +69,23 @@ class FieldError(NamedTuple):
 class FieldErrors(ValueError):
     """Raised by a validator: all its mistakes, each at its own key."""
 
-    def __init__(self, *slips: FieldError) -> None:
-        self.slips = slips
-        super().__init__("; ".join(slip.what for slip in slips))
+    def __init__(self, *errors: FieldError) -> None:
+        self.errors = errors
+        super().__init__("; ".join(error.what for error in errors))
 
 
-def refuse(slips: Iterable[FieldError]) -> None:
-    """Raise the mistakes, if there are any."""
-    found = tuple(slips)
+def raise_errors(errors: Iterable[FieldError]) -> None:
+    """Raise the errors together, if there are any."""
+    found = tuple(errors)
     if found:
         raise FieldErrors(*found)
 
 
-def agreeing(mistakes: Callable[[Any], Iterable[FieldError]]) -> Any:
-    """Make a validator of a generator: what it yields is refused, each mistake at its own key."""
+def model_check(find_errors: Callable[[Any], Iterable[FieldError]]) -> Any:
+    """Make a validator of a method that yields errors: all of them are raised, each at its key."""
 
     def validated(part: Model) -> Model:
-        refuse(mistakes(part))
+        raise_errors(find_errors(part))
         return part
 
     return model_validator(mode="after")(validated)
@@ -94,7 +96,7 @@ class FieldPlace(NamedTuple):
     bounds."""
 
     annotation: Any
-    accepted: FieldHint | None = None
+    hint: FieldHint | None = None
     tag: str = ""
     least: float = -inf
     most: float = inf
@@ -102,8 +104,8 @@ class FieldPlace(NamedTuple):
     @property
     def words(self) -> str:
         """What is accepted here, as it follows "expected" in errors."""
-        if self.accepted:
-            return self.accepted.words
+        if self.hint:
+            return self.hint.words
         if self.tag:
             return f"a mapping with '{self.tag}'"
         if get_origin(self.annotation) is Literal:
@@ -148,11 +150,11 @@ class FieldPlace(NamedTuple):
         place = self.branch(value) if self.is_union else self
         return place.annotation if place and place.is_model else None
 
-    def down(self, step: str | int, value: Any) -> FieldPlace | None:
+    def child(self, step: str | int, value: Any) -> FieldPlace | None:
         """The place one key or item further; ``value`` is the data here."""
         if self.is_union:
             member = self.branch(value)
-            return member.down(step, value) if member else None
+            return member.child(step, value) if member else None
         if self.is_model:
             for name, field in self.annotation.model_fields.items():
                 if (field.alias or name) == step:
@@ -166,22 +168,22 @@ class FieldPlace(NamedTuple):
 
 
 def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> FieldPlace:
-    """The place of a type; outer metadata goes before inner."""
-    accepted = None
+    """Return the place of a type; outer metadata goes before inner."""
+    hint = None
     lows, highs = [-inf], [inf]
     outer = list(metadata)
     while True:
-        own = None  # of one list the last word counts
+        last_hint = None  # of one list of metadata the last hint counts
         for item in outer:
             if isinstance(item, FieldHint):
-                own = item
+                last_hint = item
             if isinstance(item, FieldInfo):
                 tag = tag or str(item.discriminator or "")
             # a FieldInfo holds its bounds as metadata of its own
             for bound in item.metadata if isinstance(item, FieldInfo) else [item]:
                 lows += _bounds(bound, "ge", "gt")
                 highs += _bounds(bound, "le", "lt")
-        accepted = accepted or own
+        hint = hint or last_hint
         outer = []
         members = _members(annotation)
         if get_origin(annotation) is Annotated:
@@ -189,7 +191,7 @@ def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Fi
         elif len(members) == 1 and members[0] is not annotation:
             annotation = members[0]
         else:
-            return FieldPlace(annotation, accepted, tag, max(lows), min(highs))
+            return FieldPlace(annotation, hint, tag, max(lows), min(highs))
 
 
 def _bounds(item: Any, *names: str) -> list[float]:
@@ -197,10 +199,10 @@ def _bounds(item: Any, *names: str) -> list[float]:
 
 
 def place_at(model: type[BaseModel], path: KeyPath, data: Any) -> FieldPlace | None:
-    """The place at a key path, None if the model has none."""
+    """Return the place at a key path, None if the model has none."""
     place: FieldPlace | None = FieldPlace(model)
     for end, step in enumerate(path):
-        place = place.down(step, value_at(path[:end], data)) if place else None
+        place = place.child(step, value_at(path[:end], data)) if place else None
     return place
 
 
@@ -215,7 +217,7 @@ def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, b
         if place is not None and on_branch:
             place = place.branch(value_at(path, data))
         elif step != "[key]":
-            place = place.down(step, value_at(path, data)) if place else None
+            place = place.child(step, value_at(path, data)) if place else None
             path = (*path, step)
     return path, on_branch
 
@@ -238,29 +240,30 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-# Bounds that catch a slipped unit rather than a bold design.
+# Bounds: wide enough for any design, narrow enough to catch a wrong unit. Seconds, bytes/s.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
 MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
-# a millimetre is a slip; twenty thousand kilometres are half way round the earth
+# Metres: a millimetre is a mistake; twenty thousand kilometres are half way round the earth.
 MIN_CABLE_M, MAX_CABLE_M = 1e-2, 2e7
-# J/bit: a wire on a chip takes 0.1 pJ, a long way by light 1 nJ
+# J/bit: a wire on a chip takes 0.1 pJ, a long optical link 1 nJ.
 MIN_ENERGY, MAX_ENERGY = 1e-15, 1e-8
-# what survives of a bandwidth: less is no link, and a price without end
+# Least share of a bandwidth: less is no link, and a time without limit.
 MIN_SHARE = 1e-6
-# of oversubscription, or of what queues do to a latency
+# Oversubscription, and the factor of queues on a latency.
 MAX_RATIO = 1000
-# of one part
+# Watts and price of one part.
 MAX_POWER_W, MAX_PRICE = 1e6, 1e9
 MAX_RANKS = 10_000_000
+# Tiers of a fabric, levels of a tier, axes of a shape.
 MAX_DEPTH = 8
-# notes in one list: fabric show wraps every one
+# Notes in one list: fabric show wraps every one.
 MAX_TEXTS = 1000
-# names in one list
+# Names in one list.
 MAX_LISTED = 200
 
 
-def units_own(parse: Callable[[Any], T], value: Any) -> T:
-    """Call a parser of ``formatting`` or ``primitives`` and raise its error as ``Slips``."""
+def parsed_quantity(parse: Callable[[Any], T], value: Any) -> T:
+    """Call a parser of ``formatting`` or ``primitives`` and raise its error as ``FieldErrors``."""
     try:
         return parse(value)
     except ColltoolError as error:
@@ -285,7 +288,7 @@ def _quantity(parse: Callable[[Any], float], *, bare: bool = False) -> BeforeVal
     def read(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, str | int | float if bare else str):
             raise ValueError("expected text or a number" if bare else "expected text with a unit")
-        return float(units_own(parse, value))
+        return float(parsed_quantity(parse, value))
 
     return BeforeValidator(read)
 
@@ -425,7 +428,7 @@ Text = Annotated[
 def _primitive(value: Any) -> Primitive:
     if not isinstance(value, str):
         raise ValueError("expected text")
-    return Primitive(units_own(parse_primitive, value))
+    return Primitive(parsed_quantity(parse_primitive, value))
 
 
 PrimitiveName = Annotated[

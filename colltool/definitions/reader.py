@@ -2,11 +2,12 @@
 error at its place.
 
     reading = read(LadderFile, text, "mine.yaml", ["size=1MB"])
-    if reading.sound(("rungs",)):
+    if reading.is_valid(("rungs",)):
         ...  # checks beyond the model add what they find with reading.refuse
     ladder = reading.result()  # the model, or ManyErrors
 
-What-if overrides, ``KEY=VALUE`` options or a mapping, are applied to the data before validation.
+What-if overrides, ``KEY=VALUE`` options or a mapping, are applied to the data before validation, by
+``_Setter``. An error about a value that an override set names the override instead of the file.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from colltool.base.errors import (
 )
 from colltool.definitions.field_types import keys_at, place_at
 from colltool.definitions.source import (
-    MORE,
-    MOST,
+    MAX_ERRORS,
+    MORE_ERRORS,
     Finding,
     KeyPath,
     Position,
@@ -51,12 +52,15 @@ M = TypeVar("M", bound=BaseModel)
 Overrides = Sequence[str] | Mapping[str, Any]
 
 _SHAPE = re.compile("[0-9]+(x[0-9]+)+")
-_MOST_SHOWN = 200
-_AFTER_THE_FILE = 2**31  # the line of what an override did
+# Characters of an override that an error repeats.
+_LONGEST_OVERRIDE = 200
+# The line of errors about overrides, so that they sort behind those of the file.
+_AFTER_THE_FILE = 2**31
 
 
 class Override(NamedTuple):
-    """One override as made; ``where`` is what errors call it, ``argument`` the one that gave it."""
+    """An override that was applied; ``where`` is its place for errors, ``argument`` the argument
+    that it came with."""
 
     where: str
     key: str
@@ -66,8 +70,11 @@ class Override(NamedTuple):
 
 
 class Shorthand(NamedTuple):
-    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``; the
-    rest is for errors."""
+    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``.
+
+    ``item``: the noun for one of the items; ``example`` and ``argument``: an override and the
+    argument that takes it. These three are for errors.
+    """
 
     items: str = ""
     item: str = ""
@@ -79,8 +86,8 @@ class Reading(Generic[M]):
     """A definition after validation: its ``source``, the ``data`` with overrides applied, and the
     errors so far.
 
-    ``overrides``: key and value as text, the last of each key, without the first ``own``.
-    ``model``: None if validation failed.
+    ``overrides``: key and value as text, the last of each key, without the first ``from_file``,
+    which the definition itself states. ``model``: None if validation failed.
     """
 
     def __init__(
@@ -89,86 +96,92 @@ class Reading(Generic[M]):
         source: Source,
         data: dict[str, Any],
         applied: list[Override],
-        own: int = 0,
+        from_file: int = 0,
     ) -> None:
         self.source = source
         self.data = data
         self.applied = applied
-        last_of_each = {override.key: override.value for override in applied[own:]}
+        last_of_each = {override.key: override.value for override in applied[from_file:]}
         self.overrides = tuple(last_of_each.items())
         self.model: M | None = None
         self._placed: list[tuple[tuple[int, int], ColltoolError]] = []
         self._refused: set[KeyPath] = set()
-        self._around: set[KeyPath] = set()
+        # every refused path, and those of the mappings and lists around it
+        self._with_errors: set[KeyPath] = set()
         try:
             self.model = kind.model_validate(data)
         except ValidationError as error:
-            # the words of mistakes, for files that have any
+            # imported only for files that have mistakes
             from colltool.definitions.error_messages import findings
 
             for finding in findings(kind, error, data):
                 path = finding.path
-                around = (value_at(path[:end], data) for end in range(len(path) + 1))
-                if not any(isinstance(value, Refused) for value in around):  # by the parser already
+                parents = (value_at(path[:end], data) for end in range(len(path) + 1))
+                # what the parser refused is reported already
+                if not any(isinstance(value, Refused) for value in parents):
                     self._add(finding)
 
-    def sound(self, path: KeyPath) -> bool:
+    def is_valid(self, path: KeyPath) -> bool:
         """Whether nothing at, above or below a path was refused, so that its data has the types of
         the model."""
         above = (path[:end] for end in range(len(path)))
-        return path not in self._around and self._refused.isdisjoint(above)
+        return path not in self._with_errors and self._refused.isdisjoint(above)
 
     def refuse(self, path: KeyPath, what: str, fix: str = "", *, about_key: bool = False) -> None:
         """Add an error that the model cannot find."""
         self._add(Finding(path, what, fix, about_key))
 
-    def pass_on(self, path: KeyPath, error: ColltoolError) -> None:
+    def add_error(self, path: KeyPath, error: ColltoolError) -> None:
         """Add an error that has its own place, such as in another file named here."""
         self._put(path, self.source.position(path), error)
 
     @property
-    def enough(self) -> bool:
+    def has_enough_errors(self) -> bool:
         """Whether further errors would not be printed."""
-        return len(self._placed) > MOST
+        return len(self._placed) > MAX_ERRORS
 
     def result(self) -> M:
-        """The model; raises ManyErrors, in the order of the file, then of the overrides, if
-        anything was refused."""
+        """Return the model; raises ManyErrors, in the order of the file, then of the overrides, if
+        there are any errors."""
         if self._placed:
             self._placed.sort(key=lambda placed: placed[0])
             errors = [error for _, error in self._placed]
-            if self.enough:
-                errors[MOST:] = [ColltoolError(MORE, where=printable(self.source.name))]
+            if self.has_enough_errors:
+                errors[MAX_ERRORS:] = [
+                    ColltoolError(MORE_ERRORS, where=printable(self.source.name))
+                ]
             raise ManyErrors(errors)
         assert self.model is not None  # nothing was refused
         return self.model
 
     def _put(self, path: KeyPath | None, position: tuple[int, int], error: ColltoolError) -> None:
+        """Add an error at a position; no path: it is about no value of the data."""
         self._placed.append((position, error))
         if path is not None:
             self._refused.add(path)
-            self._around |= {path[:end] for end in range(len(path) + 1)}
+            self._with_errors |= {path[:end] for end in range(len(path) + 1)}
 
     def _add(self, finding: Finding) -> None:
         """Report at the override that set the value, else at its line and column."""
         path, key = finding.path, finding.about_key
         what = printable(finding.what)
         fix = _printable_fix(finding.fix)
-        blamed = self._override_of(path)
-        if blamed is not None:
-            override = self.applied[blamed]
+        number = self._override_of(path)
+        if number is not None:
+            override = self.applied[number]
             where = override.where
             if path != override.path:
                 where += f": {dotted(path)}"
-            place = Position(_AFTER_THE_FILE, blamed)
+            place = Position(_AFTER_THE_FILE, number)
             self._put(path, place, ColltoolError(what, where=where, fix=fix))
             return
+        # a validator of several keys may have compared the file's value with one of an override
         part = path if finding.part is None else finding.part
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
             made = [f"{override.key}={override.value}" for override in within]
-            made = [clipped(text, _MOST_SHOWN) for text in made]
-            listed = clipped(", ".join(made), _MOST_SHOWN)
+            made = [clipped(text, _LONGEST_OVERRIDE) for text in made]
+            listed = clipped(", ".join(made), _LONGEST_OVERRIDE)
             what += f" (with {argument_text(within[0].argument, made, text=listed)})"
         where = self.source.at(path, key=key)
         error = ColltoolError(what, where=where, fix=fix)
@@ -185,7 +198,8 @@ class Reading(Generic[M]):
 
 
 def _printable_fix(fix: str) -> str:
-    """Escape control characters, and keep the marks of :func:`colltool.base.errors.given`."""
+    """Escape control characters, and keep the marks of
+    :func:`colltool.base.errors.argument_text`."""
     pieces = re.split(f"([{MARKS}])", fix)
     return "".join(piece if piece in MARKS else printable(piece) for piece in pieces)
 
@@ -203,7 +217,7 @@ def read(
 
 
 def sourced(content: str | Mapping[str, Any], name: str = "") -> tuple[Source, list[Problem]]:
-    """The data of YAML text or a mapping before validation, and its problems."""
+    """Return the data of YAML text or a mapping before validation, and its problems."""
     return from_mapping(content) if isinstance(content, Mapping) else scan(content, name)
 
 
@@ -213,15 +227,18 @@ def read_source(
     problems: Sequence[Problem],
     overrides: Overrides = (),
     short: Shorthand | None = None,
-    kept: Sequence[tuple[str, str, Any]] = (),
+    stated: Sequence[tuple[str, str, Any]] = (),
 ) -> Reading[M]:
-    """Read what was parsed, as :func:`read` does. ``kept``: overrides that are part of the definition: the place for errors,
-    key and value of each."""
+    """Validate what was parsed, as :func:`read` does.
+
+    ``stated``: overrides that are part of the definition: the place for errors, key and value of
+    each.
+    """
     setter = _Setter(kind, source.data, short or Shorthand())
-    setter.apply(kept, read=False)
-    own = len(setter.applied)
+    setter.apply(stated, read=False)
+    from_file = len(setter.applied)
     setter.apply(_pairs(overrides, setter.short.argument))
-    reading = Reading(kind, source, setter.data, setter.applied, own)
+    reading = Reading(kind, source, setter.data, setter.applied, from_file)
     for problem in problems:
         reading._put(problem.path, problem.position, problem.error)
     for number, error in enumerate(setter.unusable):
@@ -229,6 +246,7 @@ def read_source(
     return reading
 
 
+# What each kind of file describes; the description of its JSON schema.
 FILES = {
     "fabric": "A fabric: its tiers, innermost first, with the latency and bandwidth of each.",
     "ladder": "A ladder: a list of prices to follow, all at one size.",
@@ -295,27 +313,31 @@ def _no_list(found: Any) -> ColltoolError:
     )
 
 
-def spelt(value: str) -> str:
-    """``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
+def shape_as_list(value: str) -> str:
+    """Return ``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
     if _SHAPE.fullmatch(value.strip()):
         return f"[{value.strip().replace('x', ', ')}]"
     return value
 
 
 def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
+    """The place for errors, key and value of each override; the value is None without a ``=``."""
     if isinstance(overrides, Mapping):
         return [(f"overrides[{quote(key)}]", str(key), value) for key, value in overrides.items()]
     pairs: list[tuple[str, str, Any]] = []
     for option in texts_of(overrides):
         key, equals, text = option.partition("=")
-        where = argument_text(argument, [clipped(option, _MOST_SHOWN)])
+        where = argument_text(argument, [clipped(option, _LONGEST_OVERRIDE)])
         pairs.append((where, key, text if equals else None))
     return pairs
 
 
 class _Setter:
-    """Puts overrides into the data of a definition: those that were ``applied``, and the errors of
-    the others."""
+    """Puts overrides into a copy of the data of a definition.
+
+    ``applied``: overrides that could be set; ``unusable``: the errors of the others; ``where``: the
+    place of the present override, for its errors.
+    """
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
         self.model = model
@@ -326,8 +348,7 @@ class _Setter:
         self.where = ""
 
     def apply(self, pairs: Sequence[tuple[str, str, Any]], *, read: bool = True) -> None:
-        """Set what errors call each, its key and its value; ``read``: a text is YAML still to be
-        read."""
+        """Set overrides as (place for errors, key, value); ``read``: parse texts as YAML."""
         if pairs:
             self.data = deepcopy(self.data)
         for where, key, value in pairs:
@@ -369,15 +390,17 @@ class _Setter:
     def _plain(self, key: str, value: Any, *, read: bool) -> Any:
         """A value as a file has it: text is YAML, anything else is copied."""
         if isinstance(value, str) and read:
-            return read_value(spelt(value), self.where, key.rpartition(".")[2])
+            return read_value(shape_as_list(value), self.where, key.rpartition(".")[2])
         source, problems = from_mapping({"value": value})
         if problems:
             raise self._error(problems[0].error.what, problems[0].error.fix)
         return source.data["value"]
 
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Set the end of a path; where a plain value is short for a mapping, next to the keys
-        already there."""
+        """Set the value at the end of a path and return the path that was set.
+
+        A plain value that is short for a mapping goes next to the keys that are already there.
+        """
         step = path[-1]
         key = self._plain_key(path)
         before = target.get(step) if key else None
@@ -393,12 +416,12 @@ class _Setter:
         return (*path, key)
 
     def _plain_key(self, path: KeyPath) -> str:
-        """The key that a plain value at a path is short for, else empty."""
+        """The key that a plain value at a path is short for; empty if it is none."""
         place = place_at(self.model, path, self.data)
-        return place.accepted.plain if place and place.accepted else ""
+        return place.hint.short_for if place and place.hint else ""
 
     def _spelt_out(self, parts: list[str]) -> list[str]:
-        """A key with the list of items before it where it starts with the name of one."""
+        """The steps of a key, with the list of items before them if the first names an item."""
         top = keys_at(self.model, (), self.data)
         items, item = self.short.items, self.short.item
         every = _names(self.data.get(items))
@@ -423,6 +446,7 @@ class _Setter:
         raise self._unknown("key", first, known, hint)
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
+        """The index of an item that a step of a key names, by its name or its number."""
         names = _names(items)
         hits = {index for index, name in enumerate(names) if name == part}
         if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
@@ -438,8 +462,8 @@ class _Setter:
         raise self._unknown(kind, part, known or list(map(str, range(len(items))))[:20])
 
     def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
-        """A mapping for a part that the file leaves out, such as ``eta``; lists must be there to be
-        changed."""
+        """Return a mapping for a part that the file leaves out, such as ``eta``; a list must be in
+        the file to be changed."""
         if path == (self.short.items,):
             fix = "only those that it gives can be changed"
             raise self._error(f"the file has no {path[0]}", fix)

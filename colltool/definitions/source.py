@@ -1,4 +1,9 @@
-"""Plain data with the place of every key and value, from YAML text or a Python mapping."""
+"""Plain data with the place of every key and value, from YAML text or a Python mapping.
+
+:func:`scan` reads text, :func:`from_mapping` copies a mapping; both return a :class:`Source` and the
+:class:`Problem` of each value that no definition can hold. A :class:`Finding` is a mistake that is
+found later, in data that could be read.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,19 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, printable, quote
 
-MOST = 100  # refusals worth reading in one go
-MORE = "more errors follow these"
+# Errors that are worth reading in one go; more are cut off with a last line.
+MAX_ERRORS = 100
+MORE_ERRORS = "more errors follow these"
+# Deeper than any definition, well within Python's recursion limit.
 MAX_NESTING = 32
-MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern is short for a long list
-MAX_DIGITS = 100  # a longer number is no quantity, and costs quadratic time to read
-_LARGEST = 1e100  # a larger number is no quantity
+# More takes seconds to read; in a layout a pattern replaces a long list.
+MAX_VALUES = 100_000
+# A longer number is no quantity, and takes quadratic time to read.
+MAX_DIGITS = 100
+# A larger number is no quantity.
+_LARGEST = 1e100
 
-# What is wrong, and the cure.
+# What is wrong, and the fix.
 TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "close a bracket, or leave inner parts out"
 TOO_MANY = (
     f"holds more than {MAX_VALUES} values",
@@ -27,7 +37,7 @@ KeyPath = tuple[str | int, ...]
 
 
 class Position(NamedTuple):
-    """Both counted from 1."""
+    """A place in a text; line and column are counted from 1."""
 
     line: int
     column: int
@@ -59,8 +69,8 @@ class Source(NamedTuple):
     keys: Mapping[KeyPath, Position]
 
     def position(self, path: KeyPath, *, key: bool = False) -> Position:
-        """Place of the value at ``path`` (with ``key`` its key), else of its nearest ancestor in
-        the file."""
+        """Return the place of the value at ``path`` (with ``key`` of its key), else of its nearest
+        ancestor in the file."""
         for end in range(len(path), -1, -1):
             if key and path[:end] in self.keys:
                 return self.keys[path[:end]]
@@ -69,13 +79,13 @@ class Source(NamedTuple):
         return Position(1, 1)
 
     def where(self, path: KeyPath, *, key: bool = False) -> str:
-        """``name:line:column``; for a Python mapping the key path."""
+        """Return ``name:line:column``; for a Python mapping the key path."""
         if not self.name:
             return dotted(path)
         return place_text(self.name, self.position(path, key=key))
 
     def at(self, path: KeyPath, *, key: bool = False) -> str:
-        """:meth:`where`, followed by the key path."""
+        """Return :meth:`where` followed by the key path."""
         place = self.where(path, key=key)
         return f"{place}: {dotted(path)}" if self.name and path else place
 
@@ -83,8 +93,8 @@ class Source(NamedTuple):
 class Finding(NamedTuple):
     """One mistake in a definition.
 
-    ``about_key``: it concerns the key rather than its value; ``part``: path of the whole that a
-    validator looked at.
+    ``about_key``: it concerns the key rather than its value; ``part``: path of the mapping that the
+    validator checked, if it found the mistake by comparing several keys.
     """
 
     path: KeyPath
@@ -95,12 +105,12 @@ class Finding(NamedTuple):
 
 
 def place_text(name: str, position: Position) -> str:
-    """``name:line:column``."""
+    """Return ``name:line:column``."""
     return f"{printable(name)}:{position.line}:{position.column}"
 
 
 def dotted(path: KeyPath) -> str:
-    """``tiers.0.alpha``: a key path as errors and ``--set`` have it."""
+    """Return a key path as errors and ``--set`` write it: ``tiers.0.alpha``."""
     return ".".join(clipped(str(step)) for step in path)
 
 
@@ -118,21 +128,23 @@ def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
     """Read YAML text: its data with the place of every part, and the problems; a refused value is
     ``Refused`` in the data.
 
-    Raises ManyErrors beyond ``MOST`` problems, ColltoolError for what is no YAML, empty, no
+    Raises ManyErrors beyond ``MAX_ERRORS`` problems, ColltoolError for what is no YAML, empty, no
     mapping, too deep or too large.
     """
-    if len(text) > MOST_KEPT:
+    if len(text) > MAX_CACHED_TEXT:
         return _scanned(text, name)
-    source, problems = _kept(text, name)
+    source, problems = _cached(text, name)
     return source._replace(data=deepcopy(source.data)), list(problems)
 
 
-MOST_KEPT = 2**16  # characters of a file whose content is remembered
+# Characters of a file whose data is cached; larger files are read once.
+MAX_CACHED_TEXT = 2**16
 
 
 @lru_cache(maxsize=64)
-def _kept(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """A process meets the same fabrics again and again, and reading YAML is most of the work."""
+def _cached(text: str, name: str) -> tuple[Source, list[Problem]]:
+    """The data of a text; a process loads the same fabrics again and again, and reading YAML is
+    most of the work."""
     return _scanned(text, name)
 
 
@@ -154,7 +166,7 @@ def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
 
 
 def read_value(text: str, where: str, key: str = "") -> Any:
-    """One value as a file would have it after ``key``: ``4``, ``1us``, ``[8, 8, 4]``."""
+    """Return one value as a file would have it after ``key``: ``4``, ``1us``, ``[8, 8, 4]``."""
     from colltool.definitions.yaml_text import YamlReader
 
     reader = YamlReader(where, place=False, key=key)
@@ -165,21 +177,22 @@ def read_value(text: str, where: str, key: str = "") -> Any:
 
 
 def from_mapping(mapping: Mapping[str, Any]) -> tuple[Source, list[Problem]]:
-    """A Python mapping as the data of a definition, copied, and its problems, as :func:`scan`."""
+    """Return a copy of a Python mapping as the data of a definition, and its problems, as
+    :func:`scan`."""
     reader = _MappingReader()
     data = reader.plain(mapping, ())
     return Source("", data, reader.positions, reader.positions), reader.problems
 
 
 class _MappingReader:
-    """Copies Python data; a position has the order of the values, as there are no lines."""
+    """Copies Python data; as there are no lines, a position is the number of the value."""
 
     def __init__(self) -> None:
         self.positions: dict[KeyPath, Position] = {}
         self.problems: list[Problem] = []
 
     def plain(self, value: Any, path: KeyPath) -> Any:
-        """A copy of a value in which whatever no file can hold is ``Refused``."""
+        """Return a copy of a value in which whatever no file can hold is ``Refused``."""
         self.positions[path] = Position(len(self.positions), 0)
         if len(self.positions) > MAX_VALUES:
             raise ColltoolError(TOO_MANY[0], fix=TOO_MANY[1])

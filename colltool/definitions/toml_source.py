@@ -1,7 +1,7 @@
 """TOML text to plain data with the place of every key, for the same reader as YAML.
 
-``tomllib`` keeps no places, so they are found again line by line; text it takes and the search does
-not (a key in quotes or with a dot) has the place of the table around it.
+``tomllib`` keeps no places, so :func:`_places` finds them again line by line. A key that the search
+does not see (in quotes or with a dot) has the place of the table around it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import BOUNDS
 from colltool.definitions.source import KeyPath, Position, Problem, Source
 
+# [table] or [[array of tables]], a key of a line, a key inside {...}, and tomllib's own place.
 _TABLE = re.compile(r"\s*(\[\[?)\s*([\w.-]+)\s*\]\]?")
 _KEY = re.compile(r"\s*([\w-]+)\s*=\s*")
-_INSIDE = re.compile(r"[{,]\s*([\w-]+)\s*=\s*")
-_PLACED = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
+_INLINE_KEY = re.compile(r"[{,]\s*([\w-]+)\s*=\s*")
+_TOMLLIB_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
 def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
@@ -32,10 +33,10 @@ def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
         data = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         line, column = str(text.count("\n") + 1), "1"
-        found = _PLACED.search(str(error))
+        found = _TOMLLIB_PLACE.search(str(error))
         if found and found[1]:
             line, column = found[1], found[2]
-        what = printable(_PLACED.sub("", str(error)))
+        what = printable(_TOMLLIB_PLACE.sub("", str(error)))
         raise ColltoolError(f"not valid TOML: {what}", where=f"{name}:{line}:{column}") from error
     except RecursionError as error:
         raise ColltoolError("nested too deep", where=name, fix="close a bracket") from error
@@ -61,5 +62,5 @@ def _places(text: str) -> Iterator[tuple[KeyPath, Position]]:
         if key:
             path = (*table, key[1])
             yield path, Position(number, key.start(1) + 1)
-            for inner in _INSIDE.finditer(line, key.end()):
+            for inner in _INLINE_KEY.finditer(line, key.end()):
                 yield (*path, inner[1]), Position(number, inner.start(1) + 1)

@@ -20,10 +20,10 @@ from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, 
 from colltool.base.files import BOUNDS
 from colltool.definitions.source import (
     MAX_DIGITS,
+    MAX_ERRORS,
     MAX_NESTING,
     MAX_VALUES,
-    MORE,
-    MOST,
+    MORE_ERRORS,
     TOO_DEEP,
     TOO_MANY,
     KeyPath,
@@ -53,7 +53,7 @@ _WORDS: dict[str, bool | None] = {
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _SAME_COLUMN = "check the indentation: the keys of one mapping start in the same column"
-# What the parser says, and the cure.
+# A part of the parser's message, and the fix; the first that matches counts.
 _HINTS = (
     (
         "mapping values are not allowed",
@@ -69,9 +69,10 @@ _HINTS = (
 
 
 class YamlReader:
-    """One document; ``name`` is what errors call it.
+    """Reads one document; ``positions``, ``keys`` and ``problems`` are filled by :meth:`document`.
 
     Args:
+        name: of the file, for errors.
         place: whether errors have a line and column.
         key: the key whose value the whole document is, if any.
     """
@@ -86,7 +87,8 @@ class YamlReader:
         self.events: Iterator[yaml.Event] = iter(())
 
     def document(self, text: str) -> Any:
-        """Read the only document of a text; what was refused in it is ``Refused``."""
+        """Return the data of the only document of a text; values that were refused are
+        ``Refused``."""
         text = text.removeprefix("\ufeff")
         self._check_text(text)
         self.events = iter(yaml.parse(text, Loader=_Loader))
@@ -109,7 +111,7 @@ class YamlReader:
         return data
 
     def _check_text(self, text: str) -> None:
-        """Refuse what is too large, or no text."""
+        """Raise an error for a text that is too large or has control characters."""
         bound = BOUNDS["definition"]
         if len(text) > bound.limit:
             raise ColltoolError(
@@ -128,6 +130,7 @@ class YamlReader:
             )
 
     def _value(self, event: yaml.Event, path: KeyPath) -> Any:
+        """The value that starts with an event, and its position."""
         place = self.positions[path] = _start(event)
         if len(self.positions) > MAX_VALUES:
             raise self.error(place, *TOO_MANY)
@@ -176,7 +179,7 @@ class YamlReader:
         )
 
     def _key(self, event: yaml.Event, path: KeyPath) -> str | None:
-        """Read a key; None where it was refused."""
+        """Return a key; None where it was refused."""
         place = _start(event)
         if not isinstance(event, yaml.ScalarEvent):
             if not isinstance(event, yaml.AliasEvent):
@@ -223,7 +226,7 @@ class YamlReader:
         return value
 
     def _refuse_extras(self, event: yaml.Event, path: KeyPath) -> bool:
-        """Report an alias, anchor or tag; True when the value cannot be known without it."""
+        """Report an alias, anchor or tag; return True if the value cannot be known without it."""
         anchor = getattr(event, "anchor", None)
         tag = getattr(event, "tag", None)
         if anchor is None and tag is None:  # nearly all events
@@ -243,15 +246,16 @@ class YamlReader:
         return bool(tag)
 
     def _refuse(self, path: KeyPath, place: Position, what: str, fix: str) -> None:
+        """Note a problem; raise all of them once there are more than ``MAX_ERRORS``."""
         whole = f"{dotted(path)}: {what}" if dotted(path) else what
         self.problems.append(Problem(path, place, self.error(place, whole, fix)))
-        if len(self.problems) > MOST:
-            worth_reading = sorted(self.problems[:MOST], key=lambda problem: problem.position)
+        if len(self.problems) > MAX_ERRORS:
+            worth_reading = sorted(self.problems[:MAX_ERRORS], key=lambda problem: problem.position)
             errors = [problem.error for problem in worth_reading]
-            raise ManyErrors([*errors, ColltoolError(MORE, where=printable(self.name))])
+            raise ManyErrors([*errors, ColltoolError(MORE_ERRORS, where=printable(self.name))])
 
     def error(self, place: Position, what: str, fix: str = "") -> ColltoolError:
-        """An error at a place of this text."""
+        """Return an error at a place of this text."""
         where = place_text(self.name, place) if self.place else self.name
         return ColltoolError(what, where=where, fix=fix)
 

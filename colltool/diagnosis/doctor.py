@@ -53,7 +53,7 @@ from colltool.diagnosis.thresholds import (
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
-from colltool.fabric.ground import launch_of
+from colltool.fabric.library_numbers import launch_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 from colltool.logs.series import Measurements

@@ -70,7 +70,7 @@ class Evidence(NamedTuple):
         there = dict.fromkeys(str(group.primitive) for group in self._groups)
         if there and str(primitive) not in there:
             raise ColltoolError(
-                f"the logs hold no {primitive.spoken}",
+                f"the logs hold no {primitive.label}",
                 argument="primitive",
                 fix=f"they hold: {', '.join(there)}",
             )

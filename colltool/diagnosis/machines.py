@@ -31,7 +31,7 @@ from colltool.diagnosis.networks import (
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import HEALTHY_SHARE
-from colltool.fabric.by_device import CLUSTERS, DeviceMatch, known
+from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
@@ -70,7 +70,7 @@ def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
         return []
     found: dict[str, None] = {}
     for device in seen.named.devices:
-        nearest = known(device)
+        nearest = bundled_for(device)
         if nearest:
             facts = load_fabric(nearest.fabric).library_facts
             if (facts.gpu if facts else None) != own.gpu:
@@ -94,7 +94,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
         return _by_times(seen, overrides)
     fabrics: dict[str, DeviceMatch] = {}
     for device in devices:
-        nearest = known(device)
+        nearest = bundled_for(device)
         if nearest is None:
             what = f"no bundled fabric has {device}"
             raise ColltoolError(what, argument="fabric", fix=_name_machine())

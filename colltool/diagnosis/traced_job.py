@@ -57,7 +57,7 @@ def _left_out(total: CallTotal, reason: Statement) -> str:
         statement(
             "left-out-of-job",
             calls=total.calls,
-            collective=total.primitive.spoken,
+            collective=total.primitive.label,
             bytes=total.bytes,
             reason=printable(str(reason)),
         )

@@ -217,7 +217,7 @@ def _named(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
         nodes = statement("series-nodes", nodes=series.nodes)
     return statement(
         "series",
-        collective=series.primitive.spoken,
+        collective=series.primitive.label,
         dtype=dtype,
         ranks=series.ranks,
         nodes=nodes,

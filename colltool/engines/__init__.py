@@ -1,1 +1,2 @@
-"""Kernels of engines and of experts: their laws as data, what a call takes and what is picked."""
+"""Measured kernels of inference engines and expert libraries: their formulas and numbers as data
+(``files``, ``formulas``), prices of calls and the kernel that a library picks (``price``)."""

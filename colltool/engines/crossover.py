@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import NCCL, AskedLibrary, KernelFile
+from colltool.engines.files import NCCL, KernelFile, RequestedLibrary
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.price import KernelSite, kernel_site, measured_kernels, rules_for
 from colltool.engines.results import KernelCrossover, Threshold
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 
-# largest size that is looked at: 1 TiB
+# largest size compared: 1 TiB, above any message
 _TOP = 2.0**40
 
 
 def kernel_crossover(
-    asked: AskedLibrary, fabric: Fabric, operation: str, group: AnyGroup = None
+    asked: RequestedLibrary, fabric: Fabric, operation: str, group: AnyGroup = None
 ) -> KernelCrossover:
     """Return every size at which the fastest kernel changes, and the library's own thresholds.
 
@@ -32,7 +32,7 @@ def kernel_crossover(
     site = kernel_site(fabric, group)
     if library.most_ranks and (site.nodes > 1 or site.ranks > library.most_ranks):
         what = (
-            f"{library.called}'s kernels stay within a node of {library.most_ranks}: these"
+            f"{library.full_name}'s kernels stay within a node of {library.most_ranks}: these"
             f" {site.ranks} ranks are left to NCCL"
         )
         raise ColltoolError(
@@ -41,9 +41,9 @@ def kernel_crossover(
     measured = measured_kernels(library, operation, site)
     kernels = measured.kernels
     if len(kernels) < 2:
-        what = f"{library.called} has one kernel on {site.gpu}: {kernels[0].name}"
+        what = f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}"
         raise ColltoolError(what, argument="library", fix="price it: colltool price")
-    # in a table the name stands for NCCL itself
+    # a rule for NCCL is no kernel of the library
     by_name = {kernel.name: kernel for kernel in kernels if kernel.name != NCCL}
     thresholds = []
     for lower, upper in pairwise(rules_for(library, site)):
@@ -56,7 +56,7 @@ def kernel_crossover(
         fabric=fabric.name,
         operation=operation,
         group=site.placed.placement,
-        library=library.called,
+        library=library.full_name,
         crossings=tuple(_changes_of_fastest(kernels, site)),
         thresholds=tuple(thresholds),
         notes=tuple(dict.fromkeys(notes)),
@@ -65,6 +65,7 @@ def kernel_crossover(
 
 
 def _seconds(kernel: KernelFile, site: KernelSite, size: float) -> float:
+    """Seconds of a kernel for ``size`` bytes."""
     call = KernelCall(site.ranks, size, nic_Bps=site.nic_Bps)
     return FORMULAS[kernel.formula].of(kernel.parameters, call).total_s
 
@@ -72,7 +73,7 @@ def _seconds(kernel: KernelFile, site: KernelSite, size: float) -> float:
 def _crossings(first: KernelFile, second: KernelFile, site: KernelSite) -> list[float]:
     """Sizes of at least 1 byte at which two kernels take the same time."""
     edges = {1.0, _TOP}
-    # between its bends a formula is a line in the size
+    # between its kinks a formula is linear in the size
     for kernel in (first, second):
         if "free_KiB" in kernel.parameters:
             edges.add(kernel.parameters["free_KiB"] * 1024)
@@ -106,7 +107,7 @@ def _fastest(kernels: Sequence[KernelFile], site: KernelSite, size: float) -> st
 
 
 def _threshold(low: KernelFile, high: KernelFile, size: float, site: KernelSite) -> Threshold:
-    """A threshold of the library, where the two kernels take the same time, and what it costs."""
+    """The threshold between two kernels at ``size`` bytes, and the size at which they are equal."""
     crossings = _crossings(low, high, site)
     equal = min(crossings, key=lambda crossing: abs(crossing - size), default=None)
     ends = [size] if equal is None else [size, equal]

@@ -99,31 +99,33 @@ class KernelFile(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> KernelFile:
-        slips = [*_wrong_parameters(self.formula, self.parameters)]
+        errors = [*_wrong_parameters(self.formula, self.parameters)]
         for key, ends in (("ranks", self.ranks), ("sizes", self.sizes), ("tokens", self.tokens)):
             if ends and ends[0] > ends[1]:
-                slips.append(FieldError("the least comes first", "turn them round", (key,)))
-        if slips:
-            raise FieldErrors(*slips)
+                errors.append(FieldError("the least comes first", "turn them round", (key,)))
+        if errors:
+            raise FieldErrors(*errors)
         return self
 
 
 def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Iterator[FieldError]:
     needs = FORMULAS[formula].parameters
-    for name in parameters:
-        if name not in needs:
-            what = f"{formula} has no parameter '{clipped(name)}'"
-            fix = f"{nearest(name, list(needs))} it takes: {', '.join(needs)}".strip()
-            yield FieldError(what, fix, ("parameters", name))
-    missing = [name for name in needs if name not in parameters]
+    for parameter in parameters:
+        if parameter not in needs:
+            what = f"{formula} has no parameter '{clipped(parameter)}'"
+            fix = f"{nearest(parameter, list(needs))} it takes: {', '.join(needs)}".strip()
+            yield FieldError(what, fix, ("parameters", parameter))
+    missing = [parameter for parameter in needs if parameter not in parameters]
     if missing:
         yield FieldError(
             f"{formula} needs {', '.join(missing)}", "add what is missing", ("parameters",)
         )
     # formulas divide by these
-    for name in ("GBps", "own_GBps", "eta"):
-        if parameters.get(name) == 0:
-            yield FieldError(f"{name} is above 0", "write what was measured", ("parameters", name))
+    for parameter in ("GBps", "own_GBps", "eta"):
+        if parameters.get(parameter) == 0:
+            yield FieldError(
+                f"{parameter} is above 0", "write what was measured", ("parameters", parameter)
+            )
 
 
 class DispatchFile(Part):
@@ -177,28 +179,31 @@ class LibraryFile(Part):
     @model_validator(mode="after")
     def _names_exist(self) -> LibraryFile:
         names = [kernel.name for kernel in self.kernels]
-        slips = []
+        errors = []
         for index, row in enumerate(self.dispatch):
             place = ("dispatch", index, "kernel")
             if self.runs is not None:
-                slips += _unknown_algorithm(row, place)
+                errors += _unknown_algorithm(row, place)
             elif row.kernel not in (*names, NCCL):
                 known = ", ".join(dict.fromkeys((*names, NCCL)))
                 fix = f"{nearest(row.kernel, names)} known: {known}".strip()
-                slips.append(FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place))
-        if slips:
-            raise FieldErrors(*slips)
+                errors.append(
+                    FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place)
+                )
+        if errors:
+            raise FieldErrors(*errors)
         return self
 
     @property
-    def called(self) -> str:
+    def full_name(self) -> str:
+        """``NAME@VERSION``."""
         return f"{self.name}@{self.version}"
 
     @property
     def operations(self) -> tuple[str, ...]:
         rows: tuple[KernelFile | DispatchFile, ...] = self.dispatch if self.runs else self.kernels
-        own = {row.operation for row in rows}
-        return tuple(operation for operation in OPERATIONS if operation in own)
+        present = {row.operation for row in rows}
+        return tuple(operation for operation in OPERATIONS if operation in present)
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -226,7 +231,7 @@ def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[FieldError]:
 
 
 NCCL = "nccl"
-"""What the library leaves to NCCL, in a dispatch table."""
+"""The kernel of a dispatch table for sizes that the library leaves to NCCL."""
 
 UNMEASURED = {
     "uccl-ep": "it is measured on EFA and on AMD, and no rows of it are held here",
@@ -235,14 +240,15 @@ UNMEASURED = {
     "oneccl": "no measured rows of it are held here",
     "mpich": "its decision tables are made for each machine",
 }
-"""Libraries that people know, and why there is no file of them."""
+"""Well-known libraries without a file, and why there is none (part of an error text)."""
 
 
-class AskedLibrary(NamedTuple):
-    """A library as a user writes it, ``vllm@0.24.0``.
+class RequestedLibrary(NamedTuple):
+    """The library that a user requested, such as ``vllm@0.24.0``.
 
     Args:
-        unknown: the version in the request if there is no data of it, else empty.
+        unknown: the requested version if there is no data of it, else empty; ``library`` is then
+            the nearest older version.
     """
 
     library: LibraryFile
@@ -252,22 +258,22 @@ class AskedLibrary(NamedTuple):
 @cache
 def shipped_libraries() -> tuple[tuple[str, str], ...]:
     """Return the name and version of every shipped file, versions ascending."""
-    # the template has no version, and is none of them
-    names = [
+    # the name of the template has no version, so it does not match
+    matches = [
         re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem)
         for file in _FOLDER.glob(f"*{SUFFIX}")
     ]
-    libraries = [(name[1], name[2]) for name in names if name]
+    libraries = [(match[1], match[2]) for match in matches if match]
     return tuple(sorted(libraries, key=lambda library: (library[0], _version_key(library[1]))))
 
 
 def is_library(name: str) -> bool:
     """Whether kernels of a library with this name (without its version) ship."""
-    own = name.partition("@")[0].lower()
-    return own in UNMEASURED or own in dict(shipped_libraries())
+    library_name = name.partition("@")[0].lower()
+    return library_name in UNMEASURED or library_name in dict(shipped_libraries())
 
 
-def find_library(asked: str) -> AskedLibrary:
+def find_library(requested: str) -> RequestedLibrary:
     """Return a shipped library by name and version.
 
     Without a version it is the newest, for an unknown version the nearest older one.
@@ -275,20 +281,20 @@ def find_library(asked: str) -> AskedLibrary:
     Raises:
         ColltoolError: no library has this name.
     """
-    name, _, version = asked.lower().partition("@")
+    name, _, version = requested.lower().partition("@")
     known = [shipped for library, shipped in shipped_libraries() if library == name]
     if not known:
         raise _unknown_library(name)
     if not version:
-        return AskedLibrary(_shipped(name, known[-1]))
+        return RequestedLibrary(_shipped(name, known[-1]))
     # 0.24 is the newest of 0.24.*
     inside = [shipped for shipped in known if shipped.startswith(f"{version}.")]
     if inside:
         version = inside[-1]
     if version in known:
-        return AskedLibrary(_shipped(name, version))
+        return RequestedLibrary(_shipped(name, version))
     older = [shipped for shipped in known if _version_key(shipped) <= _version_key(version)]
-    return AskedLibrary(_shipped(name, older[-1] if older else known[0]), clipped(version))
+    return RequestedLibrary(_shipped(name, older[-1] if older else known[0]), clipped(version))
 
 
 def _unknown_library(name: str) -> ColltoolError:
@@ -321,7 +327,7 @@ def read_library(text: str, name: str) -> LibraryFile:
     return read_source(LibraryFile, *scan_toml(text, name)).result()
 
 
-def library_of(library: str | None, file: str | os.PathLike[str] | None) -> AskedLibrary | None:
+def library_of(library: str | None, file: str | os.PathLike[str] | None) -> RequestedLibrary | None:
     """Return the user's own library file, a shipped library, or None.
 
     None is for NCCL and the like, which have no kernels here.
@@ -333,7 +339,7 @@ def library_of(library: str | None, file: str | os.PathLike[str] | None) -> Aske
                 argument="library_file",
                 fix=f"leave {argument_text('library')} out",
             )
-        return AskedLibrary(load_library(file))
+        return RequestedLibrary(load_library(file))
     if library is None or not is_library(library):
         return None
     return find_library(library)
@@ -355,7 +361,7 @@ def template() -> str:
 
 
 def _version_key(version: str) -> list[tuple[int, str]]:
-    """Orders versions: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
+    """Sort key of a version: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
     return [
         (int(number or -1), word)
         for number, word in re.findall(r"(\d*)([^\d.]*)", version)

@@ -1,8 +1,8 @@
 """Formulas of kernels: seconds of a call from its ranks, bytes and experts.
 
-Each has two to six measured parameters; their times are in microseconds and their rates in GB/s, as
-in the files. n is the number of ranks, M the bytes of the vector that each rank reduces or, for
-experts, that each rank sends.
+Each formula has two to six measured parameters, with their unit in the name: ``_us`` and ``GBps``, as
+in library files. n is the number of ranks, M the bytes of the vector that each rank reduces or, for
+experts, that each rank sends. Below are the bytes of calls of experts, from tokens and routing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ class KernelCall(NamedTuple):
 
     Args:
         bytes: M of an all-reduce; for experts the bytes that leave a rank.
+        experts: experts in all; 0 without any.
         nic_Bps: bandwidth of a rank's share of the NICs.
-        own_bytes: bytes of a rank's own tokens, each counted once.
+        token_bytes: bytes of a rank's own tokens, each counted once.
     """
 
     ranks: int
     bytes: float
     experts: int = 0
     nic_Bps: float = 0.0
-    own_bytes: float = 0.0
+    token_bytes: float = 0.0
 
 
 class KernelTimes(NamedTuple):
@@ -49,63 +50,75 @@ Parameters = Mapping[str, float]
 
 
 class Formula(NamedTuple):
-    """A formula; ``words`` is its text as people read it."""
+    """A formula of kernels.
+
+    Args:
+        parameters: names of the numbers that a kernel's file must have.
+        words: the formula as ``library show`` prints it.
+        of: computes the seconds of a call.
+    """
 
     parameters: tuple[str, ...]
     words: str
     of: Callable[[Parameters, KernelCall], KernelTimes]
 
 
-def _latency_s(own: Parameters, ranks: int, experts: int = 0) -> float:
-    per_rank_us = own.get("per_rank_us", 0.0)
-    per_expert_us = own.get("per_expert_us", 0.0)
-    return (own["base_us"] + per_rank_us * ranks + per_expert_us * experts) * 1e-6
+def _latency_s(parameters: Parameters, ranks: int, experts: int = 0) -> float:
+    per_rank_us = parameters.get("per_rank_us", 0.0)
+    per_expert_us = parameters.get("per_expert_us", 0.0)
+    return (parameters["base_us"] + per_rank_us * ranks + per_expert_us * experts) * 1e-6
 
 
-def _rate_Bps(own: Parameters) -> float:
-    return own["GBps"] * 1e9
+def _rate_Bps(parameters: Parameters) -> float:
+    return parameters["GBps"] * 1e9
 
 
-def _one_shot(own: Parameters, call: KernelCall) -> KernelTimes:
+def _one_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Each rank reads the whole vector of every other: (n-1) M over its port."""
     others = call.ranks - 1
-    return KernelTimes(_latency_s(own, others), others * call.bytes / _rate_Bps(own))
+    return KernelTimes(_latency_s(parameters, others), others * call.bytes / _rate_Bps(parameters))
 
 
-def _two_shot(own: Parameters, call: KernelCall) -> KernelTimes:
+def _two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Reduce-scatter, then all-gather: 2(n-1)/n M over its port."""
     others = call.ranks - 1
     sent = 2 * others / call.ranks * call.bytes
-    return KernelTimes(_latency_s(own, others), sent / _rate_Bps(own))
+    return KernelTimes(_latency_s(parameters, others), sent / _rate_Bps(parameters))
 
 
-def _switch(own: Parameters, call: KernelCall) -> KernelTimes:
+def _switch(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """The switch reduces (multimem): M once, of which ``free_KiB`` hide behind the latency."""
-    sent = max(0.0, call.bytes - own["free_KiB"] * 1024)
-    return KernelTimes(_latency_s(own, call.ranks - 1), sent / _rate_Bps(own))
+    sent = max(0.0, call.bytes - parameters["free_KiB"] * 1024)
+    return KernelTimes(_latency_s(parameters, call.ranks - 1), sent / _rate_Bps(parameters))
 
 
-def _exchange(own: Parameters, call: KernelCall) -> KernelTimes:
-    """What leaves a rank over its port; a latency for each peer and each expert."""
-    return KernelTimes(_latency_s(own, call.ranks, call.experts), call.bytes / _rate_Bps(own))
+def _exchange(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Bytes that leave a rank over its port; a latency for each peer and each expert."""
+    return KernelTimes(
+        _latency_s(parameters, call.ranks, call.experts), call.bytes / _rate_Bps(parameters)
+    )
 
 
-def _exchange_copy(own: Parameters, call: KernelCall) -> KernelTimes:
-    """What leaves a rank, after every token went once through a buffer of the rank."""
-    copy_s = call.own_bytes / (own["own_GBps"] * 1e9)
-    return KernelTimes(_latency_s(own, call.ranks), call.bytes / _rate_Bps(own) + copy_s)
+def _exchange_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Bytes that leave a rank, after every token was copied once into a send buffer."""
+    copy_s = call.token_bytes / (parameters["own_GBps"] * 1e9)
+    return KernelTimes(
+        _latency_s(parameters, call.ranks), call.bytes / _rate_Bps(parameters) + copy_s
+    )
 
 
-def _exchange_nic(own: Parameters, call: KernelCall) -> KernelTimes:
-    """What leaves a rank over its NIC, at a measured share of the NIC's rate."""
-    nic_Bps = own["eta"] * call.nic_Bps
-    return KernelTimes(_latency_s(own, call.ranks, call.experts), call.bytes / nic_Bps)
+def _exchange_nic(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Bytes that leave a rank over its NIC, at a measured share ``eta`` of the NIC's rate."""
+    nic_Bps = parameters["eta"] * call.nic_Bps
+    return KernelTimes(_latency_s(parameters, call.ranks, call.experts), call.bytes / nic_Bps)
 
 
-def _transfer(own: Parameters, call: KernelCall) -> KernelTimes:
-    """All pairs' NICs from one machine to another, or the most that the software does."""
-    nics_Bps = own["eta"] * call.nic_Bps * call.ranks
-    return KernelTimes(_latency_s(own, call.ranks), call.bytes / min(nics_Bps, _rate_Bps(own)))
+def _transfer(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Bytes over the NICs of all pairs of ranks, at most at the rate of the software."""
+    nics_Bps = parameters["eta"] * call.nic_Bps * call.ranks
+    return KernelTimes(
+        _latency_s(parameters, call.ranks), call.bytes / min(nics_Bps, _rate_Bps(parameters))
+    )
 
 
 _PER_RANK = ("base_us", "per_rank_us", "GBps")
@@ -156,7 +169,7 @@ class Tokens(NamedTuple):
     skew: float = 1.0
 
     @property
-    def own_bytes(self) -> float:
+    def token_bytes(self) -> float:
         """Bytes of a rank's tokens, each counted once."""
         return self.tokens * self.hidden * width(self.dtype)
 
@@ -206,27 +219,27 @@ def copies_sent(copies: Copies, top_k: int, ranks: int, nodes: int, groups: int 
     >>> round(copies_sent("nodes", 8, 64, 8), 2), round(copies_sent("nodes", 8, 64, 8, 4), 2)
     (4.59, 3.15)
     """
-    # within a node what stays is a rank's own share, across nodes the share of its whole node
-    parts = nodes if nodes > 1 else ranks
-    away = (parts - 1) / parts
-    limited = groups if nodes > 1 else 0
+    # Within a node copies for other ranks leave the rank, across nodes those for other nodes.
+    peers = nodes if nodes > 1 else ranks
+    remote_share = (peers - 1) / peers
+    allowed_nodes = groups if nodes > 1 else 0
     match copies:
         case "experts":
-            return top_k * away
+            return top_k * remote_share
         case "ranks":
-            drawn = ranks
-            reached = limited * (ranks // nodes)
+            targets = ranks
+            reachable = allowed_nodes * (ranks // nodes)
         case "nodes":
-            drawn = parts
-            reached = limited
+            targets = peers
+            reachable = allowed_nodes
         case _:
             assert_never(copies)
-    if reached:
-        drawn = min(drawn, reached)
-    return drawn * (1 - (1 - 1 / drawn) ** top_k) * away
+    if reachable:
+        targets = min(targets, reachable)
+    return targets * (1 - (1 - 1 / targets) ** top_k) * remote_share
 
 
 def bytes_sent(copies: Copies, call: Tokens, ranks: int, nodes: int) -> float:
     """Return the bytes that leave the busiest rank."""
     each = copies_sent(copies, call.top_k, ranks, nodes, call.groups)
-    return call.own_bytes * each * call.skew
+    return call.token_bytes * each * call.skew

@@ -5,36 +5,38 @@ from __future__ import annotations
 from math import exp, log
 
 from colltool.estimate.interval import SHARE, Interval
-from colltool.estimate.spread import law
+from colltool.estimate.spread import sigma_table
 
-# Student's t of 4 degrees of freedom: |t| of half of its draws, and of nine tenths
+# Quantiles of |t| of Student's t with 4 degrees of freedom: the median, and 90%. Heavier tails than a
+# normal distribution, as the errors of prices have.
 _MEDIAN_OF_T4 = 0.741
 _NINE_OF_TEN_OF_T4 = 2.132
 
 
 def kernel_interval(
-    total_s: float, error: float | None, error_of: str, *, on_ground: bool
+    total_s: float, error: float | None, error_of: str, *, measured_here: bool
 ) -> Interval | None:
-    """Return where nine of ten measurements of a kernel lie; None if its error is unknown.
+    """Return the interval that holds nine of ten measurements; None if the error is unknown.
 
     Args:
-        error: median error of the formula, ``error_of`` the rows that it was found on.
-        on_ground: whether the kernel was measured on such a GPU, number of ranks and size.
+        error: median relative error of the formula.
+        error_of: the rows on which the error was measured.
+        measured_here: whether the kernel was measured on such a GPU, number of ranks and size.
     """
     if error is None:
         return None
-    # half the width in logarithms: the median error is stretched to nine tenths by Student's t
+    # half the width in ln t: the ratio of the quantiles turns the median error into the 90% one
     half_width = log(1 + error) * _NINE_OF_TEN_OF_T4 / _MEDIAN_OF_T4
     return Interval(
         low_s=total_s * exp(-half_width),
         high_s=total_s * exp(half_width),
         share=SHARE,
         rows=0,
-        basis="measured" if on_ground else "extrapolated",
-        parts=(("kernel", half_width / law()["kappa"]),),
+        basis="measured" if measured_here else "extrapolated",
+        parts=(("kernel", half_width / sigma_table()["kappa"]),),
         nearest=error_of or None,
-        reason="the kernel's own rows" if on_ground else "the kernel was not measured there",
+        reason="the kernel's own rows" if measured_here else "the kernel was not measured there",
     )
 
 
-NOBODY_KNOWS = "nobody has compared this kernel's law with rows that it was not made from"
+ERROR_UNKNOWN = "nobody has compared this kernel's law with rows that it was not made from"

@@ -10,21 +10,21 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
-from colltool.engines.files import AskedLibrary
+from colltool.engines.files import RequestedLibrary
 from colltool.engines.price import price_kernels
 from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import NcclEstimate, pick
 from colltool.libraries.nccl.rules import spec_of
 
-# 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
-SIZES = tuple(2.0**power for power in range(10, 35))
-SMALL = tuple(2.0**power for power in range(10, 27))
-# The rules of versions differ on small groups; beyond these nodes only the whole fabric is compared.
+# bytes: 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
+NCCL_SIZES = tuple(2.0**power for power in range(10, 35))
+KERNEL_SIZES = tuple(2.0**power for power in range(10, 27))
+# The rules of versions differ on small groups: larger ones are not compared.
 _MOST_NODES = 32
 
 
@@ -32,6 +32,7 @@ class PickChange(NamedTuple):
     """Sizes in a row at which two libraries take different kernels on a group.
 
     Args:
+        stride: 1 for whole nodes, ranks per node for one rank of each node.
         old_s, new_s: seconds at the first size by colltool's price; None if there is none.
     """
 
@@ -52,7 +53,12 @@ class PickChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryDiff(Result):
-    """Where two libraries differ on a fabric: ``differ`` of the ``looked`` picks compared."""
+    """Where two libraries differ on a fabric.
+
+    Args:
+        looked: how many picks (sizes and groups) were compared.
+        differ: how many of them differ.
+    """
 
     subject: ClassVar[str] = "kernels"
     fabric: str
@@ -76,11 +82,11 @@ class _Compared(NamedTuple):
 
     @property
     def names(self) -> tuple[str, str]:
-        return _name(self.old), _name(self.new)
+        return _pick_name(self.old), _pick_name(self.new)
 
 
-def _name(taken: NcclEstimate) -> str:
-    return f"{taken.algorithm} {taken.protocol}"
+def _pick_name(estimate: NcclEstimate) -> str:
+    return f"{estimate.algorithm} {estimate.protocol}"
 
 
 class _Versions(NamedTuple):
@@ -92,10 +98,10 @@ class _Versions(NamedTuple):
     new: Hardware
 
     def changes(self, primitive: Primitive) -> Iterator[tuple[PickChange, int]]:
-        """Each run of sizes with different picks, and how many sizes it has."""
+        """Yield each run of consecutive sizes with different picks, and how many sizes it has."""
         compared = [
             _Compared(size, pick(self.old, primitive, size), pick(self.new, primitive, size))
-            for size in SIZES
+            for size in NCCL_SIZES
         ]
         for (old, new), run in groupby(compared, key=lambda picks: picks.names):
             if old == new:
@@ -116,10 +122,10 @@ class _Versions(NamedTuple):
             yield change, len(rows)
 
     def _priced_s(
-        self, primitive: Primitive, size: float, taken: NcclEstimate, hardware: Hardware
+        self, primitive: Primitive, size: float, estimate: NcclEstimate, hardware: Hardware
     ) -> float | None:
         """Colltool's price of a pick: its schedule under its protocol, or else the fastest one."""
-        spec = spec_of(taken.algorithm, primitive, hardware)
+        spec = spec_of(estimate.algorithm, primitive, hardware)
         if not spec:
             return None
         try:
@@ -151,7 +157,7 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
                 raise
             continue
         for primitive in (AR, AG, RS, BC, REDUCE):
-            looked += len(SIZES)
+            looked += len(NCCL_SIZES)
             for change, sizes in versions.changes(primitive):
                 changes.append(change)
                 differ += sizes
@@ -159,6 +165,7 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
 
 
 def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
+    """Groups of whole nodes and of one rank per node, on powers of two of nodes."""
     inside = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
     nodes = fabric.ranks // inside
     powers = [2**power for power in range(6) if 2**power <= nodes]
@@ -169,10 +176,12 @@ def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
             yield GroupSpec(count, inside)
 
 
-def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: int) -> LibraryDiff:
+def diff_kernels(
+    fabric: Fabric, old: RequestedLibrary, new: RequestedLibrary, ranks: int
+) -> LibraryDiff:
     """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group."""
     changes: list[PickChange] = []
-    for size in SMALL:
+    for size in KERNEL_SIZES:
         before = price_kernels(old, fabric, "all_reduce", size, ranks).best
         after = price_kernels(new, fabric, "all_reduce", size, ranks).best
         if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > 0.01:
@@ -190,9 +199,9 @@ def diff_kernels(fabric: Fabric, old: AskedLibrary, new: AskedLibrary, ranks: in
             changes.append(change)
     return LibraryDiff(
         fabric.name,
-        old.library.called,
-        new.library.called,
+        old.library.full_name,
+        new.library.full_name,
         tuple(changes),
-        looked=len(SMALL),
+        looked=len(KERNEL_SIZES),
         differ=len(changes),
     )

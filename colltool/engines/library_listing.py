@@ -9,14 +9,14 @@ from colltool.engines.results import DispatchRow, KernelRow, LibraryShown
 from colltool.libraries.nccl.hardware import constants
 
 
-def shown_library(library: LibraryFile) -> LibraryShown:
-    """Return the kernels and the dispatch table of a library."""
+def library_rows(library: LibraryFile) -> LibraryShown:
+    """Return a library's kernels and dispatch table, as rows of tables."""
     dispatch = [
         DispatchRow(row.kernel, row.gpus, row.ranks, row.from_, row.to) for row in library.dispatch
     ]
     sources = dict.fromkeys(str(kernel.source) for kernel in library.kernels if kernel.source)
     return LibraryShown(
-        library=library.called,
+        library=library.full_name,
         spoken=library.spoken,
         kernels=tuple(map(_row, library.kernels)),
         dispatch=tuple(dispatch),
@@ -25,14 +25,14 @@ def shown_library(library: LibraryFile) -> LibraryShown:
     )
 
 
-def shown_nccl(version: str) -> LibraryShown:
-    """Return the rules of a version of NCCL's cost model; a price with it names what it picks."""
+def nccl_rows(version: str) -> LibraryShown:
+    """Return the rules of a version of NCCL's cost model, as rows of a table."""
     model = constants(version)
     words = []
     rules = []
     for key, value in model.rule.items():
         if isinstance(value, dict):
-            rules += [(f"{key}.{name}", str(entry)) for name, entry in value.items()]
+            rules += [(f"{key}.{field}", str(entry)) for field, entry in value.items()]
         elif isinstance(value, str):
             words.append((key, value))
     return LibraryShown(
@@ -53,7 +53,9 @@ def _row(kernel: KernelFile) -> KernelRow:
     elif kernel.sizes:
         sizes = f"{size_text(kernel.sizes[0])}-{size_text(kernel.sizes[1])}"
     numbers = [
-        f"{name}={plain_number(value):g}" for name, value in kernel.parameters.items() if value
+        f"{parameter}={plain_number(value):g}"
+        for parameter, value in kernel.parameters.items()
+        if value
     ]
     return KernelRow(
         kernel=kernel.name,

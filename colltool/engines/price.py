@@ -1,6 +1,8 @@
-"""What a call costs by a library's kernels.
+"""Prices of calls by a library's measured kernels, and the kernel that the library picks.
 
-A price has the kernels that were measured on the machine, and the one that the library takes.
+:func:`price_kernels` prices collectives, :func:`price_experts` dispatch and combine. Both find the
+kernels measured on the machine (:func:`measured_kernels`), evaluate their formulas
+(:func:`_estimate`) and put the library's choice first: by its dispatch table, or the fastest.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from colltool.base.primitives import A2A, AR
 from colltool.engines.files import (
     EXPERTS,
     NCCL,
-    AskedLibrary,
     KernelFile,
     LibraryFile,
+    RequestedLibrary,
     find_library,
     shipped_libraries,
 )
@@ -29,12 +31,13 @@ from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
 from colltool.estimate.user_price import price_for_user
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 
-# of a rank, bytes/s: 400 Gb/s ConnectX-7
+# NIC bandwidth of a rank, in bytes/s, on which exchanges of experts were measured: 400 Gb/s
+# ConnectX-7
 _MEASURED_NIC_BPS = 50e9
 
 _OTHER_NETWORKS = {
@@ -43,19 +46,27 @@ _OTHER_NETWORKS = {
     "tcpx": "GPUDirect-TCPX",
     "slingshot": "Slingshot",
 }
-"""Networks by the tier's name on which the formula of ConnectX-7 does not hold or was not tried."""
+"""Networks, by the tier's name, on which formulas measured on ConnectX-7 do not hold or were not
+tried."""
 
-# an error is taken this many times as large where the kernel was not measured
-_WIDENED = 2.0
+# the error of a kernel is doubled outside of what was measured
+_ERROR_FACTOR = 2.0
 
-# sizes are equal within rounding
+# relative tolerance when sizes are compared
 _ROUNDING = 1 + 1e-9
 
 _OWN_FILE = "a file of your own: colltool library init"
 
 
 class KernelSite(NamedTuple):
-    """A group as kernels see it: its GPUs, nodes (memory domains) and a rank's NIC in bytes/s."""
+    """The part of a group's placement that kernels depend on.
+
+    Args:
+        gpu: the fabric's device.
+        nodes: memory domains that the group spans.
+        nic_Bps: bandwidth of a rank on the outermost tier, in bytes/s.
+        wire: the name of that tier.
+    """
 
     fabric: Fabric
     placed: PlacedGroup
@@ -70,7 +81,7 @@ class KernelSite(NamedTuple):
 
 
 def kernel_site(fabric: Fabric, group: AnyGroup) -> KernelSite:
-    """Return a group as kernels see it.
+    """Return the site of a group on a fabric.
 
     Raises:
         ColltoolError: the fabric has no ``device``.
@@ -103,8 +114,8 @@ class MeasuredKernels(NamedTuple):
     """A library's kernels for an operation on a machine.
 
     Args:
-        notes: how the machine differs from the one that they were measured on.
-        like_error: error of taking another GPU's numbers; None if the GPU itself was measured, or
+        notes: how the machine differs from the measured one.
+        like_error: relative error of another GPU's numbers; None if the GPU itself was measured, or
             the error is unknown.
     """
 
@@ -119,24 +130,26 @@ def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> 
     Raises:
         ColltoolError: it has none, or none was measured there.
     """
-    own = [kernel for kernel in library.kernels if kernel.operation == operation]
-    if not own:
-        what = f"{library.called} has no kernel for {operation.replace('_', '-')}"
+    candidates = [kernel for kernel in library.kernels if kernel.operation == operation]
+    if not candidates:
+        what = f"{library.full_name} has no kernel for {operation.replace('_', '-')}"
         fix = f"it has {', '.join(library.operations)}"
         raise ColltoolError(what, argument="library", fix=fix)
-    gpu = _measured_gpu(library, own, site.gpu)
+    gpu = _measured_gpu(library, candidates, site.gpu)
     across = site.nodes > 1
-    # kernels of experts send over the NICs themselves, where the network's software matters
+    # kernels of experts drive the NICs themselves, so they depend on the kind of network
     over_nics = across and operation in EXPERTS
     if over_nics and site.wire in _OTHER_NETWORKS:
-        what = f"{library.called} was not measured on {_OTHER_NETWORKS[site.wire]}"
+        what = f"{library.full_name} was not measured on {_OTHER_NETWORKS[site.wire]}"
         raise ColltoolError(what, argument="library", fix=_OWN_FILE)
-    kernels = tuple(kernel for kernel in own if gpu in kernel.gpus and kernel.across == across)
+    kernels = tuple(
+        kernel for kernel in candidates if gpu in kernel.gpus and kernel.across == across
+    )
     if not kernels:
         measured = "inside a node" if across else "across nodes"
         nodes = f"{site.nodes} nodes" if across else f"{site.nodes} node"
         what = (
-            f"{library.called} was measured on {gpu} {measured} alone, and these {site.ranks} ranks"
+            f"{library.full_name} was measured on {gpu} {measured} alone, and these {site.ranks} ranks"
             f" are on {nodes}"
         )
         raise ColltoolError(
@@ -154,15 +167,15 @@ def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> 
 
 
 def _measured_gpu(library: LibraryFile, kernels: list[KernelFile], gpu: str) -> str:
-    """The GPU whose numbers hold for ``gpu``: itself, or the one that the library takes for it."""
+    """The GPU whose numbers are used for ``gpu``: itself, or the one that the file's ``like`` has."""
     measured: set[str] = set()
     for kernel in kernels:
         measured.update(kernel.gpus)
-    for name in (gpu, dict(library.like).get(gpu)):
-        if name in measured:
-            return name
+    for candidate in (gpu, dict(library.like).get(gpu)):
+        if candidate in measured:
+            return candidate
     raise ColltoolError(
-        f"no kernel of {library.called} was measured on {gpu}",
+        f"no kernel of {library.full_name} was measured on {gpu}",
         argument="library",
         fix=f"measured on: {', '.join(sorted(measured))}; {_OWN_FILE}",
     )
@@ -175,10 +188,10 @@ def _estimates(
     size: float = 0.0,
     tokens: Tokens | None = None,
 ) -> list[KernelEstimate]:
-    """The time of each kernel that was measured on the machine."""
+    """An estimate by each kernel that was measured on the machine."""
     measured = measured_kernels(library, operation, site)
     return [
-        _estimate(kernel, library.called, measured, site, size, tokens)
+        _estimate(kernel, library.full_name, measured, site, size, tokens)
         for kernel in measured.kernels
     ]
 
@@ -191,26 +204,26 @@ def _estimate(
     size: float,
     tokens: Tokens | None,
 ) -> KernelEstimate:
-    """A kernel's time for M bytes, or for tokens, from which the bytes that leave a rank follow.
+    """A kernel's time for ``size`` bytes, or for ``tokens``, from which the bytes sent follow.
 
-    Below the smallest measured size the time stays what it is there. Above the largest, on other
-    ranks, and on another GPU whose error is unknown, the formula goes on and its error doubles.
+    Below the smallest measured size its time is used. Above the largest, on other rank counts, and
+    on another GPU whose error is unknown, the formula is extrapolated and its error doubled.
     """
     formula = FORMULAS[kernel.formula]
     call = KernelCall(site.ranks, size, nic_Bps=site.nic_Bps)
     if tokens is not None:
         sent = bytes_sent(kernel.copies, tokens, site.ranks, site.nodes)
-        call = call._replace(bytes=sent, experts=tokens.experts, own_bytes=tokens.own_bytes)
-    held, unmeasured = _within_measured(kernel, call.bytes, tokens)
+        call = call._replace(bytes=sent, experts=tokens.experts, token_bytes=tokens.token_bytes)
+    evaluated_bytes, unmeasured = _within_measured(kernel, call.bytes, tokens)
     unmeasured += _other_ranks(kernel, site.ranks)
-    times = formula.of(kernel.parameters, call._replace(bytes=held))
-    # all-reduces stay on links that were measured; exchanges cross whatever network there is
+    times = formula.of(kernel.parameters, call._replace(bytes=evaluated_bytes))
+    # all-reduces use measured links only; exchanges cross the fabric's own network
     if tokens is not None:
         least_s = _least_exchange_s(kernel, site, call.bytes)
         times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
     other_machine = bool(measured.notes) and measured.like_error is None
-    on_ground = not unmeasured and not other_machine
-    error = _error(kernel, measured.like_error, on_ground)
+    measured_here = not unmeasured and not other_machine
+    error = _error(kernel, measured.like_error, measured_here)
     notes = [*measured.notes, *unmeasured]
     if kernel.said:
         notes.append(kernel.said)
@@ -227,30 +240,33 @@ def _estimate(
         error=error,
         error_of=kernel.error_of,
         measured=_measured_on(kernel),
-        on_ground=on_ground,
+        measured_here=measured_here,
         notes=tuple(notes),
-        interval=kernel_interval(times.total_s, error, kernel.error_of, on_ground=on_ground),
+        interval=kernel_interval(
+            times.total_s, error, kernel.error_of, measured_here=measured_here
+        ),
     )
 
 
-def _error(kernel: KernelFile, like_error: float | None, on_ground: bool) -> float | None:
+def _error(kernel: KernelFile, like_error: float | None, measured_here: bool) -> float | None:
     if kernel.error is None:
         return None
-    own = kernel.error if on_ground else min(1.0, kernel.error * _WIDENED)
-    return max(like_error or 0.0, own)
+    widened = kernel.error if measured_here else min(1.0, kernel.error * _ERROR_FACTOR)
+    return max(like_error or 0.0, widened)
 
 
 def _within_measured(
     kernel: KernelFile, sent: float, tokens: Tokens | None
 ) -> tuple[float, list[str]]:
-    """Bytes to evaluate the formula at, not below the fewest measured; and notes if off them."""
+    """Bytes at which to evaluate the formula, at least the fewest measured; and notes on sizes that
+    were not measured."""
     if tokens is not None:
         if kernel.tokens is None:
             return sent, []
         fewest, most = kernel.tokens
         if tokens.tokens < fewest:
-            held = sent * fewest / tokens.tokens
-            return held, [f"fewer than {fewest} tokens were not measured: held there"]
+            scaled = sent * fewest / tokens.tokens
+            return scaled, [f"fewer than {fewest} tokens were not measured: held there"]
         if tokens.tokens > most:
             return sent, [f"more than {most} tokens were not measured"]
     elif kernel.sizes is not None:
@@ -274,17 +290,18 @@ def _span(least: int, most: int) -> str:
 
 
 def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent: float) -> float:
-    """Seconds that the cut of the network needs at least for an exchange.
+    """Lower bound of an exchange from the network's bisection, in seconds.
 
-    This counts on an oversubscribed network, or a slower link than the measured one.
+    It matters on an oversubscribed network, or on slower links than the measured ones.
     """
-    parts = site.nodes if site.nodes > 1 else site.ranks
-    away = (parts - 1) / parts
-    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent / away))
+    peers = site.nodes if site.nodes > 1 else site.ranks
+    remote_share = (peers - 1) / peers
+    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent / remote_share))
     return cut_s / kernel.parameters.get("eta", 1.0)
 
 
 def _measured_on(kernel: KernelFile) -> str:
+    """GPUs, ranks, sizes and network that a kernel was measured on, as text."""
     words = [", ".join(kernel.gpus), f"{_span(*kernel.ranks)} ranks"]
     if kernel.sizes:
         words.append(f"{size_text(kernel.sizes[0])} to {size_text(kernel.sizes[1])}")
@@ -296,7 +313,7 @@ def _measured_on(kernel: KernelFile) -> str:
 
 
 def price_kernels(
-    asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+    asked: RequestedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
     """Price an all-reduce or all-to-all of ``size`` bytes by a library's kernels, its choice first.
 
@@ -320,7 +337,7 @@ def price_kernels(
     beyond = bool(library.most_ranks) and size > _largest_measured(library, operation) * _ROUNDING
     if operation == "all_reduce" and (kernel == NCCL or beyond):
         rows.append(_nccl_estimate(fabric, group, size))
-        # its own table reaches farther than the measurements; without one it is NCCL's
+        # without a rule of its table, sizes beyond the measured ones are left to NCCL
         if not any(rule.covers(size) for rule in rules) and kernel != NCCL:
             kernel = NCCL
             reason = "larger than its own kernels were measured at: left to NCCL"
@@ -338,19 +355,19 @@ def price_kernels(
     )
 
 
-def _version_notes(asked: AskedLibrary) -> tuple[str, ...]:
+def _version_notes(asked: RequestedLibrary) -> tuple[str, ...]:
     if not asked.unknown:
         return ()
-    own = asked.library
+    library = asked.library
     note = (
-        f"warning: no data of {own.name} {asked.unknown}: these are {own.called}'s kernels, and"
+        f"warning: no data of {library.name} {asked.unknown}: these are {library.full_name}'s kernels, and"
         " versions differ by up to 3x"
     )
     return (note,)
 
 
 class DispatchRule(NamedTuple):
-    """A row of a library's table: from one size up to another, which is not included."""
+    """A row of a library's dispatch table: from one size up to another, which is not included."""
 
     from_bytes: float
     to_bytes: float
@@ -361,7 +378,7 @@ class DispatchRule(NamedTuple):
 
 
 def rules_for(library: LibraryFile, site: KernelSite) -> list[DispatchRule]:
-    """Return the rows of the library's table that hold on a machine, by size."""
+    """Return the rows of the library's dispatch table that apply to a machine, by size."""
     rules = []
     for row in library.dispatch:
         on_gpu = not row.gpus or site.gpu in row.gpus
@@ -373,13 +390,13 @@ def rules_for(library: LibraryFile, site: KernelSite) -> list[DispatchRule]:
 def _library_choice(
     library: LibraryFile, operation: str, site: KernelSite, rules: list[DispatchRule], size: float
 ) -> tuple[str, str]:
-    """The kernel that the library takes, empty for the fastest; and why."""
+    """The kernel that the library picks, empty for its fastest; and the reason."""
     if operation != "all_reduce":
         return "", "the fastest of its kernels"
     most = library.most_ranks
     if most and (site.nodes > 1 or site.ranks > most):
-        why = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
-        return NCCL, f"{why}: its own kernels stay within a node of {most}"
+        reason = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
+        return NCCL, f"{reason}: its own kernels stay within a node of {most}"
     for rule in rules:
         if rule.covers(size):
             sizes = f"{size_text(rule.from_bytes)} to {size_text(rule.to_bytes)}"
@@ -396,10 +413,10 @@ def _largest_measured(library: LibraryFile, operation: str) -> float:
 
 
 def _nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
-    """What colltool prices for NCCL on the fabric."""
-    under = under_library(fabric, "nccl")
-    prices = price_of(under, AR, float(size), group)
-    priced = price_for_user(prices, under, ModelOptions())
+    """Colltool's price of NCCL's all-reduce on the fabric, as a row beside kernels."""
+    nccl_fabric = under_library(fabric, "nccl")
+    prices = price_of(nccl_fabric, AR, float(size), group)
+    priced = price_for_user(prices, nccl_fabric, ModelOptions())
     best = priced.best
     accuracy = priced.accuracy
     return KernelEstimate(
@@ -420,12 +437,12 @@ def _nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstima
 
 
 def check_tokens(call: Tokens) -> None:
-    """Raise ColltoolError for tokens that no call can have."""
-    for name in ("tokens", "top_k", "hidden", "experts"):
-        value = getattr(call, name)
+    """Raise ColltoolError for impossible arguments of a call of experts."""
+    for argument in ("tokens", "top_k", "hidden", "experts"):
+        value = getattr(call, argument)
         if value < 1:
             raise ColltoolError(
-                f"must be at least 1, got {value}", argument=name, fix="write a positive number"
+                f"must be at least 1, got {value}", argument=argument, fix="write a positive number"
             )
     if call.top_k > call.experts:
         raise ColltoolError(
@@ -437,7 +454,11 @@ def check_tokens(call: Tokens) -> None:
 
 
 def price_experts(
-    asked: AskedLibrary | None, fabric: Fabric, operation: str, call: Tokens, group: AnyGroup = None
+    asked: RequestedLibrary | None,
+    fabric: Fabric,
+    operation: str,
+    call: Tokens,
+    group: AnyGroup = None,
 ) -> KernelPrice:
     """Price dispatch or combine by the kernels of a library, or of all that were measured there.
 
@@ -463,11 +484,11 @@ def price_experts(
             try:
                 rows += _estimates(library, operation, site, tokens=call)
             except ColltoolError as error:
-                refused.append((library.called, error.what))
+                refused.append((library.full_name, error.what))
     if not rows:
         raise _never_measured(operation, site, refused)
-    # what was measured goes before what is faster on paper
-    rows.sort(key=lambda row: (not row.on_ground, row.total_s))
+    # a measured kernel is selected before a faster extrapolation
+    rows.sort(key=lambda row: (not row.measured_here, row.total_s))
     rows[0] = rows[0]._replace(picked=True)
     choice = None
     notes: tuple[str, ...] = ()
@@ -502,7 +523,7 @@ def _never_measured(
 ) -> ColltoolError:
     reasons: dict[str, None] = {}
     for library, reason in refused:
-        # That a GPU was not measured is said once, by the library that most people know.
+        # Of the reasons "not measured on this GPU" only that of DeepEP, the best known, is kept.
         if library.startswith("deepep") or site.gpu not in reason:
             reasons[reason] = None
     why = "; ".join(reasons) or refused[0][1]

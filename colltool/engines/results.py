@@ -19,11 +19,12 @@ class KernelEstimate(NamedTuple):
     Args:
         library: ``vllm@0.24.0``; ``nccl`` for what it leaves to NCCL.
         bytes: M of an all-reduce; for experts what leaves the busiest rank.
-        wire: the tier that carries it.
-        error: the median error of such a price, ``error_of`` on which rows; None if unknown.
+        wire: the outermost tier that carries it.
+        error: the median relative error; None if unknown.
+        error_of: the rows on which the error was measured.
         measured: what its numbers were measured on.
         picked: whether the library takes this kernel.
-        on_ground: whether it was measured on such a GPU, number of ranks and size.
+        measured_here: whether it was measured on such a GPU, number of ranks and size.
         interval: where nine of ten measurements lie; None if unknown.
     """
 
@@ -40,7 +41,7 @@ class KernelEstimate(NamedTuple):
     error_of: str = ""
     measured: str = ""
     picked: bool = False
-    on_ground: bool = True
+    measured_here: bool = True
     notes: tuple[str, ...] = ()
     interval: Interval | None = None
 
@@ -81,7 +82,7 @@ class KernelPrice(Result):
     Args:
         bytes: M of an all-reduce; for dispatch and combine T k h w, all copies of all tokens of a
             rank.
-        library: None if every library that was measured on the machine is listed.
+        library: the requested one; None if every library measured on the machine is listed.
         what: the tokens of a call of experts.
         refused: libraries that were not measured there, and why.
     """
@@ -178,6 +179,8 @@ class LibraryChecks(LibraryList):
 
 
 class LibraryRow(NamedTuple):
+    """A library in a listing; ``spoken`` is its display name."""
+
     name: str
     version: str
     spoken: str
@@ -200,6 +203,8 @@ class LibraryShown(Result):
 
 
 class KernelRow(NamedTuple):
+    """A kernel in a library's listing, with formula and parameters as text."""
+
     kernel: str
     operation: str
     gpus: tuple[str, ...]
@@ -212,6 +217,8 @@ class KernelRow(NamedTuple):
 
 
 class DispatchRow(NamedTuple):
+    """A row of a dispatch table in a library's listing; no GPUs for any."""
+
     kernel: str
     gpus: tuple[str, ...]
     ranks: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Libraries that run colltool's algorithms by a table of their own, as Open MPI."""
+"""Libraries that select colltool's algorithms by a table of their own, such as Open MPI."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import size_text
 from colltool.base.primitives import BC, REDUCE, Primitive
-from colltool.engines.files import TWO_CALLS, AskedLibrary, DispatchFile
+from colltool.engines.files import TWO_CALLS, DispatchFile, RequestedLibrary
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 
-# of the fastest other algorithms, how many are shown
-_MORE = 3
+# how many of the other algorithms, fastest first, are listed below the table's
+_OTHERS_SHOWN = 3
 
 
 def price_by_table(
-    asked: AskedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+    asked: RequestedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
     """Return the algorithm of a library's table, priced on the fabric, before the fastest others.
 
@@ -29,13 +29,15 @@ def price_by_table(
     """
     library = asked.library
     assert library.runs is not None
-    under = under_library(fabric, library.runs)
+    library_fabric = under_library(fabric, library.runs)
     primitive = Primitive(operation)
-    prices = price(under, primitive, float(size), group)
-    runner = _TableRunner(under, library.called, primitive, float(size), group, prices.ranks)
+    prices = price(library_fabric, primitive, float(size), group)
+    runner = _TableRunner(
+        library_fabric, library.full_name, primitive, float(size), group, prices.ranks
+    )
     row = _table_row(asked, operation, prices.ranks, size)
     others = [other for other in prices.leading if other.title != row.kernel]
-    results = [runner.selected(row.kernel), *map(runner.estimate, others[:_MORE])]
+    results = [runner.selected(row.kernel), *map(runner.estimate, others[:_OTHERS_SHOWN])]
     each = "a block" if row.per == "block" else "a rank"
     reason = (
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
@@ -44,7 +46,7 @@ def price_by_table(
     notes = []
     if asked.unknown:
         notes.append(
-            f"warning: no data of {library.name} {asked.unknown}: this is {library.called}'s table"
+            f"warning: no data of {library.name} {asked.unknown}: this is {library.full_name}'s table"
         )
     return KernelPrice(
         fabric=fabric.name,
@@ -58,24 +60,25 @@ def price_by_table(
     )
 
 
-def _table_row(asked: AskedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
+def _table_row(asked: RequestedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
+    """The first row of the library's table for an operation, rank count and size in bytes."""
     library = asked.library
     rows = [row for row in library.dispatch if row.operation == operation]
     if not rows:
         known = ", ".join(dict.fromkeys(row.operation for row in library.dispatch))
-        what = f"{library.called} has no table of {operation.replace('_', '-')}"
+        what = f"{library.full_name} has no table of {operation.replace('_', '-')}"
         raise ColltoolError(what, argument="library", fix=f"it has: {known.replace('_', '-')}")
     for row in rows:
-        # blocks of less than a byte count as one
+        # a block of less than a byte is looked up as one byte
         looked_up = max(1.0, size / ranks if row.per == "block" else size)
         if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= looked_up < row.to:
             return row
-    what = f"{library.called}'s table has no row for {ranks} ranks and {size_text(size)}"
+    what = f"{library.full_name}'s table has no row for {ranks} ranks and {size_text(size)}"
     raise ColltoolError(what, argument="library", fix="other ranks or another size")
 
 
 class _TableRunner(NamedTuple):
-    """A call by a library, on the fabric with the library's overheads."""
+    """Prices the algorithms of one call, on the fabric under the library."""
 
     fabric: Fabric
     library: str
@@ -85,7 +88,7 @@ class _TableRunner(NamedTuple):
     ranks: int
 
     def selected(self, name: str) -> KernelEstimate:
-        """The algorithm that the table has for the call."""
+        """The estimate of the table's algorithm."""
         if name != TWO_CALLS:
             best = price(self.fabric, self.primitive, self.size, self.group, None, [name]).best
             return self.estimate(best)._replace(kernel=name, picked=True)
@@ -101,6 +104,7 @@ class _TableRunner(NamedTuple):
         )
 
     def estimate(self, row: AlgorithmEstimate) -> KernelEstimate:
+        """An algorithm's price as a row among kernels."""
         return KernelEstimate(
             library=self.library,
             kernel=row.title,

@@ -1,7 +1,7 @@
 """How far off prices are: ``accuracy.csv``, the errors on measured rows that no fit had seen.
 
 ``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire, collective and size class.
-Where a cell is thin the next wider one is taken, and its error grows.
+Where a group of rows is small the next wider one is taken, and its error grows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from colltool.fabric.model import Fabric
 CLASSES = ("<=64 KiB", "64 KiB-8 MiB", "8-128 MiB", ">=128 MiB")
 SMALLEST = (1.0, 64 * 2**10 + 1.0, 8 * 2**20 + 1.0, 128.0 * 2**20)
 """The least bytes of each class."""
+# the most bytes of each class but the last
 _ENDS = (64 * 2**10, 8 * 2**20, 128 * 2**20 - 1)
 _IN_WORDS = ("up to 64 KiB", "64 KiB to 8 MiB", "8 to 128 MiB", "from 128 MiB on")
 ENOUGH = 4
-"""Rows that a cell needs to speak for itself."""
+"""Fewest measured rows whose median is taken."""
 WIDER = 1.5
-"""Times a cell's error where it stands for more ranks or other sizes than were measured."""
+"""Factor on the error of rows that are extrapolated to other ranks or sizes than were measured."""
 DATASHEET = (0.23, 0.40, 0.26, 0.11)
 """Median |price / measured - 1| by size class, for fabrics not fitted to any log. Source: 1,463
 published rows of nccl-tests, rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which
@@ -40,7 +41,7 @@ NO_ROW = "no measured row"
 FROM_DATASHEET = "datasheet"
 
 
-class Judged(NamedTuple):
+class MeasuredError(NamedTuple):
     """Errors of one kind of price; ``size``: place in :data:`CLASSES`."""
 
     device: str
@@ -59,14 +60,14 @@ def size_class(size: float) -> int:
 
 
 @cache
-def table() -> tuple[Judged, ...]:
+def table() -> tuple[MeasuredError, ...]:
     """The rows of ``accuracy.csv``."""
     path = Path(__file__).parent / "accuracy.csv"
     found = []
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             found.append(
-                Judged(
+                MeasuredError(
                     device=row["device"],
                     wire=row["wire"],
                     collective=row["collective"],
@@ -80,24 +81,27 @@ def table() -> tuple[Judged, ...]:
     return tuple(found)
 
 
-class AlikeRows(NamedTuple):
-    """Cells of the table that may speak for a price; ``own``: of its very device."""
+class ComparableRows(NamedTuple):
+    """Rows of the table that are comparable with a price; ``like``: what they are, in words.
 
-    cells: Sequence[Judged]
+    ``same_device``: they are of the device that is priced.
+    """
+
+    group: Sequence[MeasuredError]
     like: str
-    own: bool
+    same_device: bool
 
     @property
     def rows(self) -> int:
-        return sum(cell.rows for cell in self.cells)
+        return sum(row.rows for row in self.group)
 
     @property
     def median(self) -> float:
-        return sum(cell.rows * cell.median for cell in self.cells) / self.rows
+        return sum(row.rows * row.median for row in self.group) / self.rows
 
     @property
     def p90(self) -> float:
-        return sum(cell.rows * cell.p90 for cell in self.cells) / self.rows
+        return sum(row.rows * row.p90 for row in self.group) / self.rows
 
 
 def accuracy_of(
@@ -107,11 +111,11 @@ def accuracy_of(
     size: float,
     readings: ModelOptions,
     *,
-    held: bool = False,
+    extrapolated: bool = False,
 ) -> Accuracy | None:
-    """How far off the price of a size (bytes) is; None for an ideal one.
+    """Typical relative error of a price at a size in bytes; None for an ideal one.
 
-    ``held``: its software time was not measured on so many ranks or at this size.
+    ``extrapolated``: its software time was not measured on so many ranks or at this size.
     """
     if readings.ideal:
         return None
@@ -120,17 +124,17 @@ def accuracy_of(
     if readings.numbers == "datasheet" or not fitted:
         return Accuracy(DATASHEET[at], None, 0, FROM_DATASHEET)
     wire = "across" if len(placed.spans) > 1 else "inside"
-    for alike in _from_near_to_far(fabric.device or "", wire, str(primitive), at):
-        if alike.rows < ENOUGH:
+    for comparable in _from_near_to_far(fabric.device or "", wire, str(primitive), at):
+        if comparable.rows < ENOUGH:
             continue
         other_machine = bool(fabric.measured_on) and wire == "across"
         # What nine of ten rows of all devices keep is typical of a device that has no rows; nor has
         # anybody measured domains of different sizes.
-        if not alike.own or placed.domains or other_machine:
-            return Accuracy(alike.p90, None, 0, NO_ROW)
-        if held:
-            return Accuracy(alike.median * WIDER, alike.p90 * WIDER, 0, NO_ROW)
-        return Accuracy(alike.median, alike.p90, alike.rows, alike.like)
+        if not comparable.same_device or placed.domains or other_machine:
+            return Accuracy(comparable.p90, None, 0, NO_ROW)
+        if extrapolated:
+            return Accuracy(comparable.median * WIDER, comparable.p90 * WIDER, 0, NO_ROW)
+        return Accuracy(comparable.median, comparable.p90, comparable.rows, comparable.like)
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
 
 
@@ -142,17 +146,17 @@ def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
     return Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
 
 
-def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[AlikeRows]:
-    """The cells that may speak for a price, from its own to all of its wire."""
-    here = [cell for cell in table() if (cell.wire, cell.size) == (wire, at) and cell.device != ALL]
+def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[ComparableRows]:
+    """Rows comparable with a price, the nearest first: from its own device and collective to any."""
+    here = [row for row in table() if (row.wire, row.size) == (wire, at) and row.device != ALL]
     where = "inside a node" if wire == "inside" else "across nodes"
-    spoken = collective.replace("_", "-")
+    collective_words = collective.replace("_", "-")
     size = _IN_WORDS[at]
-    for own, cells, name in (
-        (True, [cell for cell in here if cell.device == device], device),
+    for same_device, group, name in (
+        (True, [row for row in here if row.device == device], device),
         (False, here, "any device"),
     ):
-        alike = [cell for cell in cells if cell.collective == collective]
-        yield AlikeRows(alike, f"{name} {where}, {spoken}, {size}", own)
-        what = "any collective, " if own else ""
-        yield AlikeRows(cells, f"{name} {where}, {what}{size}", own)
+        comparable = [row for row in group if row.collective == collective]
+        yield ComparableRows(comparable, f"{name} {where}, {collective_words}, {size}", same_device)
+        what = "any collective, " if same_device else ""
+        yield ComparableRows(group, f"{name} {where}, {what}{size}", same_device)

@@ -113,7 +113,7 @@ class Layers(NamedTuple):
     machine_s: Number
 
 
-class Kept:
+class Constant:
     """A value in the place of a function that would work it out."""
 
     def __init__(self, value: Any) -> None:
@@ -189,10 +189,10 @@ class AlgorithmEstimate:
     def __getstate__(self) -> dict[str, Any]:
         """State with the phases and the layers below worked out: the functions that do so cannot
         travel between processes."""
-        below = None if self.late_below is None else Kept(self.below)
+        below = None if self.late_below is None else Constant(self.below)
         # so does the factor: it reads the machine through a closure
         return self.__dict__ | {
-            "late_phases": Kept(self.phases),
+            "late_phases": Constant(self.phases),
             "late_below": below,
             "late_factor": self.factor,
         }
@@ -211,49 +211,49 @@ class AlgorithmEstimate:
     @cached_property
     def n_alpha(self) -> Number | None:
         """Messages one after the other; None if phases differ in α or bandwidth."""
-        return _now(self.late_n_alpha)
+        return _value_of(self.late_n_alpha)
 
     @cached_property
     def n_beta(self) -> Number | None:
         """Payloads that a rank sends; None if phases differ in α or bandwidth."""
-        return _now(self.late_n_beta)
+        return _value_of(self.late_n_beta)
 
     @cached_property
     def steps_s(self) -> Number:
         """All α of its steps under the protocol, with what the library adds to each."""
-        return _now(self.late_steps)
+        return _value_of(self.late_steps)
 
     @cached_property
     def moved_s(self) -> Number:
         """The bytes under the protocol."""
-        return _now(self.late_moved)
+        return _value_of(self.late_moved)
 
     @cached_property
     def overhead_s(self) -> Number:
         """The launch."""
-        return _now(self.late_overhead)
+        return _value_of(self.late_overhead)
 
     @cached_property
     def short_s(self) -> Number:
         """Time due to bandwidth that the library's schedule does not reach."""
-        return _now(self.late_shortfall)
+        return _value_of(self.late_shortfall)
 
     @cached_property
     def fitted_s(self) -> Number:
         """Measured time besides the bytes, from the fabric's file: start-up, and what grows with
         size and ranks."""
-        return _now(self.late_software)
+        return _value_of(self.late_software)
 
     @cached_property
     def protocol(self) -> Any:
         """Name of the fastest protocol, an array of names for an array of sizes; empty if the
         fabric lists none."""
-        return _now(self.late_protocol)
+        return _value_of(self.late_protocol)
 
     @cached_property
     def factor(self) -> Number | None:
         """exp(d) of the machine (layer 4); None for 1."""
-        return _now(self.late_factor)
+        return _value_of(self.late_factor)
 
     @cached_property
     def alpha_s(self) -> Number:
@@ -335,7 +335,7 @@ class AlgorithmEstimate:
         """max(t·exp(d), cut bound), where t is :attr:`modelled_s`."""
         if self.late_total is None:
             return self.on_the_machine(self.modelled_s)
-        return _now(self.late_total)
+        return _value_of(self.late_total)
 
     def on_the_machine(self, modelled_s: Number) -> Number:
         """Seconds of layers 1 to 3 with the machine's factor, but no fewer than the cut bound."""
@@ -348,12 +348,12 @@ class AlgorithmEstimate:
     @property
     def modelled_s(self) -> Number:
         """Seconds by wires, contention and library (layers 1 to 3)."""
-        seconds = (self.steps_s + self.overhead_s) + _now(self.late_moved)
+        seconds = (self.steps_s + self.overhead_s) + _value_of(self.late_moved)
         # adding a zero would be one more walk through an array
         if self.late_shortfall is not NO_SECONDS:
-            seconds = seconds + _now(self.late_shortfall)
+            seconds = seconds + _value_of(self.late_shortfall)
         if self.late_software is not NO_SECONDS:
-            seconds = seconds + _now(self.late_software)
+            seconds = seconds + _value_of(self.late_software)
         return seconds
 
     @property
@@ -420,14 +420,14 @@ _NOT_COMPARED = frozenset(
 
 
 @overload
-def _now(value: LateNumber) -> Number: ...
+def _value_of(value: LateNumber) -> Number: ...
 
 
 @overload
-def _now(value: LateNumber | None) -> Number | None: ...
+def _value_of(value: LateNumber | None) -> Number | None: ...
 
 
-def _now(value: LateNumber | None) -> Number | None:
+def _value_of(value: LateNumber | None) -> Number | None:
     return value() if callable(value) else value
 
 
@@ -438,4 +438,4 @@ def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: 
         "overhead": overhead_s,
         "software": software_s,
     }
-    return max(parts, key=lambda part: parts[part])
+    return max(parts, key=parts.__getitem__)

@@ -1,4 +1,4 @@
-"""The readings of the model that a user may choose, each declared once with its values, default and
+"""The options of the model that a user may choose, each declared once with its values, default and
 help text.
 
 The declarations drive function arguments and their checks, command-line options, the JSON echo and
@@ -19,7 +19,7 @@ MOST_SEGMENTS = 10**9
 
 
 class Assumption(NamedTuple):
-    """How a reading is declared: its line in ``--help``, the bounds of a number, and whether JSON
+    """How an option is declared: its line in ``--help``, the bounds of a number, and whether JSON
     repeats it."""
 
     help: str
@@ -99,9 +99,9 @@ class ModelOptions(NamedTuple):
         ),
     ] = "measured"
 
-    def in_force(self, own: Phases) -> "ModelOptions":
-        """Replace ``auto`` phases by a composition's own."""
-        return self._replace(phases=own) if self.phases == "auto" else self
+    def in_force(self, usual: Phases) -> "ModelOptions":
+        """Replace ``auto`` phases by those that a composition uses by default."""
+        return self._replace(phases=usual) if self.phases == "auto" else self
 
     def echo(self) -> dict[str, Any]:
         unusual = self.unlike(USUAL)
@@ -111,15 +111,15 @@ class ModelOptions(NamedTuple):
             if declared.echoed == "always" or name in unusual
         }
 
-    def spoken(self) -> str:
-        """The non-default readings: ``ideal, ring_alpha=worst``."""
+    def label(self) -> str:
+        """The options that are not at their defaults: ``ideal, ring_alpha=worst``."""
         words = [f"{name}={value}" for name, value in self.unlike(USUAL).items()]
         if self.ideal:
             words.insert(0, "ideal")
         return ", ".join(words)
 
     def unlike(self, usual: "ModelOptions") -> dict[str, Any]:
-        """The readings other than the usual ones, except those never echoed."""
+        """The options whose values differ from ``usual``, except those never echoed."""
         found = {}
         for name, declared in DECLARED.items():
             value = getattr(self, name)
@@ -141,7 +141,7 @@ KINDS: dict[str, Any] = {
 
 @cache
 def words(name: str) -> tuple[str, ...]:
-    """The words that a reading may take; empty for numbers and flags."""
+    """The words that an option may take; empty for numbers and flags."""
     kind = KINDS[name]
     literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
     return get_args(literal)
@@ -149,11 +149,12 @@ def words(name: str) -> tuple[str, ...]:
 
 @cache
 def takes_count(name: str) -> bool:
+    """Whether an option may be a number of segments."""
     return int in get_args(KINDS[name])
 
 
 def checked(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptions:
-    """Validated readings (the defaults if None), with single ones replaced by ``parts``."""
+    """Validated options (the defaults if None), with single ones replaced by ``parts``."""
     if readings is None and not parts:
         return USUAL
     readings = USUAL if readings is None else readings
@@ -213,7 +214,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _refusal(name: str, value: Any) -> ColltoolError:
-    """The error for a value that a reading cannot take."""
+    """The error for a value that an option cannot take."""
     kind = KINDS[name]
     least = DECLARED[name].least
     most = DECLARED[name].most

@@ -1,4 +1,8 @@
-"""What can run for a primitive on a group, under every protocol, and why the rest cannot."""
+"""The schedules that can run for a primitive on a group, under every protocol, and why others cannot.
+
+:func:`candidates_for` is the entry. Flat schedules run one algorithm over the whole group;
+compositions (:mod:`colltool.estimate.hierarchical`) run one on each tier.
+"""
 
 from __future__ import annotations
 
@@ -109,8 +113,7 @@ class Candidates:
                 found += _leading(compositions, sizes)
         if not found:
             raise ColltoolError(
-                f"no algorithm for {self.primitive.spoken} runs on"
-                f" {self.placed.fabric.name}{listed}"
+                f"no algorithm for {self.primitive.label} runs on {self.placed.fabric.name}{listed}"
             )
         return found
 
@@ -132,7 +135,7 @@ class Candidates:
             # a textbook's tree must not stand in for NCCL's
             reason = _NOT_HERE.get(algorithm, "it has none for these ranks")
             raise CannotRun(
-                f"{self.library.spoken}'s {name}", f"{reason}; '{textbook.name}' is the textbook's"
+                f"{self.library.label}'s {name}", f"{reason}; '{textbook.name}' is the textbook's"
             )
         return self._first_that_runs(name)
 
@@ -175,7 +178,7 @@ class Candidates:
         if listing:
             anyway = localize(f"{argument_text('algorithms')} prices it anyway")
             listed = (
-                f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken};"
+                f"not among the algorithms that {listing[-1]} lists for {self.primitive.label};"
                 f" {anyway}"
             )
         found = []
@@ -203,9 +206,18 @@ class Candidates:
         ]
 
     def _why_not(self, row: Algorithm) -> str | None:
-        """The reason under the last protocol; None if it runs under any."""
-        reasons = [row.why_not(under.group) for under in self._groups]
-        return None if None in reasons else reasons[-1]
+        """Why no protocol can run an algorithm: the reason under the last; None if any can."""
+        reason = None
+        for group in self._distinct_groups:
+            reason = row.why_not(group)
+            if reason is None:
+                return None
+        return reason
+
+    @cached_property
+    def _distinct_groups(self) -> list[Group]:
+        """The groups that flat formulas see; most protocols change none of what these may know."""
+        return list(dict.fromkeys([under.group for under in self._groups]))
 
     @cached_property
     def _flat(self) -> list[CostModel]:
@@ -356,10 +368,10 @@ def _leading(compositions: Compositions, sizes: Sequence[Number]) -> list[AtSize
     found: list[AtSizes] = []
     for composition in compositions:
         for size in sizes:
-            found += composition.leading_shown(size)
+            found += composition.fastest_selectable(size)
     for composition in compositions:
         for size in sizes:
-            found += composition.any_shown(size)
+            found += composition.fastest_of_any_status(size)
     found += [(composition.usual(), True) for composition in compositions]
     distinct: dict[Choice, AtSizes] = {}
     for costed, at in found:

@@ -1,5 +1,9 @@
 """A schedule's cost before any size is known: one multiply-add gives a price, and its curve gives
-exact crossovers."""
+exact crossovers.
+
+A :class:`CostModel` is made of :class:`CostTerm`, one for each run of messages that pay the same α and
+bandwidth. :meth:`CostModel.at` prices a size with all phases, :meth:`CostModel.seconds` the time alone.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ from colltool.estimate.algorithm_estimate import (
     NO_SECONDS,
     NO_SOFTWARE_TIME,
     AlgorithmEstimate,
-    Kept,
+    Constant,
     LateNumber,
     PhaseCost,
     titled,
@@ -62,26 +66,27 @@ class CostTerm(NamedTuple):
 
     @property
     def pipeline(self) -> Pipeline | None:
+        """Its pipeline; None if its messages are not cut into segments."""
         if self.fill is None:
             return None
         return Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
 
     def counts(self, payload: Number, readings: ModelOptions) -> tuple[Number, Number]:
         """n_α and n_β for a payload in bytes."""
-        own = self.cost
+        cost = self.cost
         pipeline = self.pipeline
         if pipeline is None:
-            return own.n_alpha, own.n_beta
-        return pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
+            return cost.n_alpha, cost.n_beta
+        return pipeline.counted(payload, cost.alpha_s, cost.effective_Bps, readings.pipelining)
 
     def phase(self, size: Number, readings: ModelOptions, ranks: int) -> PhaseCost:
-        own = self.cost
+        cost = self.cost
         payload = _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
-        alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
+        alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, cost.alpha_s, cost.effective_Bps)
         return PhaseCost(
-            tier=own.tier,
-            level=own.level,
+            tier=cost.tier,
+            level=cost.level,
             primitive=self.primitive,
             algorithm=self.algorithm,
             ranks=self.ranks,
@@ -90,27 +95,27 @@ class CostTerm(NamedTuple):
             n_beta=n_beta,
             alpha_s=alpha,
             bandwidth_s=bandwidth,
-            eta_alpha=own.eta_alpha,
-            eta_beta=own.eta_beta,
-            bandwidth_Bps=own.bandwidth_Bps,
-            share=own.share,
+            eta_alpha=cost.eta_alpha,
+            eta_beta=cost.eta_beta,
+            bandwidth_Bps=cost.bandwidth_Bps,
+            share=cost.share,
             label=self.label,
-            energy_J=None if own.energy is None else energy_J(ranks, n_beta, payload, own.energy),
+            energy_J=None if cost.energy is None else energy_J(ranks, n_beta, payload, cost.energy),
         )
 
     def curve(self, readings: ModelOptions) -> Curve:
         """Seconds over M; with optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the
         minimum of t(P) over P > 0."""
-        own = self.cost
+        cost = self.cost
         pipeline = self.pipeline
-        slope = own.n_beta * self.payload / own.effective_Bps
+        slope = cost.n_beta * self.payload / cost.effective_Bps
         if pipeline is None or readings.pipelining == "asymptotic":
-            return Curve(own.n_alpha * own.alpha_s, slope)
+            return Curve(cost.n_alpha * cost.alpha_s, slope)
         if readings.pipelining == "optimal":
-            filling = 2 * ((pipeline.fill - 1) * own.alpha_s * slope) ** 0.5
-            return Curve((own.n_alpha - 1) * own.alpha_s, slope, filling)
+            filling = 2 * ((pipeline.fill - 1) * cost.alpha_s * slope) ** 0.5
+            return Curve((cost.n_alpha - 1) * cost.alpha_s, slope, filling)
         n_alpha, n_beta = map(float, pipeline.counts(readings.pipelining))
-        return Curve(n_alpha * own.alpha_s, slope * n_beta / own.n_beta)
+        return Curve(n_alpha * cost.alpha_s, slope * n_beta / cost.n_beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +196,7 @@ class CostModel:
             phases = self._phases(size)
             n_alpha, n_beta = self._counts(size)
             return {
-                "late_phases": Kept(phases),
+                "late_phases": Constant(phases),
                 "late_n_alpha": n_alpha,
                 "late_n_beta": n_beta,
                 "late_steps": reduce(add, (phase.alpha_s for phase in phases)),
@@ -319,8 +324,8 @@ class CostModel:
         slopes = list(by_tier.values())
         if self.phases == "pipelined":
             # streamed phases overlap: only the bytes of the busiest tier count
-            slopes = [pick(slopes, lambda curve: curve.b, most=True)]
-        return Curve(a, sum(curve.b for curve in slopes), sum(curve.c for curve in slopes))
+            slopes = [pick(slopes, [curve.b for curve in slopes], most=True)]
+        return reduce(Curve.plus, slopes, Curve(a, 0.0))
 
     def _bandwidth(self, took: Sequence[Number]) -> Number:
         if self.phases == "sequential":

@@ -1,7 +1,9 @@
 """``crossover``: every size at which the faster of two algorithms changes, solved and then
 confirmed by pricing.
 
-Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt(M) vanishes.
+Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt(M) vanishes:
+:func:`positive_roots`. :func:`winners` finds the fastest schedule at each size by the lower envelope
+of all curves. With optimal segments there is no closed form, and both sample a grid of sizes.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def crossover(
     names = listed.specs(names)
     compared = _compared(listed, names)
     running = listed.library
-    everything = _everything(listed, names)
+    contenders = _contenders(listed, names)
     balance = {}
     for candidates in compared:
         # each protocol has a balance of its own
@@ -60,11 +62,11 @@ def crossover(
         mode=mode(options),
         model=model(options, primitive),
         pairs=tuple(_pair(compared[0], other, options) for other in compared[1:]),
-        winners=tuple(_won(listed, everything, names)),
+        winners=tuple(_winners_of(listed, contenders, names)),
         balance=balance,
         overrides=fabric.overrides,
         library=running.name if running else "",
-        library_leads=running is None or any(costed.rank_class == 0 for costed in everything),
+        library_leads=running is None or any(costed.rank_class == 0 for costed in contenders),
         uneven=_unevenly_measured(compared),
         asked=tuple(names),
     )
@@ -101,9 +103,10 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
 
 
 def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]:
+    """The schedules to compare, each under all of its protocols; empty if fewer than two run."""
     if not names:
         usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
-        names = [name for name in usual if _runs(listed, name)]
+        names = [name for name in usual if _can_run(listed, name)]
         if len(names) < 2:
             # no pairs: the winner at each size is still an answer
             return []
@@ -125,7 +128,7 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
     return list(found.values())
 
 
-def _runs(listed: Candidates, name: str) -> bool:
+def _can_run(listed: Candidates, name: str) -> bool:
     try:
         return bool(listed.named([name]))
     except ColltoolError:
@@ -136,8 +139,8 @@ def _pair(
     first: Sequence[CostModel], second: Sequence[CostModel], readings: ModelOptions
 ) -> AlgorithmPair:
     """Compare two schedules, each under its fastest protocol."""
-    mine = first[0]
-    theirs = second[0]
+    left = first[0]
+    right = second[0]
 
     def faster(size: float) -> str:
         # the first of equals
@@ -153,30 +156,30 @@ def _pair(
     for root, below, above in zip(probes[1:-1], leads, leads[1:], strict=False):
         if below != above:
             crossings.append(Crossing(root, below, above))
-    textbook = APPROXIMATIONS.get((mine.primitive, mine.choice.base, theirs.choice.base))
+    textbook = APPROXIMATIONS.get((left.primitive, left.choice.base, right.choice.base))
     approximations = {}
     # a textbook's formula knows one α and one bandwidth
-    if textbook and len(second) == len(theirs.parts) == 1:
-        cost = theirs.parts[0].cost
-        approximations = textbook(mine.ranks, cost.alpha_s, cost.effective_Bps)
+    if textbook and len(second) == len(right.parts) == 1:
+        cost = right.parts[0].cost
+        approximations = textbook(left.ranks, cost.alpha_s, cost.effective_Bps)
     return AlgorithmPair(
-        a=mine.title,
-        b=theirs.title,
+        a=left.title,
+        b=right.title,
         crossings=tuple(crossings),
         dominates=None if crossings else leads[0],
         approximations=approximations,
-        a_spec=mine.choice.spec,
-        b_spec=theirs.choice.spec,
-        a_name=mine.name,
-        b_name=theirs.name,
+        a_spec=left.choice.spec,
+        b_spec=right.choice.spec,
+        a_name=left.name,
+        b_name=right.name,
     )
 
 
 def _equal_at(first: Sequence[CostModel], second: Sequence[CostModel]) -> list[float]:
-    """Sizes at which a curve of the one may equal a curve of the other, ascending."""
+    """Sizes in bytes at which a curve of the first may equal a curve of the second, ascending."""
     roots: set[float] = set()
-    for mine, theirs in product(_lines(first), _lines(second)):
-        roots.update(positive_roots(mine, theirs))
+    for left, right in product(_lines(first), _lines(second)):
+        roots.update(positive_roots(left, right))
     return sorted(roots)
 
 
@@ -199,6 +202,7 @@ def _changes(faster: Callable[[float], str], roots: Sequence[float]) -> list[flo
 
 
 def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
+    """The size between two at which the fastest is no longer ``below``, to 12 digits."""
     while high / low > 1 + 1e-12:
         middle = sqrt(low * high)
         # no number lies between the two any more
@@ -214,10 +218,10 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
 def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
     """The winner at each size among what the user can run (or, if nothing, the best other class),
     or among ``names``."""
-    return _won(listed, _everything(listed, names), names)
+    return _winners_of(listed, _contenders(listed, names), names)
 
 
-def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
+def _contenders(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
     """The schedules that may win: those that are fastest at some of the sizes looked at."""
     probes = [1.0, MAX_SIZE]
     # optimal segments have no curve whose ends say what is in between
@@ -228,24 +232,29 @@ def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
     return listed.all(probes)
 
 
-def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[str]) -> list[Winner]:
-    """Compositions are searched at the interval edges, where a choice not yet known would show if
-    it won anywhere."""
-    leading = may_lead(everything, names) or best_class(everything)
-    known = {_key(cost): cost for cost in leading}
+def _winners_of(
+    listed: Candidates, contenders: Sequence[CostModel], names: Sequence[str]
+) -> list[Winner]:
+    """The fastest schedule of each interval of sizes.
+
+    Compositions are searched at the edges of the intervals, where a choice not yet known would show
+    if it won anywhere.
+    """
+    leading = may_lead(contenders, names) or best_class(contenders)
+    known = {_way(cost): cost for cost in leading}
     best = {cost.choice.base: cost.rank_class for cost in leading}
     usual = min(best.values())
     if listed.readings.pipelining == "optimal":
-        return _winners(_sampled(known), known)
+        return _as_winners(_sampled(known), known)
     compositions = listed.compositions(names)
     while True:
-        found = _winners(_envelope(known), known)
+        found = _as_winners(_envelope(known), known)
         new = {}
         for composition, winner in product(compositions, found):
             cost = composition.fastest(winner.from_bytes)
             leads = cost.rank_class == best.get(cost.choice.base, usual)
-            if leads and _key(cost) not in known:
-                new[_key(cost)] = cost
+            if leads and _way(cost) not in known:
+                new[_way(cost)] = cost
         if not new:
             return found
         known |= new
@@ -257,11 +266,11 @@ Cut = tuple[float, Way]
 """A size in bytes, and what is fastest from there on."""
 
 
-def _key(costed: CostModel) -> Way:
+def _way(costed: CostModel) -> Way:
     return costed.title, costed.protocol
 
 
-def _winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner]:
+def _as_winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner]:
     found = []
     ends: list[float | None] = [start for start, _ in cuts[1:]]
     for (start, key), end in zip(cuts, [*ends, None], strict=True):
@@ -280,6 +289,8 @@ def _winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner
 
 
 def _sampled(known: Mapping[Way, CostModel]) -> list[Cut]:
+    """The fastest from each size on, on a grid refined by bisection."""
+
     def fastest(size: float) -> Way:
         return min(known, key=lambda key: known[key].seconds(size))
 

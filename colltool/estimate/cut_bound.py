@@ -85,7 +85,7 @@ class CutBound:
 
 
 def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> CutBound:
-    whole = placed.bare or placed
+    whole = placed.origin or placed
     key = ("cut bound", primitive, readings.placement, readings.tree_beta)
     return whole.once(key, lambda: CutBound(whole, primitive, readings))
 
@@ -132,8 +132,7 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> I
         beyond = [sum(tiers) for tiers in zip(*wires[number + 1 :], strict=True)] or [0.0] * 3
         poorest, richest, mean = map(add, wires[number], beyond)
         computes = any(
-            {"reduce", "multicast"} & capabilities_of(outer.tier).operations
-            for outer in placed.spans[number:]
+            {"reduce", "multicast"} & outer.kind.operations for outer in placed.spans[number:]
         )
         domains = placed.domains if number else ()
         sides = []
@@ -157,14 +156,14 @@ def _rate(span: Span, primitive: Primitive) -> Any:
 def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any, Any]:
     """Ports or links of the member with the fewest, with the most, and of all on average;
     ``domains``: those that differ."""
-    kind = capabilities_of(span.tier)
+    kind = span.kind
     match kind.joined_by:
         case "switches" | "tiers":
             return 1.0, 1.0, 1.0
         case "pair_links":
             return _links_to_peers(domains or (span.endpoints,))
         case "routes":
-            wires = span.seat.wires
+            wires = span.position.wires
             alone = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
             if not alone or (wires is not None and wires.has_ports):
                 return 1.0, 1.0, 1.0
@@ -187,13 +186,13 @@ def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any
 
 
 def _links_to_peers(domains: Sequence[int]) -> tuple[float, float, float]:
-    mean = sum(own * (own - 1) for own in domains) / sum(domains)
+    mean = sum(members * (members - 1) for members in domains) / sum(domains)
     return min(domains) - 1.0, max(domains) - 1.0, mean
 
 
 def _axes(span: Span) -> list[Axis]:
     """The lattice axes on which the group has more than one endpoint; empty elsewhere."""
-    axes = capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or ()
+    axes = span.kind.part(span.endpoints, span.occupancy.stride) or ()
     return [axis for axis in axes if axis.size > 1]
 
 
@@ -206,7 +205,7 @@ def _leaves(
     The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
     # under its fastest protocol, when a trunk is shared by more
-    faster = rate / capabilities_of(span.tier).rate_Bps
+    faster = rate / span.kind.rate_Bps
     as_fast = span.tier.model_copy(update={"bandwidth": span.tier.bandwidth * faster})
     for below, above in pairwise(capabilities_of(as_fast).classes):
         endpoints = span.occupancy.members(below.group)
@@ -240,7 +239,7 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
 
 def _wire_cuts(span: Span) -> Iterator[CutSide]:
     """Cuts of a routed tier; with a stride only its ranks one by one."""
-    wires = span.seat.wires
+    wires = span.position.wires
     for cut in wires.cuts() if wires else ():
         if cut.after - cut.first == 1 or span.occupancy.stride == 1:
             yield cut

@@ -30,7 +30,6 @@ from colltool.estimate.results import Overrides
 from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
 from colltool.network.group import SEVERAL_TIERS, needs
 
 AnyRow = Algorithm | Composition
@@ -67,9 +66,9 @@ def explain(
         )
     chosen = [row for row in rows if primitive in (None, row.primitive)]
     if primitive is not None and not chosen:
-        computes = ", ".join(row.primitive.spoken for row in rows)
+        computes = ", ".join(row.primitive.label for row in rows)
         raise ColltoolError(
-            f"{base} is no algorithm for {primitive.spoken}", fix=f"it computes {computes}"
+            f"{base} is no algorithm for {primitive.label}", fix=f"it computes {computes}"
         )
     if fabric is None or size is None:
         return Explanation(base, tuple(_words(row) for row in chosen))
@@ -96,7 +95,7 @@ def _cables(placed: PlacedGroup, readings: ModelOptions) -> Iterator[CableDelay]
     """The cables on the group's paths; scattered, on all classes of its tiers."""
     for span in placed.spans:
         _, paths = tier_group(span, readings, scale_out=False)
-        classes = capabilities_of(span.tier).classes
+        classes = span.kind.classes
         for level in classes if paths.scattered else classes[: len(paths.used)]:
             if level.cable_m:
                 yield CableDelay(span.tier.name, level.name, level.cable_m, cable_s(level.cable_m))

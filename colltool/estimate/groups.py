@@ -1,4 +1,10 @@
-"""Which tiers a group spans, what formulas see of it on each, and the library that runs there."""
+"""A group placed on a fabric: the tiers it spans, what formulas may know of it, and the library
+that runs there.
+
+:func:`place` makes a :class:`PlacedGroup` of :class:`Span`, one for each tier on which the group has
+more than one endpoint. :func:`tier_group` and :func:`flat_group` turn these into what formulas read:
+a :class:`~colltool.network.group.Group` and its path classes, for one tier or for all at once.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +32,31 @@ from colltool.estimate.placement import (
     opened,
 )
 from colltool.estimate.wired import TierPosition, pairs_at_once
-from colltool.fabric.ground import scope_of
+from colltool.fabric.capabilities import TierCapabilities
+from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
 from colltool.machines.factor import MeasuredMachine
 from colltool.network.group import Group, Topology, sizes_of
 from colltool.network.twisted import diameter_of
 
-Kept = TypeVar("Kept")
-Seen = tuple[Group, PathClasses]
-"""A group as formulas see it, and its distance classes."""
+Value = TypeVar("Value")
+GroupView = tuple[Group, PathClasses]
+"""A group as formulas see it, and its path classes."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A tier that the group spans: endpoints taken, group members behind each, and how they sit.
+    """A tier that the group spans.
 
-    ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of
-    an endpoint). ``behind``:
-    ranks of any group behind each endpoint. ``seen`` caches :func:`tier_group`.
+    Args:
+        endpoints: of the tier that have members of the group.
+        ranks_inside: members behind each of these.
+        occupancy: how the members sit on the endpoints.
+        at_once: groups on its switches at the same time (interleaved siblings, and one per rank of
+            an endpoint).
+        behind: ranks of any group behind each endpoint.
+        views: cache of :func:`tier_group`.
     """
 
     tier: Tier
@@ -53,15 +65,20 @@ class Span:
     occupancy: Occupancy = PACKED
     at_once: int = 1
     behind: int = 1
-    seen: dict[tuple[ModelOptions, bool, bool], Seen] = field(
+    views: dict[tuple[ModelOptions, bool, bool], GroupView] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
 
     @cached_property
-    def seat(self) -> TierPosition:
+    def position(self) -> TierPosition:
         return TierPosition(
             self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy
         )
+
+    @property
+    def kind(self) -> TierCapabilities[Tier]:
+        """What the tier can do."""
+        return self.position.kind
 
 
 @dataclass(frozen=True)
@@ -72,7 +89,9 @@ class PlacedGroup:
         spans: the tiers on which it takes more than one endpoint, innermost first.
         overhead_s: launch, once per call.
         local_copy_Bps: rate at which a rank copies its own share; None if free.
-        protocol: empty if the tiers list none; ``bare`` is the group before it was chosen.
+        protocol: empty if the tiers list none.
+        origin: the group before a protocol was chosen; None for that group itself.
+        worked_out: cache of :meth:`once`.
     """
 
     fabric: Fabric
@@ -81,7 +100,7 @@ class PlacedGroup:
     overhead_s: float
     local_copy_Bps: float | None = None
     protocol: str = ""
-    bare: PlacedGroup | None = field(default=None, compare=False, repr=False)
+    origin: PlacedGroup | None = field(default=None, compare=False, repr=False)
     worked_out: dict[Hashable, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -90,40 +109,42 @@ class PlacedGroup:
         """State without what was worked out, which the other process works out again."""
         return self.__dict__ | {"worked_out": {}}
 
-    def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of a key, made at its first use on this group."""
         if key not in self.worked_out:
             self.worked_out[key] = make()
-        found: Kept = self.worked_out[key]
+        found: Value = self.worked_out[key]
         return found
 
-    @property
+    @cached_property
     def ranks(self) -> int:
         return self.placement.ranks
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Endpoints per spanned tier, innermost first; their product is the number of ranks where
         no domains differ."""
-        return tuple(span.endpoints for span in self.spans)
+        return tuple([span.endpoints for span in self.spans])
 
-    @property
+    @cached_property
     def nodes(self) -> int:
         """Domains of the innermost tier if it joins accelerators; else each rank is a node."""
         return len(self.domains) or self.ranks // self.ranks_per_node
 
-    @property
+    @cached_property
     def domains(self) -> tuple[int, ...]:
         """Members in each domain of the innermost tier where these differ; empty elsewhere."""
         return self.placement.domains
 
-    @property
+    @cached_property
     def ranks_per_node(self) -> int:
-        """The most, where domains differ."""
+        """Members in a domain of the innermost tier, the most where these differ; 1 if each rank is
+        a node."""
         first = self.spans[0]
-        inside = capabilities_of(first.tier).joins == "accelerators" and not self.one_a_node
+        inside = first.kind.joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1
 
-    @property
+    @cached_property
     def one_a_node(self) -> bool:
         """Whether no innermost domain holds two members, so that the group lies on the network
         alone."""
@@ -148,21 +169,21 @@ def place(
 ) -> PlacedGroup:
     """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or
     a spec with the rest."""
-    who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
-    if type(who.stride) is int and type(who.ranks) in (int, type(None)):
-        return _kept(SameFabric(fabric), who)
+    spec = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
+    if type(spec.stride) is int and type(spec.ranks) in (int, type(None)):
+        return _kept(SameFabric(fabric), spec)
     # other types cannot be cache keys, and are refused in words
-    return _placed(fabric, who)
+    return _placed(fabric, spec)
 
 
 @lru_cache(maxsize=64)
-def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
-    return _placed(where.fabric, who)
+def _kept(where: SameFabric, spec: GroupSpec) -> PlacedGroup:
+    return _placed(where.fabric, spec)
 
 
-def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
-    fabric = fabric.with_posting()
-    stops = fill_tiers(fabric, who)
+def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
+    fabric = fabric.with_mpi_post()
+    stops = fill_tiers(fabric, spec)
     spans: list[Span] = []
     slices: list[tuple[str, tuple[int, ...]]] = []
     open_axes: list[bool] = []
@@ -171,14 +192,14 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
     members = 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):
         if stop.members > 1:
-            spans.append(_span(tier, stop, who, inside, members))
+            spans.append(_span(tier, stop, spec, inside, members))
         axes = capabilities_of(stop.tier).part(stop.members, stop.stride) or ()
         if axes:
             slices.append((stop.tier.name, sizes_of(axes)))
         open_axes += opened(capabilities_of(tier).axes, axes)
         inside *= tier.endpoints
         members *= stop.members
-    domains = tuple(first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks))
+    domains = tuple(first_domains(fabric, fabric.ranks if spec.ranks is None else spec.ranks))
     if len(set(domains)) > 1:
         members = sum(domains)
     else:
@@ -186,18 +207,18 @@ def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
         domains = ()
     placement = GroupPlacement(
         members,
-        who.stride,
+        spec.stride,
         tuple(stop.members for stop in stops),
-        who.alone,
+        spec.alone,
         slices=tuple(slices),
-        in_order=who.in_order,
+        in_order=spec.in_order,
         domains=domains,
         open_axes=tuple(open_axes),
     )
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
 
 
-def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int) -> Span:
+def _span(tier: Tier, stop: TierShare, spec: GroupSpec, inside: int, members: int) -> Span:
     """A group's part of a tier, with ``inside`` ranks behind an endpoint, ``members`` of them of
     the group."""
     kind = capabilities_of(tier)
@@ -205,18 +226,18 @@ def _span(tier: Tier, stop: TierShare, who: GroupSpec, inside: int, members: int
     if inside % rails:
         rails = 1
     # siblings that are at work keep their ports
-    beside = 1
-    if who.alone and inside != members:
-        senders = min(members, rails // gcd(who.stride, rails))
-        beside = max(1, inside // rails * senders // members)
+    siblings = 1
+    if spec.alone and inside != members:
+        senders = min(members, rails // gcd(spec.stride, rails))
+        siblings = max(1, inside // rails * senders // members)
     # groups at the same time on the switches of a rail
-    if who.alone:
+    if spec.alone:
         at_once = ceil_div(members, rails)
-    elif who.stride == 1:
+    elif spec.stride == 1:
         at_once = ceil_div(members, rails) * stop.stride
     else:
         at_once = ceil_div(inside, rails) * stop.stride
-    occupancy = Occupancy(stop.stride, beside, who.alone)
+    occupancy = Occupancy(stop.stride, siblings, spec.alone)
     return Span(stop.tier, stop.members, members, occupancy, at_once, behind=inside)
 
 
@@ -241,19 +262,19 @@ def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
 
 def tier_group(
     span: Span, readings: ModelOptions, *, scale_out: bool, leaders: bool = False
-) -> Seen:
+) -> GroupView:
     """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes
     part."""
     key = (readings, scale_out, leaders)
-    if key in span.seen:
-        return span.seen[key]
+    if key in span.views:
+        return span.views[key]
     tier = span.tier
-    kind = capabilities_of(tier)
+    kind = span.kind
     idle_nics = span.ranks_inside if leaders else 1
-    seat = span.seat if idle_nics == 1 else replace(span.seat, nics=idle_nics)
-    paths = tier_paths(seat, readings)
+    position = span.position if idle_nics == 1 else replace(span.position, nics=idle_nics)
+    paths = tier_paths(position, readings)
     hardware = paths.in_switch
-    wires = seat.wires
+    wires = position.wires
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
@@ -270,29 +291,29 @@ def tier_group(
         stride=1 if wires is None else span.occupancy.stride,
         alone=wires is not None and span.occupancy.alone,
         links=0 if wires is None else wires.links,
-        hashed=is_hashed(tier),
-        pairs=pairs_at_once([seat], span.endpoints),
+        hashed=_is_hashed(span),
+        pairs=pairs_at_once([position], span.endpoints),
     )
-    return span.seen.setdefault(key, (group, paths))
+    return span.views.setdefault(key, (group, paths))
 
 
-def flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
+def flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
     """The whole group seen as flat: on its only tier, or over several."""
     return placed.once(("flat", readings), lambda: _flat_group(placed, readings))
 
 
-def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
+def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
     inner, *_, outer = placed.spans
-    axes = capabilities_of(outer.tier).part(outer.endpoints, outer.occupancy.stride) or ()
-    seats = [span.seat for span in placed.spans]
+    axes = outer.kind.part(outer.endpoints, outer.occupancy.stride) or ()
+    positions = [span.position for span in placed.spans]
     if placed.domains:
         links = placed.ranks
         pairs = placed.ranks**2
     else:
-        links = sum(seat.wires.links for seat in seats if seat.wires)
-        pairs = pairs_at_once(seats, placed.ranks)
+        links = sum(position.wires.links for position in positions if position.wires)
+        pairs = pairs_at_once(positions, placed.ranks)
     group = Group(
         ranks=placed.ranks,
         topology=_over(placed),
@@ -302,12 +323,12 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> Seen:
         one_port=readings.ports == "one",
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
         domains=placed.domains,
-        hashed=any(is_hashed(span.tier) for span in placed.spans),
+        hashed=any(map(_is_hashed, placed.spans)),
         spread=bool(placed.domains) and spread_inside(inner.tier, readings),
         links=links,
         pairs=pairs,
     )
-    return group, flat_paths(seats, placed.ranks, readings, placed.domains)
+    return group, flat_paths(positions, placed.ranks, readings, placed.domains)
 
 
 def _over(placed: PlacedGroup) -> Topology:
@@ -319,8 +340,9 @@ def _over(placed: PlacedGroup) -> Topology:
     return "lattice_tiers" if any(capabilities_of(tier).axes for tier in tiers) else "tiers"
 
 
-def is_hashed(tier: Tier) -> bool:
-    planes = capabilities_of(tier).planes
+def _is_hashed(span: Span) -> bool:
+    """Whether each flow of a tier is hashed to one of its planes."""
+    planes = span.kind.planes
     return planes is not None and planes.spread == "ecmp"
 
 
@@ -377,9 +399,9 @@ def _factor(
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None
-    home = placed.fabric.home
+    home = placed.fabric.measured_fabric
     if machine.file and home is not None:
-        from colltool.estimate.own_order import ordered_factor
+        from colltool.estimate.ordered_factor import ordered_factor
 
         ordered = ordered_factor(SameFabric(home), primitive, scope)
         if ordered is not None:

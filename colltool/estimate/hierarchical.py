@@ -1,5 +1,11 @@
 """Compositions on a group: what each tier may run, the choices worth showing, and those that a
-library runs."""
+library runs.
+
+A composition runs phases on the tiers in turn, such as a reduce-scatter inside, an all-reduce across
+and an all-gather inside. :func:`hierarchical_candidates` makes a :class:`TierCompositions` of each;
+it holds the :class:`TierOption` of every tier and combines one of each into a schedule
+(:meth:`TierCompositions.costed`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, product
 from math import prod
+from operator import contains
 from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import (
@@ -18,6 +25,7 @@ from colltool.algorithms.composed import (
     compositions,
 )
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
+from colltool.algorithms.mixed_sizes import OUTER_ALGORITHMS, SAME_SIZE_COMPOSITIONS
 from colltool.algorithms.registry import (
     STATUSES,
     Algorithm,
@@ -28,15 +36,13 @@ from colltool.algorithms.registry import (
     row_of,
     selectable,
 )
-from colltool.algorithms.uneven import IN_SWITCHES, STANDS_FOR
-from colltool.base.arrays import winning
+from colltool.base.arrays import winners
 from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.primitives import AG, AR, RS, Number, Primitive
 from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
-from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.library_names import library_name
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import (
@@ -48,10 +54,11 @@ from colltool.estimate.phase_costs import (
     with_efficiency,
 )
 from colltool.estimate.placement import spoken
-from colltool.fabric.topology import capabilities_of
+from colltool.estimate.route_cache import route_cache
 from colltool.fabric.uneven import domains_text
 from colltool.network.group import Group
 
+# The most combinations of algorithms that are priced for one streamed composition.
 MOST_COMBINATIONS = 20_000
 _BETWEEN_UNLIKE = (
     "as between domains of one size, with a share for each rank of the smallest: nobody has"
@@ -86,8 +93,9 @@ class TierOption:
     placed: PlacedGroup
     readings: ModelOptions
 
-    @property
+    @cached_property
     def name(self) -> str:
+        """Name of the algorithm."""
         return self.row.name
 
     @cached_property
@@ -118,8 +126,8 @@ class TierOption:
         return {there.number: all_reduce, back.number: ()}
 
     @cached_property
-    def own(self) -> CostModel:
-        """The tier's phases as a schedule alone."""
+    def on_tier(self) -> CostModel:
+        """Cost of the tier's phases by themselves."""
         terms = tuple(chain.from_iterable(self.parts.values()))
         return CostModel(
             terms[0].primitive,
@@ -132,11 +140,12 @@ class TierOption:
 
     @cached_property
     def status(self) -> Status:
-        return max((row.status_on(phase.group) for phase, row in self.phases), key=STATUSES.index)
+        """The worst status of its phases."""
+        return max([row.status_on(phase.group) for phase, row in self.phases], key=STATUSES.index)
 
-    @property
+    @cached_property
     def rank(self) -> int:
-        """Place of its status, the best first."""
+        """Index of its status in :data:`STATUSES`, where the best comes first."""
         return STATUSES.index(self.status)
 
     @cached_property
@@ -153,7 +162,7 @@ class TierOption:
 
 TierOptions = tuple[TierOption, ...]
 AtSizes = tuple[CostModel, Any]
-"""A schedule, and a mask of the sizes it is shown at (True: all, or a single size)."""
+"""A schedule, and the sizes it is shown at: a mask, or True for all (or a single) of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,36 +180,36 @@ class TierCompositions:
     readings: ModelOptions
     phases: Phases
     order: str
-    made: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
+    cost_by_names: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
     streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
     def costed(self, chosen: TierOptions) -> CostModel:
         """The schedule of one option per tier, innermost first; cached."""
-        names = tuple(option.name for option in chosen)
-        if names not in self.made:
+        names = tuple([option.name for option in chosen])
+        if names not in self.cost_by_names:
             costed = replace(
                 self._costed(names, chosen),
                 below=partial(self._below, names),
                 machine=machine_factor(self.placed, self.row.primitive, self.readings),
             )
-            self.made[names] = with_efficiency(costed, self.placed)
-        return self.made[names]
+            self.cost_by_names[names] = with_efficiency(costed, self.placed)
+        return self.cost_by_names[names]
 
     def _below(self, names: tuple[str, ...]) -> tuple[CostModel, CostModel]:
         """The same choices on wires alone, and with their contention: layers 1 and 2 of the
         price."""
         # worked out when it is shown, after the price
-        with kept_routes(self.placed.fabric):
+        with route_cache(self.placed.fabric):
             wires = self._on_bare(names, self.readings._replace(ideal=True))
             return wires, self._on_bare(names, self.readings)
 
     def _on_bare(self, names: tuple[str, ...], readings: ModelOptions) -> CostModel:
         """The same choices before any protocol, without local copies."""
-        bare = self.placed.bare or self.placed
+        origin = self.placed.origin or self.placed
         order = self.order or "auto"
-        composition = bare.once(
+        composition = origin.once(
             ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings),
-            lambda: _on_group(bare, self.row, readings, self.phases, listed=False),
+            lambda: _on_group(origin, self.row, readings, self.phases, listed=False),
         )
         # what runs under a protocol runs on the wires
         assert composition is not None
@@ -212,8 +221,10 @@ class TierCompositions:
     ) -> CostModel:
         placed = self.placed
         primitive = self.row.primitive
-        singles = [(option,) for option in chosen]
-        shipped = [way for way in self._shipped_as if all(_fitting(way, singles))]
+        shipped = []
+        for way, allowed in self._shipped_as.items():
+            if all(map(contains, allowed, names)):
+                shipped.append(way)
         streamed = next((way for way in shipped if way.streams), None)
         phases: Phases = self.phases
         usual: Phases = self.row.phases
@@ -222,8 +233,9 @@ class TierCompositions:
             if self.readings.phases == "auto":
                 phases = "pipelined"
         status = max(chosen, key=lambda option: option.rank).status
-        libraries = chain.from_iterable(way.by for way in shipped)
-        shipped_by = tuple(dict.fromkeys(libraries)) if selectable(status) else ()
+        runs = selectable(status)
+        libraries = chain.from_iterable([way.by for way in shipped])
+        shipped_by = tuple(dict.fromkeys(libraries)) if runs else ()
         choice = Choice(self.row.name, names)
         return CostModel(
             primitive=primitive,
@@ -239,7 +251,7 @@ class TierCompositions:
             composed=True,
             status=status,
             shipped_by=shipped_by,
-            notes=self._notes(chosen, shipped, streamed, status),
+            notes=self._notes(chosen, streamed, in_calls=runs and not shipped),
             readings=self.readings,
             protocol=placed.protocol,
             not_selected_reason=self._not_selected(shipped),
@@ -248,12 +260,10 @@ class TierCompositions:
         )
 
     def _notes(
-        self,
-        chosen: TierOptions,
-        shipped: Sequence[ShippedAs],
-        streamed: ShippedAs | None,
-        status: Status,
+        self, chosen: TierOptions, streamed: ShippedAs | None, *, in_calls: bool
     ) -> tuple[str, ...]:
+        """What a reader of the price should know; ``in_calls``: no library runs all of it at
+        once."""
         notes = []
         if streamed is not None and self.readings.phases == "auto":
             notes.append(f"phases stream through all tiers at once, as in {streamed.by[0]}")
@@ -261,7 +271,7 @@ class TierCompositions:
             notes.append(_BETWEEN_UNLIKE)
         for option in chosen:
             notes += option.notes
-        if selectable(status) and not shipped and self._running is None:
+        if in_calls and self._running is None:
             notes.append(_IN_CALLS)
         return tuple(dict.fromkeys(notes))
 
@@ -270,30 +280,40 @@ class TierCompositions:
         return running_on(self.placed.fabric)
 
     @cached_property
-    def _shipped_as(self) -> tuple[ShippedAs, ...]:
+    def _shipped_as(self) -> dict[ShippedAs, list[frozenset[str]]]:
+        """The ways in which libraries run the composition, with the options of each tier that are
+        part of it."""
         lattice = any(step.group.axes for step in self.steps)
-        return tuple(way for way in self.row.shipped_as if way.lattices or not lattice)
+        found = {}
+        for way in self.row.shipped_as:
+            if way.lattices or not lattice:
+                *inner, outer = self.options
+                allowed = [_allowed(way, options, way.inner) for options in inner]
+                found[way] = [*allowed, _allowed(way, outer, way.outer)]
+        return found
 
     def _not_selected(self, shipped: Sequence[ShippedAs]) -> NotRun | None:
         """Why the user's library does not run a choice; the first of several reasons."""
         running = self._running
         if running is None:
             return None
-        reasons = [self._off(way, running) for way in shipped if way.library == running.name]
+        reasons = [
+            self._why_not_run(way, running) for way in shipped if way.library == running.name
+        ]
         if None in reasons:
             return None
         return reasons[0] if reasons else NotRun("no_composition", running.name)
 
-    def _off(self, way: ShippedAs, running: Running) -> NotRun | None:
+    def _why_not_run(self, way: ShippedAs, running: Running) -> NotRun | None:
         """Why a library does not run, on this group, a composition that it ships."""
         needs: tuple[Feature, ...] = way.needs
-        between = {capabilities_of(span.tier).joins for span in self.placed.spans[1:-1]}
+        between = {span.kind.joins for span in self.placed.spans[1:-1]}
         # NVLS ends at the node: switches further out reduce by CollNet
         if "in-network" in way.inner and "hosts" in between:
             needs = (*needs, "collnet")
         return running.without(needs) or way.why_not_inside(self.placed.sizes[0])
 
-    def leading_shown(self, size: Number) -> Iterator[AtSizes]:
+    def fastest_selectable(self, size: Number) -> Iterator[AtSizes]:
         """The fastest choice of the best status available; for an array, all that are fastest
         somewhere, and where.
 
@@ -302,7 +322,7 @@ class TierCompositions:
         for tiers in self._ways:
             yield from self._winning(tiers, size)
 
-    def any_shown(self, size: Number) -> list[AtSizes]:
+    def fastest_of_any_status(self, size: Number) -> list[AtSizes]:
         """Like :meth:`leading_shown`, but of any status, including references and hypothetical
         ones."""
         return self._winning(self.options, size)
@@ -314,16 +334,25 @@ class TierCompositions:
         found = []
         running = self._running
         for way in self._shipped_as if running else ():
-            if running is None or way.library != running.name or self._off(way, running):
+            if running is None or way.library != running.name or self._why_not_run(way, running):
                 continue
-            tiers = tuple(map(_selectable, _fitting(way, self.options)))
+            tiers = []
+            for options in self._fitting(way, self.options):
+                tiers.append(tuple([option for option in options if selectable(option.status)]))
             if all(tiers):
-                found.append(tiers)
+                found.append(tuple(tiers))
         if found:
             return found
         # the best status that every tier can have is the worst of their best
-        worst = max(min(option.rank for option in options) for options in self.options)
+        worst = max([min([option.rank for option in options]) for options in self.options])
         return [tuple(_up_to(worst, options) for options in self.options)]
+
+    def _fitting(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
+        """The options that are part of a library's composition, tier by tier."""
+        found = []
+        for tier, allowed in zip(options, self._shipped_as[way], strict=True):
+            found.append(tuple([option for option in tier if option.name in allowed]))
+        return found
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what replaces it there."""
@@ -335,7 +364,7 @@ class TierCompositions:
         return self.costed(tuple(chosen))
 
     def fastest(self, size: float) -> CostModel:
-        shown = [costed for costed, _ in self.leading_shown(size)]
+        shown = [costed for costed, _ in self.fastest_selectable(size)]
         return min(shown, key=lambda costed: costed.seconds(size))
 
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
@@ -348,7 +377,7 @@ class TierCompositions:
             fastest = [_fastest(tier, size) for tier in options]
             found = [self.costed(chosen) for chosen in product(*fastest)]
             found += self._streaming(options)
-        return winning(found, lambda costed: costed.seconds(size))
+        return winners(found, lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
         """Choices that a library streams although the rest is sequential; cached by the identity of
@@ -359,7 +388,7 @@ class TierCompositions:
             found: list[CostModel] = []
             for way in self._shipped_as:
                 if way.streams:
-                    found += map(self.costed, product(*_fitting(way, options)))
+                    found += map(self.costed, product(*self._fitting(way, options)))
             self.streams[id(options)] = tuple(found)
         return self.streams[id(options)]
 
@@ -390,45 +419,44 @@ class TierCompositions:
 
     def _check_modelled_as(self, spec: str) -> None:
         """Refuse what a flat algorithm models between domains that differ in size."""
-        for own, theirs in STANDS_FOR.items():
-            if theirs == spec:
+        for ours, modelled_as in SAME_SIZE_COMPOSITIONS.items():
+            if modelled_as == spec:
                 raise ColltoolError(
-                    f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}",
+                    f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {ours}",
                     argument="algorithms",
-                    fix=f"write {argument_text('algorithms', own)}",
+                    fix=f"write {argument_text('algorithms', ours)}",
                 )
 
     def _why_not(self, name: str, tier: int) -> str:
         """Why an algorithm cannot run the phases of a tier, which it is no option of."""
         steps = [step for step in self.steps if step.step.tier == tier]
         row = find(steps[0].step.primitive, name)
-        return next(filter(None, (_why_not(row, step) for step in steps)))
-
-
-def _selectable(options: TierOptions) -> TierOptions:
-    return tuple(option for option in options if selectable(option.status))
+        for step in steps:
+            reason = _why_not(row, counterpart(row, step.step.primitive), step.group)
+            if reason:
+                return reason
+        return ""
 
 
 def _up_to(rank: int, options: TierOptions) -> TierOptions:
-    return tuple(option for option in options if option.rank <= rank)
+    return tuple([option for option in options if option.rank <= rank])
 
 
 def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
     """The options of a tier that are the fastest at some size, each for the tier alone."""
-    return [option for option, _ in winning(options, lambda option: option.own.seconds(size))]
+    return [option for option, _ in winners(options, lambda option: option.on_tier.seconds(size))]
 
 
 def _option_called(name: str, options: TierOptions) -> TierOption:
     return next(option for option in options if option.name == name)
 
 
-def _terms(chosen: TierOptions, *, streamed: bool) -> Iterator[CostTerm]:
+def _terms(chosen: TierOptions, *, streamed: bool) -> list[CostTerm]:
     """The cost terms of one option per tier, in the order of the phases."""
     parts: dict[int, tuple[CostTerm, ...]] = {}
     for option in chosen:
         parts |= option.streamed if streamed else option.parts
-    for number in sorted(parts):
-        yield from parts[number]
+    return list(chain.from_iterable([parts[number] for number in sorted(parts)]))
 
 
 def _check_combinations(options: Sequence[TierOptions]) -> None:
@@ -450,27 +478,25 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
     return row_of(primitive, row.mirror if primitive is AG else row.name)
 
 
-def _why_not(row: Algorithm, step: PlacedStep) -> str | None:
-    """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
-    if step.group.domains and row.name not in IN_SWITCHES:
-        return _unlike(step.group.domains)
-    partner = counterpart(row, step.step.primitive)
+def _why_not(row: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
+    """Why an algorithm's counterpart cannot run a phase on a group; None if it can."""
+    if group.domains and row.name not in OUTER_ALGORITHMS:
+        return _unlike(group.domains)
     if partner is None:
         return f"{row.name} has no way back"
-    return partner.why_not(step.group)
+    return partner.why_not(group)
 
 
-def _fitting(way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
-    """The options that are part of a library's composition, tier by tier."""
-
-    def fitting(tier: TierOptions, names: frozenset[str]) -> TierOptions:
-        if names:
-            return tuple(option for option in tier if option.name in names)
-        # without names everything that the library ships
-        return tuple(option for option in tier if ships(way.library, option.row.shipped_by))
-
-    *inner, outer = options
-    return [*(fitting(tier, way.inner) for tier in inner), fitting(outer, way.outer)]
+def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
+    """The options of a tier that are part of a library's composition: those it names, or all that
+    the library ships."""
+    return frozenset(
+        {
+            option.name
+            for option in options
+            if option.name in names or (not names and ships(way.library, option.row.shipped_by))
+        }
+    )
 
 
 def hierarchical_candidates(
@@ -528,9 +554,11 @@ def _on_group(
     )
     options = []
     for tier, known in enumerate(every):
-        first = next(step.step for step in steps if step.step.tier == tier)
-        only = _runs(placed, row.primitive, first) if listed else None
-        options.append(tuple(option for option in known if not only or option.row.name in only))
+        if listed:
+            first = next(step.step for step in steps if step.step.tier == tier)
+            only = _runs(placed, row.primitive, first)
+            known = tuple([option for option in known if not only or option.name in only])
+        options.append(known)
     if not all(options):
         return None
     return TierCompositions(
@@ -552,7 +580,7 @@ def _steps_and_options(
     options = []
     for tier in range(len(placed.spans)):
         here = [step for step in steps if step.step.tier == tier]
-        options.append(tuple(_options(here, readings, placed)))
+        options.append(_tier_options(here, readings, placed))
     return steps, options
 
 
@@ -584,18 +612,21 @@ def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozen
     return frozenset((*tier.runs(first.primitive), *tier.runs(primitive))) or None
 
 
-def _options(
+def _tier_options(
     steps: Sequence[PlacedStep], readings: ModelOptions, placed: PlacedGroup
-) -> Iterator[TierOption]:
-    """Every algorithm that can run all phases of a tier; an all-gather mirrors its
-    reduce-scatter."""
+) -> TierOptions:
+    """Every algorithm that can run all phases of a tier."""
+    options = []
     for row in algorithms(steps[0].step.primitive):
-        if any(_why_not(row, step) for step in steps):
-            continue
         phases: list[tuple[PlacedStep, Algorithm]] = []
         for step in steps:
-            partner = counterpart(row, step.step.primitive)
-            # _why_not refuses rows without a way back
-            assert partner is not None
+            primitive = step.step.primitive
+            partner = row if primitive is row.primitive else counterpart(row, primitive)
+            if partner is None or step.group.topology not in partner.topologies:
+                break
+            if _why_not(row, partner, step.group):
+                break
             phases.append((step, partner))
-        yield TierOption(row, tuple(phases), placed, readings)
+        else:
+            options.append(TierOption(row, tuple(phases), placed, readings))
+    return tuple(options)

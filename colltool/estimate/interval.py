@@ -1,5 +1,8 @@
-"""The interval that nine of ten measurements of a price lie in, by the law of
+"""The interval that nine of ten measurements of a price lie in, by the sigma of
 :mod:`colltool.estimate.spread`.
+
+:func:`error_model` holds what is alike for all sizes and schedules on a group;
+:meth:`ErrorModel.interval` adds a size and a price.
 
 ln t = ln price +- kappa sigma. A price by datasheets alone has a shift of its own as well, and its
 interval is not symmetric.
@@ -19,19 +22,19 @@ from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
     Distance,
-    ErrorQuestion,
+    ErrorRequest,
     MeasuredPlace,
     MeasuredSeries,
     PriceSpread,
     by_size,
     comparable,
     index,
-    law,
+    sigma_table,
     spread_without_dials,
     unmeasured,
     with_dials,
 )
-from colltool.fabric.ground import before_overrides, media_of, scope_of
+from colltool.fabric.library_numbers import before_overrides, media_of, scope_of
 from colltool.fabric.media import GENERATIONS, NETWORKS, gpus_of
 from colltool.fabric.model import Fabric, Tier
 
@@ -42,7 +45,7 @@ NO_INTERVAL = (
 )
 SEVERAL = "an array of sizes: price_list gives each size its interval"
 FEWEST_IN_A_RACK = 17
-"""Ranks of a domain that is more than a node."""
+"""Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
 
 _SHAPE = frozenset(
     {
@@ -90,6 +93,7 @@ _OWN_GENERATION = frozenset({"gh200"})
 """Devices whose boards differ from their generation's: four GH200 are joined by NVLink without a
 switch."""
 _AMD = ("mi",)
+"""How names of AMD's devices begin."""
 _ALIKE = {"nvswitch": "nvlink"}
 """Media whose rows count as another's."""
 
@@ -128,8 +132,8 @@ class Interval(NamedTuple):
         return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
 
 
-class ErrorGround(NamedTuple):
-    """What of a price's error is the same for all sizes and schedules on a group.
+class ErrorModel(NamedTuple):
+    """The part of a price's error that is the same for all sizes and schedules on a group.
 
     Args:
         asked: the question, at any size.
@@ -140,7 +144,7 @@ class ErrorGround(NamedTuple):
         own_rows: of a machine file in the price; 0 for a machine that ships.
     """
 
-    asked: ErrorQuestion
+    request: ErrorRequest
     basis: Basis | None
     device: str
     wire: str
@@ -158,8 +162,8 @@ class ErrorGround(NamedTuple):
     ) -> Interval:
         """Interval of a price at a size; arguments as of :func:`interval_of`."""
         if self.basis == "datasheet":
-            return _by_datasheet(self, self.asked._replace(size=size), total_s)
-        foreign = self.asked.foreign or not runs
+            return _by_datasheet(self, self.request._replace(size=size), total_s)
+        foreign = self.request.foreign or not runs
         moved = 0.0
         if base_total_s is not None and isfinite(base_total_s):
             moved = abs(log(total_s / base_total_s))
@@ -167,9 +171,9 @@ class ErrorGround(NamedTuple):
             # without the change it does not run at all
             foreign = True
         changed = moved > 0 or base_total_s == inf
-        asked = self.asked._replace(size=size, foreign=foreign)
+        request = self.request._replace(size=size, foreign=foreign)
         posterior = None if self.machine is None or foreign else self.machine(size)
-        return _measured(self, asked, total_s, posterior, moved, changed=changed)
+        return _measured(self, request, total_s, posterior, moved, changed=changed)
 
 
 def interval_of(
@@ -194,17 +198,18 @@ def interval_of(
     if readings.ideal:
         return None
     placed = place(fabric, group)
-    ground = placed.once(
+    errors = placed.once(
         ("error ground", primitive, readings),
-        lambda: ground_of(fabric, primitive, placed, size, readings),
+        lambda: error_model(fabric, primitive, placed, size, readings),
     )
-    return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs)
+    return errors.interval(size, total_s, base_total_s=base_total_s, runs=runs)
 
 
-def ground_of(
+def error_model(
     fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: ModelOptions
-) -> ErrorGround:
-    """The question, and the basis where it is not for the distance to say."""
+) -> ErrorModel:
+    """Describe a primitive on a group to the error model: device, medium, and how sure the numbers
+    are."""
     outer = placed.spans[-1].tier
     device = fabric.device or ""
     across = is_network(fabric, outer)
@@ -212,7 +217,7 @@ def ground_of(
     p2p_unknown = False
     if facts is None or facts.p2p is None:
         p2p_unknown = any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
-    asked = ErrorQuestion(
+    request = ErrorRequest(
         MeasuredPlace(generation_of(fabric), medium_of(fabric, outer), across),
         str(primitive),
         placed.ranks,
@@ -228,10 +233,10 @@ def ground_of(
         basis = "datasheet"
     elif fabric.announced:
         basis = "announced"
-    posterior = _posterior(fabric, primitive, placed, readings)
-    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.own_rows
-    return ErrorGround(
-        asked=asked,
+    posterior = _machine_sigma(fabric, primitive, placed, readings)
+    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.user_rows
+    return ErrorModel(
+        request=request,
         basis=basis,
         device=device,
         wire=outer.name,
@@ -241,7 +246,7 @@ def ground_of(
     )
 
 
-def _posterior(
+def _machine_sigma(
     fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: ModelOptions
 ) -> Callable[[float], float] | None:
     """Sigma of the machine's factor on this group; None where none is in the price."""
@@ -289,7 +294,7 @@ def generation_of(fabric: Fabric) -> str:
 def medium_of(fabric: Fabric, tier: Tier) -> str:
     """A tier's medium as rows are compared by, whatever its version: ``nvlink``, ``pcie``, ``ib``;
     else the tier's name."""
-    at = [own.name for own in fabric.tiers].index(tier.name)
+    at = [known.name for known in fabric.tiers].index(tier.name)
     medium = media_of(fabric)[at]
     name = tier.name.lower() if medium is None else medium.name.rstrip("0123456789")
     return _ALIKE.get(name, name)
@@ -301,7 +306,7 @@ def is_network(fabric: Fabric, tier: Tier) -> bool:
 
 
 class _ErrorWithoutDials(NamedTuple):
-    """What of a price's error does not depend on the numbers that the user moved.
+    """The part of a price's error that does not depend on numbers that the user changed.
 
     Args:
         rows: measured rows like it.
@@ -314,70 +319,74 @@ class _ErrorWithoutDials(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def _error_without_dials(asked: ErrorQuestion, posterior: float | None) -> _ErrorWithoutDials:
+def _error_without_dials(request: ErrorRequest, posterior: float | None) -> _ErrorWithoutDials:
     """Work out the distance to all measured rows; once for all cells of a sweep that differ in a
     bandwidth alone."""
-    spread = spread_without_dials(asked, law(), index(), posterior)
+    spread = spread_without_dials(request, sigma_table(), index(), posterior)
     return _ErrorWithoutDials(
         spread,
-        rows=0 if asked.foreign else comparable(asked, index()),
+        rows=0 if request.foreign else comparable(request, index()),
         nearest=spread.nearest and _in_words(spread.nearest),
     )
 
 
 def _measured(
-    ground: ErrorGround,
-    asked: ErrorQuestion,
+    errors: ErrorModel,
+    request: ErrorRequest,
     total_s: float,
     posterior: float | None,
     moved: float,
     *,
     changed: bool,
 ) -> Interval:
-    known = law()
-    still = _error_without_dials(asked, posterior)
-    spread = with_dials(still.spread, asked.place, moved, known)
+    """Interval around a price in seconds by the distance to the nearest measured row.
+
+    ``moved``: |ln| of the price over the price before the user's changes.
+    """
+    known = sigma_table()
+    without_dials = _error_without_dials(request, posterior)
+    spread = with_dials(without_dials.spread, request.place, moved, known)
     sigma = spread.sigma
     high_sigma = sigma
     parts = spread.parts
     # only the upper end: no box is faster for want of P2P
-    if ground.p2p_unknown:
+    if errors.p2p_unknown:
         high_sigma = hypot(sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
-    rows = ground.own_rows or still.rows
+    rows = errors.own_rows or without_dials.rows
     return Interval(
         low_s=total_s * exp(-(known["kappa"] * sigma)),
         high_s=total_s * exp(known["kappa"] * high_sigma),
         share=SHARE,
         rows=rows,
-        basis=ground.basis or _basis(asked, spread, rows, posterior, changed=changed),
+        basis=errors.basis or _basis(request, spread, rows, posterior, changed=changed),
         parts=parts,
-        nearest=still.nearest,
-        reason=_reason(ground, asked, parts, spread.nearest, rows),
+        nearest=without_dials.nearest,
+        reason=_reason(errors, request, parts, spread.nearest, rows),
     )
 
 
-def _by_datasheet(ground: ErrorGround, asked: ErrorQuestion, total_s: float) -> Interval:
+def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> Interval:
     """Prices without a library's own time are mostly too fast: the shift of their class is in the
     interval.
 
     The class covers GPUs that NCCL and RCCL were measured on: others are no surer than what was not
     measured.
     """
-    known = law()
-    scope = asked.place.scope
-    at = log2(asked.size)
+    known = sigma_table()
+    scope = request.place.scope
+    at = log2(request.size)
     plain = by_size(known, f"datasheet_{scope}", at)
     shift = by_size(known, f"datasheet_mean_{scope}", at, signed=True)
     parts = [("datasheet", plain), ("shift", shift)]
     sigma = plain
-    if asked.foreign or asked.place not in index():
+    if request.foreign or request.place not in index():
         far = unmeasured(known, scope, at)
         sigma = hypot(plain, far)
         parts.insert(1, ("unmeasured", far))
     high_sigma = sigma
     reason = "a datasheet's numbers without a library's own time, mostly too fast"
-    if ground.p2p_unknown:
+    if errors.p2p_unknown:
         high_sigma = hypot(sigma, known["p2p"])
         parts.insert(0, ("p2p", known["p2p"]))
         reason = _WORDS["p2p"]
@@ -394,30 +403,31 @@ def _by_datasheet(ground: ErrorGround, asked: ErrorQuestion, total_s: float) -> 
 
 
 def _basis(
-    asked: ErrorQuestion, spread: PriceSpread, rows: int, posterior: float | None, *, changed: bool
+    request: ErrorRequest, spread: PriceSpread, rows: int, posterior: float | None, *, changed: bool
 ) -> Basis:
+    """What an interval rests on, where the error model does not say."""
     if changed:
         return "changed"
     if posterior is not None:
         return "measured"
     if spread.nearest is None:
-        return "extrapolated" if asked.foreign else "other machine"
+        return "extrapolated" if request.foreign else "other machine"
     if rows and spread.nearest.squared == 0:
         return "measured"
-    same = _series_of(asked.place, asked.collective)
+    same = _series_of(request.place, request.collective)
     if not same:
         return "extrapolated"
     # within the ends of all series of this collective, whichever they are
     ranks = [series.ranks for series in same]
     smallest = min(series.sizes[0] for series in same)
     largest = max(series.sizes[-1] for series in same)
-    within = min(ranks) <= asked.ranks <= max(ranks) and smallest <= log2(asked.size) <= largest
+    within = min(ranks) <= request.ranks <= max(ranks) and smallest <= log2(request.size) <= largest
     return "interpolated" if within else "extrapolated"
 
 
 def _reason(
-    ground: ErrorGround,
-    asked: ErrorQuestion,
+    errors: ErrorModel,
+    request: ErrorRequest,
     parts: tuple[tuple[str, float], ...],
     nearest: Distance | None,
     rows: int,
@@ -427,7 +437,7 @@ def _reason(
     base = others.pop("base", 0.0)
     name = max(others, key=others.__getitem__, default="base")
     if others.get(name, 0.0) < base / 2 or name == "base":
-        if ground.own_rows:
+        if errors.own_rows:
             return _WORDS["machine"]
         if rows:
             return f"{counted(rows, 'measurement')} like it"
@@ -438,8 +448,8 @@ def _reason(
         if name == "unmeasured":
             name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
         if name in ("ranks", "size", "collective"):
-            return _distance_words(asked, name, nearest)
-    return _WORDS.get(name) or _unmeasured_words(ground, asked)
+            return _distance_words(request, name, nearest)
+    return _WORDS.get(name) or _unmeasured_words(errors, request)
 
 
 _WORDS = {
@@ -452,12 +462,12 @@ _WORDS = {
 }
 
 
-def _unmeasured_words(ground: ErrorGround, asked: ErrorQuestion) -> str:
-    if ground.basis == "announced":
+def _unmeasured_words(errors: ErrorModel, request: ErrorRequest) -> str:
+    if errors.basis == "announced":
         return "announced: nobody has measured it"
-    if not asked.foreign:
-        where = f"across {ground.wire}" if asked.place.across else f"on {ground.wire}"
-        return f"no measurement of {ground.device or 'such GPUs'} {where}"
+    if not request.foreign:
+        where = f"across {errors.wire}" if request.place.across else f"on {errors.wire}"
+        return f"no measurement of {errors.device or 'such GPUs'} {where}"
     return "no measurement of such a schedule"
 
 
@@ -466,29 +476,29 @@ def _series_of(place: MeasuredPlace, collective: str) -> list[MeasuredSeries]:
 
 
 @lru_cache(maxsize=8192)
-def _distance_words(asked: ErrorQuestion, name: str, nearest: Distance) -> str:
+def _distance_words(request: ErrorRequest, name: str, nearest: Distance) -> str:
     """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is
     named."""
     if name == "collective":
-        return f"no {_spoken(asked.collective)} was measured there"
-    same = _series_of(asked.place, nearest.series.collective)
+        return f"no {_spoken(request.collective)} was measured there"
+    same = _series_of(request.place, nearest.series.collective)
     if name == "ranks":
         ranks = [series.ranks for series in same]
-        words = _edge(asked.ranks, min(ranks), max(ranks), lambda count: f"{count} ranks")
+        words = _edge(request.ranks, min(ranks), max(ranks), lambda count: f"{count} ranks")
         return words or f"the nearest measurement is on {nearest.series.ranks} ranks"
-    near = [series for series in same if abs(log2(series.ranks / asked.ranks)) <= 1]
+    near = [series for series in same if abs(log2(series.ranks / request.ranks)) <= 1]
     near = near or [nearest.series]
     least = 2.0 ** min(series.sizes[0] for series in near)
     most = 2.0 ** max(series.sizes[-1] for series in near)
-    words = _edge(asked.size, least, most, size_text)
+    words = _edge(request.size, least, most, size_text)
     return words or f"the nearest measurement is of {size_text(2.0**nearest.log_size)}"
 
 
-def _edge(asked: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
-    """Words on the end of what was measured; empty where the question is between the ends."""
-    if asked > most:
+def _edge(value: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
+    """Words on the end of what was measured; empty where the value is between the ends."""
+    if value > most:
         return f"no measurement beyond {show(most)}"
-    return f"no measurement below {show(least)}" if asked < least else ""
+    return f"no measurement below {show(least)}" if value < least else ""
 
 
 def _in_words(nearest: Distance) -> str:
@@ -500,23 +510,25 @@ def _in_words(nearest: Distance) -> str:
 
 
 def _spoken(collective: str) -> str:
-    return parse_primitive(collective).spoken
+    return parse_primitive(collective).label
 
 
 def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool = False) -> float:
-    """Sigma of ln(one time / another time).
+    """Standard deviation of ln(first time / other time).
 
     ``alike``: the same device and medium, whose errors are the same for both: only what differs
     between them stays.
     ``one_file``: two values of one fabric, which side is the faster is sure: how far a number was
     moved is no error of that.
     """
-    mine, theirs = dict(first.parts), dict(other.parts)
-    shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
+    first_parts, other_parts = dict(first.parts), dict(other.parts)
+    shift = first_parts.get("shift", 0.0) - other_parts.get("shift", 0.0)
     if not alike:
         return hypot(first.sigma, other.sigma, shift)
-    names = sorted({*mine, *theirs} - {"shift"})
+    names = sorted({*first_parts, *other_parts} - {"shift"})
     if one_file and "dials" in names:
         names.remove("dials")
-    apart = [abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names]
+    apart = [
+        abs(first_parts.get(name, 0.0) ** 2 - other_parts.get(name, 0.0) ** 2) for name in names
+    ]
     return sqrt(shift**2 + sum(apart))

@@ -39,6 +39,6 @@ def may_lead(rows: Sequence[Row], named: Sequence[str]) -> list[Row]:
 
 
 def best_class(rows: Sequence[Row]) -> list[Row]:
-    """The rows of the best class that there is, where none may lead."""
+    """The rows of the best rank class present, for answers in which none may lead."""
     best = min(row.rank_class for row in rows)
     return [row for row in rows if row.rank_class == best]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.libraries import LIBRARIES, ships
 from colltool.algorithms.names import normal_form
@@ -13,7 +11,7 @@ from colltool.libraries.nccl.rules import name_on, nccl_algorithm, spec_on
 
 
 def library_name(
-    placed: PlacedGroup, primitive: Primitive, spec: str, shipped_by: Sequence[str]
+    placed: PlacedGroup, primitive: Primitive, spec: str, shipped_by: tuple[str, ...]
 ) -> str:
     """The library's own name of an algorithm, such as ``NVLSTree``; empty where it has none.
 
@@ -30,7 +28,7 @@ def library_name(
     for vendor in shipped_by:
         # several names in the brackets are none
         name = vendor.partition(" (")[2].rstrip(")")
-        if name and "," not in name and ships(running.name, [vendor]):
+        if name and "," not in name and ships(running.name, (vendor,)):
             return name
     return ""
 

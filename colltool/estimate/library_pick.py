@@ -20,13 +20,13 @@ from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, plac
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
-from colltool.fabric.ground import has_gpudirect
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
+from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text, even_domains
 from colltool.libraries.nccl.hardware import (
-    FORGET,
+    CACHE_CLEARS,
     Constants,
     GpuNodes,
     Graph,
@@ -41,14 +41,15 @@ from colltool.libraries.nccl.model import (
     picked_ways,
     switch_points,
 )
-from colltool.libraries.nccl.rules import SPELLED, rules_of, spec_of
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES, rules_of, spec_of
 
 if TYPE_CHECKING:
     from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
 
-WITH_A_MODEL = ("nccl",)
+MODELLED_LIBRARIES = ("nccl",)
 """Libraries whose cost model is known."""
 SIMPLE = "simple"
+"""The protocol of large messages, as NCCL's tuner file spells it."""
 
 
 def with_library_choice(
@@ -56,22 +57,22 @@ def with_library_choice(
     fabric: Fabric,
     readings: ModelOptions,
     *,
-    asked: bool,
+    required: bool,
     lead: bool = True,
 ) -> tuple[Price, ...]:
     """Add the library's own pick to prices of one primitive and group; unchanged if its cost model
     is not known.
 
-    ``asked``: the user named the library, so a model that cannot be computed is an error; otherwise
+    ``required``: the user named the library, so a model that cannot be computed is an error; otherwise
     a reason in the answer.
     ``lead``: the pick is the first of the rows.
     """
     first = prices[0]
-    if first.library is None or first.library.name not in WITH_A_MODEL:
+    if first.library is None or first.library.name not in MODELLED_LIBRARIES:
         return tuple(prices)
     reason = ""
     if first.primitive not in _tuned(fabric):
-        reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
+        reason = f"NCCL has one way for {first.primitive.label}: there is nothing to choose"
     elif not all(isinstance(price.bytes, float) for price in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
     joints = {capabilities_of(tier).joined_by for tier in fabric.tiers}
@@ -80,7 +81,7 @@ def with_library_choice(
         try:
             hardware = hardware_on(fabric, first.group.spec)
         except ColltoolError as error:
-            if asked and not fabric.domains and not linked:
+            if required and not fabric.domains and not linked:
                 raise
             reason = f"{localize(error.what)}; {localize(error.fix)}"
     elif not linked:
@@ -132,7 +133,7 @@ def picked_at(
     fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iterable[float]
 ) -> list[Picked] | None:
     """NCCL's pick at each size; None where its model does not know."""
-    if fabric.library_name not in WITH_A_MODEL or primitive not in _tuned(fabric):
+    if fabric.library_name not in MODELLED_LIBRARIES or primitive not in _tuned(fabric):
         return None
     try:
         on = hardware_on(fabric, group)
@@ -156,8 +157,8 @@ def picked_at(
 def price_of_pick(
     fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: ModelOptions
 ) -> Price | None:
-    """The row that :func:`with_library_choice` would put first, priced alone; None where only the
-    whole list can tell."""
+    """The row that :func:`with_library_choice` would put first, priced without the others; None where
+    the whole list is needed to know it."""
     if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
         return None
     picked = picked_at(fabric, group, primitive, [size])
@@ -198,27 +199,29 @@ def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
 
 def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
     """Add the library's own pick at each size, if known."""
-    if found.library not in WITH_A_MODEL or found.primitive not in _tuned(fabric):
+    if found.library not in MODELLED_LIBRARIES or found.primitive not in _tuned(fabric):
         return found
     try:
         on = hardware_on(fabric, found.group.spec)
     except ColltoolError:
         return found
-    turns = switch_points(on, found.primitive)
-    ends: list[float | None] = [turn.from_bytes for turn in turns[1:]]
+    points = switch_points(on, found.primitive)
+    ends: list[float | None] = [point.from_bytes for point in points[1:]]
     picks = []
-    for turn, end in zip(turns, [*ends, None], strict=True):
-        spec = spec_of(turn.algorithm, found.primitive, on)
-        name = SPELLED.get(turn.algorithm, turn.algorithm)
-        picks.append(Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec, name=name))
+    for point, end in zip(points, [*ends, None], strict=True):
+        spec = spec_of(point.algorithm, found.primitive, on)
+        name = ALGORITHM_NAMES.get(point.algorithm, point.algorithm)
+        picks.append(
+            Winner(point.from_bytes, end, point.algorithm, point.protocol, spec, name=name)
+        )
     return replace(found, picks=tuple(picks))
 
 
-def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:
+def with_estimates(found: Explanation, fabric: Fabric, *, required: bool) -> Explanation:
     """Add the parts of NCCL's estimate to each entry that NCCL runs, if the explanation has a
     group.
 
-    ``asked``: the user named the library, so missing facts are an error; otherwise they leave it
+    ``required``: the user named the library, so missing facts are an error; otherwise they leave it
     unchanged.
     """
     if found.group is None:
@@ -226,7 +229,7 @@ def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explan
     try:
         on = hardware_on(fabric, found.group.spec)
     except ColltoolError:
-        if asked:
+        if required:
             raise
         return found
     entries = tuple(
@@ -252,13 +255,13 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
         assert way.bandwidth_Bps is not None
         what = (on, primitive, way.algorithm, way.protocol)
         terms = rules.latency_terms(*what)
-        felt = [term for term in terms if term.times and term.us]
+        counted = [term for term in terms if term.times and term.us]
         whole_s = sum(term.times * term.us for term in terms) * 1e-6
         bandwidth = rules.bandwidth_GBps(*what) * 1e9
         yield NcclEstimateParts(
             algorithm=way.algorithm,
             protocol=way.protocol,
-            latency=tuple((term.name, term.times, term.us * 1e-6) for term in felt),
+            latency=tuple((term.name, term.times, term.us * 1e-6) for term in counted),
             plateau=float(way.latency_s) / whole_s if whole_s else 1.0,
             bus_Bps=rules.bus_GBps(*what) * 1e9,
             bandwidth_Bps=bandwidth,
@@ -268,7 +271,7 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
         )
 
 
-# GPUs of a node whose channels are derived; those of an NVL72 are not
+# Most GPUs of a node whose channels are derived: the search in an NVL72 is not known.
 _MOST_GPUS = 8
 _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
@@ -276,14 +279,14 @@ _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
     """The hardware of a group (default: the whole fabric), as :func:`hardware_of`, cached; also a
     ColltoolError if the group does not fit."""
-    found = _found_on(SameFabric(fabric), group)
+    found = _cached_hardware(SameFabric(fabric), group)
     if isinstance(found, ColltoolError):
         raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
     return found
 
 
 @lru_cache(maxsize=256)
-def _found_on(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
+def _cached_hardware(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
     """The hardware, or the error: every price on a fabric that lacks a fact comes here again."""
     try:
         return hardware_of(place(where.fabric, group))
@@ -291,7 +294,7 @@ def _found_on(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
         return error
 
 
-FORGET.append(_found_on.cache_clear)
+CACHE_CLEARS.append(_cached_hardware.cache_clear)
 
 
 def hardware_of(placed: PlacedGroup) -> Hardware:
@@ -308,7 +311,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     fabric = placed.fabric
     ranks = placed.ranks_per_node
     _check_nodes(placed)
-    facts = _of_members(fabric.library_facts or LibraryFacts(name="nccl"), placed)
+    facts = _scaled_to_group(fabric.library_facts or LibraryFacts(name="nccl"), placed)
     numbers = constants(facts.version or "")
     rules = rules_of(numbers)
     nodes = placed.ranks // ranks
@@ -321,14 +324,14 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     # or it would be missing
     assert facts.gpu is not None
     stated = facts.channels or LibraryChannels()
-    ring = _stated(stated.ring) or rules.ring_graph(numbers, machine)
+    ring = _graph_of(stated.ring) or rules.ring_graph(numbers, machine)
     nvls = collnet = None
-    inside = capabilities_of(placed.spans[0].tier)
+    inside = placed.spans[0].kind
     multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
     if facts.nvls is not False and not alone and multicast and machine.from_hopper:
-        nvls = _stated(stated.nvls) or rules.nvls_graph(numbers, machine)
+        nvls = _graph_of(stated.nvls) or rules.nvls_graph(numbers, machine)
     if facts.collnet and across:
-        collnet = _stated(stated.collnet)
+        collnet = _graph_of(stated.collnet)
         if collnet is None:
             known = machine.gpu in numbers.search
             collnet = rules.collnet_graph(numbers, machine) if known else ring
@@ -345,7 +348,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         nvls=nvls is not None,
         collnet=bool(facts.collnet),
         ring=ring,
-        tree=_stated(stated.tree) or rules.tree_graph(numbers, machine),
+        tree=_graph_of(stated.tree) or rules.tree_graph(numbers, machine),
         nvls_graph=nvls,
         collnet_graph=collnet,
         channels=stated.total or rules.communicator_channels(numbers, machine, ring),
@@ -367,7 +370,7 @@ def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
     return facts.nics or count, tier.bandwidth / 1e9
 
 
-def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
+def _scaled_to_group(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     """Scale a node's NICs and channels to the ranks of it that are in the group.
 
     NCCL searches anew for the ranks of a communicator, but channels that the user states are for whole
@@ -375,13 +378,13 @@ def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     """
     inner = placed.fabric.tiers[0]
     whole = inner.endpoints
-    own = placed.ranks_per_node
+    present = placed.ranks_per_node
     in_nodes = capabilities_of(inner).joins == "accelerators"
-    if placed.nodes == 1 or own == whole or not in_nodes:
+    if placed.nodes == 1 or present == whole or not in_nodes:
         return facts
 
     def part(count: int | None) -> int | None:
-        return None if count is None else max(1, count * own // whole)
+        return None if count is None else max(1, count * present // whole)
 
     channels = facts.channels
     if channels is not None:
@@ -401,7 +404,7 @@ def check_switched(fabric: Fabric) -> None:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
             what = "NCCL does not run" if kind.axes else "NCCL's own choice is not known"
-            topology = kind.spoken.replace("_", " ")
+            topology = kind.label.replace("_", " ")
             raise ColltoolError(
                 f"{what} on {fabric.name}: '{tier.name}' is a {topology}",
                 argument="fabric",
@@ -458,11 +461,11 @@ def _refuse_missing(
 
 def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
     """The graphs that a machine needs and the fabric does not state."""
-    wanted = ["ring", "tree"]
+    needed = ["ring", "tree"]
     if facts.nvls is not False and machine.from_hopper:
-        wanted.append("nvls")
+        needed.append("nvls")
     stated = facts.channels or LibraryChannels()
-    return [name for name in wanted if getattr(stated, name) is None]
+    return [name for name in needed if getattr(stated, name) is None]
 
 
 def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:
@@ -479,7 +482,7 @@ def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: Gp
     return ""
 
 
-def _stated(graph: LibraryGraph | None) -> Graph | None:
+def _graph_of(graph: LibraryGraph | None) -> Graph | None:
     if graph is None:
         return None
     across = graph.inside if graph.across is None else graph.across

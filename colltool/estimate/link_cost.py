@@ -1,12 +1,17 @@
-"""What the messages of a route cost on the path classes of a group."""
+"""Latency and bandwidth of a formula's messages on the path classes of a group.
+
+:func:`link_costs` is the entry: it takes one term of a schedule and gives one or more
+:class:`LinkCost`, by the term's route (ring, tree, rounds of pairs, peers, switches). Groups whose
+messages are routed link by link go to :mod:`colltool.estimate.route_cache` instead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, assert_never
 
-from colltool.base.arrays import anywhere, first_by, least, pick, record_at, taken
+from colltool.base.arrays import anywhere, first_by, least, pick, record_at, values_at
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -23,7 +28,7 @@ from colltool.base.primitives import (
     Trees,
     log2_ceil,
 )
-from colltool.base.result import Same
+from colltool.base.result import same
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import (
     Flows,
@@ -42,12 +47,12 @@ class LinkCost(NamedTuple):
     """A run of messages that all pay the same α and bandwidth; one term may have several.
 
     Args:
-        tier, level: where they meet; the slowest of several classes.
+        tier, level: of the class in which they meet; of several the slowest.
         n_beta: in units of the term's payload.
         alpha_s: seconds per message, η (``eta_alpha``) included.
         bandwidth_Bps: without η.
         eta_beta: min(η_β, share).
-        share: what oversubscription leaves of the bandwidth; 1 if it is not felt.
+        share: what oversubscription leaves of the bandwidth; 1 if it does not bind.
         crosses: messages cross an oversubscribed boundary at all.
         energy: J per bit of n_beta, averaged over the tiers crossed; None if those state none.
     """
@@ -114,7 +119,7 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
     """The cost of one term on a group: at least one run of messages, nearest class first."""
     if paths.wired is not None:
         # most prices do without routes
-        from colltool.estimate.kept_routes import routed_costs
+        from colltool.estimate.route_cache import routed_costs
 
         return routed_costs(terms, paths.wired, readings)
 
@@ -157,6 +162,9 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
             assert_never(terms.route)
 
 
+_CROSSES = attrgetter("crosses")
+
+
 def _at(
     level: PathClass, n_alpha: float, n_beta: float, paths: PathClasses, flows: Flows
 ) -> LinkCost:
@@ -165,24 +173,29 @@ def _at(
 
     β is min(η_β, share), so contention and oversubscription are never counted twice.
     """
-    share = level.share(everybody if paths.scattered else flows)
-    beta = least(level.eta_beta, share)
+    share = 1.0
+    beta = level.eta_beta
+    if level.thinned:
+        share = level.share(everybody if paths.scattered else flows)
+        beta = least(beta, share)
     return _cost(level, n_alpha, n_beta, level.alpha_s, beta=beta, share=share)
 
 
-def _slowest(met: Sequence[PathClass], load: float, paths: PathClasses, flows: Flows) -> LinkCost:
+def _slowest(
+    classes: Sequence[PathClass], load: float, paths: PathClasses, flows: Flows
+) -> LinkCost:
     """One message of pairs that meet in several classes at once: the longest α, the lowest
     bandwidth."""
-    costs = [_at(level, 1, load, paths, flows) for level in met]
-    if len(costs) == 1:
-        return costs[0]
-    slowest = pick(costs, lambda cost: cost.effective_Bps)
-    return _latest(costs, slowest)._replace(crosses=any(cost.crosses for cost in costs))
+    if len(classes) == 1:
+        return _at(classes[0], 1, load, paths, flows)
+    costs = [_at(level, 1, load, paths, flows) for level in classes]
+    slowest = pick(costs, [cost.effective_Bps for cost in costs])
+    return _latest(costs, slowest)._replace(crosses=any(map(_CROSSES, costs)))
 
 
 def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
     """``carrying``, but with the longest α."""
-    latest = pick(costs, lambda cost: cost.alpha_s, most=True)
+    latest = pick(costs, [cost.alpha_s for cost in costs], most=True)
     return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
 
 
@@ -211,18 +224,23 @@ def _blend(
     """A term's messages over several classes at once, weighted: the mean (or worst) α, the lowest
     bandwidth."""
     costs = [cost for cost, _ in lanes]
-    blend = pick(costs, lambda cost: cost.effective_Bps)._replace(
+    blend = pick(costs, [cost.effective_Bps for cost in costs])._replace(
         n_alpha=terms.n_alpha,
         n_beta=terms.n_beta,
         energy=mean_energy([(cost.energy, weight) for cost, weight in lanes]),
-        crosses=any(cost.crosses for cost in costs),
+        crosses=any(map(_CROSSES, costs)),
     )
     if worst:
         return _latest(costs, blend)
-    weight = sum(weight for _, weight in lanes)
-    alpha_s = sum(cost.alpha_s * weight for cost, weight in lanes) / weight
-    without_eta = sum(cost.alpha_s / cost.eta_alpha * weight for cost, weight in lanes)
-    return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weight / without_eta)
+    weights: float = 0
+    waited_s = 0.0
+    without_eta_s = 0.0
+    for cost, weight in lanes:
+        weights += weight
+        waited_s += cost.alpha_s * weight
+        without_eta_s += cost.alpha_s / cost.eta_alpha * weight
+    alpha_s = waited_s / weights
+    return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weights / without_eta_s)
 
 
 def _walk(
@@ -269,8 +287,8 @@ def _tree(route: Trees, terms: Terms, paths: PathClasses) -> LinkCost:
     lanes: list[tuple[LinkCost, float]] = []
     edges: list[tuple[float | None, float]] = []
     for height in range(log2_ceil(paths.ranks)):
-        met = paths.met(1 << height, paths.block(2 << height))
-        lane = _slowest(met, 0, paths, flows)
+        classes = paths.classes_between(1 << height, paths.block(2 << height))
+        lane = _slowest(classes, 0, paths, flows)
         lanes.append((lane, 1))
         # a level has half the edges of the one below
         edges.append((lane.energy, 0.5**height))
@@ -285,7 +303,7 @@ def _switch(route: Switch, terms: Terms, paths: PathClasses) -> LinkCost:
     # the row's requirement switch_can refuses groups without
     assert hardware is not None
     share = top.share(everybody)
-    beta = least(hardware.own_eta.get(route.does, top.eta_beta), share)
+    beta = least(hardware.switch_eta_beta.get(route.does, top.eta_beta), share)
     return _cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
 
 
@@ -296,17 +314,17 @@ def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
             case "xor":
                 # folded pairs are twice as far apart
                 flows = at_most(2 * stride) if route.folded else everybody
-                met = paths.met(stride, _block(stride, route, paths))
-                yield _slowest(met, load, paths, flows)
+                classes = paths.classes_between(stride, _block(stride, route, paths))
+                yield _slowest(classes, load, paths, flows)
             case "shift":
                 apart = min(stride, paths.ranks - stride)
-                met = paths.met(apart, paths.top())
-                cost = _slowest(met, load, paths, leaving(stride, paths.ranks))
+                classes = paths.classes_between(apart, paths.top())
+                cost = _slowest(classes, load, paths, leaving(stride, paths.ranks))
                 yield cost._replace(energy=_shift_energy(apart, paths))
             case "fanout":
                 # one in every block of 2·stride ranks sends
-                met = paths.met(stride, _block(stride, route, paths))
-                yield _slowest(met, load, paths, one_alone).by_sender(1 / (2 * stride))
+                classes = paths.classes_between(stride, _block(stride, route, paths))
+                yield _slowest(classes, load, paths, one_alone).by_sender(1 / (2 * stride))
             case _:
                 assert_never(route.partner)
 
@@ -322,15 +340,22 @@ def _block(stride: int, route: Rounds, paths: PathClasses) -> PathClass:
 def merged(costs: Iterable[LinkCost]) -> list[LinkCost]:
     """Neighbouring rounds that cost the same as one run."""
 
-    def price(cost: LinkCost) -> tuple[object, ...]:
-        return cost.tier, cost.level, Same(cost.eta_beta), Same(cost.alpha_s), cost.energy
-
-    found = []
-    for _, run in groupby(costs, key=price):
-        alike = list(run)
-        n_beta = sum(cost.n_beta for cost in alike)
-        found.append(alike[0]._replace(n_alpha=len(alike), n_beta=n_beta))
+    found: list[LinkCost] = []
+    for cost in costs:
+        if found and _costs_alike(found[-1], cost):
+            run = found.pop()
+            cost = run._replace(n_alpha=run.n_alpha + 1, n_beta=run.n_beta + cost.n_beta)
+        else:
+            cost = cost._replace(n_alpha=1)
+        found.append(cost)
     return found
+
+
+def _costs_alike(first: LinkCost, second: LinkCost) -> bool:
+    """Whether a message and a byte cost the same in two rounds."""
+    if (first.tier, first.level, first.energy) != (second.tier, second.level, second.energy):
+        return False
+    return same((first.alpha_s, first.eta_beta), (second.alpha_s, second.eta_beta))
 
 
 def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
@@ -341,7 +366,7 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
     views: list[dict[tuple[str, str], LinkCost]] = []
-    met: dict[tuple[str, str], LinkCost] = {}
+    classes: dict[tuple[str, str], LinkCost] = {}
     carried_s = []
     waited_s = []
     for peers, flows in paths.views:
@@ -350,15 +375,15 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         waited_s.append(sum(run.waited_s for run in runs))
         views.append({(run.tier, run.level): run for run in runs})
         for place, run in views[-1].items():
-            met.setdefault(place, run)
+            classes.setdefault(place, run)
     slowest = first_by(carried_s, most=True)
     farthest = first_by(waited_s, most=True)
     costs = []
-    for place, run in met.items():
+    for place, run in classes.items():
         absent = run._replace(n_alpha=0, n_beta=0)
-        mine = [view.get(place, absent) for view in views]
-        messages = taken(farthest, [cost.n_alpha for cost in mine])
-        carried = record_at(slowest, mine)
+        by_view = [view.get(place, absent) for view in views]
+        messages = values_at(farthest, [cost.n_alpha for cost in by_view])
+        carried = record_at(slowest, by_view)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))
     return costs
@@ -373,15 +398,15 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
     """
     lanes = []
     for peers, flows in paths.views:
-        own = 1
+        nearer = 1
         for index, (level, count) in enumerate(peers):
-            messages = own
+            messages = nearer
             if not level.dedicated:
-                messages = sum(more for other, more in peers[index:] if other.tier == level.tier)
+                messages = sum([more for other, more in peers[index:] if other.tier == level.tier])
             load = route.per_peer * messages
             lanes.append(_at(level.at_once(messages), terms.n_alpha, load, paths, flows))
-            own += count
-    busiest = pick(lanes, lambda lane: lane.per_byte_s, most=True)
+            nearer += count
+    busiest = pick(lanes, [lane.per_byte_s for lane in lanes], most=True)
     waited = _latest(lanes, busiest)
     peers = paths.views[0].peers
     posts_s = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s
@@ -393,8 +418,13 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
 
 def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
     """J per bit, weighted by part; tiers without energy count as zero, None if all lack it."""
-    known = [energy * part for energy, part in parts if energy is not None]
-    return sum(known) / sum(part for _, part in parts) if known else None
+    weights: float = 0
+    known = []
+    for energy, part in parts:
+        weights += part
+        if energy is not None:
+            known.append(energy * part)
+    return sum(known) / weights if known else None
 
 
 def _shift_energy(far: int, paths: PathClasses) -> float | None:

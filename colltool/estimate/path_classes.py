@@ -1,32 +1,33 @@
-"""Distance classes: what a message meets between two ranks, from the same leaf to across the
-spine."""
+"""Path classes: latency and bandwidth between two ranks by how far apart they are, from the same leaf
+to across the spine.
+
+:func:`tier_paths` has the classes of a group on one tier, :func:`flat_paths` those of a group over
+several. :mod:`colltool.estimate.link_cost` prices a formula's messages on them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import takewhile
 from typing import Any, NamedTuple
 
+from colltool.algorithms.binary_trees import most_edges_leaving
 from colltool.algorithms.lattice import all_to_all_load
-from colltool.algorithms.trees import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, Terms, Trees, ceil_div
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.placement import Occupancy
 from colltool.estimate.wired import LinkNetwork, TierPosition, link_network
 from colltool.fabric.capabilities import cable_s
-from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Limits, Planes
-from colltool.fabric.topology import capabilities_of
 
 Flows = Callable[[int], float]
-"""Messages that leave a domain of a number of endpoints at once and share its uplinks."""
+"""Number of messages that leave a domain at once and share its uplinks, by the domain's endpoints."""
 
 
 def everybody(endpoints: int) -> float:
+    """Every endpoint of the domain sends a message out of it."""
     return float(endpoints)
 
 
@@ -50,7 +51,7 @@ def leaving(stride: int, ranks: int) -> Flows:
 def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
     """Edges leaving a domain, half a payload each, in units of full flows of n_β·M."""
     return lambda domain: min(
-        max(edges_leaving(ranks, domain, both_ways=route.both_ways) / 2 / terms.n_beta, 1e-9),
+        max(most_edges_leaving(ranks, domain, both_ways=route.both_ways) / 2 / terms.n_beta, 1e-9),
         domain,
     )
 
@@ -78,7 +79,7 @@ class PathClass(NamedTuple):
             oversubscribed ones.
         dedicated: every pair has a link of its own.
         energy: J per bit (if one rank sends for several, its share); None if the tier states none.
-        cable_s: the cables' part of α.
+        cable_m: metres of cable between a pair, whose delay is part of α.
         post_s: per further message that a rank posts at once, seconds, without η.
         planes: that its ports are split over; ``bandwidth_Bps`` is what one message gets of them.
         crowd: load of a lattice's busiest link in an all-to-all, per byte that an endpoint sends;
@@ -96,7 +97,7 @@ class PathClass(NamedTuple):
     thinned: tuple[Boundary, ...] = ()
     dedicated: bool = False
     energy: float | None = None
-    cable_s: float = 0.0
+    cable_m: float = 0.0
     post_s: float = 0.0
     crowd: float = 1.0
     planes: Planes | None = None
@@ -133,7 +134,7 @@ class InSwitch(NamedTuple):
 
     alpha_s: float
     levels: int
-    own_eta: Mapping[Primitive, float]
+    switch_eta_beta: Mapping[Primitive, float]
     limits: Limits | None = None
 
 
@@ -159,9 +160,9 @@ class PathClasses:
     def in_a_phase(self) -> PathClasses:
         """The classes for a phase of another collective: the switches' own η_β are for whole
         collectives."""
-        if self.in_switch is None or not self.in_switch.own_eta:
+        if self.in_switch is None or not self.in_switch.switch_eta_beta:
             return self
-        return replace(self, in_switch=self.in_switch._replace(own_eta={}))
+        return replace(self, in_switch=self.in_switch._replace(switch_eta_beta={}))
 
     def top(self) -> PathClass:
         return self.used[-1]
@@ -185,9 +186,12 @@ class PathClasses:
 
     def block(self, size: int) -> PathClass:
         """The nearest class in which aligned blocks of that size never straddle domains."""
-        return next((level for level in self.used if level.span % size == 0), self.used[-1])
+        for level in self.used:
+            if level.span % size == 0:
+                return level
+        return self.used[-1]
 
-    def met(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
+    def classes_between(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
         """The classes in which pairs ``apart`` ranks from each other can meet, farthest first.
 
         Nearer classes of the same tier are left out: they use the same ports and cross fewer
@@ -195,8 +199,13 @@ class PathClasses:
         """
         if far.tier == self.levels[0].tier:
             return (far,)
-        inner = takewhile(lambda level: level.tier != far.tier, self.used)
-        return (far, *(level for level in inner if level.span > apart))
+        found = [far]
+        for level in self.used:
+            if level.tier == far.tier:
+                break
+            if level.span > apart:
+                found.append(level)
+        return tuple(found)
 
     @cached_property
     def views(self) -> tuple[PeerView, ...]:
@@ -227,12 +236,12 @@ class PathClasses:
 
 
 def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
-    """How many levels it takes to join ``ranks`` of them."""
+    """Number of classes, nearest first, until one joins this many ranks."""
     return 1 + next(number for number, level in enumerate(levels) if level.span >= ranks)
 
 
 def _tier_levels(
-    tier: Tier, inside: int, readings: ModelOptions, nics: int, occupancy: Occupancy
+    position: TierPosition, inside: int, nics: int, readings: ModelOptions
 ) -> tuple[PathClass, ...]:
     """A tier's classes. ``inside`` members form one endpoint; each sender has ``nics`` ports of an
     endpoint.
@@ -240,16 +249,26 @@ def _tier_levels(
     Sibling groups send at the same time over their own ports, so uplinks are divided among groups
     by members.
     """
-    kind = capabilities_of(tier)
+    tier = position.tier
+    kind = position.kind
+    occupancy = position.occupancy
+    classes = kind.classes
+    message_share = kind.message_share
+    bandwidth_Bps = kind.rate_Bps * message_share
+    dedicated = kind.joined_by == "pair_links"
+    planes = kind.planes
     levels: list[PathClass] = []
     boundaries: tuple[Boundary, ...] = ()
-    for number, distance in enumerate(kind.classes):
+    thinned: tuple[Boundary, ...] = ()
+    for number, distance in enumerate(classes):
         if number:
             below = levels[-1].span
             # only the second and further levels have uplinks below them
-            ports = below * nics * occupancy.ports(kind.classes[number - 1].group)
-            uplinks = Boundary(below, ports / kind.message_share, distance.oversubscription)
+            ports = below * nics * occupancy.ports(classes[number - 1].group)
+            uplinks = Boundary(below, ports / message_share, distance.oversubscription)
             boundaries = (*boundaries, uplinks)
+            if anywhere(distance.oversubscription > 1):
+                thinned = (*thinned, uplinks)
         levels.append(
             PathClass(
                 tier=tier.name,
@@ -257,51 +276,53 @@ def _tier_levels(
                 span=occupancy.members(distance.group) * inside,
                 alpha_s=distance.alpha_s,
                 eta_alpha=1.0 if readings.ideal else tier.eta.alpha,
-                bandwidth_Bps=kind.rate_Bps * kind.message_share,
+                bandwidth_Bps=bandwidth_Bps,
                 eta_beta=1.0 if readings.ideal else tier.eta.beta,
                 boundaries=boundaries,
-                thinned=tuple(b for b in boundaries if anywhere(b.oversubscription > 1)),
-                dedicated=kind.joined_by == "pair_links",
+                thinned=thinned,
+                dedicated=dedicated,
                 energy=None if tier.energy is None else tier.energy / nics,
-                cable_s=cable_s(distance.cable_m),
+                cable_m=distance.cable_m,
                 post_s=tier.post or 0.0,
-                planes=kind.planes,
+                planes=planes,
             )
         )
     return tuple(levels)
 
 
-def tier_paths(seat: TierPosition, readings: ModelOptions) -> PathClasses:
+def tier_paths(position: TierPosition, readings: ModelOptions) -> PathClasses:
     """The classes of a group on one tier, counted in its own endpoints.
 
     The aggregation tree of its switches is no taller than the levels that the group spans, nor than
     the switches' limit. A tier of one class has as many levels as its sizing requires. Each switch
     pass has its part of the longest cable.
     """
-    tier, ranks = seat.tier, seat.endpoints
-    levels = _tier_levels(tier, 1, readings, seat.nics, seat.occupancy)
+    ranks = position.endpoints
+    levels = _tier_levels(position, 1, position.nics, readings)
     scattered = readings.placement == "scattered"
-    spec = capabilities_of(tier).in_network
-    alone = seat if seat.inside == 1 else replace(seat, inside=1)
+    spec = position.kind.in_network
+    alone = position if position.inside == 1 else replace(position, inside=1)
     wired = _wired([alone], ranks, readings)
     found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
     if spec is None:
         return found
     spanned = len(levels) if scattered else _levels_spanned(levels, ranks)
-    height = _switch_levels(spec, seat, spanned if len(levels) > 1 else None, scattered=scattered)
+    height = _switch_levels(
+        spec, position, spanned if len(levels) > 1 else None, scattered=scattered
+    )
     # up and down again
-    alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)
+    alpha_s = spec.alpha_switch + cable_s(levels[spanned - 1].cable_m) / (2 * height)
     # ideal switches have no contention of their own
-    own_eta = {} if readings.ideal else spec.own_eta
-    return replace(found, in_switch=InSwitch(alpha_s, height, own_eta, spec.limits))
+    switch_eta_beta = {} if readings.ideal else spec.switch_eta_beta
+    return replace(found, in_switch=InSwitch(alpha_s, height, switch_eta_beta, spec.limits))
 
 
 def _switch_levels(
-    spec: InNetwork, seat: TierPosition, spanned: int | None, *, scattered: bool
+    spec: InNetwork, position: TierPosition, spanned: int | None, *, scattered: bool
 ) -> int:
     """Levels of the aggregation tree; ``spanned`` is None on a tier of one class."""
-    tier = seat.tier
-    kind = capabilities_of(tier)
+    tier = position.tier
+    kind = position.kind
     block = kind.sizing
     if spanned is not None:
         return min(spec.levels or spanned, spanned)
@@ -309,7 +330,7 @@ def _switch_levels(
         return spec.levels or 1
     endpoints = tier.endpoints
     if not scattered:
-        endpoints = min(seat.endpoints * seat.occupancy.stride, endpoints)
+        endpoints = min(position.endpoints * position.occupancy.stride, endpoints)
     rails = block.rails * (kind.planes.count if kind.planes else 1)
     # only Clos networks of a stated radix are sized, and these modules are slow to load
     from colltool.network.sizing.size_clos import levels_under
@@ -318,14 +339,17 @@ def _switch_levels(
 
 
 def _wired(
-    seats: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int] = ()
+    positions: Sequence[TierPosition],
+    ranks: int,
+    readings: ModelOptions,
+    domains: Sequence[int] = (),
 ) -> LinkNetwork | None:
     """The links of a group with a routed tier or domains that differ, whose ranks cannot be
     scattered; None for others."""
     reason = "domains differ in size" if domains else ""
-    for seat in reversed(seats):
-        if capabilities_of(seat.tier).joined_by == "routes":
-            reason = f"'{seat.tier.name}' is routed link by link"
+    for position in reversed(positions):
+        if position.kind.joined_by == "routes":
+            reason = f"'{position.tier.name}' is routed link by link"
     if not reason:
         return None
     if readings.placement == "scattered":
@@ -334,11 +358,11 @@ def _wired(
             argument="placement",
             fix=f"leave out {argument_text('placement')}",
         )
-    return link_network(tuple(seats), ranks, readings.ideal, tuple(domains))
+    return link_network(tuple(positions), ranks, readings.ideal, tuple(domains))
 
 
 def flat_paths(
-    seats: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int]
+    positions: Sequence[TierPosition], ranks: int, readings: ModelOptions, domains: Sequence[int]
 ) -> PathClasses:
     """The classes of a whole group over several tiers; ``domains``: members in each of the
     innermost where these differ."""
@@ -346,18 +370,18 @@ def flat_paths(
     counted: list[PathClass] = []
     scattered = readings.placement == "scattered"
     inside = 1
-    for seat in seats:
+    for position in positions:
         unit = inside
-        inside *= seat.occupancy.members(seat.tier.endpoints)
-        levels = _tier_levels(seat.tier, unit, readings, 1, seat.occupancy)
+        inside *= position.occupancy.members(position.tier.endpoints)
+        levels = _tier_levels(position, unit, 1, readings)
         # an inner tier's switches may join more endpoints than a domain has
-        if seat.tier is not seats[-1].tier:
+        if position.tier is not positions[-1].tier:
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
         placed += levels[-1:] if scattered else levels
         counted += levels
     endpoints = len(domains) or ranks // unit
-    outer = seats[-1]
-    axes = capabilities_of(outer.tier).part(endpoints, outer.occupancy.stride) or ()
+    outer = positions[-1]
+    axes = outer.kind.part(endpoints, outer.occupancy.stride) or ()
     crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
     placed[-1] = placed[-1]._replace(crowd=crowd)
     return PathClasses(
@@ -366,5 +390,5 @@ def flat_paths(
         tuple(counted),
         scattered,
         unit,
-        wired=_wired(seats, ranks, readings, domains),
+        wired=_wired(positions, ranks, readings, domains),
     )

@@ -1,16 +1,21 @@
-"""Cost terms of an algorithm: what each of its messages pays on a group, and notes for the reader."""
+"""The cost model of a flat schedule: what its messages pay on a group, the library's measured
+efficiency, and notes for the reader.
+
+:func:`cost_flat` is the entry; compositions share :func:`parts_of`, the notes and
+:func:`with_efficiency`.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, log2, sqrt
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.registry import Algorithm, parse_choice, row_of, selectable
-from colltool.algorithms.uneven import STANDS_FOR
+from colltool.algorithms.mixed_sizes import SAME_SIZE_COMPOSITIONS
+from colltool.algorithms.registry import Algorithm, Choice, parse_choice, row_of, selectable
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
 from colltool.base.primitives import (
@@ -21,29 +26,30 @@ from colltool.base.primitives import (
     Ring,
     Switch,
     Trees,
-    own_share,
+    local_share,
 )
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
-from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.library_names import library_name
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.route_cache import route_cache
 from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
-from colltool.fabric.topology import capabilities_of
 from colltool.network.group import SEVERAL_TIERS, Group
 
 
 def parts_of(
     row: Algorithm, group: Group, paths: PathClasses, readings: ModelOptions, payload: float = 1.0
 ) -> tuple[CostTerm, ...]:
+    """The cost terms of an algorithm's messages; ``payload``: bytes of its vector, in units of the
+    collective's M."""
     found = []
     for terms in row.schedule(group):
-        bare = CostTerm(
+        blank = CostTerm(
             primitive=terms.primitive or row.primitive,
             algorithm=row.name,
             ranks=terms.ranks or group.ranks,
@@ -53,7 +59,7 @@ def parts_of(
             label=terms.label,
             route=terms.route,
         )
-        found += [bare._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
+        found += [blank._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
     return tuple(found)
 
 
@@ -102,12 +108,12 @@ def _below(
     row: Algorithm, group: Group, placed: PlacedGroup, readings: ModelOptions
 ) -> tuple[CostModel, CostModel]:
     """The same schedule on wires alone, and with their contention: layers 1 and 2 of its price."""
-    bare = placed.bare or placed
+    origin = placed.origin or placed
     ideal = readings._replace(ideal=True)
     # worked out when it is shown, after the price
-    with kept_routes(placed.fabric):
-        wires = cost_flat(row, group, flat_group(bare, ideal)[1], ideal)
-        return wires, cost_flat(row, group, flat_group(bare, readings)[1], readings)
+    with route_cache(placed.fabric):
+        wires = cost_flat(row, group, flat_group(origin, ideal)[1], ideal)
+        return wires, cost_flat(row, group, flat_group(origin, readings)[1], readings)
 
 
 _NO_MESSAGES = LinkCost(
@@ -117,7 +123,7 @@ _NO_MESSAGES = LinkCost(
 
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
     """The local copy of the share of M that a rank keeps; only if a protocol states its rate."""
-    payload = own_share(primitive, placed.ranks)
+    payload = local_share(primitive, placed.ranks)
     rate_Bps = placed.local_copy_Bps
     if rate_Bps is None or not payload:
         return ()
@@ -187,26 +193,40 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     schedule, else of its inner tier."""
     if costed.readings.ideal:
         return costed
-    figures = [
-        figure
-        for figure in placed.fabric.efficiencies
-        if costed.primitive in figure.primitives
-        and (figure.protocols is None or costed.protocol in figure.protocols)
-    ]
+    primitive = costed.primitive
+    figures = placed.once(("efficiencies", primitive), lambda: _efficiencies(placed, primitive))
     if not figures:
         return costed
-    library = LIBRARIES[placed.fabric.library_name].spoken
-    own = [figure for figure in figures if _is_of(figure, costed, placed)]
-    if own:
-        return _reaching(costed, own, library, placed.nodes, placed.ranks)
+    library = LIBRARIES[placed.fabric.library_name].label
+    spec = costed.choice.spec
+    measured = []
+    for figure, choices in figures:
+        if _was_measured_of(choices, spec, primitive, placed):
+            measured.append(figure)
+    if measured:
+        return _reaching(costed, measured, library, placed.nodes, placed.ranks)
     first = placed.spans[0]
-    inside = capabilities_of(first.tier).joins == "accelerators" and not placed.one_a_node
+    inside = first.kind.joins == "accelerators" and not placed.one_a_node
     if costed.choice.tiers and inside:
         inner = parse_choice(costed.choice.tiers[0])
-        own = [figure for figure in figures if inner in map(parse_choice, figure.algorithms)]
-        if own:
-            return _reaching(costed, own, library, 1, first.endpoints, first.tier.name)
+        measured = [figure for figure, choices in figures if inner in choices]
+        if measured:
+            return _reaching(costed, measured, library, 1, first.endpoints, first.tier.name)
     return costed
+
+
+def _efficiencies(
+    placed: PlacedGroup, primitive: Primitive
+) -> list[tuple[Efficiency, dict[Choice, str]]]:
+    """The figures for a primitive under the group's protocol, each with the algorithms that it was
+    measured of and their names in the file."""
+    found = []
+    for figure in placed.fabric.efficiencies:
+        protocols = figure.protocols or (placed.protocol,)
+        if primitive in figure.primitives and placed.protocol in protocols:
+            choices = {parse_choice(name): name for name in figure.algorithms}
+            found.append((figure, choices))
+    return found
 
 
 _ON_A_RAIL = {
@@ -216,18 +236,17 @@ _ON_A_RAIL = {
 """A library's ring and tree with one rank per node, and the same algorithms with whole nodes."""
 
 
-def _is_of(figure: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
-    """Whether a figure was measured of this schedule."""
-    spec = costed.choice.spec
+def _was_measured_of(
+    choices: Mapping[Choice, str], spec: str, primitive: Primitive, placed: PlacedGroup
+) -> bool:
+    """Whether a figure of these algorithms was measured of a schedule."""
     if not placed.one_a_node:
-        return parse_choice(STANDS_FOR.get(spec, spec)) in map(parse_choice, figure.algorithms)
-    wanted = parse_choice(_ON_A_RAIL.get(spec, spec))
-    for name in figure.algorithms:
-        if parse_choice(name) == wanted:
-            row = row_of(costed.primitive, name)
-            if row is None or row.topologies & SEVERAL_TIERS:
-                return True
-    return False
+        return parse_choice(SAME_SIZE_COMPOSITIONS.get(spec, spec)) in choices
+    name = choices.get(parse_choice(_ON_A_RAIL.get(spec, spec)))
+    if name is None:
+        return False
+    row = row_of(primitive, name)
+    return row is None or bool(row.topologies & SEVERAL_TIERS)
 
 
 def _reaching(
@@ -273,7 +292,7 @@ def _figure_words(share: float, fitted: SoftwareTime) -> Iterator[str]:
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
     """The time of a figure on a number of ranks; beyond the measured counts that of the nearest."""
     limits = figure.measured
-    took = figure.took()
+    took = figure.measured_times()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
     within = min(max(ranks, counts[0]), counts[-1]) if counts else ranks
     fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * within

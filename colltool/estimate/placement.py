@@ -1,5 +1,5 @@
-"""Who is in a group, and where its members sit: tier by tier outwards its stride is used up, then
-its ranks fill whole domains.
+"""The members of a group, and where they sit: tier by tier outwards its stride is used up, then its
+ranks fill whole domains.
 
 If a tier's size divides the remaining stride, each domain holds one member and the rest of the
 stride goes on; if the stride divides the size, the domain holds every so many-th endpoint and
@@ -79,7 +79,7 @@ class GroupPlacement(NamedTuple):
         return tuple(chain.from_iterable(shape for _, shape in self.slices))
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """The group in titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
         if self.domains:
@@ -94,6 +94,11 @@ class GroupPlacement(NamedTuple):
         if self._lines:
             boxes.append(self._lines)
         return f"{words} ({', '.join(boxes)})" if boxes else words
+
+    @property
+    def spoken(self) -> str:
+        """:attr:`label` by its name until 0.20."""
+        return self.label
 
     @property
     def _lines(self) -> str:
@@ -119,7 +124,7 @@ def opened(whole: Sequence[Axis], part: Sequence[Axis]) -> list[bool]:
     if not part:
         return []
     axes = zip(whole, part, strict=True)
-    return [own.size > 2 and not own.closed and axis.closed for axis, own in axes]
+    return [line.size > 2 and not line.closed and axis.closed for axis, line in axes]
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:
@@ -135,12 +140,12 @@ class Occupancy(NamedTuple):
     Args:
         stride: from one member's endpoint to the next, which is also how many groups are
             interleaved.
-        beside: ranks behind an endpoint per member behind it, where their ports share uplinks.
+        siblings: ranks behind an endpoint per member behind it, where their ports share uplinks.
         alone: the other groups' ports are idle.
     """
 
     stride: int = 1
-    beside: int = 1
+    siblings: int = 1
     alone: bool = False
 
     def members(self, endpoints: int) -> int:
@@ -151,7 +156,7 @@ class Occupancy(NamedTuple):
         idle siblings."""
         if not self.alone:
             return 1
-        return endpoints // self.members(endpoints) * self.beside
+        return endpoints // self.members(endpoints) * self.siblings
 
 
 PACKED = Occupancy()
@@ -167,9 +172,9 @@ class TierShare(NamedTuple):
     tier: Tier
 
 
-def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
+def fill_tiers(fabric: Fabric, spec: GroupSpec) -> tuple[TierShare, ...]:
     """Where the members of a group sit, tier by tier."""
-    stride = parse_count(who.stride, "stride")
+    stride = parse_count(spec.stride, "stride")
     if not 1 <= stride < max(2, fabric.ranks):
         raise ColltoolError(
             f"must be at least 1 and leave {fabric.name} two ranks, got {stride}",
@@ -178,13 +183,13 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
         )
     steps = strides(fabric, stride)
     # errors in a shape come before those in counts
-    boxes = None if who.shape is None else _boxes(fabric, who)
-    ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
+    boxes = None if spec.shape is None else _boxes(fabric, spec)
+    ranks = everybody(fabric, spec) if spec.ranks is None else parse_count(spec.ranks, "ranks")
     _check_ranks(fabric, ranks)
     if fabric.domains:
         return _fill_domains(fabric, ranks, stride)
     if steps is None:
-        raise _uneven(fabric, who.ranks or 2, stride)
+        raise _uneven(fabric, spec.ranks or 2, stride)
     most = fabric.ranks // stride
     if ranks > most:
         nearer = [step for step in every_stride(fabric, ranks) if step < stride]
@@ -196,7 +201,7 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
             argument="stride",
             fix=fix,
         )
-    shares = _shares(fabric, steps, ranks, in_order=who.in_order or stride > 1)
+    shares = _shares(fabric, steps, ranks, in_order=spec.in_order or stride > 1)
     if shares is None:
         raise _does_not_fit(fabric, ranks, stride, most)
     if boxes is None:
@@ -207,7 +212,7 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
             holds = _ranks_of(fabric, boxes)
             usual = _shape_argument(_axes([share.tier for share in shares]))
             raise ColltoolError(
-                f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}",
+                f"{shape_text(spec.shape or ())} holds {holds} ranks, not {spec.ranks or 0}",
                 argument="shape",
                 fix=f"write {argument_text('ranks', holds)}, or {usual}",
             )
@@ -222,19 +227,19 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
         _first_that_fits(fabric, range(ranks + 1, most + 1), stride),
     ]
     counts = " and ".join(str(count) for count in near if count is not None)
-    if ranks < inner.endpoints and capabilities_of(inner).cut_apart(ranks):
+    if ranks < inner.endpoints and capabilities_of(inner).first_are_disconnected(ranks):
         return ColltoolError(
             f"the first {ranks} ranks of {fabric.name} reach each other only through others",
             argument="ranks",
             fix=f"the nearest sizes that do without are {counts}",
         )
-    comma = "," if stride > 1 else ""
     fix = f"the nearest sizes that fill whole domains are {counts}"
     part = per_rack_for(fabric, ranks) if stride == 1 else None
     if part is not None:
         typed = f"{fabric.name}:{PER_RACK}={part}"
         how = either(shell=f"--per-rack {part}", python=f'fabric="{typed}"')
         fix += f"; {how} takes {part} of each"
+    comma = "," if stride > 1 else ""
     return ColltoolError(
         f"{spoken(ranks, stride)}{comma} leave a domain half full on {fabric.name}"
         f" ({_extents(fabric.tiers)})",
@@ -270,12 +275,12 @@ def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, .
     return inside, TierShare(1, len(domains), outer)
 
 
-def everybody(fabric: Fabric, who: GroupSpec) -> int:
+def everybody(fabric: Fabric, spec: GroupSpec) -> int:
     """Ranks of a group that does not say how many: those of its shape, or as many as fit the
     stride."""
-    if who.shape is None:
-        return fabric.ranks // who.stride
-    return _ranks_of(fabric, _boxes(fabric, who))
+    if spec.shape is None:
+        return fabric.ranks // spec.stride
+    return _ranks_of(fabric, _boxes(fabric, spec))
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
@@ -305,14 +310,14 @@ def _shares(
         if left % here:
             return None
         # part of a lattice is a slice of it, unless ranks fill its axes in order
-        taken: Tier | None = tier
+        part: Tier | None = tier
         if not in_order and here not in (1, tier.endpoints):
-            taken = kind.slice(here)
+            part = kind.slice(here)
         elif kind.part(here, step) is None:
             return None
-        if taken is None:
+        if part is None:
             return None
-        shares.append(TierShare(step, here, taken))
+        shares.append(TierShare(step, here, part))
         left //= here
     return tuple(shares) if left == 1 else None
 
@@ -320,8 +325,8 @@ def _shares(
 def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int | None:
     if fabric.domains:
         # consecutive ranks alone have a place there
-        held = (count for count in counts if stride == 1 and count <= fabric.ranks)
-        return next(held, None)
+        fitting = (count for count in counts if stride == 1 and count <= fabric.ranks)
+        return next(fitting, None)
     steps = strides(fabric, stride)
     if steps is None:
         return None
@@ -407,11 +412,11 @@ Boxes = tuple[Tier | None, ...]
 """For each tier its slice as a lattice; None off lattices."""
 
 
-def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
+def _boxes(fabric: Fabric, spec: GroupSpec) -> Boxes:
     """Slices for a shape, which runs through the axes of all lattices, innermost first; missing
     axes are 1."""
     lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
-    shape = who.shape or ()
+    shape = spec.shape or ()
     usual = _axes(lattices)
     if not lattices:
         raise ColltoolError(
@@ -426,7 +431,7 @@ def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
             argument="shape",
             fix=f"write {_shape_argument(usual)}, or less along an axis",
         )
-    if who.stride > 1:
+    if spec.stride > 1:
         raise ColltoolError(
             f"{shape_text(shape)} is a slice of consecutive ranks, without a stride",
             argument="shape",

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.partners import many_sends
+from colltool.algorithms.partners import posting_caveat
 from colltool.algorithms.registry import every_algorithm, row_of
 from colltool.base.arrays import first_least, ranked
 from colltool.base.errors import ColltoolError, ManyErrors
@@ -18,7 +18,6 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.kept_routes import kept_routes
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import (
@@ -37,14 +36,16 @@ from colltool.estimate.results import (
     PriceList,
     Rung,
 )
+from colltool.estimate.route_cache import route_cache
 from colltool.estimate.segments import BestSegments, best_segments
-from colltool.fabric.ground import assumed_media, p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import assumed_media, p2p_unknown, with_p2p
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
     from colltool.fabric.ladder import LadderDefinition, RungDefinition
 
+# Bytes; from latency-bound to bandwidth-bound messages.
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
 
@@ -70,7 +71,7 @@ def price(
     named = listed.specs(name for name in only if name not in own_specs)
     only = [*named, *(name for name in only if name in own_specs)]
     chosen: list[CostModel] = []
-    with kept_routes(fabric):
+    with route_cache(fabric):
         if named:
             chosen += listed.named(named, probes)
         elif not only:
@@ -94,7 +95,7 @@ def price(
     # a price without a library's numbers, or of other schedules, does not depend on P2P
     by_library = fabric.tiers[0].library is not None and not options.ideal and not own
     if by_library and isinstance(size, float) and p2p_unknown(fabric):
-        return _noting_p2p(found, fabric, size, group, options, only)
+        return _with_p2p_note(found, fabric, size, group, options, only)
     return found
 
 
@@ -116,7 +117,7 @@ def _probes(size: Number) -> list[float]:
     return probes
 
 
-def _noting_p2p(
+def _with_p2p_note(
     found: Price,
     fabric: Fabric,
     size: float,
@@ -187,8 +188,8 @@ def mode(readings: ModelOptions) -> str:
 
 @lru_cache(maxsize=64)
 def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
-    own: Phases = next((row.phases for row in compositions(primitive)), "sequential")
-    return AssumptionsUsed(readings.in_force(own), ModelOptions().in_force(own))
+    usual: Phases = next((row.phases for row in compositions(primitive)), "sequential")
+    return AssumptionsUsed(readings.in_force(usual), ModelOptions().in_force(usual))
 
 
 # numbers that stay in the processor's cache: one walk through memory instead of two
@@ -257,7 +258,7 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
             rungs.append(_priced_rung(rung, rung.size or definition.size, options))
         except ColltoolError as error:
             if isinstance(error, CannotRun) and _runs_usually(rung):
-                what = f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}"
+                what = f"{rung.primitive.label} by {rung.algorithm} on {rung.fabric.name}"
                 skipped.append(Infeasible(what, error.reason))
                 continue
             problems.append(
@@ -315,7 +316,7 @@ def _runs_usually(rung: RungDefinition) -> bool:
         return False
 
 
-def with_turn(
+def with_one_port_leader(
     prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[Price, ...]:
     """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
@@ -338,11 +339,11 @@ def _leads_on_one_port(
     unchanged = ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes))
     if readings.ports == "one" or not rows:
         return unchanged
-    first = _firsts(priced)
+    first = _leading_rows(priced)
     # where tiers have links of their own any schedule may lose some, elsewhere those that post
     differing = set(first)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
-        posting = {row.name for row in every_algorithm() if row.caveat is many_sends}
+        posting = {row.name for row in every_algorithm() if row.caveat is posting_caveat}
         differing = {
             at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}
         }
@@ -353,13 +354,13 @@ def _leads_on_one_port(
     if not others:
         return unchanged
     titles = list(unchanged)
-    for number, (at, other) in enumerate(zip(first, _firsts(one_port), strict=True)):
+    for number, (at, other) in enumerate(zip(first, _leading_rows(one_port), strict=True)):
         if at in differing and others[other].spec != rows[at].spec:
             titles[number] = others[other].title
     return tuple(titles)
 
 
-def _firsts(priced: Price) -> list[int]:
+def _leading_rows(priced: Price) -> list[int]:
     """The place of the fastest leading row at each size."""
     if isinstance(priced.bytes, float):
         return [0]

@@ -183,7 +183,7 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
     if not common:
         each = "; ".join(f"{tier}: {', '.join(listed)}" for tier, listed in lists.items())
         raise ColltoolError(
-            f"the tiers of {placed.fabric.name} share no protocol for {primitive.spoken} ({each})",
+            f"the tiers of {placed.fabric.name} share no protocol for {primitive.label} ({each})",
             fix=(
                 "a collective runs under one protocol throughout: give it the same name on every"
                 " tier"
@@ -219,7 +219,7 @@ def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers
         overhead_s=overhead_s,
         local_copy_Bps=copy_Bps,
         protocol=name,
-        bare=placed,
+        origin=placed,
     )
 
 
@@ -247,7 +247,7 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
 def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
     """Collectives in the switches with what a library adds: time besides α_switch, and a share of
     the switches' η_β."""
-    eta_beta = dict(switch.own_eta)
+    eta_beta = dict(switch.switch_eta_beta)
     for primitive, share in added.shares.items():
         eta_beta[primitive] = eta_beta.get(primitive, tier.eta.beta) * share
     return switch.model_copy(
@@ -271,11 +271,15 @@ def range_notes(
     protocols = span.tier.protocols_for(primitive)
     if not protocols and any(numbers.measured for numbers in library.protocols):
         note = (
-            f"{primitive.spoken} was not measured on {span.tier.name}: priced with the tier's own"
+            f"{primitive.label} was not measured on {span.tier.name}: priced with the tier's own"
             " numbers"
         )
         return [replace(row, notes=(*row.notes, note)) for row in rows]
-    ranges = {name: own.measured for name, own in protocols.items() if own.measured is not None}
+    ranges = {
+        name: numbers.measured
+        for name, numbers in protocols.items()
+        if numbers.measured is not None
+    }
     if not ranges:
         return list(rows)
     ranks = _ranks_note(ranges, placed.ranks)

@@ -1,5 +1,5 @@
-"""What a route costs where messages are routed link by link: a step's messages are put on links,
-the busiest counts.
+"""Cost of a formula's messages where they are routed link by link: a step's messages are put on
+links, and the busiest link counts. :func:`routed_link_costs` is the entry.
 
 A formula's terms say how often who sends to whom; steps that repeat are counted once. Loads are
 linear in the size, so that a price stays a + b·M. Contention scales each tier's latency and
@@ -14,10 +14,10 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
+from colltool.algorithms.binary_trees import double_tree_arrays, edges_of, one_root_tree_arrays
 from colltool.algorithms.executor import Network
+from colltool.algorithms.mixed_sizes import rail_trees, walks_over_rails
 from colltool.algorithms.partners import pairs_of_round
-from colltool.algorithms.trees import edges_of, two_trees, two_trees_under_one_root
-from colltool.algorithms.uneven import rail_trees, walks_over_rails
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import (
     AllPeers,
@@ -34,7 +34,7 @@ from colltool.base.primitives import (
     Trees,
 )
 from colltool.estimate.link_cost import LinkCost, merged
-from colltool.estimate.wired import LinkNetwork, stands_at_nodes
+from colltool.estimate.wired import LinkNetwork, ports_at_nodes
 from colltool.network.arrays import Floats, Indices
 from colltool.network.dragonfly import gateway_order
 from colltool.network.wires import DragonflyWires
@@ -49,7 +49,7 @@ class Sends(NamedTuple):
 
 
 class StepLoad(NamedTuple):
-    """What a step takes.
+    """Time and energy of a step of messages.
 
     Args:
         mean_s, longest_s: latency over its messages, seconds.
@@ -76,7 +76,7 @@ def routed_link_costs(
     terms: Terms, wired: LinkNetwork, *, worst: bool, spread: bool
 ) -> list[LinkCost]:
     """The cost of one term on a group whose tiers are routed; by
-    :func:`colltool.estimate.kept_routes.routed_costs` worked out once.
+    :func:`colltool.estimate.route_cache.routed_costs` worked out once.
 
     ``worst``: steps wait for the longest latency of their messages; ``spread``: walks and trees
     over rails cross a domain over links of their own.
@@ -173,7 +173,7 @@ def _to_all(wired: LinkNetwork) -> StepLoad:
 
     Domains and axes are filled in order: none is farther from another rank than the last from some.
     """
-    if not stands_at_nodes(wired.seats):
+    if not ports_at_nodes(wired.positions):
         src, dst = _of_every_pair(wired.ranks)
         return _load(wired, Sends(src, dst, np.ones(len(src))))
     others = np.arange(wired.ranks - 1)
@@ -187,11 +187,11 @@ def _to_all(wired: LinkNetwork) -> StepLoad:
 def _exchanged_shards(wired: LinkNetwork) -> StepLoad:
     """α of a message across and of one inside; bytes of both at once."""
     # for each rank the size and the number of its domain
-    own = np.repeat(wired.domains, wired.domains)
+    domain_size = np.repeat(wired.domains, wired.domains)
     domain = np.repeat(np.arange(len(wired.domains)), wired.domains)
     src, dst = _of_every_pair(wired.ranks)
     inside = domain[src] == domain[dst]
-    each = 1 / own[dst] / wired.ranks
+    each = 1 / domain_size[dst] / wired.ranks
     # its own, and a part of what all others outside have
     size = np.where(inside, wired.ranks * each, each)
     took = wired.latency(src, dst)
@@ -205,9 +205,9 @@ def _energy_of_all(wired: LinkNetwork) -> float | None:
         return None
     energy = 0.0
     inside = 1
-    for seat, numbers in zip(wired.seats, wired.numbers, strict=True):
-        energy += wired.ranks * inside * (seat.endpoints - 1) * (numbers.energy or 0.0)
-        inside *= seat.endpoints
+    for position, numbers in zip(wired.positions, wired.numbers, strict=True):
+        energy += wired.ranks * inside * (position.endpoints - 1) * (numbers.energy or 0.0)
+        inside *= position.endpoints
     return energy
 
 
@@ -223,7 +223,7 @@ def _around(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: boo
         case "rails":
             walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)
         case "gateways":
-            wires = wired.seats[0].wires
+            wires = wired.positions[0].wires
             # the row's requirement several_groups refuses others
             assert isinstance(wires, DragonflyWires)
             walks = np.array([gateway_order(wires)])
@@ -241,9 +241,9 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
     if route.rails:
         edges = rail_trees(wired.domains, spread=spread)
     elif route.both_ways:
-        edges = edges_of(two_trees(wired.ranks))
+        edges = edges_of(double_tree_arrays(wired.ranks))
     else:
-        edges = edges_of(two_trees_under_one_root(wired.ranks))
+        edges = edges_of(one_root_tree_arrays(wired.ranks))
     child, parent = edges.child, edges.parent
     took = wired.latency(child, parent)
     levels = range(1, int(edges.depth.max()) + 1)
@@ -262,6 +262,7 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
 
 
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
+    """The messages of each round, with a term for one message of its load."""
     kept = ranks - route.folded
     # the rank of each that takes part
     of_pairs = 2 * np.arange(route.folded) + 1
@@ -276,11 +277,11 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
 
 def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     """Messages between neighbours, as the formula counts them; α of the slowest link."""
-    wires = wired.seats[0].wires
+    wires = wired.positions[0].wires
     numbers = wired.numbers[0]
     # a tier that is routed has them
     assert wires is not None
-    alpha_s = wires.slowest_s * numbers.eta_alpha
+    alpha_s = wires.longest_alpha_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
     energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
     return StepLoad(alpha_s, alpha_s, per_byte_s, 0, energy)

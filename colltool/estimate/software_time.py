@@ -1,4 +1,4 @@
-"""Time that a measurement took beyond its model: between measured sizes by logarithms."""
+"""Curves of time over size, and the time that measurements took beyond wires and latencies."""
 
 from __future__ import annotations
 

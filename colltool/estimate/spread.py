@@ -1,7 +1,7 @@
 """How far measurements lie from a price: sigma of ln(measured / price), a sum of squared parts.
 
 ``spread.csv`` has the size of each part and ``rows.csv`` what was measured:
-``tests/benchmarks/bench_spread.py`` makes both. Each part is switched on by how far a question is
+``tests/benchmarks/bench_spread.py`` makes both. Each part is switched on by how far a request is
 from the measured rows; the distance is a least one over rows, so that taking rows away, or moving
 away from them, never narrows an interval.
 """
@@ -16,8 +16,9 @@ from math import hypot, log2, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
+# Sizes at which sigma is fitted, log2 of bytes.
 _KNOTS = {"1KB": log2(2**10), "1MB": log2(2**20), "128MB": log2(2**27), "4GB": log2(2**32)}
-# log2 of bytes
+# Sizes between which a part fades, log2 of bytes.
 _8MB = 23.0
 _256MB = 28.0
 _GB = 30.0
@@ -25,9 +26,9 @@ _16GB = 34.0
 NEAR_RANKS, NEAR_SIZE = 0.5, 2.0
 """Doublings of ranks and of size that are no distance yet."""
 MOST_RANKS, MOST_SIZE = 4.0, 6.0
-"""Doublings beyond those at which the distance stops to grow."""
+"""Doublings beyond those at which the distance stops growing."""
 
-Law = Mapping[str, float]
+SigmaTable = Mapping[str, float]
 
 
 class MeasuredPlace(NamedTuple):
@@ -39,7 +40,7 @@ class MeasuredPlace(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """The word by which the law's parts are named."""
+        """Suffix of the parts of the sigma table: ``across`` or ``inside``."""
         return "across" if self.across else "inside"
 
 
@@ -55,14 +56,14 @@ class MeasuredSeries(NamedTuple):
 Index = Mapping[MeasuredPlace, tuple[MeasuredSeries, ...]]
 
 
-class ErrorQuestion(NamedTuple):
-    """What is priced, as far as its error depends on it.
+class ErrorRequest(NamedTuple):
+    """What is priced, as far as the error depends on it.
 
     Args:
         amd: RCCL runs it.
         racks: it crosses domains that are racks.
         one_process: one process drives all GPUs of a node.
-        moved: |ln(price / price without the dials)|.
+        moved: |ln(price / price without the numbers that the user changed)|.
         foreign: it cannot have been measured: an announced machine, an algorithm that its library
             does not run.
     """
@@ -105,7 +106,7 @@ class PriceSpread(NamedTuple):
 
 
 @cache
-def law() -> Law:
+def sigma_table() -> SigmaTable:
     """The size of each part, from ``spread.csv``."""
     with (Path(__file__).parent / "spread.csv").open(encoding="utf-8", newline="") as file:
         return {row["part"]: float(row["value"]) for row in csv.DictReader(file)}
@@ -126,7 +127,7 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
             continue
         place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
         # distances are counted in doublings
-        sizes = tuple(sorted(log2(int(size)) for size in row["bytes"].split()))
+        sizes = tuple(sorted(map(log2, map(int, row["bytes"].split()))))
         found.setdefault(place, []).append(
             MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"])
         )
@@ -134,44 +135,46 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
 
 
 def spread_of(
-    asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None
+    request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
 ) -> PriceSpread:
-    """The parts of sigma for a question.
+    """The parts of sigma for a request.
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
     say more than rows like it.
     """
-    still = spread_without_dials(asked, law, index, posterior)
-    return with_dials(still, asked.place, asked.moved, law)
+    without_dials = spread_without_dials(request, sigma_table, index, posterior)
+    return with_dials(without_dials, request.place, request.moved, sigma_table)
 
 
 def spread_without_dials(
-    asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None
+    request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
 ) -> PriceSpread:
-    """The parts of sigma for a question, as if the user had changed no number."""
-    scope = asked.place.scope
-    at = log2(asked.size)
-    nearest = None if asked.foreign else nearest_row(asked, law, index)
-    base = by_size(law, f"base_{scope}", at)
-    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(law, scope, at))
-    if asked.racks and asked.place.across:
-        found["racks"] = law["racks"]
+    """The parts of sigma for a request, as if the user had changed no number."""
+    scope = request.place.scope
+    at = log2(request.size)
+    nearest = None if request.foreign else nearest_row(request, sigma_table, index)
+    base = by_size(sigma_table, f"base_{scope}", at)
+    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(sigma_table, scope, at))
+    if request.racks and request.place.across:
+        found["racks"] = sigma_table["racks"]
     if posterior is not None and max(base, posterior) < hypot(*found.values()):
         found = {"base": base}
         if posterior > base:
             found = {"machine": posterior}
-    if asked.amd and asked.place.across:
-        found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
-    if asked.one_process:
-        found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
-    felt = [(name, value) for name, value in found.items() if value > 0]
-    return PriceSpread(_largest_first(felt), nearest)
+    if request.amd and request.place.across:
+        found["amd"] = sigma_table["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
+    if request.one_process:
+        found["launch"] = sigma_table["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
+    positive = [(name, value) for name, value in found.items() if value > 0]
+    return PriceSpread(_largest_first(positive), nearest)
 
 
-def with_dials(spread: PriceSpread, place: MeasuredPlace, moved: float, law: Law) -> PriceSpread:
+def with_dials(
+    spread: PriceSpread, place: MeasuredPlace, moved: float, sigma_table: SigmaTable
+) -> PriceSpread:
     """The spread of a price that the user's own numbers moved by this much."""
-    dials = law[f"dials_{place.scope}"] * moved
+    dials = sigma_table[f"dials_{place.scope}"] * moved
     if dials <= 0:
         return spread
     return PriceSpread(_largest_first([*spread.parts, ("dials", dials)]), spread.nearest)
@@ -181,20 +184,23 @@ def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float
     return tuple(sorted(parts, key=lambda part: -part[1]))
 
 
-def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None:
+def nearest_row(request: ErrorRequest, sigma_table: SigmaTable, index: Index) -> Distance | None:
     """The measured row of the same place at the least distance; None where nothing was measured
     there."""
-    at = log2(asked.size)
-    ranks = log2(asked.ranks)
+    at = log2(request.size)
+    ranks = log2(request.ranks)
     best: Distance | None = None
-    for series in index.get(asked.place, ()):
+    for series in index.get(request.place, ()):
         size = _closest(series.sizes, at)
-        known = series.collective == asked.collective
+        known = series.collective == request.collective
         found = Distance(
             # by the row's size, so that a question that moves away from it comes no nearer
-            collective=0.0 if known else law["collective"] * _fading(size, _KNOTS["1MB"], _16GB),
-            ranks=law["ranks"] * _beyond(abs(log2(series.ranks) - ranks), NEAR_RANKS, MOST_RANKS),
-            size=law["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE),
+            collective=0.0
+            if known
+            else sigma_table["collective"] * _fading(size, _KNOTS["1MB"], _16GB),
+            ranks=sigma_table["ranks"]
+            * _beyond(abs(log2(series.ranks) - ranks), NEAR_RANKS, MOST_RANKS),
+            size=sigma_table["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE),
             series=series,
             log_size=size,
         )
@@ -203,31 +209,31 @@ def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None
     return best
 
 
-def comparable(asked: ErrorQuestion, index: Index) -> int:
+def comparable(request: ErrorRequest, index: Index) -> int:
     """Measured rows of the same place and collective within :data:`NEAR_RANKS` and
     :data:`NEAR_SIZE` doublings."""
-    at = log2(asked.size)
-    ranks = log2(asked.ranks)
+    at = log2(request.size)
+    ranks = log2(request.ranks)
     rows = 0
-    for series in index.get(asked.place, ()):
+    for series in index.get(request.place, ()):
         near = abs(log2(series.ranks) - ranks) <= NEAR_RANKS
-        if near and series.collective == asked.collective:
+        if near and series.collective == request.collective:
             rows += sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
     return rows
 
 
-def unmeasured(law: Law, scope: str, at: float) -> float:
-    """Sigma of what no row speaks for: another device, another medium."""
-    low, high = law[f"unmeasured_{scope}_1MB"], law[f"unmeasured_{scope}_1GB"]
+def unmeasured(sigma_table: SigmaTable, scope: str, at: float) -> float:
+    """Sigma where no measured row is comparable: another device, another medium."""
+    low, high = sigma_table[f"unmeasured_{scope}_1MB"], sigma_table[f"unmeasured_{scope}_1GB"]
     share = min(max((at - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
     return sqrt(low**2 + (high**2 - low**2) * share)
 
 
-def by_size(law: Law, name: str, at: float, *, signed: bool = False) -> float:
+def by_size(sigma_table: SigmaTable, name: str, at: float, *, signed: bool = False) -> float:
     """A part at a size: its square (``signed``: itself) straight in the logarithm between its
     knots, flat outside."""
     power = 1 if signed else 2
-    knots = [(where, law[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
+    knots = [(where, sigma_table[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
     after = bisect_left([where for where, _ in knots], at)
     if after in (0, len(knots)):
         _, found = knots[0 if after == 0 else -1]
@@ -238,7 +244,7 @@ def by_size(law: Law, name: str, at: float, *, signed: bool = False) -> float:
 
 
 def _far(nearest: Distance | None, most: float) -> dict[str, float]:
-    """The parts of the distance, at most what is taken where nothing was measured."""
+    """The parts of the distance, or a single one where they would exceed that of the unmeasured."""
     if nearest is None or nearest.squared >= most**2:
         return {"unmeasured": most}
     return {"collective": nearest.collective, "ranks": nearest.ranks, "size": nearest.size}

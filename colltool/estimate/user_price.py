@@ -28,12 +28,12 @@ def prices_for_user(
     fabric: Fabric,
     readings: ModelOptions,
     *,
-    asked: bool = False,
+    required: bool = False,
     lead: bool = True,
 ) -> tuple[Price, ...]:
     """Prices of one primitive and group with the library's pick, the interval of each row, and the
-    accuracy of the first one; ``asked`` and ``lead`` as of :func:`with_library_choice`."""
-    picked = with_library_choice(prices, fabric, readings, asked=asked, lead=lead)
+    accuracy of the first one; ``required`` and ``lead`` as of :func:`with_library_choice`."""
+    picked = with_library_choice(prices, fabric, readings, required=required, lead=lead)
     return tuple(judged(price, fabric, price.group.spec, readings) for price in picked)
 
 
@@ -93,7 +93,7 @@ def seconds_by_schedule(
     except ColltoolError:
         # the group needs what the user changed
         return {}
-    (chosen,) = with_library_choice([found], fabric, readings, asked=False, lead=False)
+    (chosen,) = with_library_choice([found], fabric, readings, required=False, lead=False)
     rows = [*found.results]
     if chosen.library is not None and chosen.library.runs is not None:
         rows.append(chosen.library.runs)
@@ -155,8 +155,10 @@ def _accuracy(
     if row.status == "own":
         accuracy = unmeasured(price.bytes, readings)
     else:
-        held = bool(row.software_time.notes(price.bytes))
-        accuracy = accuracy_of(fabric, price.primitive, group, price.bytes, readings, held=held)
+        extrapolated = bool(row.software_time.notes(price.bytes))
+        accuracy = accuracy_of(
+            fabric, price.primitive, group, price.bytes, readings, extrapolated=extrapolated
+        )
     if accuracy is None or row.interval is None:
         return accuracy
     return accuracy._replace(p90=row.interval.larger_side(float(row.total_s)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.primitives import ceil_div
 from colltool.estimate.placement import PACKED, Occupancy
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.wires import Wires, shared
@@ -52,12 +53,17 @@ class TierPosition:
         return isinstance(other, TierPosition) and self._key == other._key
 
     @cached_property
+    def kind(self) -> TierCapabilities[Tier]:
+        """What the tier can do."""
+        return capabilities_of(self.tier)
+
+    @cached_property
     def wires(self) -> Wires | None:
         """The wires of a routed tier under the group, a rank's part of what all behind an endpoint
         share; None elsewhere."""
         endpoints = self.endpoints if self.occupancy.stride == 1 else self.tier.endpoints
-        found = capabilities_of(self.tier).wires(endpoints)
-        return shared(found, self.occupancy.beside * self.nics / self.behind)
+        found = self.kind.wires(endpoints)
+        return shared(found, self.occupancy.siblings * self.nics / self.behind)
 
 
 class TierNumbers(NamedTuple):
@@ -71,20 +77,20 @@ class TierNumbers(NamedTuple):
     post_s: float
 
 
-def numbers_on(seat: TierPosition, *, ideal: bool) -> TierNumbers:
-    tier = seat.tier
+def numbers_on(position: TierPosition, *, ideal: bool) -> TierNumbers:
+    tier = position.tier
     return TierNumbers(
         name=tier.name,
-        bandwidth_Bps=capabilities_of(tier).rate_Bps,
+        bandwidth_Bps=position.kind.rate_Bps,
         eta_alpha=1.0 if ideal else tier.eta.alpha,
         eta_beta=1.0 if ideal else tier.eta.beta,
-        energy=None if tier.energy is None else tier.energy / seat.nics,
+        energy=None if tier.energy is None else tier.energy / position.nics,
         post_s=tier.post or 0.0,
     )
 
 
 def links_on(
-    seat: TierPosition,
+    position: TierPosition,
     nodes: int,
     *,
     eta_alpha: float = 1.0,
@@ -97,35 +103,32 @@ def links_on(
     η is not for the uplinks of levels, whose oversubscription says what they carry: β is the less
     of the two (model, tiers).
     """
-    from colltool.network.links import LevelBoundary
+    from colltool.network.links import LevelBoundary, TierRanks
     from colltool.network.tier_links import links_of
 
-    kind = capabilities_of(seat.tier)
-    who = seat.occupancy
+    kind = position.kind
+    occupancy = position.occupancy
     boundaries = []
     for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):
-        members = who.members(below.group)
-        ports = members * seat.inside * who.ports(below.group)
+        members = occupancy.members(below.group)
+        ports = members * position.inside * occupancy.ports(below.group)
         uplinks_Bps = ports * kind.rate_Bps / above.oversubscription
         boundaries.append(LevelBoundary(below.name, members, uplinks_Bps))
-    wires = shared(seat.wires, seat.inside)
+    wires = shared(position.wires, position.inside)
     if wires is not None:
         wires = wires.scaled(eta_beta).slowed(eta_alpha)
+    endpoints = ceil_div(nodes, position.inside) if last else position.endpoints
     return links_of(
         kind.joined_by,
-        nodes,
-        seat.inside,
-        ceil_div(nodes, seat.inside) if last else seat.endpoints,
-        "",
-        kind.rate_Bps * eta_beta,
-        axes=kind.part(seat.endpoints, who.stride) or (),
+        TierRanks(nodes, position.inside, endpoints, capacity_Bps=kind.rate_Bps * eta_beta),
+        axes=kind.part(position.endpoints, occupancy.stride) or (),
         alphas_s=[level.alpha_s * eta_alpha for level in kind.classes],
         boundaries=boundaries,
-        rails=seat.inside if seat.tier.rail_only else 1,
-        apart=seat.tier.rail_only,
+        rails=position.inside if position.tier.rail_only else 1,
+        apart=position.tier.rail_only,
         wires=wires,
-        stride=who.stride,
-        alone=who.alone,
+        stride=occupancy.stride,
+        alone=occupancy.alone,
     )
 
 
@@ -170,7 +173,7 @@ class LinkNetwork:
     most readings.
     """
 
-    seats: tuple[TierPosition, ...]
+    positions: tuple[TierPosition, ...]
     ranks: int
     ideal: bool
     uneven: tuple[int, ...] = ()
@@ -181,7 +184,7 @@ class LinkNetwork:
     @cached_property
     def domains(self) -> Sequence[int]:
         """Members in each domain of the innermost tier."""
-        inside = self.seats[0].endpoints
+        inside = self.positions[0].endpoints
         return self.uneven or (inside,) * (self.ranks // inside)
 
     @cached_property
@@ -192,18 +195,21 @@ class LinkNetwork:
         outer_s = each[-1]
         if self.uneven:
             inner_s = each[0]
-            posts = (inner_s * (own - 1) + outer_s * (self.ranks - own) for own in self.domains)
+            posts = (
+                inner_s * (members - 1) + outer_s * (self.ranks - members)
+                for members in self.domains
+            )
             return max(posts) - outer_s
         posts_s = 0.0
         inside = 1
-        for seat, post_s in zip(self.seats, each, strict=True):
-            posts_s += post_s * (inside * seat.endpoints - inside)
-            inside *= seat.endpoints
+        for position, post_s in zip(self.positions, each, strict=True):
+            posts_s += post_s * (inside * position.endpoints - inside)
+            inside *= position.endpoints
         return posts_s - outer_s
 
     @cached_property
     def numbers(self) -> tuple[TierNumbers, ...]:
-        return tuple(numbers_on(seat, ideal=self.ideal) for seat in self.seats)
+        return tuple(numbers_on(position, ideal=self.ideal) for position in self.positions)
 
     @property
     def states_energy(self) -> bool:
@@ -215,10 +221,12 @@ class LinkNetwork:
 
         made = []
         places = places_of(self.uneven, self.ranks)
-        for seat, tier in zip(self.seats, self.numbers, strict=True):
-            last = seat is self.seats[-1]
+        for position, tier in zip(self.positions, self.numbers, strict=True):
+            last = position is self.positions[-1]
             made.append(
-                links_on(seat, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last)
+                links_on(
+                    position, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last
+                )
             )
         return Network(*made)
 
@@ -284,15 +292,15 @@ class LinkNetwork:
         """Seconds of the busiest port or link of each tier while every rank has a byte for every
         other, all at once.
 
-        Summed by the nodes to which ranks are attached; :func:`stands_at_nodes` says where.
+        Summed by the nodes to which ranks are attached; :func:`ports_at_nodes` says where.
         """
         import numpy as np
 
         found = []
         below = 1
-        for tier, seat in zip(self.network.tiers, self.seats, strict=True):
-            inside = below * seat.endpoints
-            if seat is self.seats[-1]:
+        for tier, position in zip(self.network.tiers, self.positions, strict=True):
+            inside = below * position.endpoints
+            if position is self.positions[-1]:
                 loads = tier.to_all()
             else:
                 # every rank to all of its domain but those that share its endpoint
@@ -306,29 +314,29 @@ class LinkNetwork:
         return found
 
 
-def stands_at_nodes(seats: Sequence[TierPosition]) -> bool:
+def ports_at_nodes(positions: Sequence[TierPosition]) -> bool:
     """Whether the ranks of a group fill ports of switches of its last tier, which is the only one
     routed."""
-    *inner, last = (seat.wires for seat in seats)
+    *inner, last = (position.wires for position in positions)
     if last is None or any(inner):
         return False
-    return last.has_ports and seats[-1].occupancy.stride == 1
+    return last.has_ports and positions[-1].occupancy.stride == 1
 
 
-def pairs_at_once(seats: Sequence[TierPosition], ranks: int) -> int:
+def pairs_at_once(positions: Sequence[TierPosition], ranks: int) -> int:
     """Pairs of ranks or switches between which an exchange of all with all is put on links."""
-    if not stands_at_nodes(seats):
+    if not ports_at_nodes(positions):
         return ranks**2
-    last = seats[-1].wires
+    last = positions[-1].wires
     # or the ranks would be at no switches
     assert last is not None
-    return max(last.occupied**2, ranks * (ranks // seats[-1].endpoints))
+    return max(last.occupied**2, ranks * (ranks // positions[-1].endpoints))
 
 
 @lru_cache(maxsize=16)
 def link_network(
-    seats: tuple[TierPosition, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()
+    positions: tuple[TierPosition, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()
 ) -> LinkNetwork:
-    """The links of these seats; the same object for the same seats, so that costs are kept from one
+    """The links of these positions; the same object for the same positions, so that costs are kept from one
     price to the next."""
-    return LinkNetwork(seats, ranks, ideal, uneven)
+    return LinkNetwork(positions, ranks, ideal, uneven)

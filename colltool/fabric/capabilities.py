@@ -1,11 +1,16 @@
-"""What a tier can do, whatever its topology: the questions that placement, prices, drawings and
-counts ask of it."""
+"""What a tier can do, whatever its topology: the interface that placement, prices, drawings and
+counts use.
+
+:mod:`colltool.fabric.topology` has a subclass for each topology and :func:`capabilities_of
+<colltool.fabric.topology.capabilities_of>` to get one.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from colltool.base.formatting import Shape, shape_text
@@ -16,11 +21,11 @@ from colltool.fabric.uneven import domains_text
 from colltool.network.group import Axis, JoinedBy, joined_by, sizes_of
 from colltool.network.wires import Wires
 
-Of = TypeVar("Of", bound=Tier, covariant=True)
+TierT = TypeVar("TierT", bound=Tier, covariant=True)
 
 
 def cable_s(metres: float) -> float:
-    """Seconds that a cable adds to α: light in glass takes 5 ns a metre."""
+    """Return the seconds that a cable adds to α: light in glass takes 5 ns per metre."""
     return metres / 2e8
 
 
@@ -50,13 +55,13 @@ class LinkKind(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TierCapabilities(ABC, Generic[Of]):
-    """The answers of one tier; a topology overrides those in which it differs from a switch with a
-    port for each endpoint."""
+class TierCapabilities(ABC, Generic[TierT]):
+    """The capabilities of one tier; a topology overrides those in which it differs from a switch
+    with a port for each endpoint."""
 
-    tier: Of
+    tier: TierT
 
-    @property
+    @cached_property
     def joined_by(self) -> JoinedBy:
         """Switches, a link per pair, or links between neighbours."""
         return joined_by(self.tier.topology)
@@ -76,8 +81,8 @@ class TierCapabilities(ABC, Generic[Of]):
         return text
 
     @property
-    def spoken(self) -> str:
-        """Its topology, as the file says it or ``twisted torus``."""
+    def label(self) -> str:
+        """Its topology as the file has it, or ``twisted torus``."""
         return self.tier.topology
 
     @property
@@ -87,8 +92,8 @@ class TierCapabilities(ABC, Generic[Of]):
         return 0
 
     @property
-    def most(self) -> int:
-        """The largest ``size`` the file accepts, all else equal; 0 where the tier has no
+    def largest_size(self) -> int:
+        """The largest ``size`` that the file accepts with its other keys; 0 if the tier has no
         ``size``."""
         return MAX_RANKS
 
@@ -98,36 +103,39 @@ class TierCapabilities(ABC, Generic[Of]):
         return ()
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        """The axes of a group that fills the tier axis by axis, a partial axis open; None where it
-        fills one in part.
+        """Return the axes of a group of this many endpoints that fills the tier axis by axis; None
+        if it does not fill the last one evenly. A partial axis does not wrap around.
 
-        With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
+        With a stride the group has every stride-th endpoint, so one place on the inner axes, whose
+        product is the stride.
         """
         if endpoints == self.tier.endpoints:
             return self.axes
         axes = []
-        left, skipped = endpoints, stride
+        left = endpoints
+        # of the stride, what further axes make up
+        stride_left = stride
         for axis in self.axes:
-            if skipped > 1:
-                if skipped % axis.size:
+            if stride_left > 1:
+                if stride_left % axis.size:
                     return None
-                taken = 1
-                skipped //= axis.size
+                size = 1
+                stride_left //= axis.size
             else:
-                taken = min(axis.size, left)
-            if left % taken:
+                size = min(axis.size, left)
+            if left % size:
                 return None
-            axes.append(Axis(taken, wrap=axis.wrap and taken == axis.size))
-            left //= taken
+            axes.append(Axis(size, wrap=axis.wrap and size == axis.size))
+            left //= size
         return tuple(axes)
 
-    def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
-        """The tier as a group sees it: of a lattice the best box of that many endpoints, or this
-        shape; None where none fits."""
+    def slice(self, endpoints: int, shape: Shape | None = None) -> TierT | None:  # noqa: ARG002
+        """Return the tier as a group sees it: of a lattice the best box of that many endpoints, or
+        the one of this shape; None if none fits."""
         return self.tier if self.part(endpoints) is not None else None
 
-    def cut_apart(self, endpoints: int) -> bool:  # noqa: ARG002
-        """Whether the first endpoints of an explicit graph meet only through others."""
+    def first_are_disconnected(self, endpoints: int) -> bool:  # noqa: ARG002
+        """Whether the first endpoints of an explicit graph have no path among themselves."""
         return False
 
     @property
@@ -147,18 +155,19 @@ class TierCapabilities(ABC, Generic[Of]):
         return sum(1 + axis.closed for axis in self.axes if axis.size > 1) or self.neighbours
 
     def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
-        """Nodes and links that the first endpoints of a routed tier meet; None elsewhere."""
+        """Return the nodes and links that connect the first endpoints of a routed tier; None
+        elsewhere."""
         return None
 
     def takes_stride(self, stride: int) -> bool:
-        """Whether every ``stride``-th endpoint makes a group: equally many in each domain, or never
-        two; whole axes."""
+        """Whether every ``stride``-th endpoint makes a group: equally many in each domain of a
+        level, or at most one; and whole axes."""
         size = self.tier.endpoints
         if size % stride:
             return False
         groups = [level.group for level in self.reached[:-1]]
-        even = all(group % stride == 0 or stride > group for group in groups)
-        return even and self.part(size // stride, stride) is not None
+        fits_levels = all(group % stride == 0 or stride > group for group in groups)
+        return fits_levels and self.part(size // stride, stride) is not None
 
     @property
     def in_network(self) -> InNetwork | None:
@@ -172,7 +181,7 @@ class TierCapabilities(ABC, Generic[Of]):
         return frozenset(name for name in known if getattr(self.in_network, name, False))
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
-        """Tier fields that replace its in-network hardware; empty where it has none."""
+        """Return the tier fields that replace its in-network hardware; empty if it has none."""
         return {} if self.in_network is None else {"in_network": switch}
 
     @property
@@ -182,7 +191,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def named(self) -> bool:
-        """Whether its classes have names of their own."""
+        """Whether its distance classes have names, as levels have."""
         return bool(self.levels)
 
     @property
@@ -203,8 +212,8 @@ class TierCapabilities(ABC, Generic[Of]):
         return self.levels[0].alpha if self.levels else self.tier.alpha
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
-        """Tier fields that set α of the nearest class; farther ones keep their surplus, cables add
-        theirs."""
+        """Return the tier fields that set α of the nearest class; farther classes keep their
+        difference to it."""
         return {"alpha": alpha_s}
 
     @property
@@ -226,21 +235,21 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def bisection_note(self) -> str:
-        """What stays open where not every half was tried."""
+        """A remark where the bisection is not of the worst of all halves; else empty."""
         return ""
 
     def bisection_of(self, planes: int) -> float:
-        """Bisection of all planes together, bytes/s."""
+        """Return the bisection of all planes together, bytes/s."""
         return self.bisection_Bps * planes
 
     @property
     def sigma(self) -> float | None:
-        """:meth:`sigma_of` one plane by itself."""
+        """:meth:`sigma_of` a single plane."""
         return self.sigma_of(1)
 
     def sigma_of(self, planes: int) -> float | None:
-        """Injection of half the endpoints over the bisection: 1 is full bisection; None for a
-        single endpoint."""
+        """Return the injection of half the endpoints over the bisection: 1 is full bisection; None
+        for a single endpoint."""
         across_Bps = self.bisection_of(planes)
         if not across_Bps:
             return None
@@ -253,10 +262,11 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @abstractmethod
     def links(self, copies: int) -> int:
-        """Cables of this many parallel copies."""
+        """Return the number of cables of this many parallel copies."""
 
     def switches(self, planes: int) -> int | None:  # noqa: ARG002
-        """Switches of all planes together; None where the file does not say what decides."""
+        """Return the number of switches of all planes together; None if the file does not have the
+        radix that decides."""
         return 0
 
     @property
@@ -277,7 +287,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def plane_count(self) -> int:
-        """Such networks, also those that failed; 1 where there is but one."""
+        """Number of such networks, those that failed included; 1 without planes."""
         return self.planes.count if self.planes else 1
 
     @property
@@ -289,12 +299,12 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def message_share(self) -> float:
-        """Share of that rate that one message gets."""
+        """Share of :attr:`rate_Bps` that one message gets."""
         return 1.0 if self.planes is None else self.planes.share_of(1) / self.planes.share
 
     def _class(
-        self, name: str, group: int, alpha_s: float, ratio: float = 1.0, own: float | None = None
+        self, name: str, group: int, alpha_s: float, ratio: float = 1.0, cable: float | None = None
     ) -> DistanceClass:
-        """A class with the delay of a cable in α: the level's ``own``, else the tier's."""
-        metres = own or self.tier.cable or 0.0
+        """A class whose α includes the delay of the level's ``cable`` (metres), else the tier's."""
+        metres = cable or self.tier.cable or 0.0
         return DistanceClass(name, group, alpha_s + cable_s(metres), ratio, metres)

@@ -1,4 +1,4 @@
-"""A dragonfly, dragonfly+ or HyperX that was sized without a fabric, with its bill, its failures
+"""The result of sizing a dragonfly, dragonfly+ or HyperX without a fabric: its plan, bill and failures,
 and a Clos to compare it with."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What dragonflies can do.
+"""Capabilities of dragonflies and dragonfly+.
 
 Sources: J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly
 topology", ISCA 2008, 77-88; for dragonfly+ A. Shpiner et al., "Dragonfly+: low cost topology for
@@ -18,7 +18,7 @@ from colltool.network.wires import DragonflyWires
 class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
     joins = "hosts"
     has_ports = True
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> DragonflyWires:
@@ -63,7 +63,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         takes."""
         tier = self.tier
         sizes = {"switch": tier.hosts, "group": tier.hosts * tier.switches_, "all": tier.endpoints}
-        hops = [(0, 0), *self._wires.longest]
+        hops = [(0, 0), *self._wires.longest_path_links]
         found: list[DistanceClass] = []
         for (name, size), (local, far) in zip(sizes.items(), hops, strict=True):
             if not found or size > found[-1].group:
@@ -76,7 +76,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         """Links of the longest minimal route, those of both endpoints included."""
         if self.tier.endpoints == 1:
             return 0
-        in_group, between_groups = self._wires._replace(routing="minimal").longest
+        in_group, between_groups = self._wires._replace(routing="minimal").longest_path_links
         return 2 + sum(between_groups if self.tier.groups > 1 else in_group)
 
     @property
@@ -95,7 +95,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         for all planes."""
         switches = self.tier.switches_ * self.tier.groups
         ports = self.tier.endpoints // 2 * self.rate_Bps * planes
-        return min(ports, self._wires.halved_Bps) if switches > 1 else ports
+        return min(ports, self._wires.bisection_Bps) if switches > 1 else ports
 
     def links(self, copies: int) -> int:
         """A cable for every port of an endpoint, those inside groups and those between them."""

@@ -1,4 +1,9 @@
-"""What one failure takes down: every kind of single failure of a fabric or of a sized Clos."""
+"""What a single failure takes down, for every kind of part of a fabric or of a sized Clos.
+
+:func:`failures_of` goes through the tiers of a fabric, :func:`failures_of_plan` through the levels of
+a Clos that was sized. Bandwidth is lost by the ports and cables that are gone; detours are not
+modelled.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +20,9 @@ from colltool.network.sizing.size_clos import ClosPlan
 
 @dataclass(frozen=True)
 class Failure:
-    """One failed part and what that takes from whom, in ports and cables, before any detour is
-    congested.
+    """One failed part, and which ranks lose how much by it.
 
-    Of groups that are not full, the fullest. ``tier``: empty for a Clos sized without a fabric.
+    If groups are not equally full, the part is in the fullest. ``tier``: empty for a Clos sized without a fabric.
     ``part``: ``NIC`` or ``port`` of an accelerator, each with its cable; ``link``; ``trunk`` of an
     endpoint; ``plane``; ``switch``; ``switches``: all of a domain; ``cube`` of a lattice, until
     optical switches put another in its place. ``level``: of the switch, or that the link enters
@@ -69,8 +73,8 @@ class Failure:
 
 
 def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
-    """Every kind of single failure, innermost tier first; of a Clos without ``sizing`` those of its
-    NICs alone."""
+    """Return every kind of single failure, innermost tier first; of a Clos without ``sizing`` only
+    those of its NICs."""
     found: list[Failure] = []
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         if facts.endpoints > 1:
@@ -81,7 +85,7 @@ def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
 def _tier_failures(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
     level = kind.reached[0].name
     ports = facts.planes * kind.tier.ports
-    # of two endpoints that lose what joins them both are alone
+    # of two endpoints that lose what joins them both are cut off
     alone = 2 if facts.endpoints == 2 else 1
     if facts.sizing is not None:
         yield from _of_sizing(kind, facts, facts.sizing)
@@ -103,6 +107,7 @@ def _tier_failures(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[F
 
 
 def _of_sizing(kind: TierCapabilities[Tier], facts: TierFacts, plan: ClosPlan) -> Iterator[Failure]:
+    """Failures of the plan of a tier's switches, in ranks and domains of the tier."""
     ports = facts.planes * kind.tier.ports * plan.split
     for failure in failures_of_plan(plan, facts.endpoints, ports):
         share = failure.share
@@ -159,32 +164,34 @@ def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Ite
 
 
 def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
-    """Every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint counts
-    as one rank."""
+    """Yield every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint
+    counts as one rank."""
     on_rail = ceil(plan.ports / plan.rails)
     of_endpoint = ceil(ports / plan.rails)
     # rails that an endpoint has a port on
-    serving = min(plan.rails, ports)
+    rails_used = min(plan.rails, ports)
     members = min(endpoints, ceil(on_rail / of_endpoint))
 
-    def lost(part: str, at: int, count: int, nics: int, share: float, beyond: str = "") -> Failure:
+    def failure(
+        part: str, at: int, count: int, nics: int, share: float, beyond: str = ""
+    ) -> Failure:
         """``nics`` of one rail lose a share of their traffic."""
-        touched = ceil(nics / of_endpoint)
+        affected = ceil(nics / of_endpoint)
         if nics not in (1, on_rail) and nics % of_endpoint:
             # an endpoint at either end is there in part
-            touched = (nics - 2) // of_endpoint + 2
-        touched = min(members, touched)
+            affected = (nics - 2) // of_endpoint + 2
+        affected = min(members, affected)
         return Failure(
             tier="",
             part=part,
             level=plan.levels[at].name,
             count=count,
             nics=0 if beyond else nics,
-            endpoints=touched,
-            ranks=touched,
+            endpoints=affected,
+            ranks=affected,
             share=share,
             beyond=beyond,
-            cut_off=touched if share >= 1 and not beyond else 0,
+            cut_off=affected if share >= 1 and not beyond else 0,
         )
 
     leaf, *above = plan.levels
@@ -193,17 +200,21 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
     under = min(leaf.down_ports, on_rail)
     spread = 1
     if plan.split > 1:
-        yield lost("port", 0, plan.ports, 1, 1 / ports)
-    yield replace(lost("NIC", 0, plan.ports // plan.split, 1, plan.split / ports), nics=plan.split)
-    yield lost("switch", 0, leaf.switches, under, min(of_endpoint, under) / ports)
+        yield failure("port", 0, plan.ports, 1, 1 / ports)
+    yield replace(
+        failure("NIC", 0, plan.ports // plan.split, 1, plan.split / ports), nics=plan.split
+    )
+    yield failure("switch", 0, leaf.switches, under, min(of_endpoint, under) / ports)
     for number, level in enumerate(above, start=1):
         ways = below.up_ports * spread  # cables out of one group of the level below
-        yield lost("link", number, level.cables, under, 1 / (ways * serving), below.name)
+        yield failure("link", number, level.cables, under, 1 / (ways * rails_used), below.name)
         if number == len(above):
             under = on_rail
             spread = level.per_rail
         else:
             under = min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
             spread = level.per_rail // plan.pods
-        yield lost("switch", number, level.switches, under, 1 / (spread * serving), below.name)
+        yield failure(
+            "switch", number, level.switches, under, 1 / (spread * rails_used), below.name
+        )
         below = level

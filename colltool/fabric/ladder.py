@@ -35,7 +35,7 @@ from colltool.fabric.model import Fabric
 
 MOST_RUNGS = 10_000
 
-_SHORT = Shorthand(example="size=1MB")
+_SHORTHAND = Shorthand(example="size=1MB")
 
 
 class RungFile(Part):
@@ -77,8 +77,8 @@ class LadderFile(Part):
 
 
 class RungDefinition(NamedTuple):
-    """What to price where; default: the fastest algorithm, the ladder's size. ``where``: place in
-    the file, for errors."""
+    """One price of a ladder. ``algorithm``: None for the fastest; ``ranks``: None for all; ``size``:
+    None for the ladder's, in bytes; ``where``: place in the file, for errors."""
 
     primitive: Primitive
     fabric: Fabric
@@ -101,7 +101,7 @@ class LadderDefinition(NamedTuple):
 def load_ladder(
     ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()
 ) -> LadderDefinition:
-    """A ladder from a file or a mapping, or a shipped one by name."""
+    """Return a ladder from a file or a mapping, or a shipped one by name."""
     if isinstance(ladder, Mapping):
         return read_ladder(ladder, "", Path(), overrides)
     path, name = find_file(ladder, "ladder", shipped_folder() / "ladders")
@@ -111,8 +111,8 @@ def load_ladder(
 def read_ladder(
     content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides = ()
 ) -> LadderDefinition:
-    """A ladder from its text or mapping; ``folder`` may hold fabrics of its own."""
-    reading = read(LadderFile, content, name, overrides, _SHORT)
+    """Return a ladder from its text or mapping; ``folder`` may have fabrics that it names."""
+    reading = read(LadderFile, content, name, overrides, _SHORTHAND)
     fabrics = _fabrics(reading, folder)
     file = reading.result()
     rungs = []
@@ -132,21 +132,21 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
     listed = reading.data.get("rungs")
     for index, rung in enumerate(listed if isinstance(listed, list) else ()):
         path = ("rungs", index, "fabric")
-        if not isinstance(rung, dict) or "fabric" not in rung or not reading.sound(path):
+        if not isinstance(rung, dict) or "fabric" not in rung or not reading.is_valid(path):
             continue
         name = rung["fabric"]
         if name in tried:
             continue
-        if reading.enough:
+        if reading.has_enough_errors:
             break
         tried.add(name)
         neighbour = str(folder / os.path.basename(name))
-        own = name.removesuffix(SUFFIX) not in shipped and exists(neighbour)
+        in_folder = name.removesuffix(SUFFIX) not in shipped and exists(neighbour)
         try:
-            found[name] = load_fabric(neighbour if own else name)
+            found[name] = load_fabric(neighbour if in_folder else name)
         except ColltoolError as error:
             if error.where or isinstance(error, ManyErrors):
-                reading.pass_on(path, error)
+                reading.add_error(path, error)
             else:
                 reading.refuse(path, error.what, error.fix)
     return found

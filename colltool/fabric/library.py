@@ -22,7 +22,7 @@ from colltool.definitions.field_types import (
     FieldHint,
     Part,
     listed_name,
-    refuse,
+    raise_errors,
 )
 from colltool.fabric.media import DEVICES
 from colltool.fabric.tier_parts import MeasuredRange, check_algorithm
@@ -34,7 +34,7 @@ _MEASURED = FieldHint("a mapping such as {smallest: 512MiB, largest: 16GiB, rank
 _CHANNELS = FieldHint("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = FieldHint("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
 _EACH = FieldHint(
-    "a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price"
+    "a price such as 600, or with its power such as {price: 600, draws: 12W}", short_for="price"
 )
 _PROTOCOLS = FieldHint("a list of names of protocols, such as [Simple]")
 _NAMES = Field(min_length=1, max_length=ft.MAX_LISTED)
@@ -140,13 +140,13 @@ class Efficiency(Part):
 
     @field_validator("algorithm")
     @classmethod
-    def _is_written_right(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    def _algorithm_parses(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in (names,) if isinstance(names, str) else names:
             parse_choice(name)
         return names
 
     @model_validator(mode="after")
-    def _exists(self) -> Efficiency:
+    def _algorithm_exists(self) -> Efficiency:
         for primitive, name in product(self.primitives, self.algorithms):
             try:
                 check_algorithm(primitive, name)
@@ -156,20 +156,20 @@ class Efficiency(Part):
 
     @field_validator("software")
     @classmethod
-    def _once_each(cls, software: tuple[MeasuredTime, ...]) -> tuple[MeasuredTime, ...]:
+    def _times_differ(cls, software: tuple[MeasuredTime, ...]) -> tuple[MeasuredTime, ...]:
         if len({(row.ranks, row.size) for row in software}) < len(software):
             raise ValueError("the same ranks and size stand twice")
         return software
 
-    def took(self) -> dict[int, tuple[tuple[float, float], ...]]:
-        """Measured (bytes, seconds) by rank count, both ascending."""
+    def measured_times(self) -> dict[int, tuple[tuple[float, float], ...]]:
+        """Return measured (bytes, seconds) by rank count, both ascending."""
         found: dict[int, tuple[tuple[float, float], ...]] = {}
         for row in sorted(self.software, key=lambda row: (row.ranks, row.size, row.time)):
             found[row.ranks] = (*found.get(row.ranks, ()), (row.size, row.time))
         return found
 
     def share_on(self, nodes: int) -> float:
-        """The share reached on this many nodes."""
+        """Return the share reached on this many nodes."""
         if isinstance(self.share, float):
             return self.share
         points = sorted((point.nodes, point.share) for point in self.share)
@@ -268,14 +268,16 @@ class Prices(Part):
     ) = None
 
     def of(self, part: str) -> PartPrice | None:
-        """The price of one of :data:`PARTS`; None where none is stated."""
+        """Return the price of one of :data:`PARTS`; None if none is stated."""
         stated: float | PartPrice | None = getattr(self, part)
         return PartPrice(price=stated) if isinstance(stated, float) else stated
 
     def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
-        """``tiers`` and ``copper`` must name what the fabric has."""
+        """Raise errors for names in ``tiers`` and ``copper`` that the fabric does not have."""
         places = [*tiers, *levels]
-        refuse([*_unknown("tiers", self.tiers, tiers), *_unknown("copper", self.copper, places)])
+        raise_errors(
+            [*_unknown("tiers", self.tiers, tiers), *_unknown("copper", self.copper, places)]
+        )
 
 
 def _unknown(key: str, stated: Sequence[str] | None, names: Sequence[str]) -> Iterator[FieldError]:

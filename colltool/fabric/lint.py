@@ -1,4 +1,8 @@
-"""Warnings about a fabric file: what is valid and hardly ever meant."""
+"""Warnings about a fabric file: values that are valid and hardly ever meant.
+
+:func:`lint` checks each number against its usual range, and numbers against each other
+(:func:`contradictions`); :func:`check_fabric` places the warnings in the file.
+"""
 
 from __future__ import annotations
 
@@ -9,48 +13,50 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import format_length, format_rate, format_time
 from colltool.definitions.source import KeyPath, value_at
-from colltool.fabric.ground import on_ground
+from colltool.fabric.library_numbers import with_library_numbers
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.topology import capabilities_of
 
 
-class Usual(NamedTuple):
-    """The range of a number in the field, and why."""
+class UsualRange(NamedTuple):
+    """The usual range of a number in SI units, and the reason that a warning gives."""
 
     least: float
     most: float
     why: str
 
 
-# One way, one link or port.
-INSIDE_BPS = Usual(
+# Bytes/s of one link or port, one way; the reasons name what the bounds come from.
+INSIDE_BPS = UsualRange(
     8e9,
     6e12,
     "links inside a node or rack run from PCIe's 16 GB/s to the 5.2 TB/s announced of NVLink 7",
 )
-NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
-ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
-SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")
-OVERHEAD_S = Usual(0.0, 1e-3, "a call costs 1 to 50 us to launch")
-ETA_ALPHA = Usual(1.0, 10.0, "queues make a message a few times slower, not tens of times")
-ETA_BETA = Usual(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
-OVERSUBSCRIPTION = Usual(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
+NETWORK_BPS = UsualRange(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
+ALPHA_S = UsualRange(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
+SWITCH_ALPHA_S = UsualRange(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")
+OVERHEAD_S = UsualRange(0.0, 1e-3, "a call costs 1 to 50 us to launch")
+ETA_ALPHA = UsualRange(1.0, 10.0, "queues make a message a few times slower, not tens of times")
+ETA_BETA = UsualRange(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
+OVERSUBSCRIPTION = UsualRange(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
 
 # Rates at which network ports are sold, in Gb/s.
 PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
 
-_MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
-_FAR_M = 1e4  # farther than a campus
-_OF_TIER = 3  # steps to a number of a tier: tiers, 0, alpha
+# Ranks behind one NIC, or NICs behind one rank.
+_MOST_SHARED = 16
+# Metres: farther than a campus.
+_FAR_M = 1e4
+# Steps of the path to a number of a tier: tiers, 0, alpha.
+_TIER_NUMBER_STEPS = 3
 
 Words = Callable[[float], str]
 
 
 class LintWarning(NamedTuple):
-    """Something valid that is hardly ever meant: what it says, and why that is odd; ``where`` as
-    errors have it, once the file is known."""
+    """A warning: what is odd and why; ``where``: place in the file as in errors, once it is known."""
 
     path: KeyPath
     what: str
@@ -67,9 +73,10 @@ class CheckedFabric(NamedTuple):
 
 
 def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
-    """Load a fabric and collect warnings; ``name`` is what the result calls it."""
+    """Load a fabric and return it with its warnings in the order of the file; ``name``: of the
+    result."""
     reading = fabric_reading(fabric)
-    loaded = on_ground(reading.result())
+    loaded = with_library_numbers(reading.result())
     source = reading.source
     found = lint(loaded, reading.data)
     found.sort(key=lambda warning: source.position(warning.path))
@@ -78,8 +85,8 @@ def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
 
 
 def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarning]:
-    """Warnings about a fabric; ``written`` is its data as the file spells it, to see slips of the
-    unit."""
+    """Return the warnings about a fabric; ``written``: its data as the file has it, to find wrong
+    units."""
     data = fabric.model_dump(by_alias=True, exclude_none=True)
     for tier, numbers in zip(fabric.tiers, data["tiers"], strict=True):
         for level, reached in zip(
@@ -88,28 +95,28 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
             level["oversubscription"] = reached.oversubscription
     found = list(_unusual(data, ("launch_overhead",), OVERHEAD_S, format_time))
     if written is not None:
-        found += _old_form(fabric)
+        found += _schema_1(fabric)
     for index, numbers in enumerate(data["tiers"]):
         path = ("tiers", index)
         found += _tier_numbers(data, path)
         if index == 0:
             alone = len(data["tiers"]) == 1
             rate = (*path, "bandwidth")
-            found += _bits(rate, value_at(rate, written), alone=alone)
+            found += _rate_in_bits(rate, value_at(rate, written), alone=alone)
         found += _tier_parts(data, path)
         found += _switch_levels(path, numbers)
-    # a tier's number that is off by itself is off next to others too: reported once
+    # a number of a tier that is unusual by itself also contradicts others: reported once
     reported = {warning.path[-1] for warning in found}
-    for warning in odd_together(fabric):
-        if len(warning.path) > _OF_TIER or warning.path[-1] not in reported:
+    for warning in contradictions(fabric):
+        if len(warning.path) > _TIER_NUMBER_STEPS or warning.path[-1] not in reported:
             found.append(warning)
     return found
 
 
 def _unusual(
-    data: dict[str, Any], path: KeyPath, usual: Usual, words: Words = "{:g}".format
+    data: dict[str, Any], path: KeyPath, usual: UsualRange, words: Words = "{:g}".format
 ) -> Iterator[LintWarning]:
-    """A number at a path that is outside of its usual range, if there is one."""
+    """A warning if there is a number at a path and it is outside of its usual range."""
     value = value_at(path, data)
     if value is None or usual.least <= value <= usual.most:
         return
@@ -125,7 +132,7 @@ def _tier_numbers(data: dict[str, Any], path: KeyPath) -> Iterator[LintWarning]:
     rate = INSIDE_BPS
     if len(tiers) == 1:  # one tier may be either
         why = f"{NETWORK_BPS.why}; {INSIDE_BPS.why}"
-        rate = Usual(NETWORK_BPS.least, INSIDE_BPS.most, why)
+        rate = UsualRange(NETWORK_BPS.least, INSIDE_BPS.most, why)
     elif path[-1]:  # a scale-up of two levels: no faster than what it joins
         rate = NETWORK_BPS._replace(most=max(NETWORK_BPS.most, tiers[0]["bandwidth"]))
     yield from _unusual(data, (*path, "bandwidth"), rate, format_rate)
@@ -161,8 +168,8 @@ def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]
         yield LintWarning((*path, "in_network", "levels"), what, why)
 
 
-def _old_form(fabric: Fabric) -> Iterator[LintWarning]:
-    """The form of schema /1, reported once, at the first tier with protocols of its own."""
+def _schema_1(fabric: Fabric) -> Iterator[LintWarning]:
+    """A warning about the form of schema /1, once, at the first tier with protocols."""
     for index, tier in enumerate(fabric.tiers):
         if tier.protocols:
             what = "a form that is read for one more version, schema /1"
@@ -174,7 +181,7 @@ def _old_form(fabric: Fabric) -> Iterator[LintWarning]:
             return
 
 
-def _bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:
+def _rate_in_bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:
     """A rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant."""
     text = written.strip() if isinstance(written, str) else ""
     if not text.endswith(("bps", "b/s")):
@@ -186,17 +193,17 @@ def _bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:
         yield LintWarning(path, f"{text} is in bits, an eighth of as many bytes", why)
 
 
-def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
-    """Numbers that contradict each other."""
+def contradictions(fabric: Fabric) -> Iterator[LintWarning]:
+    """Yield warnings about numbers that contradict each other."""
     for index, (inner, outer) in enumerate(pairwise(fabric.tiers), start=1):
         yield from _wrong_way_round(index, inner, outer)
         yield from _counted_twice(("tiers", index, "bandwidth"), outer)
     facts = fabric_facts(fabric).tiers
     for index, (tier, known) in enumerate(zip(fabric.tiers, facts, strict=True)):
         if capabilities_of(tier).levels:
-            yield from _levels(("tiers", index, "levels"), tier)
+            yield from _level_warnings(("tiers", index, "levels"), tier)
         else:
-            yield from _trunk(("tiers", index), tier)
+            yield from _trunk_warnings(("tiers", index), tier)
         for misfit in known.misfits:
             why = "counts and the bill follow sizing, times follow the rest of the tier"
             yield LintWarning(("tiers", index, "sizing"), misfit, why)
@@ -208,7 +215,7 @@ def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
 
 
 def _counted_twice(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
-    """A measured rate as the bandwidth, and the share reached once more on top of it."""
+    """A bandwidth that seems to be measured, with an eta.beta that reduces it once more."""
     if tier.eta.beta >= 1 or tier.library is not None or tier.bandwidth > NETWORK_BPS.most:
         return
     rate_Gbps = tier.bandwidth * 8e-9
@@ -223,7 +230,7 @@ def _counted_twice(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
 
 
 def _is_sold(rate_Gbps: float) -> bool:
-    """Whether a rank's rate is that of a port, of several, or its share of one."""
+    """Whether a rank's rate is that of a port that is sold, of several, or a share of one."""
     for port_Gbps in PORT_GBPS:
         for count in range(1, _MOST_SHARED + 1):
             if isclose(rate_Gbps * count, port_Gbps) or isclose(rate_Gbps, port_Gbps * count):
@@ -232,6 +239,7 @@ def _is_sold(rate_Gbps: float) -> bool:
 
 
 def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarning]:
+    """An outer tier with less latency or more bandwidth than the one inside."""
     outer_s = capabilities_of(outer).classes[0].alpha_s
     inner_s = min(reached.alpha_s for reached in capabilities_of(inner).classes)
     if outer_s < inner_s:
@@ -252,9 +260,8 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
         yield LintWarning(("tiers", index, "bandwidth"), what, why)
 
 
-def _trunk(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
-    """A trunk that limits no traffic, and a long way on which every rank seems to have a line of its
-    own."""
+def _trunk_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
+    """A trunk that limits no traffic, or a long distance with a separate line for every rank."""
     whole = capabilities_of(tier).trunk_Bps
     ranks = tier.ranks_inside
     ports = ranks * tier.bandwidth * tier.ports
@@ -277,8 +284,8 @@ def _trunk(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
         yield LintWarning((*path, "bandwidth"), what, why)
 
 
-def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
-    """Levels that fall from one to the next, or whose groups leave endpoints alone."""
+def _level_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
+    """Latency or oversubscription that falls from a level to the next, or groups of one endpoint."""
     classes = capabilities_of(tier).classes
     for index, (below, above) in enumerate(pairwise(classes), start=1):
         if above.alpha_s < below.alpha_s:

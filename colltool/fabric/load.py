@@ -1,5 +1,10 @@
 """A fabric by path, shipped name or mapping, with what-if overrides, validated once: every error in
-one report."""
+one report.
+
+:func:`load_fabric` finds the file, reads it (``_reading`` merges a ``like`` with the fabric that it
+names), validates it (``_checked``), and puts the library's numbers on it (``_with_numbers``). Shipped
+fabrics and texts without overrides are cached.
+"""
 
 from __future__ import annotations
 
@@ -23,31 +28,31 @@ from colltool.definitions.reader import (
     sourced,
     texts_of,
 )
-from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, scan
-from colltool.fabric.by_device import fabric_of_device, known
+from colltool.definitions.source import MAX_CACHED_TEXT, KeyPath, Position, Source, scan
+from colltool.fabric.bundled_for import bundled_for, fabric_of_device
+from colltool.fabric.custom_machine import CustomMachine, machine_file_of, on_machine
 from colltool.fabric.expression import (
     FabricExpression,
     parse_expression,
     resized,
     with_per_rack,
 )
-from colltool.fabric.ground import on_ground
 from colltool.fabric.library import Prices
+from colltool.fabric.library_numbers import with_library_numbers
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import OwnMachine, beside, on_machine
 from colltool.fabric.prebuilt import keep_prebuilt, prebuilt
 from colltool.fabric.shipped import SUFFIX as SUFFIX
 from colltool.fabric.shipped import shipped_fabrics as shipped_fabrics
 from colltool.fabric.shipped import shipped_folder as shipped_folder
 from colltool.fabric.shipped import stems_in
 
-SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
+SHORTHAND = Shorthand("tiers", "tier", "nvlink.alpha=1us")
 
 FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """The path that ``--fabric`` means and its name for errors."""
+    """Return the path that ``--fabric`` means, and its name for errors."""
     listing = "list the shipped ones: colltool fabric list"
     typed = os.fsdecode(path_or_name)
     machine = "" if exists(typed) else fabric_of_device(typed)
@@ -57,8 +62,8 @@ def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
 def find_file(
     path_or_name: str | os.PathLike[str], noun: str, folder: Path, listing: str = ""
 ) -> tuple[str, str]:
-    """An existing file, else a shipped one of a folder by file name or stem: its path and its name
-    for errors."""
+    """Return the path of an existing file, else of a shipped one of a folder by file name or stem,
+    and its name for errors."""
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
@@ -74,6 +79,7 @@ def find_file(
             where=printable(typed),
             fix="give a file in it",
         )
+    # names of earlier versions, which had a second file with the measured numbers
     merged = stem.removesuffix("-measured")
     if merged != stem and merged in shipped:
         fix = (
@@ -82,8 +88,8 @@ def find_file(
         )
         raise ColltoolError(f"no {noun} is called {quote(typed)} any more", fix=fix)
     hint = nearest(os.path.basename(stem) if listing else stem, list(shipped))
-    device = known(stem.upper()) if noun == "fabric" else None
-    if device is not None:
+    device = bundled_for(stem.upper()) if noun == "fabric" else None
+    if device is not None and not device.differs:
         hint = f"the shipped machine with such a device is {device.fabric};"
     fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
     raise ColltoolError(f"no file and no shipped {noun} is called {quote(typed)}", fix=fix)
@@ -98,7 +104,7 @@ def exists(typed: str) -> bool:
 
 
 def load_fabric(
-    fabric: FabricSource, overrides: Overrides = (), machine: OwnMachine | None = None
+    fabric: FabricSource, overrides: Overrides = (), machine: CustomMachine | None = None
 ) -> Fabric:
     """A validated fabric, from a path, a shipped name, or a mapping of what a file would hold.
 
@@ -115,7 +121,7 @@ def load_fabric(
     if machine is None and isinstance(fabric, str | os.PathLike):
         file, name = find_fabric(fabric)
         # a shipped one has its file elsewhere than its name says
-        machine = beside(file) if file == name else None
+        machine = machine_file_of(file) if file == name else None
     return loaded if machine is None else on_machine(loaded, machine)
 
 
@@ -137,7 +143,7 @@ def _stated(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
 
 def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
-        return _finished(fabric_reading(fabric, overrides), partial(_load, fabric))
+        return _with_numbers(fabric_reading(fabric, overrides), partial(_load, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
     if not overrides and _is_shipped(file):
@@ -145,20 +151,26 @@ def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
         if texts is not None:
             return _shipped(file, name, texts)
     alone = "like:" not in text  # else another file, which may change, is a part of it
-    if len(text) <= MOST_KEPT and alone and all(isinstance(option, str) for option in overrides):
+    if (
+        len(text) <= MAX_CACHED_TEXT
+        and alone
+        and all(isinstance(option, str) for option in overrides)
+    ):
         return _loaded(text, name, tuple(overrides))
-    return _finished(_of_text(text, file, name, overrides), partial(_read_again, text, file, name))
+    return _with_numbers(
+        _of_text(text, file, name, overrides), partial(_read_again, text, file, name)
+    )
 
 
 def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
     """Load a file that was read before, with other overrides: it may be a pipe."""
-    return _finished(_of_text(text, file, name, overrides))
+    return _with_numbers(_of_text(text, file, name, overrides))
 
 
 @lru_cache(maxsize=32)
 def _loaded(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
-    """Return one object for the same text: fabrics are immutable, and what was worked out on their
-    tiers is found by these."""
+    """Return one object for the same text: fabrics are immutable, and caches find results by the
+    identity of their tiers."""
     return read_fabric(text, name, overrides)
 
 
@@ -170,7 +182,7 @@ _LIKE = re.compile(r"^like: ([\w-]+)$", re.MULTILINE)
 
 
 def _texts_of(text: str) -> tuple[str, ...] | None:
-    """The text of a shipped fabric and those of the ones that it is like; None where one of these
+    """The text of a shipped fabric and those of the fabrics that it is like; None if one of these
     does not ship."""
     if "like:" not in text:
         return (text,)
@@ -184,26 +196,28 @@ def _texts_of(text: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=64)
 def _shipped(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
-    """Return one object for a shipped fabric, built from what an earlier process kept of it, if
-    any."""
+    """Return one object for a shipped fabric, from the cache of an earlier process if it has
+    one."""
     key = name.removesuffix(SUFFIX)
     fabric = prebuilt(key, texts)
     if fabric is None:
         fabric = _checked(_of_text(texts[0], file, name, ()))
         keep_prebuilt(key, texts, fabric)
-    return on_ground(fabric).as_shipped()
+    return with_library_numbers(fabric).as_shipped()
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
-    """The plain data of a valid fabric with its overrides, to be changed and written again."""
+    """Return the plain data of a valid fabric with its overrides, to be changed and written."""
     reading = fabric_reading(fabric, overrides)
     reading.result()
     return reading.data
 
 
 def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
-    """A fabric from YAML text that errors call ``name``."""
-    return _finished(read(Fabric, text, name, overrides, SHORT), partial(read_fabric, text, name))
+    """Return a fabric from YAML text; ``name`` is that of the file in errors."""
+    return _with_numbers(
+        read(Fabric, text, name, overrides, SHORTHAND), partial(read_fabric, text, name)
+    )
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
@@ -225,6 +239,7 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
 
 
 def _of_text(text: str, file: str, name: str, overrides: Overrides) -> Reading[Fabric]:
+    """Read the text of a file, whose folder may have the fabric that it is like."""
     return _reading(text, name, os.path.dirname(file), overrides, (os.path.realpath(file),))
 
 
@@ -236,21 +251,24 @@ def _reading(
     seen: tuple[str, ...] = (),
 ) -> Reading[Fabric]:
     source, problems = sourced(content, name)
-    kept: list[tuple[str, str, Any]] = []
+    stated: list[tuple[str, str, Any]] = []
     if "like" in source.data:
-        source, kept = _like_another(source, folder, seen)
-    return read_source(Fabric, source, problems, overrides, SHORT, kept)
+        source, stated = _merged_with_like(source, folder, seen)
+    return read_source(Fabric, source, problems, overrides, SHORTHAND, stated)
 
 
-# Keys that a fabric does not take over from the one that it is like.
-_NOT_TAKEN_OVER = frozenset({"name", "description", "notes"})
+# Keys that a fabric does not inherit from the one that it is like.
+_NOT_INHERITED = frozenset({"name", "description", "notes"})
 
 
-def _like_another(
+def _merged_with_like(
     source: Source, folder: str, seen: tuple[str, ...]
 ) -> tuple[Source, list[tuple[str, str, Any]]]:
-    """The data of a fabric that is another one but for its own keys, and what it sets, to be
-    applied to them."""
+    """The data of the fabric that ``like`` names, with the keys of this file in place of its own;
+    and the overrides under ``set`` (place for errors, key, value).
+
+    ``seen``: files that were read on the way, to find circles.
+    """
     data = dict(source.data)
     like = data.pop("like")
     changes = data.pop("set", {})
@@ -267,17 +285,18 @@ def _like_another(
         file, name = find_fabric(neighbour if os.path.isfile(neighbour) else like)
     except ColltoolError as error:
         raise ColltoolError(error.what, where=where, fix=error.fix) from None
-    real = os.path.realpath(file)
-    if real in seen:
+    resolved = os.path.realpath(file)
+    if resolved in seen:
         fix = "name the fabric that it differs from"
         raise ColltoolError("is like itself", where=where, fix=fix)
     text = read_text(file, "definition", name)
-    reading = _reading(text, name, os.path.dirname(file), (), (*seen, real))
+    reading = _reading(text, name, os.path.dirname(file), (), (*seen, resolved))
     reading.result()
     other = reading.data
-    whole = {key: value for key, value in other.items() if key not in _NOT_TAKEN_OVER} | data
+    whole = {key: value for key, value in other.items() if key not in _NOT_INHERITED} | data
     if isinstance(data.get("source"), dict) and isinstance(other.get("source"), dict):
         whole["source"] = other["source"] | data["source"]
+    # sizes alone leave it the machine that was measured
     changes_more = any(not key.endswith(".size") for key in changes)
     if "device" in data or "tiers" in data or changes_more:
         whole.setdefault("measured_on", other["name"])
@@ -287,11 +306,12 @@ def _like_another(
 
 
 def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
-    """Put the own tiers outside of those taken over; every one keeps its place in the file."""
-    own = source.data["tiers"]
-    if own is inner:
+    """Put the file's tiers outside of the ``inner`` ones of the other fabric; positions move along."""
+    outer = source.data["tiers"]
+    # the file lists none: these are the other fabric's
+    if outer is inner:
         return source
-    if not isinstance(own, list):
+    if not isinstance(outer, list):
         raise ColltoolError(
             "expected a list of tiers",
             where=source.at(("tiers",)),
@@ -306,12 +326,13 @@ def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
             found[path] = place
         return found
 
-    source.data["tiers"] = [*inner, *own]
+    source.data["tiers"] = [*inner, *outer]
     return source._replace(positions=moved(source.positions), keys=moved(source.keys))
 
 
 def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Drop a tier's source of each value that is changed: it does not speak for another value."""
+    """Drop the source of each value of a tier that is changed: it is not the source of the new
+    value."""
     for tier in data["tiers"]:
         if not isinstance(tier, dict) or not isinstance(tier.get("source"), dict):
             continue
@@ -323,19 +344,21 @@ def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
         tier["source"] = kept
 
 
-def _finished(
-    reading: Reading[Fabric], again: Callable[[list[str]], Fabric] | None = None
+def _with_numbers(
+    reading: Reading[Fabric], reload: Callable[[list[str]], Fabric] | None = None
 ) -> Fabric:
-    """The fabric on its library's numbers; ``again`` loads it with other overrides: these act on
-    what the file itself says."""
+    """The fabric with its library's numbers, which are relative to those of the file without
+    overrides; ``reload`` loads it with other overrides."""
     fabric = _checked(reading)
     if not reading.overrides:
-        return on_ground(fabric)
-    filed = None
-    if again is not None:
+        return with_library_numbers(fabric)
+    as_filed = None
+    if reload is not None:
         with suppress(ColltoolError):  # a file that only its overrides make valid
-            filed = again([])
-    return on_ground(fabric, filed).with_overrides(reading.overrides, filed, again)
+            as_filed = reload([])
+    return with_library_numbers(fabric, as_filed).with_overrides(
+        reading.overrides, as_filed, reload
+    )
 
 
 def _checked(reading: Reading[Fabric]) -> Fabric:
@@ -354,8 +377,8 @@ def _checked(reading: Reading[Fabric]) -> Fabric:
     return reading.result()
 
 
-_SHORT = Shorthand(example="switch=30000")
-_EACH = argument_text("overrides", ["currency=USD"])
+_PRICE_SHORTHAND = Shorthand(example="switch=30000")
+_CURRENCY = argument_text("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
@@ -379,7 +402,7 @@ def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
             argument="prices",
             fix='give a file, or a mapping such as {"currency": "USD", "switch": 30000}',
         )
-    return read(Prices, content, name, overrides, _SHORT).result()
+    return read(Prices, content, name, overrides, _PRICE_SHORTHAND).result()
 
 
 def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:
@@ -394,6 +417,6 @@ def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[
         raise ColltoolError(
             "is a fabric without prices",
             where=name,
-            fix=f"give a file with prices, or {_EACH} and more",
+            fix=f"give a file with prices, or {_CURRENCY} and more",
         )
     return found

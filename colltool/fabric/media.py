@@ -1,5 +1,6 @@
-"""What a tier's wires are: the medium by its own key, by the tier's name, or by the device; and a
-device's generation. The names are data: ``data/media.json``."""
+"""The medium of a tier (what its wires are), from its own key, its name, or the device; and the
+generation of a device. The names are data: ``data/media.json``.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ DEVICES: tuple[str, ...] = tuple(_DATA["devices"])
 MEDIA: tuple[str, ...] = tuple(_DATA["media"])
 # Media between hosts.
 NETWORKS = frozenset(_DATA["networks"])
-# A device's architecture, which libraries have numbers for; a device that is not here is one of its
-# own.
+# A device's architecture, by which libraries have numbers; a device that is not here has numbers of
+# its own or none.
 GENERATIONS: dict[str, str] = _DATA["generations"]
 # What joins the devices of one host, by their generation.
 _INSIDE: dict[str, str] = _DATA["inside"]
-# The generation around a medium, where a file names no device.
-_AROUND: dict[str, str] = _DATA["generation_around"]
-# A word in a tier's name, and the medium that it means; the first counts.
+# The generation of GPUs that have a medium, for a file that names no device.
+_GENERATION_OF_MEDIUM: dict[str, str] = _DATA["generation_around"]
+# A word in a tier's name, and the medium that it means; the first that occurs counts.
 _WORDS: dict[str, str] = _DATA["words"]
 
 
@@ -50,18 +51,19 @@ class Medium(NamedTuple):
 def medium_of(
     stated: str | None, tier_name: str, bandwidth_Bps: float, device: str | None
 ) -> Medium | None:
-    """The medium of a tier; ``device``: of the hosts that it is inside of. None where nothing
-    tells."""
+    """Return the medium of a tier; None if nothing tells. ``device``: None unless the tier is inside
+    a host."""
     if stated is not None:
         return Medium(stated, "stated")
-    named = _named(tier_name.lower(), bandwidth_Bps)
+    named = _by_name(tier_name.lower(), bandwidth_Bps)
     if named is not None:
         return Medium(named, "name")
     inside = _INSIDE.get(GENERATIONS.get(device or "", ""))
     return None if inside is None else Medium(inside, "device")
 
 
-def _named(tier_name: str, bandwidth_Bps: float) -> str | None:
+def _by_name(tier_name: str, bandwidth_Bps: float) -> str | None:
+    """The medium that a tier's name means; its generation by the bandwidth."""
     if "nvlink" in tier_name or "nvswitch" in tier_name:
         return _nearest(_DATA["nvlinks"], bandwidth_Bps)
     if "pcie" in tier_name:
@@ -72,18 +74,18 @@ def _named(tier_name: str, bandwidth_Bps: float) -> str | None:
 
 
 def _nearest(rates_Bps: dict[str, float], bandwidth_Bps: float) -> str:
-    """The medium whose rate is nearest, the slower of two."""
+    """The medium whose rate is nearest to a bandwidth."""
     return min(rates_Bps, key=lambda medium: abs(rates_Bps[medium] - bandwidth_Bps))
 
 
 def gpus_of(
     device: str | None, generation: str | None, media: Sequence[str | None], library: str
 ) -> tuple[str, ...]:
-    """What a library's numbers may be of, nearest first: the device, its generation, the one of the
-    innermost medium."""
+    """Return the names under which a library may have numbers, nearest first: the device, its
+    generation, the generation that has the innermost medium."""
     if library == "mpi":
         return ("host",)
     found = [device, GENERATIONS.get(device or ""), generation]
     if not any(found) and media:
-        found.append(_AROUND.get(media[0] or ""))
+        found.append(_GENERATION_OF_MEDIUM.get(media[0] or ""))
     return tuple(dict.fromkeys(name for name in found if name))

@@ -1,7 +1,9 @@
-"""The fabric file as pydantic models: its YAML schema, bounds and units.
+"""The fabric file as a pydantic model, :class:`Fabric`: its YAML schema, bounds and units.
 
 Numbers are SI once validated. ``source`` and ``notes`` are text for people and never priced. Class
-docstrings go into the JSON Schema.
+docstrings go into the JSON Schema. A fabric is immutable: ``with_...`` and ``on_...`` methods return
+changed copies. Private attributes hold what is not in the file: overrides, measured numbers of the
+library and the machine, and where the fabric was loaded from.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from colltool.definitions.field_types import (
     FieldErrors,
     FieldHint,
     Part,
-    agreeing,
-    refuse,
+    model_check,
+    raise_errors,
 )
 from colltool.definitions.source import KeyPath
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
-from colltool.fabric.uneven import domain_slips
+from colltool.fabric.uneven import domain_errors
 from colltool.machines.factor import MeasuredMachine
 from colltool.machines.used import Applied, MachineUsed
 
@@ -117,10 +119,10 @@ class Fabric(Part):
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
     _machine: MeasuredMachine | None = PrivateAttr(default=None)
-    _own_machine: MeasuredMachine | None = PrivateAttr(default=None)
-    _home: Fabric | None = PrivateAttr(default=None)
-    _filed: Fabric | None = PrivateAttr(default=None)
-    _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
+    _custom_machine: MeasuredMachine | None = PrivateAttr(default=None)
+    _measured_fabric: Fabric | None = PrivateAttr(default=None)
+    _as_filed: Fabric | None = PrivateAttr(default=None)
+    _reload: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _ships: bool = PrivateAttr(default=False)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
@@ -130,7 +132,7 @@ class Fabric(Part):
         return self._ships
 
     def as_shipped(self) -> Fabric:
-        """The fabric as one that ships."""
+        """Return the fabric marked as one that ships."""
         fabric = self.model_copy()
         fabric._ships = True
         return fabric
@@ -161,17 +163,18 @@ class Fabric(Part):
         """Published or measured figures of its library's schedules; none where any library may
         run."""
         facts = self.library_facts
-        own = facts.reached if facts and facts.name != "all" else ()
-        return own or self._reached
+        stated = facts.reached if facts and facts.name != "all" else ()
+        return stated or self._reached
 
-    def with_reached(self, figures: tuple[Efficiency, ...]) -> Fabric:
-        """The fabric with shares of bandwidth that its library is known to reach."""
+    def with_efficiencies(self, figures: tuple[Efficiency, ...]) -> Fabric:
+        """Return the fabric with shares of bandwidth that its library is known to reach."""
         fabric = self.model_copy()
         fabric._reached = figures
         return fabric
 
-    def with_posting(self) -> Fabric:
-        """What a further message costs hosts that run MPI, on tiers that do not say."""
+    def with_mpi_post(self) -> Fabric:
+        """Return the fabric with the usual MPI cost of posting a message on tiers that state
+        none."""
         if self.library_name != "mpi" or all(tier.post is not None for tier in self.tiers):
             return self
         tiers = list(self.tiers)
@@ -181,23 +184,23 @@ class Fabric(Part):
         return self.model_copy(update={"tiers": tuple(tiers)})
 
     def on_datasheet(self) -> Fabric:
-        """Wires and contention (layers 1 and 2), with a launch that the file states, without what a
-        library adds."""
+        """Return the fabric with wires and contention alone (layers 1 and 2): a launch that the
+        file states, nothing measured of a library."""
         return self.view("datasheet", self._without_library)
 
     def on_wires(self) -> Fabric:
-        """Wires alone, without a launch: what ``--ideal`` prices. What the library runs is no
-        number, and stays."""
+        """Return the fabric with wires alone and no launch, as ``--ideal`` prices it; which
+        algorithms the library runs stays."""
         return self.view("wires", self._wires)
 
     def _wires(self) -> Fabric:
         tiers = tuple(tier.on_datasheet().with_library(tier.choices) for tier in self.tiers)
-        bare = self._without_library()
-        return bare.model_copy(update={"tiers": tiers, "launch_overhead": 0.0})
+        fabric = self._without_library()
+        return fabric.model_copy(update={"tiers": tiers, "launch_overhead": 0.0})
 
     def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
-        """A variant of the fabric, made once for a name: what was worked out on a fabric is found
-        by identity."""
+        """Return a variant of the fabric, made once per name: caches find results by the identity
+        of the fabric."""
         if name not in self._views:
             self._views[name] = make()
         return self._views[name]
@@ -206,7 +209,7 @@ class Fabric(Part):
         update: dict[str, Any] = {"tiers": tuple(tier.on_datasheet() for tier in self.tiers)}
         if self.library_facts:
             update["library"] = self.library_facts.model_copy(update={"reached": ()})
-        return self.model_copy(update=update).with_reached(()).with_machine(None)
+        return self.model_copy(update=update).with_efficiencies(()).with_machine(None)
 
     @property
     def machine(self) -> MeasuredMachine | None:
@@ -215,42 +218,43 @@ class Fabric(Part):
         return self._machine
 
     def with_machine(self, machine: MeasuredMachine | None) -> Fabric:
-        """The fabric as a machine that was measured."""
+        """Return the fabric with a measured machine; None: without any."""
         fabric = self.model_copy()
         fabric._machine = machine
         return fabric
 
     @property
-    def own_machine(self) -> MeasuredMachine | None:
-        """The machine of its owner's rows, which goes before those that ship; None without
-        any."""
-        return self._own_machine
+    def custom_machine(self) -> MeasuredMachine | None:
+        """The machine of the user's rows, preferred to those that ship; None without any."""
+        return self._custom_machine
 
-    def with_own_machine(self, machine: MeasuredMachine) -> Fabric:
-        """The fabric with the measured rows of its owner."""
+    def with_custom_machine(self, machine: MeasuredMachine) -> Fabric:
+        """Return the fabric with the machine of the user's rows."""
         fabric = self.with_machine(machine)
-        fabric._own_machine = machine
-        fabric._home = self.filed.with_machine(machine) if self.filed is not None else fabric
+        fabric._custom_machine = machine
+        fabric._measured_fabric = (
+            self.as_filed.with_machine(machine) if self.as_filed is not None else fabric
+        )
         return fabric
 
     @property
-    def home(self) -> Fabric | None:
-        """The fabric that its own machine was put on, as its file has it, whatever was changed
-        since."""
-        return self._home
+    def measured_fabric(self) -> Fabric | None:
+        """The fabric of the file with the user's machine, whatever was changed since; None without
+        such a machine."""
+        return self._measured_fabric
 
     def without_machine(self) -> Fabric:
-        """The fabric by wires, contention and library alone, as ``numbers="library"`` prices it."""
+        """Return the fabric with wires, contention and library alone, as ``numbers="library"``
+        prices it."""
         if self._machine is None:
             return self
         return self.view("no machine", lambda: self.with_machine(None))
 
     @property
     def states_launch(self) -> bool:
-        """Whether a launch of the user's own takes the place of the library's: stated in the file,
-        or set for this call.
+        """Whether a launch in the file or an override replaces the library's.
 
-        Files of schema /1 whose protocols state launches mean the others with the fabric's.
+        In files of schema /1 the fabric's launch is that of protocols which state none.
         """
         if "launch_overhead" not in self.model_fields_set:
             return False
@@ -275,11 +279,13 @@ class Fabric(Part):
 
     def _nested(self) -> Self:
         inside = accumulate((tier.endpoints for tier in self.tiers), mul, initial=1)
-        tiers = tuple(tier.around(ranks) for tier, ranks in zip(self.tiers, inside, strict=False))
+        tiers = tuple(
+            tier.with_ranks_inside(ranks) for tier, ranks in zip(self.tiers, inside, strict=False)
+        )
         self.__dict__["tiers"] = tiers
         return self
 
-    def _even_out(self) -> None:
+    def _drop_equal_domains(self) -> None:
         """A list of equal domains is the size of the tier inside, and no list."""
         if len(set(self.domains)) == 1:
             inner, outer = self.tiers
@@ -288,27 +294,27 @@ class Fabric(Part):
             self.__dict__["tiers"] = (inner, outer)
 
     @property
-    def filed(self) -> Fabric | None:
-        """The same fabric without its overrides, as its file has it; None without overrides."""
-        return self._filed
+    def as_filed(self) -> Fabric | None:
+        """The same fabric as its file has it, without overrides; None if there are none."""
+        return self._as_filed
 
     @property
-    def again(self) -> Callable[[list[str]], Fabric] | None:
-        """Loads the fabric with other overrides; None where it was loaded with none."""
-        return self._again
+    def reload(self) -> Callable[[list[str]], Fabric] | None:
+        """A function that loads the fabric with other overrides; None if it was loaded without."""
+        return self._reload
 
     def with_overrides(
         self,
         overrides: tuple[tuple[str, str], ...],
-        filed: Fabric | None = None,
-        again: Callable[[list[str]], Fabric] | None = None,
+        as_filed: Fabric | None = None,
+        reload: Callable[[list[str]], Fabric] | None = None,
     ) -> Fabric:
-        """The fabric with overrides as typed; ``filed``: without them, ``again`` loads it with
-        others."""
+        """Return the fabric with overrides as typed; ``as_filed``: without them, ``reload``: loads
+        it with others."""
         fabric = self.model_copy()
         fabric._overrides = overrides
-        fabric._filed = filed
-        fabric._again = again
+        fabric._as_filed = as_filed
+        fabric._reload = reload
         return fabric
 
     def __eq__(self, other: object) -> bool:
@@ -317,8 +323,8 @@ class Fabric(Part):
     def __hash__(self) -> int:
         return hash((self.name, self.launch_overhead, len(self.tiers)))
 
-    @agreeing
-    def _form_agrees(self) -> Iterator[FieldError]:
+    @model_check
+    def _matches_schema(self) -> Iterator[FieldError]:
         """A file of schema /2 keeps what a library takes out: it is data of the library's, or a
         machine file of one's own."""
         if self.schema_ == "colltool.fabric/1":
@@ -337,8 +343,8 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        refuse(domain_slips(self.tiers))
-        self._even_out()
+        raise_errors(domain_errors(self.tiers))
+        self._drop_equal_domains()
         if self.ranks > ft.MAX_RANKS:
             what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"
             raise FieldErrors(FieldError(what, "make a tier smaller", ("tiers",)))
@@ -368,7 +374,7 @@ class Fabric(Part):
         if lists and not set.intersection(*map(set, lists.values())):
             listed = "; ".join(f"{tier}: {', '.join(names)}" for tier, names in lists.items())
             what = (
-                f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under"
+                f"the tiers share no protocol for {primitive.label} ({listed}): a call runs under"
                 " one throughout"
             )
             raise FieldErrors(

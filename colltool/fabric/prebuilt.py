@@ -1,8 +1,8 @@
-"""Shipped fabrics as they are after validation, kept between calls: reading one from YAML builds
-pydantic's schema of all tiers, a tenth of a price's time.
+"""A cache on disk of validated shipped fabrics: reading one from YAML builds pydantic's schema of all
+tiers, a tenth of the time of a price.
 
-A fabric is written as plain JSON: a list is a tuple, and whatever else is no JSON has its kind with
-it. It is rebuilt without validation, which it passed when it was kept.
+``_encoded`` writes a fabric as plain JSON: a JSON list is a tuple, and whatever else JSON does not
+have is a mapping with its kind. ``_decoded`` rebuilds it without validation, which it passed before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from colltool.fabric.model import Fabric
 
 Built = TypeVar("Built")
 
-_ROOM = "colltool.fabric."
+# Modules whose classes a fabric is made of.
+_PACKAGE = "colltool.fabric."
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -55,7 +56,7 @@ def _recalled(name: str, texts: tuple[str, ...]) -> Any:
     data = recall(name, _made_from(texts))
     try:
         return None if data is None else _decoded(data, _models())
-    # of another form than ours: an entry that somebody else wrote
+    # an entry of another form, which this version did not write
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -66,8 +67,8 @@ def _keep(name: str, texts: tuple[str, ...], value: Any) -> None:
 
 
 def _made_from(texts: tuple[str, ...]) -> str:
-    """The texts, and the state of the code that validates it: in a checkout it changes between
-    versions."""
+    """The key of an entry: the texts, and when the code that validates them last changed, as it does
+    in a checkout."""
     changed = newest_change_ns(os.path.dirname(__file__), os.path.dirname(field_types.__file__))
     return "\n".join([f"{pydantic.VERSION} {changed}", *texts])
 
@@ -78,14 +79,15 @@ def _models() -> dict[str, type[field_types.Part]]:
     waiting = [field_types.Part]
     while waiting:
         model = waiting.pop()
-        # other rooms have parts of their own, of whatever names
-        if model.__module__.startswith(_ROOM):
+        # other packages have subclasses too, some of the same name
+        if model.__module__.startswith(_PACKAGE):
             found[model.__name__] = model
         waiting += model.__subclasses__()
     return found
 
 
 def _encoded(value: Any) -> Any:
+    """A value as JSON data; TypeError for a kind that no fabric has."""
     if type(value) in _PLAIN:
         return value
     if type(value) is tuple:
@@ -110,6 +112,7 @@ def _encoded(value: Any) -> Any:
 
 
 def _decoded(data: Any, models: dict[str, type[field_types.Part]]) -> Any:
+    """The value that :func:`_encoded` wrote; ``models`` by name."""
     if isinstance(data, list):
         return tuple(_decoded(item, models) for item in data)
     if not isinstance(data, dict):

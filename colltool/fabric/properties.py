@@ -1,5 +1,5 @@
 """Facts that follow from a fabric: diameter, bisection, links and switches, the sizing of a Clos,
-and the bill of all parts.
+and the bill of all parts. :func:`fabric_facts` and :func:`bill_of` are the entries.
 
 A tier whose endpoints are whole domains of R ranks exists R times in parallel, once for each
 position inside a domain with its own port; those copies are called planes.
@@ -87,7 +87,7 @@ class FabricFacts:
 
 
 def fabric_facts(fabric: Fabric) -> FabricFacts:
-    """What follows from a fabric, tier by tier and in all."""
+    """Return the facts of a fabric, tier by tier and in all."""
     tiers = []
     planes = 1
     places = prod(tier.endpoints for tier in fabric.tiers)
@@ -106,7 +106,7 @@ def fabric_facts(fabric: Fabric) -> FabricFacts:
 
 
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
-    """Facts of a tier with ``planes`` ranks per endpoint, of which there are ``domains``."""
+    """Return the facts of a tier with ``planes`` ranks per endpoint that exists ``domains`` times."""
     kind = capabilities_of(tier)
     copies = planes * tier.ports
     levels = tuple(_level_facts(kind))
@@ -152,7 +152,7 @@ def _level_facts(kind: TierCapabilities[Tier]) -> Iterator[LevelFacts]:
 
 
 def _notes(kind: TierCapabilities[Tier], planes: int) -> Iterator[str]:
-    """How the counts of a tier are meant."""
+    """Remarks on what the counts of a tier include."""
     if kind.tier.uneven:
         yield f"links, switches and bisection are those of {planes} ranks in each domain"
     if planes > 1:
@@ -166,8 +166,7 @@ def _notes(kind: TierCapabilities[Tier], planes: int) -> Iterator[str]:
 def _sizing(
     kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes: int
 ) -> tuple[ClosPlan | None, tuple[str, ...]]:
-    """The plan of a Clos that has a ``sizing`` block, and where the two disagree; that is a note,
-    not an error."""
+    """The plan of a Clos that has a ``sizing`` block, and notes on where the two disagree."""
     tier, block = kind.tier, kind.sizing
     if block is None:
         return None, ()
@@ -177,20 +176,20 @@ def _sizing(
         return None, (f"sizing has {nics} NICs per endpoint, the tier {planes * tier.ports} ports",)
     if len(reached) > len(LEVELS):
         return None, (f"sizing covers {len(LEVELS)} levels, and this tier has more",)
-    # a leaf is bought with its uplinks, also where a group of this size needs no spine; without a
-    # second level it has none
+    # a leaf has its uplinks even if a group of this size needs no spine; without a second level it
+    # has none
     hops = [max(level.uplinks, 1.0) for level in levels[1 : max(2, len(reached))]]
     down = max_down(hops[0], block.radix) if hops else block.radix
     room = down // block.nics_per_rail
-    # NICs of an endpoint fill a leaf: one for each endpoint, whatever the level says
-    local = bool(levels) and room == 1 < levels[0].group
-    wanted = Grouping()
-    if local:
-        wanted = Grouping(leaf_down=block.nics_per_rail)
+    # the NICs of one endpoint fill a leaf: a leaf for each endpoint, whatever group the level states
+    leaf_per_endpoint = bool(levels) and room == 1 < levels[0].group
+    grouping = Grouping()
+    if leaf_per_endpoint:
+        grouping = Grouping(leaf_down=block.nics_per_rail)
     elif levels:
-        wanted = Grouping(leaf_down=levels[0].group * block.nics_per_rail)
+        grouping = Grouping(leaf_down=levels[0].group * block.nics_per_rail)
         if len(reached) == len(LEVELS):
-            wanted = wanted._replace(leaves_in_pod=reached[1].group // reached[0].group)
+            grouping = grouping._replace(leaves_in_pod=reached[1].group // reached[0].group)
     names = [level.name for level in levels] if len(levels) > len(hops) else LEVELS
     split = kind.plane_count
     try:
@@ -202,7 +201,7 @@ def _sizing(
             levels=len(hops) + 1 if levels else None,
             hops=hops,
             names=names,
-            wanted=wanted,
+            wanted=grouping,
         )
     except ColltoolError as error:
         return None, (f"sizing: {'; '.join(filter(None, (error.what, error.fix)))}",)
@@ -213,7 +212,7 @@ def _sizing(
             f"a leaf of {block.radix} ports has room for {counted(room, 'endpoint')}, the level"
             f" '{leaf.name}' has {leaf.group}"
         )
-        if local:
+        if leaf_per_endpoint:
             misfit += f": counted with a leaf for each; levels.{leaf.name}.group=1 prices it so too"
         misfits = (misfit,)
     return replace(plan, split=split), misfits
@@ -259,7 +258,8 @@ def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
     yield note
 
 
-HOURS_A_YEAR = 8766.0  # with leap years
+# 365.25 days.
+HOURS_A_YEAR = 8766.0
 
 
 @dataclass(frozen=True)
@@ -302,8 +302,8 @@ class Bill:
     notes: tuple[str, ...] = ()
 
 
-class _Counted(NamedTuple):
-    """The parts of one level of a tier; ``switches`` None: not known."""
+class _LevelParts(NamedTuple):
+    """How many parts one level of a tier has; ``switches`` None: not known."""
 
     tier: str
     level: str
@@ -313,24 +313,24 @@ class _Counted(NamedTuple):
 
 
 def cost_of(fabric: Fabric) -> Cost | None:
-    """What a fabric's network costs by its own ``prices``: of the ``tiers`` they name, else all but
-    the innermost.
+    """Return the cost of a fabric's network by its own ``prices``: of the tiers that they name, else
+    of all but the innermost.
 
-    None without prices of parts, or if one is of a part whose number is undecided (the switches of
-    a Clos without ``sizing``).
+    None without prices of parts, or if a priced part cannot be counted (the switches of a Clos
+    without ``sizing``).
     """
     return bill_of(fabric).cost if fabric.prices else None
 
 
 def bill_of(fabric: Fabric) -> Bill:
-    """The parts of the tiers that are bought by the piece."""
+    """Return the parts of the tiers that are bought by the piece, with their cost."""
     prices = fabric.prices
     outer = tuple(tier.name for tier in fabric.tiers[1:] or fabric.tiers)
     bought = prices.tiers if prices and prices.tiers else outer
-    parts: list[_Counted] = []
+    parts: list[_LevelParts] = []
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         if tier.name in bought:
-            parts += _levels_of(tier, facts)
+            parts += _parts_of_tier(tier, facts)
     notes = [
         f"{name}: switches are not counted without their radix; give the tier sizing: {{rails: 8,"
         " nics_per_rail: 1, radix: 64}"
@@ -340,7 +340,7 @@ def bill_of(fabric: Fabric) -> Bill:
 
 
 def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
-    """The parts of a network that was sized without a fabric."""
+    """Return the parts of a network that was sized without a fabric, with their cost."""
     levels = [level.name for level in plan.levels]
     copper = prices.copper if prices else None
     elsewhere = [name for name in copper or () if name not in levels]
@@ -349,43 +349,46 @@ def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
         notes.append(
             f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"
         )
-    return _bill(_stages("", plan, 1), prices, notes)
+    return _bill(_parts_of_plan("", plan, 1), prices, notes)
 
 
-def _stages(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_Counted]:
-    """The parts of a plan, level by level; the NICs are at the lowest."""
+def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_LevelParts]:
+    """The parts of a plan, level by level; the NICs count at the lowest."""
     found = []
     nics = plan.ports // plan.split * domains
     for level in plan.levels:
         found.append(
-            _Counted(tier, level.name, level.switches * domains, level.cables * domains, nics)
+            _LevelParts(tier, level.name, level.switches * domains, level.cables * domains, nics)
         )
         nics = 0
     return found
 
 
-def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
+def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
+    """The parts of a tier, level by level, in all its domains."""
     kind = capabilities_of(tier)
     name, domains = tier.name, facts.domains
     links = facts.links * domains
     ports = facts.planes * tier.ports * tier.endpoints * domains
     if facts.sizing is not None:
-        return _stages(name, facts.sizing, domains)
+        return _parts_of_plan(name, facts.sizing, domains)
     if kind.joined_by != "switches":
         switches = (facts.switches or 0) * domains
-        return [_Counted(name, name, switches, links, ports if kind.has_ports else 0)]
-    if kind.trunk_Bps is not None:  # the NICs behind it are the tier's below
-        return [_Counted(name, "trunk", 0, tier.endpoints * domains)]
+        return [_LevelParts(name, name, switches, links, ports if kind.has_ports else 0)]
+    # the NICs behind a trunk belong to the tier below
+    if kind.trunk_Bps is not None:
+        return [_LevelParts(name, "trunk", 0, tier.endpoints * domains)]
     first, *above = kind.reached
     if facts.switches is not None:
-        return [_Counted(name, first.name, facts.switches * domains, links, ports)]
-    found = [_Counted(name, first.name, None, ports, ports)]
+        return [_LevelParts(name, first.name, facts.switches * domains, links, ports)]
+    found = [_LevelParts(name, first.name, None, ports, ports)]
     for level in above:
-        found.append(_Counted(name, level.name, None, ceil(ports / level.oversubscription)))
+        found.append(_LevelParts(name, level.name, None, ceil(ports / level.oversubscription)))
     return found
 
 
-def _bill(levels: Iterable[_Counted], prices: Prices | None, notes: list[str]) -> Bill:
+def _bill(levels: Iterable[_LevelParts], prices: Prices | None, notes: list[str]) -> Bill:
+    """The bill of the parts of all levels: two optics for each cable that is not of copper."""
     copper = (prices.copper if prices else None) or ()
     lines = []
     for level in levels:
@@ -399,8 +402,8 @@ def _bill(levels: Iterable[_Counted], prices: Prices | None, notes: list[str]) -
         for part, count in counts.items():
             if count != 0:
                 each = (prices.of(part) if prices else None) or PartPrice()
-                cost = _times(count, each.price)
-                power = _times(count, each.draws)
+                cost = _product(count, each.price)
+                power = _product(count, each.draws)
                 lines.append(
                     BillLine(
                         tier=level.tier,
@@ -417,7 +420,7 @@ def _bill(levels: Iterable[_Counted], prices: Prices | None, notes: list[str]) -
     return Bill(tuple(lines), _cost(lines, prices) if prices else None, tuple(notes))
 
 
-def _times(count: float | None, each: float | None) -> float | None:
+def _product(count: float | None, each: float | None) -> float | None:
     """A product; None where a factor is not known."""
     return None if count is None or each is None else count * each
 
@@ -425,15 +428,15 @@ def _times(count: float | None, each: float | None) -> float | None:
 def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
     """The sums of what is known; None where nothing is, or a priced part is not counted."""
     priced = [line for line in lines if line.price is not None]
-    drawn = [line.power_W for line in lines if line.power_W is not None]
-    if not (priced or drawn) or any(line.count is None for line in priced):
+    watts = [line.power_W for line in lines if line.power_W is not None]
+    if not (priced or watts) or any(line.count is None for line in priced):
         return None
     parts = sum(line.cost or 0.0 for line in priced) if priced else None
-    power_W = sum(drawn) if drawn else None
+    power_W = sum(watts) if watts else None
     energy = None
     if prices.power is not None and power_W is not None:
         energy = power_W / 1e3 * HOURS_A_YEAR * prices.power
-    known = [cost for cost in (parts, _times(energy, prices.years)) if cost is not None]
+    known = [cost for cost in (parts, _product(energy, prices.years)) if cost is not None]
     unpriced = {line.part for line in lines if line.price is None}
     return Cost(
         currency=prices.currency,
@@ -447,8 +450,8 @@ def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
 
 
 def basis_of(fabric: Fabric) -> str:
-    """What a fabric's numbers rest on: ``measured``, ``as dgx-b200``, ``datasheet``, ``announced``
-    or ``hypothetical``."""
+    """Return what a fabric's numbers are based on: ``measured``, ``as dgx-b200``, ``datasheet``,
+    ``announced`` or ``hypothetical``."""
     if fabric.hypothetical:
         return "hypothetical"
     if fabric.announced:

@@ -1,4 +1,4 @@
-"""What the commands about fabric files answer."""
+"""Results of the commands about fabric files: list, show, draw, size and check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tiers can do whose messages are routed link by link."""
+"""Capabilities of tiers whose messages are routed link by link: graphs and HyperX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from colltool.network.wires import Edge, GraphWires, HyperXWires, hops_from
 
 class GraphTopology(TierCapabilities[GraphTier]):
     joins = "accelerators"
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> GraphWires:
@@ -31,15 +31,15 @@ class GraphTopology(TierCapabilities[GraphTier]):
         return GraphWires(tier.endpoints, tier.endpoints + len(number), tuple(edges))
 
     def wires(self, endpoints: int) -> GraphWires:
-        return self._wires.of_first(endpoints)
+        return self._wires.restricted_to(endpoints)
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
         # the file was refused if its ranks were not joined
         whole = stride > 1 or endpoints == self.tier.endpoints
-        return None if not whole and self.cut_apart(endpoints) else ()
+        return None if not whole and self.first_are_disconnected(endpoints) else ()
 
-    def cut_apart(self, endpoints: int) -> bool:
-        return not self._wires.of_first(endpoints).joins_all()
+    def first_are_disconnected(self, endpoints: int) -> bool:
+        return not self._wires.restricted_to(endpoints).is_connected()
 
     @property
     def neighbours(self) -> int:
@@ -59,7 +59,7 @@ class GraphTopology(TierCapabilities[GraphTier]):
     def diameter_links(self) -> int:
         longest = 0
         for start in range(self.tier.endpoints):
-            hops = hops_from(start, self._wires.beside)
+            hops = hops_from(start, self._wires.neighbours)
             longest = max(longest, *(hops[end] for end in range(self.tier.endpoints)))
         return longest
 
@@ -74,7 +74,7 @@ class GraphTopology(TierCapabilities[GraphTier]):
     def _injection_Bps(self) -> float:
         """The mean of all ranks."""
         endpoints = self.tier.endpoints
-        return sum(edge.Bps for edge in self._wires.edges if edge.a < endpoints) / endpoints
+        return sum(edge.Bps for edge in self._wires.edges if edge.src < endpoints) / endpoints
 
     def links(self, copies: int) -> int:
         # whole copies of each port's
@@ -87,7 +87,7 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
 class HyperXTopology(TierCapabilities[HyperXTier]):
     joins = "either"
-    most = 0
+    largest_size = 0
 
     @cached_property
     def _wires(self) -> HyperXWires:

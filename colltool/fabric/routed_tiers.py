@@ -1,4 +1,6 @@
-"""Tiers whose messages are routed link by link."""
+"""The tiers of a fabric file whose messages are routed link by link: graph, dragonfly, dragonfly+ and
+HyperX. What they can do is in ``routed`` and ``dragonfly``.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,19 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, agreeing, refuse
+from colltool.definitions.field_types import (
+    FieldError,
+    FieldErrors,
+    FieldHint,
+    model_check,
+    raise_errors,
+)
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import TierBase
 from colltool.fabric.tier_parts import Shape
 from colltool.network.wires import Routing, hops_from
 
-# What errors say is due in the place of each.
+# What errors expect in place of a wrong value.
 _EDGE = FieldHint(
     "the ends of a link, such as [0, 1], or a mapping such as {between: [0, 1], links: 2}"
 )
@@ -29,16 +37,17 @@ _AXES = FieldHint(
 )
 _AXIS = FieldHint("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 
+# Limits of a graph and of a HyperX, whose routes are followed one by one.
 MOST_EDGES = 20_000
 MOST_NODES = 1024
 MOST_AXES = 5
-# Switches of a dragonfly's group times groups times the cables of one; more take too long to
-# follow.
+# Routes of a dragonfly: switches of a group times groups times the cables of a group; more take too
+# long to follow.
 MOST_ROUTES = 10_000_000
 
 
 def _link(edge: tuple[int | str, int | str] | parts.GraphLink) -> parts.GraphLink:
-    """A pair as what it means: one link of the tier's own numbers."""
+    """A pair of ends as a link with the tier's numbers; a link as it is."""
     return edge if isinstance(edge, parts.GraphLink) else parts.GraphLink(between=edge)
 
 
@@ -88,17 +97,17 @@ class GraphTier(TierBase):
     def _edges_agree(self) -> GraphTier:
         """Ends differ, every rank up to the last has a link, all are joined, and the graph is not
         too large."""
-        slips = []
+        errors = []
         for index, link in enumerate(self.links):
             a, b = link.between
             if a == b:
-                slips.append(
+                errors.append(
                     FieldError(f"joins {a} to itself", "two ends that differ", ("edges", index))
                 )
             if any(isinstance(end, int) and end < 0 for end in link.between):
                 what = "ranks are numbered from 0"
-                slips.append(FieldError(what, "a rank from 0 on", ("edges", index)))
-        refuse(slips)
+                errors.append(FieldError(what, "a rank from 0 on", ("edges", index)))
+        raise_errors(errors)
         ranks = {end for end in self._ends if isinstance(end, int)}
         if not ranks or len(ranks) <= max(ranks):
             missing = next(rank for rank in count() if rank not in ranks)
@@ -142,7 +151,7 @@ class _GroupedTier(TierBase):
         """Spines of a group; 0 where its switches are joined directly."""
         return 0
 
-    @agreeing
+    @model_check
     def _not_too_large(self) -> Iterator[FieldError]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
@@ -219,7 +228,7 @@ class HyperXTier(TierBase):
     def each_axis(self) -> tuple[parts.AxisLinks, ...]:
         return self.links or (parts.AxisLinks(),) * len(self.shape)
 
-    @agreeing
+    @model_check
     def _axes_agree(self) -> Iterator[FieldError]:
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"

@@ -1,5 +1,6 @@
-"""The slice of a torus or mesh that a group takes: boxes of whole lines, or what its maker rents
-out."""
+"""The slice of a torus or mesh that a group gets: a box of whole lines, or one of the shapes that
+its vendor rents out. :func:`best_slice` chooses one by size, :func:`cut_slice` takes a shape.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +16,26 @@ from colltool.network.twisted import twisted_axes
 
 
 class _Box(NamedTuple):
-    """A box of endpoints; the smaller, the better: first by bisection, then by diameter."""
+    """A box of endpoints; boxes sort by bisection, then by diameter, the best first.
 
-    # N over it is the number of links that halve the box
-    narrow: float
+    ``endpoints_per_cut``: endpoints for each link of the narrowest cut into halves.
+    """
+
+    endpoints_per_cut: float
     diameter: int
     shape: Shape
 
 
 def _box(axes: tuple[Axis, ...]) -> _Box:
-    narrow = max(map(_narrow, axes))
-    return _Box(narrow, sum(map(_across, axes)), sizes_of(axes))
+    per_cut = max(map(_endpoints_per_cut, axes))
+    return _Box(per_cut, sum(map(_axis_diameter, axes)), sizes_of(axes))
 
 
 def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
-    """The slice that a group of this many endpoints takes: of all boxes of whole lines the one with
-    the largest bisection.
+    """Return the slice that a group of this many endpoints gets: of all boxes of whole lines the one
+    with the largest bisection, then the least diameter; None if none fits.
 
-    Then the least diameter; None where none fits. Where the file lists what its maker rents out
+    Where the file lists what its vendor rents out
     (``slices``, ``cube``), the best of those: a box of whole cubes is joined by optical switches,
     so it need not lie inside the lattice and has wraparound, also twisted where the lattice is and
     the box can be. Any other box wraps along the axes that it takes whole.
@@ -62,7 +65,7 @@ def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
 
 
 def cut_slice(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
-    """The slice of this shape as a lattice of its own; None where it does not fit."""
+    """Return the slice of this shape as a lattice of its own; None if it does not fit."""
     if shape == tier.shape:
         return tier
     axes = _slice_axes(tier, shape)
@@ -88,7 +91,7 @@ def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
 
 
 def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
-    """The axes of a lattice, closed as ``wrap`` says; default: a torus is.
+    """Return the axes of a lattice, closed as ``wrap`` says; default: those of a torus are.
 
     A torus built of cubes is closed only where every axis is whole cubes. Source: MaxText's table
     of slices, ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound.
@@ -119,23 +122,24 @@ def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
             continue
         first = Axis(size, outer.wrap and size == outer.size)
         for rest in _boxes(axes[1:], endpoints // size):
-            narrow = max(_narrow(first), rest.narrow)
-            diameter = _across(first) + rest.diameter
-            found.append(_Box(narrow, diameter, (size, *rest.shape)))
+            per_cut = max(_endpoints_per_cut(first), rest.endpoints_per_cut)
+            diameter = _axis_diameter(first) + rest.diameter
+            found.append(_Box(per_cut, diameter, (size, *rest.shape)))
     kept: list[_Box] = []
-    for box in sorted(found, key=lambda box: box[:2]):  # stable: the longer inner axis stays first
+    # stable: of equal boxes the longer inner axis stays first
+    for box in sorted(found, key=lambda box: box[:2]):
         if not kept or box.diameter < kept[-1].diameter:
             kept.append(box)
     return tuple(kept)
 
 
-def _narrow(axis: Axis) -> float:
-    """Endpoints of an axis for each link that halves it: a ring is cut in two places."""
+def _endpoints_per_cut(axis: Axis) -> float:
+    """Endpoints of an axis for each link that its cut into halves crosses: two on a ring."""
     if axis.size == 1:
         return 0.0
     return axis.size / 2 if axis.is_ring else float(axis.size)
 
 
-def _across(axis: Axis) -> int:
-    """Links of the longest way along an axis."""
+def _axis_diameter(axis: Axis) -> int:
+    """Links of the longest shortest path along an axis."""
     return axis.size // 2 if axis.wrap else axis.size - 1

@@ -1,5 +1,8 @@
-"""A fabric file to start from, with a comment at each key (of a template, of tiers typed on a line,
-or of another fabric), and any fabric as YAML text that loads again.
+"""Fabric files as text: one to start from, with comments, and any fabric as YAML that loads again.
+
+:func:`fabric_start` begins with a template, tiers typed on a line (``_tier`` parses one), or another
+fabric; ``_commented`` puts a comment at the first key of each kind. :func:`fabric_text` writes data
+without them.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from colltool.fabric.load import FabricSource, fabric_data, load_fabric
 from colltool.fabric.media import medium_of
 from colltool.network.sizing.size_clos import LEVELS
 
-# as the shipped dgx-h100, whose file has the sources
+# As the shipped dgx-h100, whose file has the sources.
 TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
 # Default contention (α, β) of the topologies that a line can describe, which take no more than a
@@ -41,27 +44,28 @@ _RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")
 
 _DATA = packaged_toml(Path(__file__).parent / "data" / "comments.toml")
 COMMENTS: dict[str, str] = _DATA["comments"]
-MORE: dict[str, str] = _DATA["more"]
-_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-# characters of what is written on one line
-_SHORT = 110
-# where comments begin
-_COLUMN = 36
-# bytes of the line that says what is left out
+# Keys that a started file lacks, with an example of each; written as comments.
+OPTIONAL_KEYS: dict[str, str] = _DATA["more"]
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+# Characters up to which a mapping or list is written on one line.
+_LONGEST_FLOW = 110
+# Column where comments begin.
+_COMMENT_COLUMN = 36
+# Bytes to keep free for the line that says how many comments are left out.
 _CUT_LINE = 100
 
 
 def schema_line(kind: str) -> str:
-    """What editors take the schema of a kind of files from, on their first line:
-    ``fabric.schema.json`` in their folder."""
+    """Return the first line of a file, by which editors find its schema: ``fabric.schema.json`` in
+    the same folder."""
     return f"yaml-language-server: $schema={kind}.schema.json"
 
 
 def start_lines(kind: str) -> tuple[str, ...]:
-    """Comments on top of a file to start from."""
+    """Return the comments on top of a file to start from."""
     editors = f"in an editor: colltool schema {kind} -o {kind}.schema.json, beside the file"
-    next_ = f"Put your own numbers in, then: colltool {kind} check FILE"
-    return (schema_line(kind), next_, f"All keys: colltool guide {kind}s; {editors}")
+    next_step = f"Put your own numbers in, then: colltool {kind} check FILE"
+    return (schema_line(kind), next_step, f"All keys: colltool guide {kind}s; {editors}")
 
 
 def fabric_start(
@@ -71,7 +75,8 @@ def fabric_start(
     name: str = "",
     failed: Sequence[str] = (),
 ) -> str:
-    """The text of a commented fabric file, from another fabric, tiers on one line, or a template.
+    """Return the text of a commented fabric file, from another fabric, tiers on one line, or a
+    template.
 
     ``name``: of the new fabric; default: the source's, or ``my-cluster``. ``failed``: ranks and
     links that it is left without.
@@ -83,43 +88,43 @@ def fabric_start(
             fix=f"leave out {argument_text('source')} or {argument_text('tiers')}",
         )
     if source is None:
-        source = _drafted(tiers)
+        source = _new_fabric(tiers)
     if failed:
-        from colltool.fabric.broken import remove
+        from colltool.fabric.degraded import without_parts
 
-        source = remove(fabric_data(source, overrides), failed)
+        source = without_parts(fabric_data(source, overrides), failed)
         overrides = ()
     data = {"schema": "colltool.fabric/2", **fabric_data(source, overrides)}
     if valid_name(name):
         data["name"] = valid_name(name)
     load_fabric(data)
-    missing = {key: example for key, example in MORE.items() if key not in data}
+    missing = {key: example for key, example in OPTIONAL_KEYS.items() if key not in data}
     return _commented(data, start_lines("fabric"), missing)
 
 
-def _drafted(tiers: str | None) -> dict[str, Any]:
+def _new_fabric(tiers: str | None) -> dict[str, Any]:
     """The data of a fabric of tiers on one line, or of the template."""
     found = [_tier(text.strip()) for text in (tiers or TEMPLATE).split(",")]
-    drafted: dict[str, Any] = {"name": "my-cluster", "tiers": found}
+    fabric: dict[str, Any] = {"name": "my-cluster", "tiers": found}
     if tiers is not None:
         # tiers alone have no library whose launch is known
-        return drafted | {"launch_overhead": "5us"}
+        return fabric | {"launch_overhead": "5us"}
     found[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
-    return drafted | {"device": "h100", "library": "nccl"}
+    return fabric | {"device": "h100", "library": "nccl"}
 
 
 def valid_name(text: str) -> str:
-    """A text as the name of a fabric; empty where a name can have nothing of it."""
-    return _NO_NAME.sub("-", text).strip("-_")[:64]
+    """Return a text as the name of a fabric; empty if it has no character that a name may have."""
+    return _NOT_IN_NAMES.sub("-", text).strip("-_")[:64]
 
 
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
-    """A fabric with its overrides as a file that loads to the same."""
-    made = []
+    """Return a fabric with its overrides as the text of a file that loads to the same."""
+    comments = []
     if overrides:
         pairs = load_fabric(source, overrides).overrides
-        made.append(f"with {', '.join(f'{key}={value}' for key, value in pairs)}")
-    return fabric_text({"schema": "colltool.fabric/2", **fabric_data(source, overrides)}, made)
+        comments.append(f"with {', '.join(f'{key}={value}' for key, value in pairs)}")
+    return fabric_text({"schema": "colltool.fabric/2", **fabric_data(source, overrides)}, comments)
 
 
 def _tier(text: str) -> dict[str, Any]:
@@ -137,7 +142,7 @@ def _tier(text: str) -> dict[str, Any]:
         raise _refused(f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", fix)
     alphas = [part.strip() for part in alpha.split("/")]
     _check(parse_rate, rate, text)
-    more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
+    options = dict(_option(field, text) for field in fields[len(_FIELDS) :])
     for part in alphas:
         _check(parse_time, part, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
@@ -152,8 +157,8 @@ def _tier(text: str) -> dict[str, Any]:
             raise _refused(f"'{clipped(alpha)}' gives several alphas", fix)
         tier["alpha"] = alpha
     eta_alpha, eta_beta = ETAS[topology]
-    ratios = more.pop("s", [])
-    tier |= {"bandwidth": rate, "eta": {"alpha": eta_alpha, "beta": eta_beta}, **more}
+    ratios = options.pop("s", [])
+    tier |= {"bandwidth": rate, "eta": {"alpha": eta_alpha, "beta": eta_beta}, **options}
     if has_levels:
         tier["levels"] = _levels(groups, alphas, ratios, text)
     elif ratios:
@@ -168,10 +173,10 @@ def _sizes(tier: dict[str, Any], text: str, line: str) -> list[int]:
     if topology in ("torus", "mesh"):
         tier["shape"] = _counts(text, "x", "a shape such as 8x8x4", line)
         return []
-    wanted = "8, or groups of levels 8/32" if topology == "clos" else "a whole number such as 8"
-    groups = _counts(text, "/", wanted, line)
+    expected = "8, or groups of levels 8/32" if topology == "clos" else "a whole number such as 8"
+    groups = _counts(text, "/", expected, line)
     if topology != "clos" and len(groups) > 1:
-        raise _no_size(text, wanted, line)
+        raise _no_size(text, expected, line)
     tier["size"] = groups[-1]
     return groups
 
@@ -179,6 +184,7 @@ def _sizes(tier: dict[str, Any], text: str, line: str) -> list[int]:
 def _levels(
     groups: list[int], alphas: list[str], ratios: list[float], text: str
 ) -> list[dict[str, Any]]:
+    """The levels of a Clos as data, bottom up; ``ratios``: oversubscription of all but the first."""
     if len(groups) != len(alphas):
         what = f"'{clipped(text)}' has {len(groups)} groups and {len(alphas)} alphas"
         raise _refused(what, "one alpha for each level, bottom up: 8/32 with 5us/11us")
@@ -194,14 +200,14 @@ def _levels(
         if index:
             ratio = ratios[index - 1] if index <= len(ratios) else 1.0
             plain = int(ratio) if ratio.is_integer() else ratio
-            # of two levels both say the same
+            # with two levels both forms mean the same
             level["oversubscription"] = plain if len(groups) == 2 else {"uplinks": plain}
         levels.append(level)
     return levels
 
 
 def _option(field: str, text: str) -> tuple[str, Any]:
-    """``s=2/1.5``, ``eta=1.2/0.8`` or ``ports=4``."""
+    """Key and value of an option of a tier: ``s=2/1.5``, ``eta=1.2/0.8`` or ``ports=4``."""
     key, _, value = (part.strip() for part in field.partition("="))
     if key == "ports" and _WHOLE.fullmatch(value):
         return key, int(value)
@@ -216,19 +222,20 @@ def _option(field: str, text: str) -> tuple[str, Any]:
     raise _refused(what, "s=2, eta=1.2/0.8 or ports=4 may follow")
 
 
-def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
-    parts = [part.strip() for part in text.split(between)]
+def _counts(text: str, separator: str, expected: str, tier: str) -> list[int]:
+    parts = [part.strip() for part in text.split(separator)]
     if not all(map(_WHOLE.fullmatch, parts)):
-        raise _no_size(text, wanted, tier)
+        raise _no_size(text, expected, tier)
     return list(map(int, parts))
 
 
-def _no_size(text: str, wanted: str, tier: str) -> ColltoolError:
+def _no_size(text: str, expected: str, tier: str) -> ColltoolError:
     what = f"'{clipped(text)}' is not a size in '{clipped(tier)}'"
-    return _refused(what, f"expected {wanted}")
+    return _refused(what, f"expected {expected}")
 
 
 def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
+    """Raise an error if a value of a tier cannot be parsed, or a rate has no unit."""
     try:
         parse(value)
     except ColltoolError as error:
@@ -245,7 +252,7 @@ def _refused(what: str, fix: str) -> ColltoolError:
 
 
 class OneLine(dict[str, Any]):
-    """A mapping that a fabric file has on one line."""
+    """A mapping that is always written on one line."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -269,41 +276,41 @@ _Dumper.add_implicit_resolver(
 )
 
 
-class _Drafter(_Dumper):
-    """Short mappings and lists of plain values on one line, as people write them."""
+class _CompactDumper(_Dumper):
+    """Writes short mappings and lists of plain values on one line, as people do."""
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
-        short = len(str(mapping)) <= _SHORT and "source" not in mapping
+        short = len(str(mapping)) <= _LONGEST_FLOW and "source" not in mapping
         return super().represent_mapping(tag, mapping, flow_style=flow_style or short)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        short = len(str(sequence)) <= _SHORT and not any(
+        short = len(str(sequence)) <= _LONGEST_FLOW and not any(
             isinstance(item, dict) for item in sequence
         )
         return super().represent_sequence(tag, sequence, flow_style=short)
 
 
-def _commented(data: dict[str, Any], head: Sequence[str], more: Mapping[str, str]) -> str:
-    """A fabric file with a comment at the first occurrence of each kind of key; without them beyond
-    the reader's size limit.
+def _commented(data: dict[str, Any], head: Sequence[str], missing: Mapping[str, str]) -> str:
+    """A fabric file with a comment at the first key of each kind; without comments if it would be
+    beyond the reader's size limit.
 
-    ``head``: comment lines on top. ``more``: keys that are missing, with examples, as comments
-    below.
+    ``head``: comment lines on top. ``missing``: keys that the file lacks, with examples, as comments
+    at its end.
     """
-    body = _yaml(data, _Drafter)
+    body = _yaml(data, _CompactDumper)
     lines = body.splitlines()
     explained: set[str] = set()
-    taken: set[int] = set()
+    commented: set[int] = set()
     for path, number in _keys(yaml.compose(body), ()):
         name = ".".join(map(str, path))
         if name not in COMMENTS:
             name = ".".join(step for step in path if isinstance(step, str))
-        if name in COMMENTS and name not in explained and number not in taken:
+        if name in COMMENTS and name not in explained and number not in commented:
             explained.add(name)
-            taken.add(number)
+            commented.add(number)
             lines[number] = _with_comment(lines[number], COMMENTS[name])
-    below = ["", "# More that a file may say:"] if more else []
-    for key, example in more.items():
+    below = ["", "# More that a file may say:"] if missing else []
+    for key, example in missing.items():
         below += [f"#   {COMMENTS[key]}:", f"# {key}: {example}"]
     text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
     return text if len(text.encode()) <= BOUNDS["definition"].limit else fabric_text(data, head)
@@ -311,8 +318,8 @@ def _commented(data: dict[str, Any], head: Sequence[str], more: Mapping[str, str
 
 def _with_comment(line: str, comment: str) -> str:
     """A line with a comment behind it, or above it where it is long."""
-    if len(line) <= _COLUMN:
-        return f"{line:<{_COLUMN}}  # {comment}"
+    if len(line) <= _COMMENT_COLUMN:
+        return f"{line:<{_COMMENT_COLUMN}}  # {comment}"
     indent = line[: len(line) - len(line.lstrip())]
     return f"{indent}# {comment}\n{line}"
 
@@ -323,6 +330,7 @@ def _yaml(data: dict[str, Any], dumper: type[yaml.SafeDumper]) -> str:
 
 
 def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """The path and the line of each key below a node of YAML."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, key.value)
@@ -339,10 +347,10 @@ def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | 
 def fabric_text(
     data: dict[str, Any], comments: Sequence[str] = (), *, compact: bool = False
 ) -> str:
-    """A fabric file under as many comment lines as the reader's size limit allows; ``compact``:
-    short mappings on one line."""
+    """Return a fabric file under as many comment lines as the reader's size limit allows;
+    ``compact``: short mappings on one line."""
     limit = BOUNDS["definition"].limit
-    body = _yaml(data, _Drafter if compact else _Dumper)
+    body = _yaml(data, _CompactDumper if compact else _Dumper)
     room = limit - len(body.encode()) - _CUT_LINE
     if room < 0:
         raise ColltoolError(

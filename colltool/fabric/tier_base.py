@@ -1,4 +1,6 @@
-"""What every tier of a fabric file has."""
+"""What every tier of a fabric file has: :class:`TierBase`, and :class:`SizedTier` for those with a
+``size``. Topologies add their keys in ``tiers`` and ``routed_tiers``.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,15 @@ from colltool.definitions.field_types import (
     FieldErrors,
     FieldHint,
     Part,
-    agreeing,
-    refuse,
+    model_check,
+    raise_errors,
 )
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.media import MediumName
 from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 
-# What errors say is due in the place of each.
+# What errors expect in place of a wrong value.
 _PROTOCOL = FieldHint("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
 _PROTOCOLS = FieldHint("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 
@@ -91,8 +93,8 @@ class TierBase(Part):
         """Ranks in an endpoint, by the tiers below; in the largest where they differ."""
         return self._ranks_inside
 
-    def around(self, ranks: int) -> Self:
-        """The tier with this many ranks in an endpoint."""
+    def with_ranks_inside(self, ranks: int) -> Self:
+        """Return the tier with this many ranks in an endpoint."""
         if ranks == self._ranks_inside:
             return self
         tier = self.model_copy()
@@ -101,16 +103,16 @@ class TierBase(Part):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """Bottom up; empty without levels."""
+        """Names of the levels, bottom up; empty without levels."""
         return ()
 
     @property
     def library(self) -> TierLibrary | None:
-        """What the library in force adds here (layer 3); None for nothing."""
+        """Measured numbers of the library on this tier (layer 3); None without any."""
         return self._library
 
     def with_library(self, numbers: TierLibrary | None) -> Self:
-        """The tier with what a library adds to it."""
+        """Return the tier with measured numbers of a library."""
         if numbers is self._library:
             return self
         tier = self.model_copy()
@@ -118,33 +120,34 @@ class TierBase(Part):
         return tier
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
-        """The protocols that a primitive can run under here, by name; empty where none is known."""
+        """Return the protocols that a primitive can run under here, by name; empty if none is
+        known."""
         return {} if self._library is None else self._library.protocols_for(primitive)
 
     def runs(self, primitive: Primitive) -> tuple[str, ...]:
-        """Algorithms that the library was seen to run here; empty for anything."""
+        """Return the algorithms that the library runs here; empty: no restriction."""
         return () if self._library is None else self._library.runs.get(primitive, ())
 
     @property
     def choices(self) -> TierLibrary | None:
-        """What the library runs here, without its numbers; None for anything."""
+        """The algorithms that the library runs here, without its numbers; None: no restriction."""
         if self._library is None or not self._library.runs:
             return None
         return TierLibrary(runs=self._library.runs)
 
     def stated_protocols(self, primitive: Primitive) -> list[str]:
-        """Names of the protocols that the file itself lists for a primitive."""
+        """Return the names of the protocols that the file itself lists for a primitive."""
         listed = self.protocols or ()
-        own = [row.name for row in listed if row.primitives and primitive in row.primitives]
-        return own or [row.name for row in listed if row.primitives is None]
+        specific = [row.name for row in listed if row.primitives and primitive in row.primitives]
+        return specific or [row.name for row in listed if row.primitives is None]
 
     @field_validator("algorithms", mode="wrap")
     @classmethod
-    def _algorithms_exist(cls, given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        keys = [key for key in given if isinstance(key, str)] if isinstance(given, dict) else []
+    def _algorithms_exist(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        keys = [key for key in value if isinstance(key, str)] if isinstance(value, dict) else []
         parts.check_named_once(keys)
-        listed = validate(given)
-        slips = []
+        listed = validate(value)
+        errors = []
         for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
             for index, name in enumerate(names):
                 try:
@@ -152,29 +155,30 @@ class TierBase(Part):
                         raise ColltoolError(f"'{name}' is named twice", fix="list it once")
                     parts.check_algorithm(primitive, name)
                 except ColltoolError as error:
-                    slips.append(FieldError(error.what, error.fix, (key, index)))
-        refuse(slips)
+                    errors.append(FieldError(error.what, error.fix, (key, index)))
+        raise_errors(errors)
         return listed
 
-    @agreeing
+    @model_check
     def _names_differ(self) -> Iterator[FieldError]:
         """A primitive finds at most one protocol of a name."""
         for index, row in enumerate(self.protocols or ()):
-            whose = self._names_again(index, row)
-            if whose:
-                what = f"two protocols are called '{row.name}' for {whose}"
+            repeated_for = self._name_repeated_for(index, row)
+            if repeated_for:
+                what = f"two protocols are called '{row.name}' for {repeated_for}"
                 fix = "give each a name of its own, or primitives that differ"
                 yield FieldError(what, fix, ("protocols", index))
 
-    @agreeing
-    def _has_room(self) -> Iterator[FieldError]:
+    @model_check
+    def _within_max_size(self) -> Iterator[FieldError]:
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
             fix = f"at most {self.max_size} endpoints, or a larger max_size"
             yield FieldError(what, fix, ("max_size",))
 
-    def _names_again(self, index: int, row: Protocol) -> str:
-        """The primitive for which a protocol has the name of one before it, or all; else empty."""
+    def _name_repeated_for(self, index: int, row: Protocol) -> str:
+        """The primitive for which an earlier protocol has the same name, or ``all primitives``; else
+        empty."""
         for other in (self.protocols or ())[:index]:
             both = set(row.primitives or ()) & set(other.primitives or ())
             if other.name == row.name and both:
@@ -185,16 +189,17 @@ class TierBase(Part):
 
     @property
     def rail_only(self) -> bool:
-        """Whether ranks reach only those at their own place of other endpoints."""
+        """Whether a rank reaches only ranks at the same place of other endpoints (rails that never
+        meet)."""
         return False
 
     @property
     def switches(self) -> InNetwork | None:
-        """What its switches compute."""
+        """What its switches compute; None for nothing."""
         return None
 
     def on_datasheet(self) -> Self:
-        """The tier by its own numbers, without what a library adds."""
+        """Return the tier with its file's numbers alone, without those of a library."""
         plain: dict[str, Any] = {"protocols": None, "algorithms": None}
         if self.switches:
             plain["in_network"] = self.switches.model_copy(update={"protocols": None})
@@ -211,7 +216,7 @@ class SizedTier(TierBase):
     ``size``."""
 
     size: Annotated[
-        ft.Count, FieldHint(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")
+        ft.Count, FieldHint(f"a whole number from 1 to {ft.MAX_RANKS}", other_key="shape")
     ]
     domains: Annotated[
         tuple[ft.Count, ...] | None, Field(min_length=1, max_length=ft.MAX_LISTED), _DOMAINS
@@ -219,14 +224,14 @@ class SizedTier(TierBase):
 
     @field_validator("size", mode="before")
     @classmethod
-    def _is_one_size(cls, given: Any) -> Any:
-        if isinstance(given, list):
+    def _is_one_number(cls, value: Any) -> Any:
+        if isinstance(value, list):
             fix = (
                 "size is that of the largest domain; the tier that joins them lists each: domains:"
                 " [64, 72]"
             )
             raise FieldErrors(FieldError("is one number, and this is a list", fix))
-        return given
+        return value
 
     @property
     def endpoints(self) -> int:

@@ -15,13 +15,13 @@ from colltool.base.errors import ColltoolError, nearest
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, Part, agreeing
+from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, Part, model_check
 from colltool.network.twisted import TWISTED_SHAPES, twisted_axes
 
 
 def check_algorithm(primitive: Primitive, name: str) -> None:
-    """It is a name that ``--algorithm`` takes for a primitive; a composition may carry its
-    choices."""
+    """Raise an error unless ``--algorithm`` takes this name for a primitive; a composition may have
+    its choices behind a colon."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
     from colltool.algorithms.registry import every_algorithm, find, on_request
@@ -44,7 +44,8 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
 
 
 def check_named_once(keys: Sequence[str]) -> None:
-    """A mapping by primitive names each once, whatever the spelling."""
+    """Raise an error if a mapping by primitive has two keys for the same one: ``ar`` and
+    ``all_reduce``."""
     by_name = {short: primitive for primitive, short in SHORT.items()}
     by_name |= {str(primitive): primitive for primitive in SHORT}
     names = [by_name.get(key.lower().replace("-", "_")) for key in keys]
@@ -55,11 +56,11 @@ def check_named_once(keys: Sequence[str]) -> None:
 
 
 def first_repeated(names: Sequence[str]) -> int | None:
-    """Index of the first name that has already occurred."""
+    """Return the index of the first name that has already occurred; None if all differ."""
     return next((index for index, name in enumerate(names) if name in names[:index]), None)
 
 
-# What errors say is due in the place of each.
+# What errors expect in place of a wrong value.
 ETA = FieldHint("a mapping such as {alpha: 1.2, beta: 0.8}")
 
 _OWN_ETA = FieldHint(
@@ -76,7 +77,7 @@ _LIMITS = FieldHint(
 Shape = Annotated[
     tuple[ft.Count, ...],
     Field(min_length=1, max_length=ft.MAX_DEPTH),
-    FieldHint(f"a list of 1 to {ft.MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size"),
+    FieldHint(f"a list of 1 to {ft.MAX_DEPTH} whole numbers, such as [8, 8, 4]", other_key="size"),
 ]
 
 
@@ -138,8 +139,8 @@ class InNetwork(Part):
     limits: Annotated[Limits | None, _LIMITS] = None
 
     @property
-    def own_eta(self) -> dict[Primitive, float]:
-        """``eta_beta`` by primitive; empty where the tier's holds for everything."""
+    def switch_eta_beta(self) -> dict[Primitive, float]:
+        """``eta_beta`` by primitive; empty if the tier's holds for all."""
         if self.eta_beta is None:
             return {}
         if isinstance(self.eta_beta, dict):
@@ -148,10 +149,10 @@ class InNetwork(Part):
 
     @field_validator("eta_beta", mode="before")
     @classmethod
-    def _named_once(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            check_named_once([key for key in given if isinstance(key, str)])
-        return given
+    def _primitives_differ(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            check_named_once([key for key in value if isinstance(key, str)])
+        return value
 
 
 class Planes(Part):
@@ -172,8 +173,8 @@ class Planes(Part):
         int, Field(ge=1, le=1024, strict=True), FieldHint("a whole number from 1 to 1024")
     ] = 1
 
-    @agreeing
-    def _some_work(self) -> Iterator[FieldError]:
+    @model_check
+    def _some_planes_work(self) -> Iterator[FieldError]:
         if self.failed >= self.count:
             what = f"all {self.count} planes failed"
             yield FieldError(what, f"at most {self.count - 1}", ("failed",))
@@ -192,8 +193,8 @@ class Planes(Part):
         return self.working / self.count
 
     def share_of(self, messages: float) -> float:
-        """Share of a port's bandwidth that this many messages at once get: their flows spread
-        evenly, and the fullest plane is the last."""
+        """Return the share of a port's bandwidth that this many messages at once get: their flows
+        spread evenly over the planes, and the fullest plane finishes last."""
         if self.spread == "spray":
             return self.share
         flows = ceil(messages) * self.flows
@@ -321,7 +322,7 @@ class Sizing(Part):
 
 
 def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
-    """Oversubscription of each boundary against all endpoints below it: ``{uplinks: s}``
+    """Yield the oversubscription of each boundary against all endpoints below it: ``{uplinks: s}``
     multiplies, a plain number is the total.
 
     Source: Collectives Explainer Series part 03 §1, where s is that of one switch.
@@ -333,8 +334,8 @@ def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
         yield total
 
 
-def switch_slips(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[FieldError]:
-    """Protocols under which the switches compute, and which the tier does not list."""
+def switch_errors(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[FieldError]:
+    """Yield an error for each protocol of the switches that the tier does not list."""
     known = [protocol.name for protocol in listed]
     for index, name in enumerate((switch.protocols if switch else None) or ()):
         if name not in known:
@@ -343,10 +344,10 @@ def switch_slips(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterat
             yield FieldError(what, fix, ("in_network", "protocols", index))
 
 
-def twist_slips(
+def twist_errors(
     shape: Shape, wrap: tuple[bool, ...] | None, cube: int | None, *, torus: bool
 ) -> list[FieldError]:
-    """Why a lattice of this shape cannot be twisted; empty where it can."""
+    """Return why a lattice of this shape cannot be twisted; empty if it can."""
     if not torus:
         what = "a mesh has no wraparound to twist"
         return [FieldError(what, "write topology: torus, or leave out twist", ("twist",))]

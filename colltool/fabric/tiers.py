@@ -11,13 +11,19 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, agreeing, refuse
+from colltool.definitions.field_types import (
+    FieldError,
+    FieldErrors,
+    FieldHint,
+    model_check,
+    raise_errors,
+)
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
-from colltool.fabric.uplinks import open_uplinks
+from colltool.fabric.uplinks import leaf_and_spine
 
-# What errors say is due in the place of each.
+# What errors expect in place of a wrong value.
 _IN_NETWORK = FieldHint("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 _LEVEL = FieldHint("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
 _WRAP = FieldHint("a list of true and false, one for each axis, such as [true, true, false]")
@@ -44,9 +50,9 @@ class StarTier(SizedTier):
     def switches(self) -> InNetwork | None:
         return self.in_network
 
-    @agreeing
+    @model_check
     def _switch_agrees(self) -> Iterator[FieldError]:
-        return parts.switch_slips(self.in_network, self.protocols or ())
+        return parts.switch_errors(self.in_network, self.protocols or ())
 
 
 class FullMeshTier(SizedTier):
@@ -79,28 +85,28 @@ class LatticeTier(TierBase):
     cube: Annotated[int | None, Field(ge=2, le=ft.MAX_RANKS, strict=True), _CUBE] = None
     alpha: ft.Alpha
 
-    @agreeing
+    @model_check
     def _axes_agree(self) -> list[FieldError]:
         """It is not too large, describes each of its axes, and wraps around only as a torus."""
-        slips = []
+        errors = []
         axes = len(self.shape)
         wrap = self.wrap or ()
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
-            slips.append(FieldError(what, "shorten an axis", ("shape",)))
+            errors.append(FieldError(what, "shorten an axis", ("shape",)))
         if wrap and len(wrap) != axes:
             what = f"has {len(wrap)} entries, the shape has {axes} axes"
-            slips.append(FieldError(what, "give one for each axis", ("wrap",)))
+            errors.append(FieldError(what, "give one for each axis", ("wrap",)))
         elif any(wrap) and not self.closes:
             fix = "write topology: torus, or leave out wrap"
-            slips.append(FieldError("a mesh has no wraparound", fix, ("wrap",)))
-        if self.twist and not slips:
-            slips += parts.twist_slips(self.shape, self.wrap, self.cube, torus=self.closes)
+            errors.append(FieldError("a mesh has no wraparound", fix, ("wrap",)))
+        if self.twist and not errors:
+            errors += parts.twist_errors(self.shape, self.wrap, self.cube, torus=self.closes)
         for index, shape in enumerate(self.slices or ()):
             if len(shape) != axes:
                 what = f"has {len(shape)} axes, the shape has {axes}"
-                slips.append(FieldError(what, "one number for each axis", ("slices", index)))
-        return slips
+                errors.append(FieldError(what, "one number for each axis", ("slices", index)))
+        return errors
 
     @property
     def endpoints(self) -> int:
@@ -156,9 +162,9 @@ class ClosTier(SizedTier):
     def _levels_agree(self) -> ClosTier:
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at
         most ``MAX_RATIO``."""
-        refuse(parts.switch_slips(self.in_network, self.protocols or ()))
+        raise_errors(parts.switch_errors(self.in_network, self.protocols or ()))
         self.__dict__.update(
-            open_uplinks(
+            leaf_and_spine(
                 self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk
             )
         )
@@ -172,15 +178,15 @@ class ClosTier(SizedTier):
                 fix = "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"
                 raise FieldErrors(FieldError("needs alpha, or levels", fix))
             return self
-        slips = []
+        errors = []
         if self.alpha is not None:
             what = "has both alpha and levels: give each level its own alpha"
-            slips.append(FieldError(what, "remove this one", ("alpha",)))
-        slips += self._level_slips(self.levels)
-        refuse(slips or _too_oversubscribed(self.levels))
+            errors.append(FieldError(what, "remove this one", ("alpha",)))
+        errors += self._level_errors(self.levels)
+        raise_errors(errors or _too_oversubscribed(self.levels))
         return self
 
-    def _level_slips(self, levels: tuple[Level, ...]) -> Iterator[FieldError]:
+    def _level_errors(self, levels: tuple[Level, ...]) -> Iterator[FieldError]:
         """What is wrong with names, groups and the first level's uplinks."""
         names = self.level_names
         second = parts.first_repeated(names)

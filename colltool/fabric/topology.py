@@ -1,9 +1,9 @@
-"""What a tier of each topology can do: the one module that asks a tier for its kind; others ask
-:func:`capabilities_of`.
+"""Capabilities of the tiers of each topology, and :func:`capabilities_of`, the only code that
+distinguishes the kinds of tiers.
 
-A new topology is a tier class in ``model.py``, its answers here, its words in ``network.group``,
-its links in ``network.tier_links``, its eta in ``fabric.templates``, its answers in ``fabric.uneven``:
-mypy and tests/fabric/test_topology.py name them. Counts: Collectives Explainer Series part 02 §1, §3.6, §4.2
+A new topology needs a tier class in ``model.py``, a class here, words in ``network.group``, links in
+``network.tier_links``, an eta in ``fabric.templates``, and entries in ``fabric.uneven``: mypy and
+tests/fabric/test_topology.py name what is missing. Counts: Collectives Explainer Series part 02 §1, §3.6, §4.2
 and appendix B (lattices), part 03 §1 (Clos).
 """
 
@@ -80,10 +80,10 @@ class FullMeshTopology(TierCapabilities[FullMeshTier]):
 
 class LatticeTopology(TierCapabilities[LatticeTier]):
     joins = "either"
-    most = 0
+    largest_size = 0
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         return "twisted torus" if self.tier.twist else self.tier.topology
 
     @property
@@ -133,7 +133,7 @@ class ClosTopology(TierCapabilities[ClosTier]):
     joins = "hosts"
 
     @property
-    def most(self) -> int:
+    def largest_size(self) -> int:
         return self.levels[-1].group if self.levels else MAX_RANKS
 
     @property
@@ -212,7 +212,7 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
 
 def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
-    """The answers of a tier, by its topology."""
+    """Return the capabilities of a tier, by its topology."""
     match tier:
         case StarTier():
             return StarTopology(tier)
@@ -233,5 +233,5 @@ def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
 
 
 def routed(tiers: Iterable[Tier]) -> bool:
-    """Whether a tier is routed link by link: there messages are put on links one by one."""
+    """Whether any tier is routed link by link, so that prices follow messages over single links."""
     return any(capabilities_of(tier).joined_by == "routes" for tier in tiers)

@@ -1,5 +1,7 @@
-"""Domains of different sizes: what the tier that joins them may say, and who cannot do with
-them."""
+"""Domains of different sizes: which fabrics can have them, and the error of what needs equal ones.
+
+The outer of two tiers lists the ranks of each domain under ``domains``.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ INSIDE = ("star", "full_mesh")
 OUTSIDE = ("star", "clos")
 
 
-class SomeTier(Protocol):
-    """What a tier answers here, of whatever topology."""
+class TierLike(Protocol):
+    """What this module reads of a tier."""
 
     @property
     def name(self) -> str: ...
@@ -36,36 +38,36 @@ class SomeTier(Protocol):
     def rail_only(self) -> bool: ...
 
 
-class HasDomains(Protocol):
-    """What a fabric answers here."""
+class FabricLike(Protocol):
+    """What this module reads of a fabric."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def tiers(self) -> Sequence[SomeTier]: ...
+    def tiers(self) -> Sequence[TierLike]: ...
 
     @property
     def domains(self) -> tuple[int, ...]: ...
 
 
 def domains_text(domains: Sequence[int]) -> str:
-    """Such as ``64 + 2x72``."""
+    """Return the sizes of domains as ``64 + 2x72``."""
     counts = Counter(domains).items()
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
-def domain_slips(tiers: Sequence[SomeTier]) -> Iterator[FieldError]:
-    """What is wrong with the tiers that list their domains, placed from ``tiers`` on."""
+def domain_errors(tiers: Sequence[TierLike]) -> Iterator[FieldError]:
+    """Yield an error for each tier that cannot list its domains, at its key path."""
     for number, tier in enumerate(tiers):
         if tier.uneven:
-            wrong = _wrong(tiers, number)
-            if wrong:
-                yield FieldError(*wrong, ("tiers", number, "domains"))
+            problem = _domains_error(tiers, number)
+            if problem:
+                yield FieldError(*problem, ("tiers", number, "domains"))
 
 
-def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
-    """Why a tier cannot list its domains, and what to write; None where it can."""
+def _domains_error(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
+    """Why a tier cannot list its domains, and what to write; None if it can."""
     tier = tiers[number]
     if number != 1 or len(tiers) != 2:
         return (
@@ -74,9 +76,9 @@ def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
             "leave domains out, or write a fabric of two tiers and give them to the second",
         )
     inner = tiers[0]
-    wrong = _wrong_topology(inner, INSIDE) or _wrong_topology(tier, OUTSIDE)
-    if wrong:
-        return wrong
+    problem = _wrong_topology(inner, INSIDE) or _wrong_topology(tier, OUTSIDE)
+    if problem:
+        return problem
     count = len(tier.uneven)
     if count != tier.endpoints:
         return (
@@ -106,7 +108,7 @@ def _wrong(tiers: Sequence[SomeTier], number: int) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_topology(tier: SomeTier, known: Sequence[str]) -> tuple[str, str] | None:
+def _wrong_topology(tier: TierLike, known: Sequence[str]) -> tuple[str, str] | None:
     topology = tier.topology
     if topology in known:
         return None
@@ -117,8 +119,8 @@ def _wrong_topology(tier: SomeTier, known: Sequence[str]) -> tuple[str, str] | N
     )
 
 
-def check_even(fabric: HasDomains) -> None:
-    """Refuse a fabric whose domains differ in size, for all that counts by domains of one size."""
+def check_even(fabric: FabricLike) -> None:
+    """Raise an error if domains differ in size, for code that assumes equal ones."""
     if not fabric.domains:
         return
     what = (
@@ -132,8 +134,8 @@ def check_even(fabric: HasDomains) -> None:
     raise ColltoolError(what, argument="fabric", fix=fix)
 
 
-def even_domains(fabric: HasDomains) -> str:
-    """What to type for as many ranks of each domain as the smallest has."""
+def even_domains(fabric: FabricLike) -> str:
+    """Return the override that leaves each domain as many ranks as the smallest has."""
     fewest = min(fabric.domains)
     sizes = ",".join(str(fewest) for _ in fabric.domains)
     return argument_text("overrides", [f"{fabric.tiers[-1].name}.domains=[{sizes}]"])

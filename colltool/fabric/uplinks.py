@@ -1,4 +1,4 @@
-"""Oversubscription of a Clos of one level: that of each endpoint's uplinks to it."""
+"""Oversubscription of a Clos with one level: it is that of the uplinks of each endpoint."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from colltool.definitions.field_types import FieldError, FieldErrors
 from colltool.fabric.tier_parts import Level
 
 
-def open_uplinks(
+def leaf_and_spine(
     levels: Sequence[Level],
     ratio: float | None,
     alpha_s: float | None,
     size: int,
     trunk_Bps: float | None,
 ) -> Mapping[str, Any]:
-    """Values that write a single level with oversubscription out as what it is: a leaf for each
-    endpoint, a spine above them.
+    """Return tier fields that write a single oversubscribed level as two: a leaf for each endpoint
+    and a spine above them; empty if nothing is to change.
 
-    Empty where nothing is to be written out. ``ratio``: of the tier, in place of the level's own.
+    ``ratio``: oversubscription of the tier, in place of the level's own.
 
     Raises:
-        Slips: a ratio next to several levels, which have their own, or next to a trunk.
+        FieldErrors: a ratio next to several levels, which have their own, or next to a trunk.
     """
     if ratio is not None and trunk_Bps is not None:
         raise FieldErrors(

@@ -1,7 +1,9 @@
 """Values of a fabric: copies with other numbers, ranges of uncertain ones, and the source of each.
 
-Copies are unchecked. Numbers may be arrays, of which pricing works out every element: many fabrics
-are priced at once.
+Four parts: changed tiers (scaled bandwidth, no in-network hardware), all values by their path
+(:func:`values_of`, :func:`with_values`), ranges of numbers (:func:`parameter_ranges`), and sources
+(:func:`provenance`). Copies are not validated. Numbers may be arrays: pricing then works on every
+element, which prices many fabrics at once.
 """
 
 from __future__ import annotations
@@ -23,18 +25,20 @@ from colltool.fabric.topology import capabilities_of
 # Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``.
 Place = tuple[str | int, ...]
 
-# Texts, and what a file of schema /1 says of its library: that acts by the tier's ``library``, not
-# by numbers of its own.
+# Fields that no price reads: texts, and the library's numbers in a file of schema /1, which act
+# through the tier's ``library`` instead.
 _NEVER_PRICED = frozenset(
     {"source", "notes", "description", "name", "protocols", "algorithms", "reached"}
 )
+# The argument ``only`` of :func:`with_tiers` for the innermost tier.
 INNERMOST = (0,)
 
 
 def with_tiers(
     fabric: Fabric, change: Callable[[Tier], Tier], only: Container[int] | None = None
 ) -> Fabric:
-    """Change all tiers, or those of ``only``, where the innermost is 0."""
+    """Return the fabric with all tiers changed, or those whose numbers are in ``only``; the
+    innermost is 0."""
     tiers = list(fabric.tiers)
     for number, tier in enumerate(tiers):
         if only is None or number in only:
@@ -42,12 +46,13 @@ def with_tiers(
     return fabric.model_copy(update={"tiers": tuple(tiers)})
 
 
-# of the fastest protocol's share: below it a protocol's rate is not the wires'
+# Share of the fastest protocol's rate below which a protocol is bound by flags and copies (LL), not
+# by the wires.
 _BOUND_BY_FLAGS = 0.25
 
 
 def bandwidth_values(tier: Tier, share: float) -> dict[str, str]:
-    """The overrides that make :func:`scaled_rates` of a tier."""
+    """Return the overrides that change a tier as :func:`scaled_rates` does."""
     rates = _rates(tier).items()
     return {f"{tier.name}.{key}": f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in rates}
 
@@ -62,44 +67,44 @@ def _rates(tier: Tier) -> dict[str, float]:
 
 
 def scaled_bandwidth(tier: Tier, share: float) -> Tier:
-    """Scale the bandwidth of a tier, under every protocol.
+    """Return a tier with ``share`` of its bandwidth, under every protocol.
 
-    Shares of a rate follow it, but for LL's: flags and copies bound it, so slower wires leave it
-    its rate up to theirs.
+    Protocols have shares of the bandwidth, so that they slow down with it; LL does not, as flags and
+    copies bound it: it keeps its rate until the wires are slower.
     """
-    slower = scaled_rates(tier, share)
+    scaled = scaled_rates(tier, share)
     if tier.library is None or share >= 1:
-        return slower
+        return scaled
     fullest = max((row.share for row in tier.library.protocols), default=1.0)
     protocols = []
     for row in tier.library.protocols:
         if row.share <= _BOUND_BY_FLAGS * fullest:
-            by_ranks = tuple((count, min(own / share, fullest)) for count, own in row.by_ranks)
+            by_ranks = tuple((count, min(part / share, fullest)) for count, part in row.by_ranks)
             row = row._replace(share=min(row.share / share, fullest), by_ranks=by_ranks)
         protocols.append(row)
-    return slower.with_library(tier.library._replace(protocols=tuple(protocols)))
+    return scaled.with_library(tier.library._replace(protocols=tuple(protocols)))
 
 
 def scaled_rates(tier: Tier, share: float) -> Tier:
-    """Scale the bandwidth of a tier, and of its trunk, alone, as :func:`bandwidth_values` do."""
+    """Return a tier with ``share`` of its bandwidth and of its trunk; protocols keep their shares."""
     rates = {key: rate_Bps * share for key, rate_Bps in _rates(tier).items()}
     return tier.model_copy(update=rates)
 
 
 def without_in_network(tier: Tier) -> Tier:
-    """A tier whose switches compute nothing."""
+    """Return the tier with switches that compute nothing."""
     return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
 
 
 def non_blocking(tier: Tier) -> Tier:
-    """A tier without oversubscription."""
-    open_ = {"oversubscription": 1.0}
-    levels = tuple(level.model_copy(update=open_) for level in capabilities_of(tier).levels)
+    """Return the tier without oversubscription."""
+    ratio = {"oversubscription": 1.0}
+    levels = tuple(level.model_copy(update=ratio) for level in capabilities_of(tier).levels)
     return tier.model_copy(update={"levels": levels}) if levels else tier
 
 
 def values_of(fabric: Fabric) -> dict[Place, Any]:
-    """Every value that a price may depend on."""
+    """Return every value that a price may depend on, by its path."""
     return dict(_values(fabric, ()))
 
 
@@ -124,7 +129,7 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
 
 
 def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
-    """The numbers in which fabrics differ, with their values in each; None where they differ in
+    """Return the numbers in which fabrics differ, with their values in each; None if they differ in
     more than numbers."""
     every = [values_of(fabric) for fabric in fabrics]
     if any(values.keys() != every[0].keys() for values in every):
@@ -141,7 +146,7 @@ def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
 
 
 def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
-    """Put values, or arrays of one length, at places of a fabric."""
+    """Return the fabric with values, or arrays of one length, at some of its places."""
     for place, value in values.items():
         fabric = _put(fabric, place, value)
     return fabric
@@ -161,23 +166,24 @@ def _put(part: Any, place: Place, value: Any) -> Any:
     return part.model_copy(update={str(step): _put(getattr(part, str(step)), rest, value)})
 
 
-# Defaults. Latencies are rarely known to a factor, contention to no better than 20% (Collectives
-# Explainer Series 05 section 7), rates to what encoding and headers take.
+# Default ranges. Latencies are rarely known to a factor of two, contention to no better than 20%
+# (Collectives Explainer Series 05 section 7), rates but for encoding and headers.
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
 
 _FACTOR = re.compile(r"(\d+\.?\d*)x")
 _SHARE = re.compile(r"(\d+\.?\d*)%")
 _RANGE = re.compile(r"([^:]+):([^:]+)")
-# parts of a tier whose numbers are called like the tier's own
-_AROUND = frozenset({"levels", "in_network"})
-# What a factor or share of a name also covers: every latency, every rate of a wire, every share of
-# bandwidth.
+# Parts of a tier whose numbers have the names of the tier's own: ``alpha`` also means theirs.
+_PARTS_WITH_SAME_NAMES = frozenset({"levels", "in_network"})
+# Names that a factor or share of a name also covers: every latency, every rate of a wire, every
+# share of bandwidth.
 _ALIKE = {
     "alpha": frozenset({"alpha", "alpha_switch", "post"}),
     "bandwidth": frozenset({"bandwidth", "trunk"}),
     "eta.beta": frozenset({"eta.beta", "eta_beta"}),
 }
-_READ: dict[str, Callable[[str], float]] = {
+# How the ends of a range are parsed, by the name of the number; others are plain numbers.
+_PARSERS: dict[str, Callable[[str], float]] = {
     **dict.fromkeys(("alpha", "alpha_switch", "post", "launch_overhead", "startup"), parse_time),
     **dict.fromkeys(("bandwidth", "local_copy", "trunk"), parse_rate),
 }
@@ -194,8 +200,11 @@ _BOUNDS = {
 
 
 class ParameterRange(NamedTuple):
-    """One number of a fabric and its bounds; ``even``: drawn evenly by factor (a latency off by
-    2x), else by value."""
+    """One number of a fabric and its range, from ``low`` to ``high``.
+
+    ``key``: as ``--set`` takes it. ``even``: drawn evenly by its logarithm (a latency off by 2x),
+    else by its value.
+    """
 
     place: Place
     key: str
@@ -215,7 +224,7 @@ class ParameterRange(NamedTuple):
 
 
 def _name(parts: Sequence[str]) -> str:
-    """What a number is called, wherever it is: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
+    """The name of a number, wherever it is: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
     primitive)."""
     if parts[-2:-1] == ["eta"]:
         return f"eta.{parts[-1]}"
@@ -223,8 +232,8 @@ def _name(parts: Sequence[str]) -> str:
 
 
 def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRange, ...]:
-    """The numbers of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key without a tier
-    means every tier.
+    """Return the numbers and ranges of ``alpha=2x``, ``ib.eta.beta=0.6:0.9``, ``bandwidth=10%``; a key
+    without a tier means every tier.
 
     A factor or share of ``alpha`` covers every latency (tiers, levels, protocols, switches; without
     a tier also launching), one of ``eta.beta`` also the switches' share. LOW:HIGH applies to
@@ -256,12 +265,12 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
             raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
         for place in places:
             number = ParameterRange(place, known[place], every[place], 0, 0, False)
-            found[place] = _between(text, how, number)
+            found[place] = _with_range(text, how, number)
     return tuple(found.values())
 
 
 def names_a_number(fabric: Fabric, typed: str) -> bool:
-    """Whether a typed range is one of a number that the fabric has."""
+    """Whether the key of a typed range names a number that the fabric has."""
     key = typed.partition("=")[0].strip()
     return any(_means(fabric, key, name, True) for name in numbers_of(fabric).values())
 
@@ -269,27 +278,26 @@ def names_a_number(fabric: Fabric, typed: str) -> bool:
 def ranges_of(
     fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None
 ) -> tuple[tuple[ParameterRange, ...], bool]:
-    """The typed ranges, else the fabric's ``uncertainty``, else :data:`USUAL`; and whether the last
-    were taken.
+    """Return the typed ranges, else the fabric's ``uncertainty``, else :data:`USUAL`; and whether
+    they are the last.
 
     For a primitive, numbers of other primitives are left out, unless only those were named.
     """
-    own = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
-    found = parameter_ranges(fabric, typed or own or USUAL)
-    usual = not (typed or own)
+    stated = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
+    found = parameter_ranges(fabric, typed or stated or USUAL)
+    usual = not (typed or stated)
     if primitive is None:
         return found, usual
-    mine = [
+    relevant = [
         number
         for number in found
         if number.place[-2:-1] != ("eta_beta",) or number.place[-1] == primitive
     ]
-    return tuple(mine) or found, usual
+    return tuple(relevant) or found, usual
 
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
-    """Every number of a tier or of the whole call that a price may depend on, with its key:
-    ``ib.levels.spine.alpha``."""
+    """Return every number of a tier, and the launch, with its key: ``ib.levels.spine.alpha``."""
     every = values_of(fabric)
     found: dict[Place, str] = {}
     for place, key in keys_of(fabric).items():
@@ -300,7 +308,7 @@ def numbers_of(fabric: Fabric) -> dict[Place, str]:
 
 
 def keys_of(fabric: Fabric) -> dict[Place, str]:
-    """Every value that a price may depend on, with its key as ``--set`` takes it."""
+    """Return the key, as ``--set`` takes it, of every value that a price may depend on."""
     found: dict[Place, str] = {}
     for place in values_of(fabric):
         steps = list(map(str, place))
@@ -315,30 +323,32 @@ def keys_of(fabric: Fabric) -> dict[Place, str]:
 
 
 def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
-    """Whether a typed key names this number, alone or with others; with ``alike`` also by
+    """Whether a typed key names the number with this key; with ``alike`` also by
     :data:`_ALIKE`."""
     if typed == key:
         return True
-    own, rest = key.split("."), typed.split(".")
+    steps = key.split(".")
+    rest = typed.split(".")
     if rest[0] in [tier.name for tier in fabric.tiers]:
-        if own[0] != rest[0]:
+        if steps[0] != rest[0]:
             return False
         rest = rest[1:]
-    name = _name(own)
+    name = _name(steps)
     if alike and typed == "alpha" and name == "launch_overhead":
         return True
     if alike and name in _ALIKE.get(".".join(rest), ()):
         return True
-    if name == "eta_beta" and own[-1] != "eta_beta" and rest[-1:] == ["eta_beta"]:
-        own = own[:-1]  # of every primitive
-    if not rest or own[-len(rest) :] != rest:
+    # eta_beta without a primitive means every primitive
+    if name == "eta_beta" and steps[-1] != "eta_beta" and rest[-1:] == ["eta_beta"]:
+        steps = steps[:-1]
+    if not rest or steps[-len(rest) :] != rest:
         return False
-    between = own[1 : -len(rest)]
-    return not between or (between[0] in _AROUND and between[-1] != "eta")
+    between = steps[1 : -len(rest)]
+    return not between or (between[0] in _PARTS_WITH_SAME_NAMES and between[-1] != "eta")
 
 
-def _between(text: str, how: str, number: ParameterRange) -> ParameterRange:
-    """The number with the bounds that are typed."""
+def _with_range(text: str, how: str, number: ParameterRange) -> ParameterRange:
+    """The number with the range that was typed: a factor, a share, or two ends."""
     least, most = number.limits
     factor = _FACTOR.fullmatch(how)
     if factor:
@@ -358,9 +368,9 @@ def _between(text: str, how: str, number: ParameterRange) -> ParameterRange:
     ends = _RANGE.fullmatch(how)
     if ends is None:
         raise _refused(text, f"'{clipped(how)}' is not a range", "2x, 10%, or LOW:HIGH")
-    read = _READ.get(number.name, float)
+    parse = _PARSERS.get(number.name, float)
     try:
-        low, high = read(ends[1].strip()), read(ends[2].strip())
+        low, high = parse(ends[1].strip()), parse(ends[2].strip())
     except ValueError:
         raise _refused(text, f"'{clipped(how)}' are not numbers", "such as 0.6:0.9") from None
     if not low < high:
@@ -376,7 +386,7 @@ def _refused(text: str, what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, where=argument_text("vary", [clipped(text)]), fix=fix)
 
 
-# Keys that are no assumptions.
+# Keys of a file that are no assumptions about numbers.
 _NO_ASSUMPTIONS = frozenset(
     {
         "schema_",
@@ -390,7 +400,7 @@ _NO_ASSUMPTIONS = frozenset(
     }
 )
 
-# The source of a value that an override gives.
+# The source of a value that an override sets.
 SET = "set for this call"
 
 
@@ -404,8 +414,8 @@ class Provenance(NamedTuple):
 
 
 def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
-    """Every value that the file gives with the source that it gives for it, tiers innermost first;
-    defaults are left out."""
+    """Return every value that the file states, with its source, tiers innermost first; defaults are
+    left out."""
     overridden = tuple(f"{key}." for key, _ in fabric.overrides)
     found = []
     for value in _sourced(fabric, "", {}):
@@ -415,18 +425,19 @@ def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
     return tuple(found)
 
 
-def _sourced(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Provenance]:
-    """The values of a part and all below it; ``above``: the sources that the part around it gives
-    for its keys."""
-    own = _sources(getattr(part, "source", None)) or dict(above)
+def _sourced(part: BaseModel, path: str, inherited: Mapping[str, str]) -> Iterator[Provenance]:
+    """The values of a part and all below it; ``inherited``: the sources of its keys that the part
+    around it has."""
+    sources = _sources(getattr(part, "source", None)) or dict(inherited)
     for name in type(part).model_fields:
         # names are no assumptions, except that of a library
         named = name == "name" and not isinstance(part, LibraryFacts)
         if name in part.model_fields_set and name not in _NO_ASSUMPTIONS and not named:
-            yield from _value(getattr(part, name), f"{path}.{name}".lstrip("."), name, own)
+            yield from _value(getattr(part, name), f"{path}.{name}".lstrip("."), name, sources)
 
 
 def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Provenance]:
+    """A value of a part with its source, or the values of the parts in it."""
     source = sources.get(name, sources.get("", ""))
     below = {"": source} if source else {}
     if isinstance(value, Efficiency):
@@ -442,7 +453,7 @@ def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Itera
 
 
 def _sources(source: Any) -> dict[str, str]:
-    """The texts of a ``source`` by key; an empty key is for all."""
+    """The texts of a ``source`` by key; the empty key is for all."""
     if isinstance(source, Mapping):
         return {str(key): " ".join(text.split()) for key, text in source.items()}
     several = [source] if isinstance(source, str) else source

@@ -90,19 +90,19 @@ class TierLibrary(NamedTuple):
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
         """The protocols of a primitive by name: those that name it, else those for all."""
-        own: dict[str, ProtocolNumbers] = {}
+        named: dict[str, ProtocolNumbers] = {}
         for_all: dict[str, ProtocolNumbers] = {}
         for row in self.protocols:
             if row.primitives is None:
                 for_all[row.name] = row
             elif primitive in row.primitives:
-                own[row.name] = row
-        return own or for_all
+                named[row.name] = row
+        return named or for_all
 
 
 class LibraryData(NamedTuple):
-    """The data of one version of a library: its entries by GPU and medium, and shares that whole
-    schedules reach."""
+    """The data of one version of a library: its entries by GPU and medium, and the shares of
+    bandwidth that whole schedules reach."""
 
     library: str
     version: str

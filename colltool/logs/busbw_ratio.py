@@ -181,10 +181,10 @@ def _other_collective(stated: Primitive, row: Ratio, ranks: int | None) -> Collt
         on = f" on {counts.pop()} ranks" if len(counts) == 1 else ""
     else:
         on = f" on {ranks} ranks"
-    spoken = " or ".join(other.spoken for other in others)
+    spoken = " or ".join(other.label for other in others)
     names = " or ".join(f'"{other}"' for other in others)
     return ColltoolError(
-        f"busbw/algbw is {(row.low + row.high) / 2:.3g}: that is {spoken}{on}, not {stated.spoken}",
+        f"busbw/algbw is {(row.low + row.high) / 2:.3g}: that is {spoken}{on}, not {stated.label}",
         where=row.where,
         fix=either(shell=f"--collective {' or '.join(others)}", python=f"primitive={names}"),
     )

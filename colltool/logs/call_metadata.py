@@ -101,7 +101,7 @@ def call_metadata(
             return statement("mixed-types")
         return statement("not-modelled-call", name=quote(collective))
     if primitives and primitive not in primitives:
-        return statement("another-kernel", collective=primitive.spoken)
+        return statement("another-kernel", collective=primitive.label)
     size = count(labels.get("Group size"))
     dtype = text(labels.get("dtype"))
     width = element_bytes(dtype)

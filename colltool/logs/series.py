@@ -94,7 +94,7 @@ class Series(NamedTuple):
     @property
     def title(self) -> str:
         """``all-reduce, 16 ranks on 2 nodes``, and the run if there are several."""
-        return f"{self.primitive.spoken}, {self.who}"
+        return f"{self.primitive.label}, {self.who}"
 
     @property
     def who(self) -> str:

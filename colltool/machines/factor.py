@@ -1,7 +1,7 @@
-"""A machine's factor on a grid of sizes and rank counts, and how a question between them reads it.
+"""A machine's factor: d on a grid of sizes and rank counts, interpolated between its points.
 
-The answer of wires, contention and library times exp(d). d is linear in (log2 M, log2 N) between
-the grid's points and held at its edges, where it has come down to nearly 0.
+A price is that of wires, contention and library (layers 1 to 3) times exp(d). d is linear in
+(log2 M, log2 N) between the points, and constant beyond the edges, where it is nearly 0.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from colltool.base.primitives import Number
 # The scope of a group that stays in one innermost domain; other scopes are named by the outermost
 # medium crossed.
 INSIDE = "inside"
+# Smallest size of the grid.
 FIRST_BYTES = 8
-# The grid's sizes: 8 B to 32 GiB.
+# Sizes of the grid: 8 B to 32 GiB.
 SIZES = tuple(FIRST_BYTES * 2**doubling for doubling in range(33))
 _FIRST = log2(FIRST_BYTES)
 
@@ -35,7 +36,8 @@ class RankLine(NamedTuple):
 
 
 class GridCell(NamedTuple):
-    """A grid cell by its lower corner, and how far into it a value lies (0 to 1)."""
+    """The grid cell of a value along one axis: index of its lower corner, and how far into it the
+    value is (0 to 1)."""
 
     corner: int
     share: float
@@ -55,14 +57,15 @@ class MachineFactor:
         return tuple(log2(line.ranks) for line in self.lines)
 
     def d(self, ranks: int, size: Any) -> Any:
-        """d at a rank count and a size or an array of sizes."""
+        """Return d at a rank count and a size, or an array of sizes, in bytes."""
         return self._read(ranks, size, "d")
 
     def sigma(self, ranks: int, size: Any) -> Any:
-        """Standard deviation of d there."""
+        """Return the standard deviation of d there."""
         return self._read(ranks, size, "sigma")
 
     def _read(self, ranks: int, size: Any, what: str) -> Any:
+        """``d`` or ``sigma`` of the lines, interpolated along both axes."""
         row = _place(self.doublings, log2(ranks))
         lower = getattr(self.lines[row.corner], what)
         upper = getattr(self.lines[min(row.corner + 1, len(self.lines) - 1)], what)
@@ -76,6 +79,7 @@ class MachineFactor:
 
 
 def _place(points: Sequence[float], at: float) -> GridCell:
+    """The cell of a value among ascending points; the first or last beyond them."""
     index = bisect_right(points, at) - 1
     if index < 0:
         return GridCell(0, 0.0)
@@ -85,6 +89,7 @@ def _place(points: Sequence[float], at: float) -> GridCell:
 
 
 def _size_place(size: float) -> GridCell:
+    """The cell of a size in :data:`SIZES`."""
     at = min(max(log2(size) - _FIRST, 0.0), len(SIZES) - 1.0)
     index = min(int(at), len(SIZES) - 2)
     return GridCell(index, at - index)
@@ -93,6 +98,7 @@ def _size_place(size: float) -> GridCell:
 def _between_arrays(
     lower: Sequence[float], upper: Sequence[float], share: float, sizes: Any
 ) -> Any:
+    """Values at an array of sizes, on the line that is ``share`` of the way between two."""
     import numpy as np
 
     line = np.asarray(lower) + (np.asarray(upper) - np.asarray(lower)) * share
@@ -101,15 +107,15 @@ def _between_arrays(
 
 
 class Borrowed(NamedTuple):
-    """A primitive that was not measured takes a share of another one's d."""
+    """What a primitive that was not measured gets: a share of the d of another one."""
 
     primitive: str
     share: float
 
 
-class OwnProtocol(NamedTuple):
-    """Launch, time a step (seconds) and share of the wire of one algorithm under one protocol, as a
-    machine's owner saw it."""
+class CustomProtocol(NamedTuple):
+    """Launch and time per step (seconds) and share of the wire of one algorithm under one protocol, as
+    a user measured them."""
 
     primitive: str
     scope: str
@@ -125,17 +131,17 @@ class MeasuredMachine:
     """What is known of one kind of machine beyond wires, contention and library.
 
     Args:
-        devices: names of its accelerator as fabrics have them.
+        devices: names of its accelerator, as fabric files have them.
         inside: the medium of its innermost tier.
         outside: the media between its domains that were measured; each is a scope.
         factors: by (primitive, scope).
-        borrowed: what is taken for a primitive that was not measured.
+        borrowed: for primitives that were not measured.
         prior: the standard deviation of d where no row is near, by scope.
         sources: number of rows by the id of their source.
         exceptions: falls of the bus bandwidth by more than a tenth that rows show.
-        file: that its owner's rows are in; empty for a machine that ships.
+        file: path of the user's machine file; empty for a machine that ships.
         idle: scopes of the file that the fabric does not have.
-        protocols: a library's numbers that the file gives for an algorithm and protocol.
+        protocols: a library's numbers that the file states for an algorithm and protocol.
     """
 
     name: str
@@ -150,19 +156,19 @@ class MeasuredMachine:
     exceptions: tuple[dict[str, Any], ...] = ()
     file: str = ""
     idle: tuple[str, ...] = ()
-    protocols: tuple[OwnProtocol, ...] = ()
+    protocols: tuple[CustomProtocol, ...] = ()
 
     @property
     def rows(self) -> int:
         return sum(self.sources.values())
 
     @property
-    def own_rows(self) -> int:
-        """Rows of its owner's file; 0 for a machine that ships."""
+    def user_rows(self) -> int:
+        """Rows of a user's file; 0 for a machine that ships."""
         return self.rows if self.file else 0
 
     def d(self, primitive: str, scope: str, ranks: int, size: Number) -> Number:
-        """ln of what the machine takes over what layers 1 to 3 say; 0 where nothing is known.
+        """Return ln of the machine's time over that of layers 1 to 3; 0 where nothing was measured.
         ``size``: bytes, or an array."""
         factor, share = self._factor(primitive, scope)
         if factor is None:
@@ -171,25 +177,25 @@ class MeasuredMachine:
         return found
 
     def sigma(self, primitive: str, scope: str, ranks: int, size: Number) -> Number | None:
-        """Standard deviation of d, the scatter between owners of such a machine included; None
-        where nothing is known."""
+        """Return the standard deviation of d, with the scatter between machines of different owners;
+        None where nothing was measured."""
         factor, share = self._factor(primitive, scope)
         if factor is None:
             return None
         found: Number = factor.sigma(ranks, size)
         if share == 1.0:
             return found
-        # what the measured primitive leaves open
-        alone = (1 - share**2) * self.prior[scope] ** 2
-        variance = alone + (share * found) ** 2
+        # the variance that the other primitive does not explain
+        unexplained = (1 - share**2) * self.prior[scope] ** 2
+        variance = unexplained + (share * found) ** 2
         root: Number = variance**0.5 if is_array(variance) else sqrt(variance)
         return root
 
     def _factor(self, primitive: str, scope: str) -> tuple[MachineFactor | None, float]:
-        """The factor of a primitive, and the share of its d that counts."""
-        own = self.factors.get((primitive, scope))
-        if own:
-            return own, 1.0
+        """The factor for a primitive, its own or a borrowed one, and the share of d to take."""
+        measured = self.factors.get((primitive, scope))
+        if measured:
+            return measured, 1.0
         other = self.borrowed.get(primitive)
         if other:
             return self.factors.get((other.primitive, scope)), other.share

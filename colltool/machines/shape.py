@@ -1,9 +1,10 @@
-"""The nearest grid of d that keeps prices in order: none falls as the message or the group grows,
-no bus bandwidth by a tenth.
+"""Shapes a grid of d so that prices stay monotonic: none falls as the message or the group grows, and
+no bus bandwidth falls by a tenth as the message doubles.
 
-d multiplies a price, so what it may do between two grid points depends on what the price does
-there: with t the time of layers 1 to 3, t exp(d) rises where d falls less than ln t rises, and the
-bus bandwidth holds where d rises less than it leaves room for.
+d multiplies a price, so the bounds of its step between two grid points depend on the step of the
+price: with t the time of layers 1 to 3, t exp(d) rises if d falls less than ln t rises, and the bus
+bandwidth holds if d does not rise too much. :func:`room_of` works out these bounds from prices,
+:func:`shaped` finds the nearest d within them by ADMM (alternating direction method of multipliers).
 """
 
 from __future__ import annotations
@@ -17,23 +18,24 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Share of the bus bandwidth that may go as the message doubles.
+# Share of the bus bandwidth that may be lost as the message doubles.
 MOST_FALL = 0.1
-# of a step: what rounding to three decimals and an early end of the iteration may take
+# Margin of a step of d, for rounding to three decimals and for stopping within the tolerance.
 _MARGIN = 1.2e-3
+# Iterations of ADMM at most, and the excess over the bounds at which it stops.
 _MOST_ROUNDS = 4000
-_CLOSE = 1e-4
-# the multipliers' penalty, where weights are 1 in the mean
-_STIFF = 3.0
-# over-relaxation
-_AHEAD = 1.6
-# sigma below which a point is not held any tighter
-_PULL = 0.05
+_TOLERANCE = 1e-4
+# ADMM's penalty parameter, for weights of 1 in the mean.
+_PENALTY = 3.0
+# ADMM's over-relaxation, usually 1.5 to 1.8 (Boyd et al. 2011, section 3.4.3).
+_RELAXATION = 1.6
+# Smallest sigma for the weight of a point, so that no point is fixed altogether.
+_LEAST_SIGMA = 0.05
 
 
 class Room(NamedTuple):
-    """How much d may change from a grid point to the next: along sizes at least and at most, along
-    ranks at least."""
+    """Bounds of the step of d from a grid point to the next: along sizes from below and above, along
+    ranks from below."""
 
     least_by_size: Floats
     most_by_size: Floats
@@ -41,14 +43,13 @@ class Room(NamedTuple):
 
 
 def room_of(best: Floats, ways: list[Floats]) -> Room:
-    """The room that prices leave: d makes no fall; a fall of the price itself, as where the pick
-    changes, it does not mend.
+    """Return the bounds that prices set: d must not make a price fall; where the price itself falls,
+    as when the library picks another algorithm, d does not correct it.
 
     Args:
-        best: ln t of what runs, by (ranks, sizes), which rises along both; not a number where it
-            has no price.
-        ways: ln t of each way that rises along sizes though another may run there; not a number
-            where it need not.
+        best: ln t of what runs, by (ranks, sizes), which rises along both; NaN where it has no
+            price.
+        ways: ln t of each algorithm whose price must rise along sizes too; NaN where it need not.
     """
     import numpy as np
 
@@ -65,30 +66,30 @@ def room_of(best: Floats, ways: list[Floats]) -> Room:
 
 
 def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
-    """The grid within the room that differs least from d, a point weighing 1/sigma^2: alternating
-    directions with multipliers."""
+    """Return the grid within the bounds that is nearest to d, with weights of 1/sigma^2, by ADMM."""
     import numpy as np
 
-    if _beyond(_steps(d), room) <= _CLOSE:
+    if _beyond(_steps(d), room) <= _TOLERANCE:
         return d
-    weight = 1 / np.maximum(sigma, _PULL) ** 2
+    weight = 1 / np.maximum(sigma, _LEAST_SIGMA) ** 2
     weight = weight / weight.mean()
-    inverse = np.linalg.inv(np.diag(weight.ravel()) + _STIFF * _normal_matrix(*d.shape))
-    pulled = weight * d
+    inverse = np.linalg.inv(np.diag(weight.ravel()) + _PENALTY * _normal_matrix(*d.shape))
+    weighted = weight * d
     bounds = _bounds(room)
-    # steps within the room, and what they still have to give back, along sizes and along ranks
-    held = list(map(_clipped, _steps(d), bounds))
-    owed = [np.zeros_like(step) for step in held]
+    # steps within the bounds and their scaled multipliers, along sizes and along ranks
+    clipped = list(map(_clipped, _steps(d), bounds))
+    multipliers = [np.zeros_like(step) for step in clipped]
     for _ in range(_MOST_ROUNDS):
-        wanted = [keep - owe for keep, owe in zip(held, owed, strict=True)]
-        found: Floats = (inverse @ (pulled + _STIFF * _gathered(wanted)).ravel()).reshape(d.shape)
+        targets = [step - owed for step, owed in zip(clipped, multipliers, strict=True)]
+        gathered = _PENALTY * _transposed_steps(targets)
+        found: Floats = (inverse @ (weighted + gathered).ravel()).reshape(d.shape)
         steps = _steps(found)
-        if _beyond(steps, room) <= _CLOSE:
+        if _beyond(steps, room) <= _TOLERANCE:
             break
-        for way, step in enumerate(steps):
-            ahead = _AHEAD * step + (1 - _AHEAD) * held[way]
-            held[way] = _clipped(ahead + owed[way], bounds[way])
-            owed[way] = owed[way] + ahead - held[way]
+        for axis, step in enumerate(steps):
+            relaxed = _RELAXATION * step + (1 - _RELAXATION) * clipped[axis]
+            clipped[axis] = _clipped(relaxed + multipliers[axis], bounds[axis])
+            multipliers[axis] = multipliers[axis] + relaxed - clipped[axis]
     return found
 
 
@@ -113,8 +114,8 @@ def _steps(d: Floats) -> tuple[Floats, Floats]:
     return np.diff(d, axis=1), np.diff(d, axis=0)
 
 
-def _gathered(steps: list[Floats]) -> Floats:
-    """The transpose of :func:`_steps`: what the steps that meet in a point add up to."""
+def _transposed_steps(steps: list[Floats]) -> Floats:
+    """The transpose of :func:`_steps`, applied to steps along sizes and along ranks."""
     import numpy as np
 
     by_size, by_ranks = steps
@@ -123,7 +124,7 @@ def _gathered(steps: list[Floats]) -> Floats:
 
 
 def _normal_matrix(ranks: int, sizes: int) -> Floats:
-    """Steps after their transpose, on flattened grids."""
+    """The matrix of :func:`_transposed_steps` after :func:`_steps`, on flattened grids."""
     import numpy as np
 
     def chain(count: int) -> Floats:
@@ -135,6 +136,6 @@ def _normal_matrix(ranks: int, sizes: int) -> Floats:
 
 
 def _beyond(steps: tuple[Floats, Floats], room: Room) -> float:
-    """The farthest that a step is out of its room."""
-    ways = zip(steps, map(_clipped, steps, _bounds(room)), strict=True)
-    return max(float(abs(step - inside).max(initial=0.0)) for step, inside in ways)
+    """The largest excess of a step over its bounds; 0 if all are within."""
+    pairs = zip(steps, map(_clipped, steps, _bounds(room)), strict=True)
+    return max(float(abs(step - inside).max(initial=0.0)) for step, inside in pairs)

@@ -20,7 +20,8 @@ FOLDER = Path(__file__).parent / "data"
 
 
 class Entry(NamedTuple):
-    """Where a machine's numbers lie: for which devices, its inner medium, and its outer ones."""
+    """A machine of the index: the name of its file, its devices, its inner medium and its outer
+    ones."""
 
     name: str
     devices: tuple[str, ...]
@@ -30,8 +31,8 @@ class Entry(NamedTuple):
 
 @cache
 def index() -> tuple[Entry, ...]:
-    """The shipped machines; of two with the same device the first one's numbers hold inside a
-    domain."""
+    """Return the shipped machines; of two with the same device the first one's numbers are used inside
+    a domain."""
     found = []
     for row in _read("index"):
         devices, outside = tuple(row["devices"]), tuple(row["outside"])
@@ -46,10 +47,10 @@ def _read(name: str) -> Any:
 def machine_for(
     device: str | None, inside_medium: str, outside_medium: str | None
 ) -> MeasuredMachine | None:
-    """The measured machine with this device and these media, None where there is none.
+    """Return the measured machine with this device and these media, None if there is none.
 
-    Without rows on the outer medium what is known inside a domain still holds: its other scopes are
-    0.
+    Without rows on the outer medium the machine still has those inside a domain; d of its other
+    scopes is 0.
 
     >>> machine_for("h100", "nvlink4", "ib").name
     'dgx-h100'
@@ -64,8 +65,8 @@ def machine_for(
 
 @cache
 def _joined(across: str, inside: str) -> MeasuredMachine:
-    """A machine whose inner domain is another one's: an instance of a cloud has the vendor's
-    board."""
+    """The machine ``across`` with the numbers of ``inside`` within a domain: a cloud's instance has
+    the vendor's board."""
     found = machine(across)
     if across == inside:
         return found
@@ -80,7 +81,7 @@ def _joined(across: str, inside: str) -> MeasuredMachine:
 
 @cache
 def machine(name: str) -> MeasuredMachine:
-    """A shipped machine by name.
+    """Return a shipped machine by name.
 
     Raises:
         ColltoolError: no such machine; names the nearest.
@@ -93,7 +94,7 @@ def machine(name: str) -> MeasuredMachine:
 
 
 def from_data(data: dict[str, Any]) -> MeasuredMachine:
-    """A machine from the data of its file."""
+    """Return a machine from the data of its file."""
     lines: dict[tuple[str, str], list[RankLine]] = {}
     for row in data["factors"]:
         line = RankLine(row["ranks"], tuple(row["d"]), tuple(row["sigma"]))

@@ -1,9 +1,9 @@
-"""A Gaussian process over (log2 M, log2 N): from the logarithms of measured over priced times to d
-and its uncertainty.
+"""A Gaussian process over (log2 M, log2 N): from ln(measured / price) of rows to d and its
+uncertainty on a grid.
 
-r = d(question) + what the row's source has of its own + noise. Each part of d is smooth over so
-many doublings of size and of ranks; primitives, media and machines share a part of it. Far from
-rows d is 0 and its standard deviation the prior's.
+A row is r = d + a deviation of its source + noise. Each part of d is smooth over a number of
+doublings of size and of ranks; primitives, media and machines are correlated. Far from rows d is 0
+and its standard deviation that of the prior. :func:`posterior` is the entry.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Observation(NamedTuple):
 
 
 class Smooth(NamedTuple):
-    """A smooth part of d: its standard deviation, and the doublings of size and of ranks over which
-    it keeps its value."""
+    """A smooth part of d: its standard deviation, and its correlation lengths in doublings of size
+    and of ranks."""
 
     sd: float
     size_doublings: float
@@ -46,11 +46,11 @@ class Smooth(NamedTuple):
 
 @dataclass(frozen=True)
 class Smoother:
-    """The process's settings.
+    """The settings of the process.
 
     Args:
-        parts: what d is a sum of.
-        source: what a source has of its own, on all its rank counts.
+        parts: the parts that d is the sum of.
+        source: the deviation of a source from d.
         noise: standard deviation of a row around its source's curve.
         primitives, scopes, machines: correlation of d between two that differ, by their names in
             order of the alphabet.
@@ -67,12 +67,11 @@ class Smoother:
 
     @property
     def prior(self) -> float:
-        """Standard deviation of d at a question without rows near, a new source's own part
-        included."""
+        """Standard deviation of d far from all rows, for a new source."""
         return sqrt(sum(part.sd**2 for part in (*self.parts, self.source)))
 
     def between_primitives(self, first: str, second: str) -> float:
-        """Correlation of d of two primitives."""
+        """Return the correlation of d between two primitives."""
         if first == second:
             return 1.0
         for *pair, share in self.primitives:
@@ -95,20 +94,20 @@ def posterior(
     ranks: Sequence[int],
     sizes: Sequence[float] = SIZES,
 ) -> Posterior:
-    """d of the ``target``'s primitive, scope and machine on a grid; its own ranks, size, r and
-    source are not read."""
+    """Return d of the ``target``'s primitive, scope and machine on a grid of ranks and sizes; the
+    other fields of ``target`` are ignored."""
     import numpy as np
 
-    # a new owner is of no source: what one source's rows share is not shared with it
-    anyone = target._replace(source="")
-    grid = [anyone._replace(ranks=count, size=size) for count, size in product(ranks, sizes)]
+    # a new owner is no source of rows, so that the deviations of sources do not apply
+    new_owner = target._replace(source="")
+    grid = [new_owner._replace(ranks=count, size=size) for count, size in product(ranks, sizes)]
     shape = len(ranks), len(sizes)
     if not rows:
         return Posterior(np.zeros(shape), np.full(shape, smoother.prior))
-    # the noise of a row keeps two that disagree from being fitted both, and the matrix regular
-    own = _covariance(smoother, rows, rows) + smoother.noise**2 * np.eye(len(rows))
+    # noise lets two rows at one place disagree, and keeps the matrix regular
+    of_rows = _covariance(smoother, rows, rows) + smoother.noise**2 * np.eye(len(rows))
     cross = _covariance(smoother, grid, rows)
-    weights = np.linalg.solve(own, cross.T).T
+    weights = np.linalg.solve(of_rows, cross.T).T
     d = weights @ np.array([row.r for row in rows])
     variance = smoother.prior**2 - (weights * cross).sum(axis=1)
     return Posterior(d.reshape(shape), np.sqrt(np.maximum(variance, 0.0)).reshape(shape))
@@ -117,35 +116,37 @@ def posterior(
 def _covariance(
     smoother: Smoother, first: Sequence[Observation], second: Sequence[Observation]
 ) -> Floats:
+    """The covariance of each of the first with each of the second, without noise."""
     import numpy as np
 
-    def apart(value: Callable[[Observation], float]) -> Floats:
+    def differences(value: Callable[[Observation], float]) -> Floats:
         columns = np.array([value(row) for row in second])
         rows = np.array([value(row) for row in first])
         distance: Floats = rows[:, None] - columns[None, :]
         return distance
 
-    sizes = apart(lambda row: log2(row.size))
-    ranks = apart(lambda row: log2(row.ranks))
+    sizes = differences(lambda row: log2(row.size))
+    ranks = differences(lambda row: log2(row.ranks))
 
     def smooth(part: Smooth) -> Floats:
         exponent = (sizes / part.size_doublings) ** 2 + (ranks / part.rank_doublings) ** 2
         found: Floats = part.sd**2 * np.exp(-exponent / 2)
         return found
 
-    def shared(field: str, correlation: Callable[[str, str], float]) -> Floats:
+    def correlated(field: str, correlation: Callable[[str, str], float]) -> Floats:
         names = [getattr(row, field) for row in first]
         other_names = [getattr(row, field) for row in second]
-        return _shared(names, other_names, correlation)
+        return _correlations(names, other_names, correlation)
 
-    scopes = shared("scope", _unless(smoother.other_scope))
-    machines = shared("machine", _unless(smoother.other_machine))
+    scopes = correlated("scope", _equal_or(smoother.other_scope))
+    machines = correlated("machine", _equal_or(smoother.other_machine))
     common: Floats = sum(map(smooth, smoother.parts)) * scopes * machines
-    of_source = smooth(smoother.source) * shared("source", _same_source)
-    return shared("primitive", smoother.between_primitives) * (common + of_source)
+    of_source = smooth(smoother.source) * correlated("source", _same_source)
+    return correlated("primitive", smoother.between_primitives) * (common + of_source)
 
 
-def _unless(other: float) -> Callable[[str, str], float]:
+def _equal_or(other: float) -> Callable[[str, str], float]:
+    """A correlation of 1 between equal names, of ``other`` between different ones."""
     return lambda first, second: 1.0 if first == second else other
 
 
@@ -153,10 +154,10 @@ def _same_source(first: str, second: str) -> float:
     return float(first == second != "")
 
 
-def _shared(
+def _correlations(
     first: Sequence[str], second: Sequence[str], correlation: Callable[[str, str], float]
 ) -> Floats:
-    """The correlation of each pair of names, worked out once a pair of different names."""
+    """The correlation of each pair of names, computed once per pair of different names."""
     import numpy as np
 
     rows, row_at = np.unique(np.array(first), return_inverse=True)
@@ -167,7 +168,7 @@ def _shared(
 
 
 def rank_lines(found: Posterior, ranks: Sequence[int]) -> tuple[RankLine, ...]:
-    """A posterior as the lines of a :class:`MachineFactor`."""
+    """Return a posterior as the lines of a :class:`MachineFactor`."""
     return tuple(
         RankLine(count, tuple(map(float, d)), tuple(map(float, sigma)))
         for count, d, sigma in zip(ranks, found.d, found.sigma, strict=True)

@@ -1,5 +1,5 @@
-"""What of a priced fabric is not in its file: values that were set, and the machine whose measured
-rows are in its prices."""
+"""What a price depends on besides the fabric's file: overrides, and the machine whose measured rows
+are in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from colltool.machines.factor import MeasuredMachine
 class MachineUsed(NamedTuple):
     """A machine file, or a shipped machine by its name, and how many rows it was made of.
 
-    ``own``: it is the file of a user. ``idle``: scopes of it that do not apply.
+    ``own``: whether it is a user's file. ``idle``: scopes of the file that the fabric does not have.
     """
 
     file: str
@@ -23,13 +23,13 @@ class MachineUsed(NamedTuple):
 
     @classmethod
     def of(cls, machine: MeasuredMachine | None) -> MachineUsed | None:
-        """The name and the rows of a machine."""
+        """Return the name and the rows of a machine; None without one."""
         if machine is None:
             return None
         return cls(machine.file or machine.name, machine.rows, bool(machine.file), machine.idle)
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """Such as ``3 rows of cluster.machine.yaml``; empty for a machine that ships."""
         if not self.own:
             return ""
@@ -56,12 +56,12 @@ Overrides = tuple[tuple[str, str], ...]
 
 
 def machine_used(overrides: Overrides) -> MachineUsed | None:
-    """The machine whose rows are in the prices of a fabric with these overrides."""
+    """Return the machine whose rows are in the prices of a fabric with these overrides."""
     return overrides.machine if isinstance(overrides, Applied) else None
 
 
 def common(several: Sequence[Overrides]) -> Applied:
-    """The overrides that all fabrics have, and the machine where it is that of all."""
+    """Return the overrides that all fabrics have, and their machine if it is the same."""
     first, *others = several
     pairs = [pair for pair in first if all(pair in other for other in others)]
     machine = machine_used(first)
@@ -70,9 +70,9 @@ def common(several: Sequence[Overrides]) -> Applied:
     return Applied(pairs, machine)
 
 
-def own_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
-    """A line for each fabric that is priced with rows of its owner."""
+def user_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
+    """Yield a line for each fabric that is priced with a user's rows."""
     for name, overrides in named:
         used = machine_used(overrides)
         if used is not None and used.own:
-            yield f"{name} with {used.spoken}"
+            yield f"{name} with {used.label}"

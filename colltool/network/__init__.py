@@ -1,1 +1,1 @@
-"""What is wired how, without YAML: axes, links, routes, cuts."""
+"""Networks without YAML: groups of ranks, axes of lattices, links, routes, cuts."""

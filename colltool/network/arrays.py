@@ -1,7 +1,7 @@
-"""numpy at its first use.
+"""Array types, and numpy imported at its first use.
 
-Formulas share their files with the messages that are held against them: those need arrays, and a
-price loads no numpy.
+Formulas are in the same modules as the schedules that verify them. Only the schedules need arrays,
+and a price should not wait for the import of numpy.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    # 32 bits where there is one for every message or rank, 64 elsewhere
+    # 32 bits where there is an element for every message or rank, 64 elsewhere.
     Indices = NDArray[np.signedinteger[Any]]
 else:
 
     class _LateNumpy:
-        """Attributes of numpy, which is imported for the first of them."""
+        """numpy's attributes; each is looked up once and kept."""
 
         def __getattr__(self, name: str) -> Any:
             import numpy

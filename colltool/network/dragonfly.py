@@ -1,6 +1,7 @@
-"""Ways through a dragonfly by its wiring alone.
+"""Minimal paths through a dragonfly, and the order of ranks for a ring along its global cables.
 
-The ports and links that a message takes, and the order of ranks along the cables between groups.
+Plain Python for small questions; :mod:`colltool.network.dragonfly_router` routes whole steps with
+arrays.
 """
 
 from __future__ import annotations
@@ -12,39 +13,43 @@ from functools import lru_cache
 from colltool.network.wires import DragonflyWires
 
 
-def straight(wires: DragonflyWires, a: int, b: int) -> dict[Hashable, float]:
-    """Seconds that a byte from one endpoint to another takes of each port and link, by minimal
-    routing over all cables evenly."""
-    here, i = divmod(a // wires.hosts, wires.switches)
-    there, j = divmod(b // wires.hosts, wires.switches)
-    seconds: dict[Hashable, float] = defaultdict(float, {("out", a): 1.0, ("in", b): 1.0})
-    # within a group: from a switch to another, with a share of the bytes
+def minimal_path_loads(wires: DragonflyWires, src: int, dst: int) -> dict[Hashable, float]:
+    """Seconds that a byte between two endpoints occupies each port and link, by minimal routing
+    spread evenly over all cables; a port counts as 1 byte/s."""
+    here, first_switch = divmod(src // wires.hosts, wires.switches)
+    there, last_switch = divmod(dst // wires.hosts, wires.switches)
+    loads: dict[Hashable, float] = defaultdict(float, {("out", src): 1.0, ("in", dst): 1.0})
+    # Inside a group: (group, from switch, to switch, share of the bytes).
     legs = []
     if here == there:
-        legs.append((here, i, j, 1.0))
+        legs.append((here, first_switch, last_switch, 1.0))
     else:
         share = 1 / wires.cables
         for cable in range(wires.cables):
-            seconds[here, there, cable] = share / wires.global_Bps
-            legs.append((here, i, wires.gateway(here, there, cable), share))
-            legs.append((there, wires.gateway(there, here, cable), j, share))
+            loads[here, there, cable] = share / wires.global_Bps
+            legs.append((here, first_switch, wires.gateway(here, there, cable), share))
+            legs.append((there, wires.gateway(there, here, cable), last_switch, share))
     for group, start, end, share in legs:
         if start != end:
             link = ("local", group, start, end)
-            seconds[link] += share / wires.local_Bps
-    return seconds
+            loads[link] += share / wires.local_Bps
+    return loads
 
 
 @lru_cache(maxsize=64)
 def gateway_order(wires: DragonflyWires) -> tuple[int, ...]:
-    """Ranks from rank 0 on: group after group, in each from the switch of the last one's cable to
-    that of the next one's."""
+    """The ranks in the order of a ring that crosses each group once, from rank 0 on.
+
+    In each group the ring enters at the switch of the cable from the group before and leaves at
+    that of the cable to the next.
+    """
     order: list[int] = []
-    for group in range(wires.met):
-        enters = wires.gateway(group, (group - 1) % wires.met, 0)
-        leaves = wires.gateway(group, (group + 1) % wires.met, 0)
+    groups = wires.groups_in_use
+    for group in range(groups):
+        enters = wires.gateway(group, (group - 1) % groups, 0)
+        leaves = wires.gateway(group, (group + 1) % groups, 0)
         inner = [switch for switch in range(wires.switches) if switch not in (enters, leaves)]
-        # once each: a cable may enter where the next one leaves
+        # Each switch once, even if both cables end at the same one.
         for switch in dict.fromkeys((enters, *inner, leaves)):
             first = (group * wires.switches + switch) * wires.hosts
             order += range(first, min(first + wires.hosts, wires.endpoints))

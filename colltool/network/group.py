@@ -1,4 +1,8 @@
-"""What a formula may know of the ranks it runs on."""
+"""Topologies, axes of lattices, and :class:`Group`: all that a formula may know of its ranks.
+
+The functions at the end are requirements of algorithms: each returns why a group cannot run one, or
+None. Their docstrings are printed by ``explain``.
+"""
 
 from collections.abc import Iterable
 from functools import cache
@@ -26,7 +30,8 @@ Topology = Literal[
 JoinedBy = Literal["switches", "pair_links", "neighbour_links", "routes", "tiers"]
 
 
-_WORDS: dict[Topology, tuple[JoinedBy, str]] = {
+# What joins the endpoints of each topology, and how sentences name it.
+_TOPOLOGIES: dict[Topology, tuple[JoinedBy, str]] = {
     "star": ("switches", "a star"),
     "full_mesh": ("pair_links", "a full mesh"),
     "clos": ("switches", "a Clos"),
@@ -41,70 +46,72 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "dragonfly": ("routes", "a dragonfly"),
     "dragonfly_plus": ("routes", "a dragonfly+"),
 }
-assert set(_WORDS) == set(get_args(Topology)), "every topology has its words here"
+assert set(_TOPOLOGIES) == set(get_args(Topology)), "every topology has its words here"
 
 
 def joined_by(topology: Topology) -> JoinedBy:
     """What joins the endpoints of a topology."""
-    return _WORDS[topology][0]
+    return _TOPOLOGIES[topology][0]
 
 
-def _joined(*by: JoinedBy) -> frozenset[Topology]:
-    return frozenset(topology for topology in _WORDS if joined_by(topology) in by)
+def _all_joined_by(*by: JoinedBy) -> frozenset[Topology]:
+    return frozenset(topology for topology in _TOPOLOGIES if joined_by(topology) in by)
 
 
-SWITCHED = _joined("switches")
-FULL_MESH = _joined("pair_links")
-ONE_TIER = _joined("switches", "pair_links", "routes")
+SWITCHED = _all_joined_by("switches")
+FULL_MESH = _all_joined_by("pair_links")
+ONE_TIER = _all_joined_by("switches", "pair_links", "routes")
 ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers", "routed_tiers", "uneven_tiers"}
-LATTICE = _joined("neighbour_links")
-SEVERAL_TIERS = _joined("tiers")
+LATTICE = _all_joined_by("neighbour_links")
+SEVERAL_TIERS = _all_joined_by("tiers")
 
 
 @cache
 def needs(topologies: frozenset[Topology]) -> str:
-    """Where an algorithm runs, in words: what to print when it does not."""
+    """The sentence for a group on which an algorithm of these topologies does not run."""
     if topologies == {"uneven_tiers"}:
         return "needs domains of different sizes"
     if topologies <= SEVERAL_TIERS:
         return "needs a group over several tiers"
     *others, last = [
-        here for topology, (_, here) in _WORDS.items() if topology in topologies - SEVERAL_TIERS
+        words
+        for topology, (_, words) in _TOPOLOGIES.items()
+        if topology in topologies - SEVERAL_TIERS
     ]
     return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
 
 
 class Axis(NamedTuple):
-    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``.
+    """An axis of a lattice."""
 
-    ``twist``: of a twisted torus, how far on along each axis its wraparound lands; ``wrap`` is then
-    false.
-    """
-
-    size: int
-    wrap: bool
+    size: int  # ranks
+    wrap: bool  # closed to a ring
+    # On a twisted torus, how many places further along each axis its wraparound link ends; ``wrap``
+    # is then false.
     twist: tuple[int, ...] = ()
 
     @property
     def is_ring(self) -> bool:
-        """Whether the wraparound is a link of its own: from three ranks on."""
+        """Whether the wraparound is another link than the ones between neighbours: from 3 ranks."""
         return self.wrap and self.size >= 3
 
     @property
     def closed(self) -> bool:
-        """Whether all its ranks have two links along it."""
+        """Whether every rank has two links along the axis."""
         return self.is_ring or bool(self.twist)
 
     @property
     def diameter(self) -> int:
-        """Links between the two ranks that are farthest apart on it."""
+        """Links between the two ranks of the axis that are farthest apart."""
         return self.size // 2 if self.is_ring else self.size - 1
 
     def ring_steps(self, *, one_port: bool) -> int:
-        """Steps once round it in one direction; on an open line from both ends at once.
+        """Steps of an all-gather along the axis: round the ring in one direction, or from both ends
+        of an open line at once.
 
-        On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the
-        d-1 steps take twice as long (executed; a bound of twice the bytes is often quoted).
+        With one port a rank in the middle of a line sends in one direction after the other, so that
+        ceil(d/2) of the d-1 steps take twice as long. Executing it shows that; often the bound of
+        twice the bytes is quoted instead.
         """
         steps = self.size - 1
         if one_port and self.size > 2 and not self.is_ring:
@@ -113,12 +120,12 @@ class Axis(NamedTuple):
 
 
 def sizes_of(axes: Iterable[Axis]) -> tuple[int, ...]:
-    """How many ranks each axis has."""
+    """The number of ranks on each axis."""
     return tuple(axis.size for axis in axes)
 
 
 class Group(NamedTuple):
-    """All that a formula may know of the ranks it runs on."""
+    """The ranks that a formula runs on: their number, what joins them, and what limits them."""
 
     ranks: int  # N, at least 2
     topology: Topology
@@ -131,42 +138,37 @@ class Group(NamedTuple):
     switch_groups: int = 1  # groups that compute in those switches at once, this one among them
     switch_room: int | None = None  # for how many groups they have room; None: any number
     tree_beta: float = 2.0  # c, the double binary tree's n_β
-    # the fabric says what each further message takes of those that a rank posts at once
+    # Whether the fabric has a cost for each further message that a rank posts in a step.
     posts_cost: bool = False
-    # a rank drives one port or link at a time, and posts one message after the other
+    # A rank drives one port or link at a time, and posts one message after the other.
     one_port: bool = False
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
-    # On a routed tier: its links, scaled to one rank's part of them; how far apart its endpoints
-    # that take part are; and whether the groups in between are idle.
+    # On a routed tier: its links, scaled to the share of one rank behind an endpoint.
     wires: Wires | None = None
-    stride: int = 1
-    alone: bool = False
-    # Over domains of different sizes: the ranks of each; and whether every two ranks of a domain
-    # have a link, over which what runs on rails is shared out.
-    domains: tuple[int, ...] = ()
+    stride: int = 1  # on a routed tier: distance between two consecutive endpoints of the group
+    alone: bool = False  # on a routed tier: the endpoints in between are idle
+    domains: tuple[int, ...] = ()  # ranks of each, where domains have different sizes
+    # With ``domains``: every two ranks of a domain have a link of their own.
     spread: bool = False
-    # Over several tiers: whether ranks at different places of their domains have no way to each
-    # other but inside a domain.
+    # Over several tiers: outer networks join only ranks at the same place of their domains.
     rail_only: bool = False
-    # How many links the messages of every step are put on, where they are followed one by one: the
-    # links of routed tiers, or the ports of domains of different sizes. 0: they are not.
+    # The links of routed tiers, or the ports of domains of different sizes, where every message is
+    # put on its links; 0: it is not, distances alone give the cost. The next two fields are for
+    # groups with ``links``.
     links: int = 0
-    # Where they are followed: whether each flow is hashed to one of several planes.
-    hashed: bool = False
-    # Where they are followed: the pairs of ranks, or of switches, between which an exchange of all
-    # with all is put on links.
-    pairs: int = 0
+    hashed: bool = False  # each flow is hashed to one of several planes
+    pairs: int = 0  # pairs of ranks, or of their switches, that an all-to-all exchange joins
 
     @property
     def joined_by(self) -> JoinedBy:
         return joined_by(self.topology)
 
     @property
-    def spoken(self) -> str:
-        """Its topology in words."""
+    def label(self) -> str:
+        """The topology in words."""
         if self.topology == "torus" and any(axis.twist for axis in self.axes):
             return "a twisted torus"
-        _, words = _WORDS[self.topology]
+        _, words = _TOPOLOGIES[self.topology]
         return words
 
     @property

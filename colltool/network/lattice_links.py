@@ -1,4 +1,4 @@
-"""The links of a torus or mesh."""
+"""The link model of a torus or mesh: shortest paths, axis by axis."""
 
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -8,42 +8,41 @@ import numpy as np
 
 from colltool.network.arrays import Floats, Indices
 from colltool.network.group import Axis, sizes_of
-from colltool.network.links import LinkClass, LinkModel, LinkUse
+from colltool.network.links import LinkClass, LinkModel, LinkUse, TierRanks
 
-_DUST = 1e-12  # of the busiest link: rounding that a running sum leaves where nothing passes
+# Loads below this part of the largest are rounding errors of a running sum, on links that nothing
+# passes.
+_ROUNDING = 1e-12
 
 
 class _Leg(NamedTuple):
-    """The way of every message along one axis."""
+    """The part of every message's path along one axis."""
 
     axis: int
     entry: Indices  # the endpoint, over all copies, at which each message enters the axis
-    # hops if it goes up or down; the number of places where it cannot
+    # Hops in each direction; the number of places on the axis where that direction is closed.
     up: Indices
     down: Indices
 
 
 class LatticeLinks(LinkModel):
-    """A torus or mesh, on shortest paths by dimension order from axis 1; ties split over both ways.
+    """A torus or mesh: shortest paths in dimension order from axis 1, with the bytes divided over
+    both directions of a ring where they tie.
 
-    A link has the number of the rank that it leaves; classes are axis 1 up, axis 1 down, axis 2 up
-    ...
+    A link has the number of the rank that sends on it. Classes are axis 1 up, axis 1 down, axis 2
+    up ...
     """
 
     def __init__(
         self,
         axes: Sequence[Axis],
-        ranks: int = 0,
-        inside: int = 1,
-        tier: str = "",
-        capacity_Bps: float = 1.0,
+        tier: TierRanks,
         *,
         alpha_s: float = 0.0,
     ) -> None:
         self.axes = tuple(axes)
         self.sizes = sizes_of(axes)
-        endpoints = prod(self.sizes)
-        super().__init__(ranks or inside * endpoints, inside, endpoints, tier, capacity_Bps)
+        super().__init__(tier._replace(endpoints=prod(self.sizes)))
         self.strides = [prod(self.sizes[:axis]) for axis in range(len(self.sizes))]
         self.hop_alpha_s = self.alpha_s = alpha_s
         self.classes = []
@@ -52,93 +51,95 @@ class LatticeLinks(LinkModel):
             for sign, edge in (("+", axis.size - 1), ("-", 0)):
                 exists = np.tile((place != edge) | axis.is_ring, self.copies)
                 name = f"axis {number + 1} {sign}"
-                self.classes.append(LinkClass(tier, name, exists, capacity_Bps))
+                self.classes.append(LinkClass(self.tier, name, exists, tier.capacity_Bps))
 
     def _place(self, nodes: Indices, axis: int) -> Indices:
-        """The place on an axis of endpoints, over all copies."""
+        """The place of each node (endpoints, numbered over all copies) on an axis."""
         place: Indices = nodes // self.strides[axis] % self.sizes[axis]
         return place
 
     def _legs(self, src: Indices, dst: Indices) -> Iterator[_Leg]:
+        """The paths of all messages, axis by axis."""
         here, copy = self.split(src)
         there, _ = self.split(dst)
         for number, axis in enumerate(self.axes):
-            a = self._place(here, number)
-            b = self._place(there, number)
-            up = (b - a) % axis.size
-            down = (a - b) % axis.size
+            start = self._place(here, number)
+            end = self._place(there, number)
+            up = (end - start) % axis.size
+            down = (start - end) % axis.size
             if not axis.is_ring:
-                up = np.where(b >= a, up, axis.size)
-                down = np.where(b <= a, down, axis.size)
+                up = np.where(end >= start, up, axis.size)
+                down = np.where(end <= start, down, axis.size)
             yield _Leg(number, copy * self.endpoints + here, up, down)
-            here = here + (b - a) * self.strides[number]
+            here = here + (end - start) * self.strides[number]
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """Walks every message hop by hop."""
+        """The links that each message loads, an element per hop."""
         for leg in self._legs(src, dst):
             size = self.sizes[leg.axis]
-            ways = ((leg.up, leg.down, 1), (leg.down, leg.up, -1))
-            for way, (hops, other, sign) in enumerate(ways):
-                taken = np.flatnonzero((hops <= other) & (hops > 0))
-                message = np.repeat(taken, hops[taken])
-                first_hop = np.cumsum(hops[taken]) - hops[taken]
-                hop = np.arange(len(message)) - np.repeat(first_hop, hops[taken])
+            directions = ((leg.up, leg.down, 1), (leg.down, leg.up, -1))
+            for direction, (hops, other, sign) in enumerate(directions):
+                travelling = np.flatnonzero((hops <= other) & (hops > 0))
+                message = np.repeat(travelling, hops[travelling])
+                first_hop = np.cumsum(hops[travelling]) - hops[travelling]
+                hop = np.arange(len(message)) - np.repeat(first_hop, hops[travelling])
                 start = leg.entry[message]
                 place = self._place(start, leg.axis)
                 at = (place + sign * hop) % size
                 link = start + (at - place) * self.strides[leg.axis]
                 share = np.where(hops[message] == other[message], 0.5, 1.0)
-                yield LinkUse(2 * leg.axis + way, link, message, share)
+                yield LinkUse(2 * leg.axis + direction, link, message, share)
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """The sums of :meth:`uses` without walking, so that all-to-alls of thousands of ranks stay
-        fast."""
+        """Bytes on each link, without an element per hop, so that all-to-alls of thousands of ranks
+        stay fast."""
         loads = []
         for leg in self._legs(src, dst):
             places = self.sizes[leg.axis]
             start = self._place(leg.entry, leg.axis)
-            foot = leg.entry - start * self.strides[leg.axis]
-            lowest = (start - leg.down + 1) % places  # of the links that a way down takes
+            origin = leg.entry - start * self.strides[leg.axis]
+            # On the way down a message also loads a range of places, the last hop's first.
+            lowest = (start - leg.down + 1) % places
             for first, hops, other in ((start, leg.up, leg.down), (lowest, leg.down, leg.up)):
                 share = np.where(hops < other, 1.0, np.where(hops == other, 0.5, 0.0)) * (hops > 0)
                 after = (first + hops) % places
-                loads.append(self._arcs(leg.axis, foot, first, after, size * share))
+                loads.append(self._range_sums(leg.axis, origin, first, after, size * share))
         return loads
 
-    def _arcs(
-        self, axis: int, foot: Indices, first: Indices, after: Indices, size: Floats
+    def _range_sums(
+        self, axis: int, origin: Indices, first: Indices, after: Indices, size: Floats
     ) -> Floats:
-        """Add each size to places ``first`` up to ``after`` (exclusive) of its line, wrapping where
-        it must.
+        """The load of each link of one direction of an axis, shape (N,).
 
-        A difference array: plus where an arc begins, minus where it has ended, and a running sum
-        along the line.
+        Message m loads the places ``first[m]`` up to ``after[m]`` (exclusive, with wraparound) of
+        the line that begins at node ``origin[m]`` with ``size[m]``. It is added as a difference
+        array: plus at the first place, minus after the last, then a running sum along the line.
         """
         places = self.sizes[axis]
         stride = self.strides[axis]
-        begun = np.bincount(foot + first * stride, size, self.ranks)
-        ended = np.bincount(foot + after * stride, size, self.ranks)
-        # An arc that wraps also covers the first places of its line.
+        begins = np.bincount(origin + first * stride, size, self.ranks)
+        ends = np.bincount(origin + after * stride, size, self.ranks)
+        # A range that wraps also covers the first places of its line.
         wraps = (after <= first) & (size > 0)
-        steps = np.bincount(foot[wraps], size[wraps], self.ranks) + begun - ended
-        feet = np.flatnonzero(self._place(np.arange(self.ranks), axis) == 0)
-        lines = feet[:, None] + np.arange(places) * stride
+        steps = np.bincount(origin[wraps], size[wraps], self.ranks) + begins - ends
+        origins = np.flatnonzero(self._place(np.arange(self.ranks), axis) == 0)
+        lines = origins[:, None] + np.arange(places) * stride
         loads = np.zeros(self.ranks)
         loads[lines] = np.cumsum(steps[lines], axis=1)
-        return np.where(loads > _DUST * loads.max(initial=0.0), loads, 0.0)
+        return np.where(loads > _ROUNDING * loads.max(initial=0.0), loads, 0.0)
 
-    def _moved(self, at: Indices, axis: int, by: int) -> Indices:
-        """The endpoint that is ``by`` links further along an axis."""
-        place = self._place(at, axis)
-        return at + ((place + by) % self.sizes[axis] - place) * self.strides[axis]
+    def _along(self, nodes: Indices, axis: int, links: int) -> Indices:
+        """The endpoints that are this many links further along an axis."""
+        place = self._place(nodes, axis)
+        return nodes + ((place + links) % self.sizes[axis] - place) * self.strides[axis]
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
-        """The busiest link into or out of each rank."""
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
+        """The load of the busiest link into or out of each rank, shape (N,)."""
         busiest = np.array(np.max(loads, axis=0), dtype=np.float64)
-        copy, at = np.divmod(np.arange(self.ranks), self.endpoints)
+        copy, node = np.divmod(np.arange(self.ranks), self.endpoints)
         for number, load in enumerate(loads):
             axis, down = divmod(number, 2)
-            there = copy * self.endpoints + self._moved(at, axis, -1 if down else 1)
+            there = copy * self.endpoints + self._along(node, axis, -1 if down else 1)
             busiest[there] = np.maximum(busiest[there], load)
         return busiest
 
@@ -158,7 +159,7 @@ class LatticeLinks(LinkModel):
         copy, node = divmod(resource, self.endpoints)
         here = np.array([node])
         ends = []
-        for at in (here, self._moved(here, axis, -1 if down else 1)):
-            places = [str(self._place(at, number)[0]) for number in range(len(self.axes))]
+        for end in (here, self._along(here, axis, -1 if down else 1)):
+            places = [str(self._place(end, number)[0]) for number in range(len(self.axes))]
             ends.append(f"({', '.join(places)})")
-        return f"{self._of(copy)} {' -> '.join(ends)}"
+        return f"{self._copy_name(copy)} {' -> '.join(ends)}"

@@ -1,8 +1,13 @@
 """Link models: which ports, links and uplinks of a tier each message loads.
 
-Resources come in classes (one direction of an axis, the uplinks of a level), each with a capacity
-in bytes/s. Ranks are numbered innermost tier fastest; every rank behind an endpoint has ports or
-links of its own there, a copy of the tier.
+Resources (ports, links, uplinks) come in classes, such as one direction of an axis or the uplinks of
+a level, each class with one capacity in bytes/s. Ranks are numbered innermost tier fastest; every
+rank behind an endpoint has its own port or links there, as if the tier existed once per such rank:
+these are the tier's copies.
+
+:class:`LinkModel` is the interface, :class:`SwitchedLinks` and :class:`MeshLinks` are two of its
+implementations; lattices and routed networks have modules of their own, and
+:func:`colltool.network.tier_links.links_of` picks the one for a topology.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +20,12 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import ceil_div
 from colltool.network.arrays import Floats, Indices
 
-SMALL = np.int32  # holds any rank, group or resource of a fabric that can be followed link by link
+# Holds the number of any rank, group or resource of a fabric whose messages are followed one by one.
+SMALL = np.int32
 
 
 class LinkClass(NamedTuple):
-    """Resources of one kind and direction."""
+    """Ports or links of one kind and direction."""
 
     tier: str
     name: str  # such as ``axis 1 +``
@@ -29,56 +35,63 @@ class LinkClass(NamedTuple):
 
 
 class LinkUse(NamedTuple):
-    """Messages that load resources of class ``number``, with the share of their bytes; shape (k,)
-    each."""
+    """Messages that load resources of a class; arrays have shape (k,)."""
 
-    number: int
-    resource: Indices
-    message: Indices
-    share: Floats
+    number: int  # of the class
+    resource: Indices  # its number in the class
+    message: Indices  # the number of the message
+    share: Floats  # of the message's bytes that pass the resource
+
+
+class TierRanks(NamedTuple):
+    """The ranks that a tier joins, and the bandwidth that each has there."""
+
+    ranks: int  # over all domains and copies of the tier
+    inside: int = 1  # ranks behind each endpoint
+    endpoints: int = 0  # of a domain; 0: of a single domain with all ranks
+    tier: str = ""  # its name
+    capacity_Bps: float = 1.0  # of a port or link
 
 
 class LinkModel:
-    """One tier's resources: ``ranks`` over all copies, ``inside`` of them behind each of a domain's
-    ``endpoints`` (0: all)."""
+    """The ports and links of one tier, and which of them each message loads."""
 
     classes: list[LinkClass]
-    rails = 1  # separate fabrics in the tier; a leaf joins ports of one
-    # α of one link where ring neighbours can be one link apart: on a lattice
+    # Separate fabrics in the tier; a leaf switch has ports of one of them.
+    rails = 1
+    # α of one link where ring neighbours can be one link apart: on a lattice.
     hop_alpha_s: float | None = None
 
-    def __init__(
-        self, ranks: int, inside: int, endpoints: int, tier: str, capacity_Bps: float
-    ) -> None:
-        self.ranks = ranks
-        self.inside = inside
-        self.endpoints = endpoints or ranks // inside
-        self.tier = tier
-        self.capacity_Bps = capacity_Bps
-        self.copies = ranks // self.endpoints
+    def __init__(self, tier: TierRanks) -> None:
+        self.ranks = tier.ranks
+        self.inside = tier.inside
+        self.endpoints = tier.endpoints or tier.ranks // tier.inside
+        self.tier = tier.tier
+        self.capacity_Bps = tier.capacity_Bps
+        self.copies = tier.ranks // self.endpoints
 
     def split(self, ranks: Indices) -> tuple[Indices, Indices]:
-        """Each rank's endpoint on the tier, and the copy of the tier that it uses."""
+        """Each rank's endpoint in its domain, and the copy of the tier that it uses."""
         number, behind = np.divmod(ranks, self.inside)
-        outer, endpoint = np.divmod(number, self.endpoints)
-        return endpoint, outer * self.inside + behind
+        domain, endpoint = np.divmod(number, self.endpoints)
+        return endpoint, domain * self.inside + behind
 
     def departures(self, src: Indices, dst: Indices) -> Indices:  # noqa: ARG002
-        """The rank whose port each message leaves by if a neighbour may forward it; by default the
+        """The rank whose port each message leaves by if a neighbour may forward it; here the
         sender."""
         return src
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """What the messages load, class by class."""
+        """The resources that each message loads, class by class."""
         raise NotImplementedError
 
     def slowness(self, number: int, resource: Indices) -> Floats:  # noqa: ARG002
-        """How many times as long a byte takes on these resources as on the class's fastest:
-        :meth:`uses` counts it in shares."""
+        """How many times as long a byte takes on these resources as on the fastest of their class;
+        the shares of :meth:`uses` include it."""
         return np.ones(len(resource))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """Bytes per resource, class by class."""
+        """Bytes on each resource, an array per class."""
         loads = [np.zeros(len(link_class.exists)) for link_class in self.classes]
         for use in self.uses(src, dst):
             load = loads[use.number]
@@ -86,13 +99,13 @@ class LinkModel:
         return loads
 
     def to_all(self) -> list[Floats]:
-        """Bytes per resource while every rank has a byte for each behind another endpoint; asked of
-        a last tier with ports."""
+        """Bytes on each resource, an array per class, when every rank sends a byte to each rank
+        behind another endpoint; only for an outermost tier with ports."""
         raise NotImplementedError
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
-        """The most that any port or link of each rank carries, either direction, shape (N,); of a
-        single tier."""
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
+        """The largest load of any port or link of each rank, in either direction, shape (N,); only
+        for a single tier."""
         raise NotImplementedError
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
@@ -106,77 +119,76 @@ class LinkModel:
         raise NotImplementedError
 
     def name(self, number: int, resource: int) -> str:
-        """A resource's name for people."""
+        """The name of a resource in output."""
         raise NotImplementedError
 
-    def _of(self, copy: int) -> str:
+    def _copy_name(self, copy: int) -> str:
         return f"{self.tier} {copy}" if self.copies > 1 else self.tier
 
 
 class LevelBoundary(NamedTuple):
-    """Where a level of switches joins the next: domains of ``endpoints``, whose uplinks add up to
-    ``uplink_Bps``."""
+    """The uplinks between a level of switches and the next."""
 
-    name: str
-    endpoints: int
-    uplink_Bps: float
+    name: str  # of the lower level
+    endpoints: int  # below each switch or pod of the lower level
+    uplink_Bps: float  # of all uplinks of such a switch or pod
 
 
 class SwitchedLinks(LinkModel):
-    """Two ports per rank and, for each domain of a level, uplinks and downlinks over which flows
+    """A port in each direction per rank, and uplinks and downlinks of switches, over which flows are
     spread evenly.
 
     With several ``rails`` a leaf belongs to one, and messages between rails climb to the last
-    level, or cannot be sent where the rails are ``apart``: ColltoolError. Nodes beyond the ranks
-    are switches with unlimited ports.
+    level. Where the rails are ``apart`` they cannot be sent: ColltoolError. Nodes numbered beyond
+    the ranks are switches with unlimited ports.
     """
 
     def __init__(
         self,
-        ranks: int,
-        inside: int = 1,
-        endpoints: int = 0,
-        tier: str = "",
-        capacity_Bps: float = 1.0,
+        tier: TierRanks,
         *,
         alphas_s: Sequence[float] = (0.0,),
         boundaries: Sequence[LevelBoundary] = (),
         rails: int = 1,
         apart: bool = False,
     ) -> None:
-        super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
+        super().__init__(tier)
         self.alphas_s = np.array(alphas_s)
         self.boundaries = boundaries
         self.rails = rails
         self.apart = apart
-        every = np.ones(ranks, dtype=bool)
+        every_rank = np.ones(tier.ranks, dtype=bool)
         self.classes = []
-        for way in ("out", "in"):
-            self.classes.append(LinkClass(tier, f"ports {way}", every, capacity_Bps))
-        outer_domains = ceil_div(ranks, inside * self.endpoints)
-        for below in boundaries:
-            domains = outer_domains * ceil_div(self.endpoints, below.endpoints) * rails
-            exists = np.full(domains, below.endpoints < self.endpoints)
-            for way in ("up", "down"):
-                name = f"{below.name} {way}links"
-                self.classes.append(LinkClass(tier, name, exists, below.uplink_Bps, endpoint=False))
+        for direction in ("out", "in"):
+            name = f"ports {direction}"
+            self.classes.append(LinkClass(self.tier, name, every_rank, tier.capacity_Bps))
+        domains = ceil_div(self.ranks, self.inside * self.endpoints)
+        for level in boundaries:
+            switches = domains * ceil_div(self.endpoints, level.endpoints) * rails
+            exists = np.full(switches, level.endpoints < self.endpoints)
+            for direction in ("up", "down"):
+                name = f"{level.name} {direction}links"
+                self.classes.append(
+                    LinkClass(self.tier, name, exists, level.uplink_Bps, endpoint=False)
+                )
 
     def rail(self, ranks: Indices) -> Indices:
-        """Position in the domain, modulo rails."""
+        """The rail of each rank's port: its position behind the endpoint, modulo rails."""
         return ranks % self.inside % self.rails
 
     def departures(self, src: Indices, dst: Indices) -> Indices:
-        """The sender's neighbour on the receiver's rail."""
+        """The sender's neighbour behind the same endpoint that is on the receiver's rail."""
         return src - self.rail(src) + self.rail(dst)
 
-    def _domain(self, ranks: Indices, size: int) -> Indices:
-        """The domain of ``size`` endpoints that each rank's port on its rail is in."""
-        outer, endpoint = np.divmod(ranks // self.inside, self.endpoints)
-        domain: Indices = outer * ceil_div(self.endpoints, size) + endpoint // size
-        return domain * self.rails + self.rail(ranks)
+    def _switch(self, ranks: Indices, level: LevelBoundary) -> Indices:
+        """The switch (or pod) of a level that each rank's port on its rail is below."""
+        domain, endpoint = np.divmod(ranks // self.inside, self.endpoints)
+        per_domain = ceil_div(self.endpoints, level.endpoints)
+        switch: Indices = domain * per_domain + endpoint // level.endpoints
+        return switch * self.rails + self.rail(ranks)
 
     def _check_rails(self, src: Indices, dst: Indices) -> None:
-        """Refuse messages between rails that never meet."""
+        """Raise ColltoolError for a message between rails that no switch joins."""
         if not self.apart:
             return
         changing = np.flatnonzero(self.rail(src) != self.rail(dst))
@@ -195,26 +207,29 @@ class SwitchedLinks(LinkModel):
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         self._check_rails(src, dst)
         whole = np.ones(len(src))
-        for way, ranks in enumerate((src, dst)):
-            own = np.flatnonzero(ranks < self.ranks)
-            yield LinkUse(way, ranks[own], own, whole[own])
-        for number, below in enumerate(self.boundaries):
-            leaves = self._domain(src, below.endpoints)
-            enters = self._domain(dst, below.endpoints)
-            crossing = np.flatnonzero(leaves != enters)
-            for way, domain in enumerate((leaves, enters)):
-                yield LinkUse(2 + 2 * number + way, domain[crossing], crossing, whole[crossing])
+        for direction, ranks in enumerate((src, dst)):
+            # Nodes beyond the ranks are switches, whose ports are not counted.
+            message = np.flatnonzero(ranks < self.ranks)
+            yield LinkUse(direction, ranks[message], message, whole[message])
+        for number, level in enumerate(self.boundaries):
+            sender_switch = self._switch(src, level)
+            receiver_switch = self._switch(dst, level)
+            message = np.flatnonzero(sender_switch != receiver_switch)
+            for direction, switch in enumerate((sender_switch, receiver_switch)):
+                link_class = 2 + 2 * number + direction
+                yield LinkUse(link_class, switch[message], message, whole[message])
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         return np.maximum(loads[0], loads[1])
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """α of the level where the pair meets; two links for every level climbed."""
-        a = src // self.inside % self.endpoints
-        b = dst // self.inside % self.endpoints
+        """α of the lowest level of switches that joins each pair, and two links for every level
+        climbed."""
+        sender = src // self.inside % self.endpoints
+        receiver = dst // self.inside % self.endpoints
         level = np.zeros(len(src), dtype=np.int64)
         for below in self.boundaries:
-            level += a // below.endpoints != b // below.endpoints
+            level += sender // below.endpoints != receiver // below.endpoints
         if self.rails > 1:
             level[self.rail(src) != self.rail(dst)] = len(self.boundaries)
         return self.alphas_s[level], 2 * (level + 1)
@@ -222,42 +237,33 @@ class SwitchedLinks(LinkModel):
     def name(self, number: int, resource: int) -> str:
         """``ib rank 5 out``, ``ib leaf 3 uplinks``, ``ib leaf 3 rail 1 uplinks``."""
         if number < 2:
-            way = ("out", "in")[number]
-            return f"{self.tier} rank {resource} {way}"
-        boundary = self.boundaries[(number - 2) // 2]
-        way = ("uplinks", "downlinks")[number % 2]
-        domain, rail = divmod(resource, self.rails)
+            direction = ("out", "in")[number]
+            return f"{self.tier} rank {resource} {direction}"
+        level = self.boundaries[(number - 2) // 2]
+        direction = ("uplinks", "downlinks")[number % 2]
+        switch, rail = divmod(resource, self.rails)
         of_rail = f" rail {rail}" if self.rails > 1 else ""
-        return f"{self.tier} {boundary.name} {domain}{of_rail} {way}"
+        return f"{self.tier} {level.name} {switch}{of_rail} {direction}"
 
 
 class MeshLinks(LinkModel):
-    """A full mesh: one link per ordered pair of endpoints, in every copy."""
+    """A full mesh: a link per ordered pair of endpoints, in every copy."""
 
-    def __init__(
-        self,
-        ranks: int,
-        inside: int = 1,
-        endpoints: int = 0,
-        tier: str = "",
-        capacity_Bps: float = 1.0,
-        *,
-        alpha_s: float = 0.0,
-    ) -> None:
-        super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
+    def __init__(self, tier: TierRanks, *, alpha_s: float = 0.0) -> None:
+        super().__init__(tier)
         self.alpha_s = alpha_s
         exists = np.tile(~np.eye(self.endpoints, dtype=bool).ravel(), self.copies)
-        self.classes = [LinkClass(tier, "links", exists, capacity_Bps)]
+        self.classes = [LinkClass(self.tier, "links", exists, tier.capacity_Bps)]
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        a, copy = self.split(src)
-        b, _ = self.split(dst)
-        link = (copy * self.endpoints + a) * self.endpoints + b
+        sender, copy = self.split(src)
+        receiver, _ = self.split(dst)
+        link = (copy * self.endpoints + sender) * self.endpoints + receiver
         yield LinkUse(0, link, np.arange(len(src)), np.ones(len(src)))
 
-    def of_ranks(self, loads: Sequence[Floats]) -> Floats:
-        square = loads[0].reshape(self.ranks, self.ranks)
-        busiest: Floats = np.maximum(square.max(axis=1), square.max(axis=0))
+    def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
+        by_pair = loads[0].reshape(self.ranks, self.ranks)
+        busiest: Floats = np.maximum(by_pair.max(axis=1), by_pair.max(axis=0))
         return busiest
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:  # noqa: ARG002
@@ -265,14 +271,14 @@ class MeshLinks(LinkModel):
 
     def name(self, number: int, resource: int) -> str:  # noqa: ARG002
         """``xgmi 2 -> 5``, with the copy where there are several."""
-        rest, b = divmod(resource, self.endpoints)
-        copy, a = divmod(rest, self.endpoints)
-        return f"{self._of(copy)} {a} -> {b}"
+        rest, receiver = divmod(resource, self.endpoints)
+        copy, sender = divmod(rest, self.endpoints)
+        return f"{self._copy_name(copy)} {sender} -> {receiver}"
 
 
 def tier_of(tiers: Sequence[LinkModel], src: Indices, dst: Indices) -> NDArray[np.int8]:
-    """The outermost tier that separates the ends of each message, so the innermost whose domain
-    holds both; -1: it stays."""
+    """The number of the tier that each message travels on, the innermost with both ranks in one
+    domain; -1 for a message from a rank to itself."""
     tier: NDArray[np.int8] = (src != dst).astype(np.int8) - np.int8(1)
     for outer in tiers[1:]:
         tier += src // outer.inside != dst // outer.inside

@@ -1,23 +1,26 @@
-"""The most that nodes can send each other over links of whole units, and the cut that keeps it from
-being more (Dinic)."""
+"""Maximum flow and least cut over links of whole capacities.
+
+Dinic's algorithm, with the links kept between flows: the synthesis of trees asks for many flows over
+the same links.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-Capacities = dict[int, dict[int, int]]  # node, next node -> whole units
-ENDLESS = 1 << 60
+Capacities = dict[int, dict[int, int]]  # node -> next node -> capacity
+ENDLESS = 1 << 60  # more than any sum of capacities
 
 
 class FlowNetwork:
-    """Links as numbered arcs, to ask for many flows over the same ones.
+    """Links as numbered arcs, for many flows over the same links.
 
-    Arc ``a ^ 1`` is the way back of arc ``a``: what flows along one can flow back along the other.
+    Arc ``a ^ 1`` is the reverse of arc ``a``: flow along one adds capacity to the other.
     """
 
     def __init__(self, capacity: Mapping[int, Mapping[int, int]]) -> None:
         self.out: dict[int, list[int]] = {node: [] for node in capacity}  # arcs that leave a node
-        self.ends: list[int] = []
+        self.ends: list[int] = []  # the node at the end of each arc
         self.capacity: list[int] = []
         for node, row in capacity.items():
             for to, units in row.items():
@@ -25,7 +28,7 @@ class FlowNetwork:
                     self.add(node, to, units)
 
     def add(self, node: int, to: int, units: int) -> int:
-        """Add an arc; its number."""
+        """Add an arc and its reverse; returns the arc's number."""
         arc = len(self.ends)
         self.out.setdefault(node, []).append(arc)
         self.out.setdefault(to, []).append(arc + 1)
@@ -34,35 +37,36 @@ class FlowNetwork:
         return arc
 
     def max_flow(self, source: int, sink: int, enough: int = ENDLESS) -> tuple[int, set[int]]:
-        """The most whole units from source to sink, or ``enough``, and the nodes on the source's
-        side of the least cut."""
+        """The maximum flow from source to sink and the nodes on the source's side of a least cut;
+        stops once the flow is ``enough``."""
         return self.fill(self.capacity.copy(), source, sink, enough)
 
     def fill(
         self, left: list[int], source: int, sink: int, enough: int = ENDLESS
     ) -> tuple[int, set[int]]:
-        """:meth:`max_flow` over what is ``left`` of every arc, which is updated."""
-        moved = 0
+        """:meth:`max_flow` with ``left``, the remaining capacity of every arc, which is updated."""
+        flow = 0
         while True:
             level = self._levels(left, source, sink)
-            if sink not in level or moved >= enough:
-                return moved, set(level)
-            ways = {node: iter(self.out[node]) for node in level}
-            while units := self._augment(left, level, ways, source, sink):
-                moved += units
+            if sink not in level or flow >= enough:
+                return flow, set(level)
+            # Each node's arcs not yet tried in this phase.
+            untried = {node: iter(self.out[node]) for node in level}
+            while units := self._augment(left, level, untried, source, sink):
+                flow += units
 
     def _levels(self, left: list[int], source: int, sink: int) -> dict[int, int]:
-        """How many arcs from the source each node is, up to the sink."""
+        """The fewest arcs with capacity from the source to each node no farther than the sink."""
         ends = self.ends
         level = {source: 0}
-        waiting = [source]
-        for node in waiting:
+        queue = [source]
+        for node in queue:
             for arc in self.out.get(node, ()):
                 if left[arc]:
                     to = ends[arc]
                     if to not in level:
                         level[to] = level[node] + 1
-                        waiting.append(to)
+                        queue.append(to)
             if sink in level:
                 break
         return level
@@ -71,22 +75,22 @@ class FlowNetwork:
         self,
         left: list[int],
         level: Mapping[int, int],
-        ways: Mapping[int, Iterator[int]],
+        untried: Mapping[int, Iterator[int]],
         source: int,
         sink: int,
     ) -> int:
-        """Send what one more way along rising levels carries, and return that."""
+        """Fill one more path along rising levels, and return its flow; 0 where there is none."""
         ends = self.ends
         path: list[int] = []
         node = source
         while node != sink:
             above = level[node] + 1
-            for arc in ways[node]:
+            for arc in untried[node]:
                 if left[arc] and level.get(ends[arc]) == above:
                     path.append(arc)
                     node = ends[arc]
                     break
-            else:  # a dead end: one arc back
+            else:  # a dead end: back by one arc
                 if not path:
                     return 0
                 node = ends[path.pop() ^ 1]
@@ -100,5 +104,5 @@ class FlowNetwork:
 def max_flow(
     capacity: Mapping[int, Mapping[int, int]], source: int, sink: int, enough: int = ENDLESS
 ) -> tuple[int, set[int]]:
-    """A single flow over links, as :meth:`FlowNetwork.max_flow`."""
+    """The flow and cut of :meth:`FlowNetwork.max_flow`, for a single flow."""
     return FlowNetwork(capacity).max_flow(source, sink, enough)

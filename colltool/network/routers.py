@@ -1,4 +1,8 @@
-"""Routers: the links that each message takes between the nodes of a graph or a HyperX."""
+"""Routers: which links each message takes between two nodes, and with which share of its bytes.
+
+:class:`Router` is the interface; :class:`GraphRouter` and :class:`HyperXRouter` take shortest paths.
+Dragonflies have a module of their own.
+"""
 
 from __future__ import annotations
 
@@ -13,64 +17,66 @@ from colltool.network.arrays import Floats, Indices
 from colltool.network.links import LinkUse
 from colltool.network.wires import GraphWires, HyperXWires
 
-_NONE: Indices = np.zeros(0, dtype=np.int64)
+_NO_LINKS: Indices = np.zeros(0, dtype=np.int64)
 
 
 class Wire(NamedTuple):
-    """Links of one kind: how many, and bytes/s of each, one direction, in all."""
+    """All links of one kind."""
 
     name: str
-    Bps: Floats  # shape (links,)
+    Bps: Floats  # bytes/s of each, one direction, shape (links,); 0: no such link
 
 
 class Router(ABC):
-    """Routes between the nodes of a network; ``node_of`` is the node of an endpoint."""
+    """Routes between the nodes of a network; all arguments but endpoints are numbers of nodes."""
 
-    wires: list[Wire]
+    wires: list[Wire]  # by kind of link
 
     @abstractmethod
     def node_of(self, endpoints: Indices) -> Indices:
-        """The switch that an endpoint has its port at, or the endpoint itself."""
+        """The switch at which each endpoint has its port, or the endpoint itself."""
 
     @abstractmethod
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """The links between two nodes, with the share of each message; ``number`` counts
-        :attr:`wires`."""
+        """The links that each message passes, with the share of its bytes; ``number`` of a use is
+        the index in :attr:`wires`."""
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """Bytes on each of :attr:`wires`, the same as by :meth:`uses`."""
+        """Bytes on each link, an array for each of :attr:`wires`."""
         parts: list[list[tuple[Indices, Floats]]] = [[] for _ in self.wires]
         for use in self.uses(src, dst):
             parts[use.number].append((use.resource, size[use.message] * use.share))
         loads = []
         for wire, shares in zip(self.wires, parts, strict=True):
-            link = np.concatenate([resource for resource, _ in shares] or [_NONE])
-            sent = np.concatenate([share for _, share in shares] or [np.zeros(0)])
+            link = np.concatenate([resource for resource, _ in shares] or [_NO_LINKS])
+            sent = np.concatenate([sizes for _, sizes in shares] or [np.zeros(0)])
             loads.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
         return loads
 
-    def to_all(self, there: Floats) -> list[Floats]:
-        """:meth:`loads` of a byte from each rank to each at another node, with ``there`` ranks at
-        each of the first nodes."""
-        src, dst = np.nonzero(~np.eye(len(there), dtype=bool))
-        return self.loads(src, dst, there[src] * there[dst])
+    def to_all(self, ranks: Floats) -> list[Floats]:
+        """:meth:`loads` when every rank sends a byte to each rank at another node; ``ranks`` is how
+        many there are at each of the first nodes."""
+        src, dst = np.nonzero(~np.eye(len(ranks), dtype=bool))
+        return self.loads(src, dst, ranks[src] * ranks[dst])
 
     @abstractmethod
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """Seconds between nodes, on top of an endpoint's own, and the links passed."""
+        """Latency of the links between two nodes in seconds, without ports, and how many links they
+        are; shape (m,) each."""
 
     def ends(self, number: int) -> tuple[Indices, Indices]:
-        """The node that each link of a kind leaves and the one where it ends; for networks whose
+        """The nodes at both ends of each link of a kind, sender first; only for networks whose
         ranks have no ports."""
         raise NotImplementedError
 
     @abstractmethod
     def name(self, number: int, resource: int) -> str:
-        """A link for people: ``2 -> 5``."""
+        """The name of a link in output: ``2 -> 5``."""
 
 
 class GraphRouter(Router):
-    """Shortest paths in links, spread over all next hops that lie on one, by their bandwidth."""
+    """Paths of fewest links; at each node the bytes are divided over all next links that lie on
+    such a path, in proportion to their bandwidth."""
 
     def __init__(self, wires: GraphWires) -> None:
         self.nodes = wires.nodes
@@ -81,76 +87,79 @@ class GraphRouter(Router):
         self.Bps = np.array([edge.Bps for edge in edges])
         self.alpha_s = np.array([edge.alpha_s for edge in edges])
         self.wires = [Wire("links", self.Bps)]
-        self.apart = _distances(self.nodes, self.src, self.dst)
-        self.first = np.searchsorted(self.src, np.arange(self.nodes + 1))  # of each node's links
+        self.distance = _distances(self.nodes, self.src, self.dst)
+        # Links are sorted by sender: node n has those from first[n] up to first[n + 1].
+        self.first = np.searchsorted(self.src, np.arange(self.nodes + 1))
 
     def node_of(self, endpoints: Indices) -> Indices:
         return endpoints
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """All messages a link further at a time."""
+        """Moves all messages one link further per iteration."""
         message = np.flatnonzero(src != dst)
         here = src[message]
         share = np.ones(len(message))
         while len(message):
-            # every link out of the node of every message
+            # Pairs of a message and any link out of the node where it is.
             count = self.first[here + 1] - self.first[here]
             pair = np.repeat(np.arange(len(message)), count)
             skipped = self.first[here] - np.cumsum(count) + count
             link = np.arange(len(pair)) + np.repeat(skipped, count)
-            # of these the ones that lead closer
+            # Only links that lead closer to the destination.
             to = dst[message[pair]]
-            closer = self.apart[self.dst[link], to] < self.apart[here[pair], to]
+            closer = self.distance[self.dst[link], to] < self.distance[here[pair], to]
             pair = pair[closer]
             link = link[closer]
             weight = self.Bps[link]
             part = share[pair] * weight / np.bincount(pair, weight, len(message))[pair]
             yield LinkUse(0, link, message[pair], part)
             message, here, share = _merged(message[pair], self.dst[link], part, self.nodes)
-            left = here != dst[message]
-            message = message[left]
-            here = here[left]
-            share = share[left]
+            on_the_way = here != dst[message]
+            message = message[on_the_way]
+            here = here[on_the_way]
+            share = share[on_the_way]
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """Add up what a node has for one destination, where there are many messages."""
+        """Bytes on each link. Many messages are not followed one by one: all bytes at a node with
+        the same destination move together."""
         if len(src) <= self.nodes:
             return super().loads(src, dst, size)
-        due = np.zeros((self.nodes, self.nodes))
-        np.add.at(due, (src, dst), size)
+        waiting = np.zeros((self.nodes, self.nodes))  # bytes at each node by destination
+        np.add.at(waiting, (src, dst), size)
         load = np.zeros(len(self.Bps))
         for link, to, share in self._levels:
-            sent = due[self.src[link], to] * share
+            sent = waiting[self.src[link], to] * share
             load += np.bincount(link, sent, len(load))
-            np.add.at(due, (self.dst[link], to), sent)
+            np.add.at(waiting, (self.dst[link], to), sent)
         return [load]
 
     @cached_property
     def _levels(self) -> list[tuple[Indices, Indices, Floats]]:
-        """Links and destinations with the share of a node's bytes that takes that link, the
-        farthest nodes first."""
-        # shape (links, destinations): whether a link leads closer
-        link, to = np.nonzero(self.apart[self.dst] < self.apart[self.src])
+        """Links, destinations and the share of a node's bytes for that destination that takes the
+        link; a tuple of arrays per distance to the destination, the largest first."""
+        # Of shape (links, destinations): whether a link leads closer.
+        link, to = np.nonzero(self.distance[self.dst] < self.distance[self.src])
         weight = np.zeros((self.nodes, self.nodes))
         np.add.at(weight, (self.src[link], to), self.Bps[link])
         share = self.Bps[link] / weight[self.src[link], to]
-        far = self.apart[self.src[link], to]
+        distance = self.distance[self.src[link], to]
         levels = []
-        for hops in range(int(far.max(initial=0)), 0, -1):
-            at = far == hops
+        for hops in range(int(distance.max(initial=0)), 0, -1):
+            at = distance == hops
             levels.append((link[at], to[at], share[at]))
         return levels
 
     @cached_property
     def _longest_s(self) -> Floats:
-        """Seconds from each node to each destination by the slowest of the ways that are taken."""
-        took = np.zeros((self.nodes, self.nodes))
+        """Latency in seconds over the slowest path taken, shape (nodes, destinations)."""
+        longest_s = np.zeros((self.nodes, self.nodes))
         for link, to, _ in reversed(self._levels):
-            np.maximum.at(took, (self.src[link], to), self.alpha_s[link] + took[self.dst[link], to])
-        return took
+            path_s = self.alpha_s[link] + longest_s[self.dst[link], to]
+            np.maximum.at(longest_s, (self.src[link], to), path_s)
+        return longest_s
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        return self._longest_s[src, dst], self.apart[src, dst].astype(np.int64)
+        return self._longest_s[src, dst], self.distance[src, dst].astype(np.int64)
 
     def ends(self, number: int) -> tuple[Indices, Indices]:  # noqa: ARG002
         return self.src, self.dst
@@ -162,31 +171,32 @@ class GraphRouter(Router):
 def _merged(
     message: Indices, node: Indices, share: Floats, nodes: int
 ) -> tuple[Indices, Indices, Floats]:
-    """Parts of a message that meet at a node go on as one."""
+    """Messages, their nodes and their shares, with the parts of a message at one node added up."""
     key, at = np.unique(message.astype(np.int64) * nodes + node, return_inverse=True)
     merged = np.bincount(at, share).astype(np.float64)
     return key // nodes, key % nodes, merged
 
 
 def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
-    """Links between any two nodes, -1 where there is no way; breadth first from all at once."""
+    """The fewest links between any two nodes, -1 where there is no path; shape (nodes, nodes)."""
+    # Breadth first from all nodes at once, as a product with the adjacency matrix per hop.
     itself = np.eye(nodes, dtype=bool)
-    joined = np.zeros((nodes, nodes), dtype=np.float32)
-    joined[src, dst] = 1
-    apart = np.where(itself, 0, -1).astype(np.int32)
+    adjacent = np.zeros((nodes, nodes), dtype=np.float32)
+    adjacent[src, dst] = 1
+    distance = np.where(itself, 0, -1).astype(np.int32)
     reached = itself.astype(np.float32)
     hops = 0
     while True:
         hops += 1
-        reached = np.minimum(reached @ joined, 1)
-        new = (reached > 0) & (apart < 0)
+        reached = np.minimum(reached @ adjacent, 1)
+        new = (reached > 0) & (distance < 0)
         if not new.any():
-            return apart
-        apart[new] = hops
+            return distance
+        distance[new] = hops
 
 
 def _orders(axes: int) -> list[list[int]]:
-    """Orders of the axes in which each of two is before the other as often."""
+    """A few orders of the axes, such that of any two axes each comes first in half of them."""
     if axes & (axes - 1) == 0:  # a power of two
         return [[place ^ turn for place in range(axes)] for turn in range(axes)]
     around = [[(first + step) % axes for step in range(axes)] for first in range(axes)]
@@ -194,10 +204,10 @@ def _orders(axes: int) -> list[list[int]]:
 
 
 class HyperXRouter(Router):
-    """Shortest paths, axis after axis; a message is spread over orders in which each of two axes is
-    first as often.
+    """Shortest paths, one hop per axis; a message is divided over several orders of the axes.
 
-    Links of an axis: from a node to each place on it, its own left free.
+    The links of an axis are numbered by sender and by the receiver's place on the axis; the number
+    of a node's own place is unused.
     """
 
     def __init__(self, wires: HyperXWires) -> None:

@@ -1,13 +1,14 @@
-"""The twisted torus: what its shape alone decides. The wraparound of each short axis lands half way
-round every long one.
+"""The twisted torus: distances, loads and cuts that follow from its shape alone.
 
-Axes have k or 2k places. From the end of an axis of k the link leads back to its start, k places on
-along each axis of 2k. So every axis closes after 2k hops, all links are alike, and shortest paths
-load them evenly: a link carries what all ranks send, times the mean distance, over the number of
-links. Source: J. M. Camara et al., "Twisted torus topologies for enhanced interconnection
+Axes have k or 2k places. The wraparound link of an axis of k leads back to its start, and at the
+same time k places further along each axis of 2k, half way round it. So every axis closes after 2k
+hops, all links are alike, and shortest paths load them evenly: each link carries what all ranks
+send, times the mean distance, over the number of links.
+
+Source: J. M. Camara et al., "Twisted torus topologies for enhanced interconnection
 networks", IEEE TPDS 21(12), 2010, 1765-1778; TPU v4 offers k x k x 2k and k x 2k x 2k (Jouppi et
-al., "TPU v4", ISCA 2023, section 2.8). Executed on links, all shortest paths alike, by
-``colltool verify``.
+al., "TPU v4", ISCA 2023, section 2.8). ``colltool verify`` executes it on the links of
+:mod:`colltool.network.twisted_links`.
 """
 
 from __future__ import annotations
@@ -43,29 +44,31 @@ def twisted_axes(shape: Shape) -> tuple[Axis, ...] | None:
 
 
 def is_twisted(axes: Sequence[Axis]) -> bool:
+    """Whether these are the axes of a twisted torus."""
     return any(axis.twist for axis in axes)
 
 
 class Distances(NamedTuple):
-    """The longest of the shortest paths from any rank to all, and their sum, in links."""
+    """Shortest paths from any rank to all ranks, in links."""
 
     longest: int
-    total: int
+    total: int  # the sum over all ranks
 
 
 @lru_cache(maxsize=256)
 def distances(axes: tuple[Axis, ...]) -> Distances:
     """Distances of a twisted torus.
 
-    An odd number of wraparounds turns the way l along each long ring into k - l.
+    An odd number of wraparounds of short axes shifts a message by k places along each long ring, so
+    that l links along it become k - l.
 
     >>> axes = twisted_axes((4, 8))
     >>> distances(axes)
     Distances(longest=4, total=84)
     """
     k = min(sizes_of(axes))
-    # The number of ranks at each distance, in links: over the short axes by an even and by an odd number of
-    # wraparounds, over the long ones by whole rings.
+    # How many ranks are at each distance: along the short axes (links with an even number of
+    # wraparounds, links with an odd number), along the long axes links alone.
     short = Counter({(0, 2 * sum(sizes_of(axes))): 1})
     long = Counter({0: 1})
     for axis in axes:
@@ -76,15 +79,16 @@ def distances(axes: tuple[Axis, ...]) -> Distances:
                 pairs[min(even + place, odd + back), min(odd + place, even + back)] += count
             short = pairs
         else:
-            ways = Counter[int]()
+            along_ring = Counter[int]()
             for (links, count), place in product(long.items(), range(axis.size)):
-                ways[links + min(place, axis.size - place)] += count
-            long = ways
-    turned = k * sum(not axis.twist for axis in axes)
-    reached = Counter[int]()
+                along_ring[links + min(place, axis.size - place)] += count
+            long = along_ring
+    shift = k * sum(not axis.twist for axis in axes)
+    ranks_at_distance = Counter[int]()
     for ((even, odd), count), (links, times) in product(short.items(), long.items()):
-        reached[min(even + links, odd + turned - links)] += count * times
-    return Distances(max(reached), sum(links * count for links, count in reached.items()))
+        ranks_at_distance[min(even + links, odd + shift - links)] += count * times
+    total = sum(links * count for links, count in ranks_at_distance.items())
+    return Distances(max(ranks_at_distance), total)
 
 
 def diameter_of(axes: tuple[Axis, ...]) -> int:
@@ -103,8 +107,8 @@ def mean_load(axes: tuple[Axis, ...]) -> float:
 
 
 def links_across(axes: Sequence[Axis], number: int) -> int:
-    """Links between the two halves of a lattice, cut across the middle of an axis: its own, and
-    every twist along it."""
+    """Links between the two halves of a lattice that is cut across the middle of an axis: those of
+    the axis, and wraparounds of others that are twisted along it."""
     nodes = prod(sizes_of(axes))
     cut = axes[number]
     own = nodes // cut.size * (2 if cut.closed else 1)
@@ -113,12 +117,12 @@ def links_across(axes: Sequence[Axis], number: int) -> int:
 
 
 def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
-    """The axes that each of n parts of a payload runs over, part j from axis j on, as far as it
-    sees them.
+    """The axes that each of n parts of a payload passes, in order, for multi-ring; part j begins on
+    axis j.
 
-    On a twisted torus a part begins with a ring of 2k. On a short axis that goes through the twist,
-    and takes half of a long axis with it: the last that the part comes to. Short axes after the
-    first are open lines.
+    On a twisted torus every part begins with a ring of 2k. If its first axis is short, that ring
+    passes through the twist and covers half of a long axis too: of the last in the part's order,
+    which is then an open line of k. Short axes after the first are open lines.
     """
     runs = [list(axes[j:]) + list(axes[:j]) for j in range(len(axes))]
     if not is_twisted(axes):
@@ -136,14 +140,15 @@ def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
 
 
 def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
-    """The ranks that walks from rank 0 lead to, ``walked`` links along each axis; below 0 they go
-    down."""
+    """The ranks that are reached from rank 0 by ``walked`` links along each axis, which may be
+    negative."""
     places = [np.array(links) for links in walked]
-    for number, axis in enumerate(axes):  # no twist leads along an axis that has one
+    # Twists lead along long axes only, which have none, so the order of the axes is free.
+    for number, axis in enumerate(axes):
         if axis.twist:
             rounds, places[number] = np.divmod(places[number], axis.size)
-            for other, by in enumerate(axis.twist):
-                places[other] = places[other] + rounds * by
+            for other, shift in enumerate(axis.twist):
+                places[other] = places[other] + rounds * shift
     rank: Indices = np.zeros_like(places[0])
     stride = 1
     for place, axis in zip(places, axes, strict=True):

@@ -1,7 +1,7 @@
-"""The links of a twisted torus, where each message takes all of its shortest paths alike.
+"""The link model of a twisted torus: each message is divided evenly over all of its shortest paths.
 
-Written from the cables, not from the formulas of :mod:`colltool.network.twisted`: it is what
-those are held against.
+Derived from the cables alone, independently of the formulas of :mod:`colltool.network.twisted`,
+which it verifies.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,20 +15,20 @@ import numpy as np
 from colltool.network.arrays import Floats, Indices
 from colltool.network.group import Axis, sizes_of
 from colltool.network.lattice_links import LatticeLinks
-from colltool.network.links import LinkUse
+from colltool.network.links import LinkUse, TierRanks
 from colltool.network.twisted import ranks_at
 
 
-class _Ways(NamedTuple):
-    """The shortest ways from rank 0 to every rank, as links along each axis, below 0 down."""
+class _ShortestPaths(NamedTuple):
+    """The shortest paths from rank 0 to every rank, as signed links along each axis."""
 
-    links: Indices  # shape (ways, N, axes); rows beyond a rank's own count are not used
-    many: Indices  # how many a rank has, shape (N,)
+    links: Indices  # shape (paths, N, axes); rows from a rank's count on are unused
+    counts: Indices  # paths to each rank, shape (N,)
 
 
 @lru_cache(maxsize=16)
-def _ways(axes: tuple[Axis, ...]) -> _Ways:
-    """The shortest of all walks of at most k links along each axis: 2k along any axis lead back."""
+def _shortest_paths(axes: tuple[Axis, ...]) -> _ShortestPaths:
+    """Sought among all walks of at most k links along each axis, as 2k along any axis lead back."""
     k = min(sizes_of(axes))
     ranks = prod(sizes_of(axes))
     walks = np.array(list(product(range(-k, k + 1), repeat=len(axes))))
@@ -39,44 +39,43 @@ def _ways(axes: tuple[Axis, ...]) -> _Ways:
     kept = np.flatnonzero(length == shortest[ends])
     kept = kept[np.argsort(ends[kept], kind="stable")]
     count = np.bincount(ends[kept], minlength=ranks)
-    # of the ways to its rank, which each kept walk is
+    # The index of each walk among those to the same rank.
     number = np.arange(len(kept)) - np.repeat(np.cumsum(count) - count, count)
     links = np.zeros((count.max(), ranks, len(axes)), dtype=np.int64)
     links[number, ends[kept]] = walks[kept]
-    return _Ways(links, count)
+    return _ShortestPaths(links, count)
 
 
 def farthest_rank(axes: tuple[Axis, ...]) -> int:
-    """A rank with the longest way from rank 0."""
-    return int(np.abs(_ways(axes).links[0]).sum(axis=1).argmax())
+    """A rank that is as far from rank 0 as any."""
+    return int(np.abs(_shortest_paths(axes).links[0]).sum(axis=1).argmax())
 
 
 class TwistedLinks(LatticeLinks):
-    """A twisted torus: bytes split evenly over all shortest ways to turn along each axis, each way
-    by dimension order."""
+    """A twisted torus: bytes are divided evenly over all shortest paths, and each path goes axis by
+    axis."""
 
     def __init__(
         self,
         axes: Sequence[Axis],
-        ranks: int = 0,
-        inside: int = 1,
-        tier: str = "",
-        capacity_Bps: float = 1.0,
+        tier: TierRanks,
         *,
         alpha_s: float = 0.0,
     ) -> None:
-        super().__init__(axes, ranks, inside, tier, capacity_Bps, alpha_s=alpha_s)
-        # no axis has an end
-        self.classes = [every._replace(exists=np.ones_like(every.exists)) for every in self.classes]
+        super().__init__(axes, tier, alpha_s=alpha_s)
+        # No axis has an end.
+        exists = np.ones_like(self.classes[0].exists)
+        self.classes = [link_class._replace(exists=exists) for link_class in self.classes]
 
-    def _moved(self, at: Indices, axis: int, by: Indices | int) -> Indices:
-        """The endpoint that is ``by`` links further along an axis."""
-        walked = [self._place(at, number) for number in range(len(self.axes))]
-        walked[axis] = walked[axis] + by
+    def _along(self, nodes: Indices, axis: int, links: Indices | int) -> Indices:
+        """The endpoints that are this many links further along an axis."""
+        walked = [self._place(nodes, number) for number in range(len(self.axes))]
+        walked[axis] = walked[axis] + links
         return ranks_at(walked, self.axes)
 
-    def _apart(self, src: Indices, dst: Indices) -> Indices:
-        """The rank that is as far from rank 0 as each destination from its source."""
+    def _relative(self, src: Indices, dst: Indices) -> Indices:
+        """The rank that lies relative to rank 0 as each destination to its source; the paths are
+        the same, as all ranks are alike."""
         here, _ = self.split(src)
         there, _ = self.split(dst)
         walked = []
@@ -86,43 +85,48 @@ class TwistedLinks(LatticeLinks):
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         none = np.zeros(0, dtype=np.int64)
-        hops = [[LinkUse(number, none, none, np.zeros(0))] for number in range(len(self.classes))]
+        by_class = [
+            [LinkUse(number, none, none, np.zeros(0))] for number in range(len(self.classes))
+        ]
         for use in self._hop_by_hop(src, dst):
-            hops[use.number].append(use)
-        for number, several in enumerate(hops):
-            resource = np.concatenate([use.resource for use in several])
-            message = np.concatenate([use.message for use in several])
-            share = np.concatenate([use.share for use in several])
+            by_class[use.number].append(use)
+        for number, uses in enumerate(by_class):
+            resource = np.concatenate([use.resource for use in uses])
+            message = np.concatenate([use.message for use in uses])
+            share = np.concatenate([use.share for use in uses])
             yield LinkUse(number, resource, message, share)
 
     def _hop_by_hop(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """All messages a link further at a time, way by way."""
-        here, copy = self.split(src)
-        apart = self._apart(src, dst)
-        ways = _ways(self.axes)
-        for number, way in enumerate(ways.links):
-            at = here.copy()
-            taken = number < ways.many[apart]
+        """The links of all messages, path by path; on each path all messages move one link further
+        at a time."""
+        start, copy = self.split(src)
+        target = self._relative(src, dst)
+        paths = _shortest_paths(self.axes)
+        for number, path in enumerate(paths.links):
+            here = start.copy()
+            taken = number < paths.counts[target]
             for axis in range(len(self.axes)):
-                links = np.where(taken, way[apart, axis], 0)
-                for step in range(int(np.abs(links).max(initial=0))):
-                    going = np.flatnonzero(np.abs(links) > step)
-                    up = going[links[going] > 0]
-                    down = going[links[going] < 0]
+                links = np.where(taken, path[target, axis], 0)
+                for hop in range(int(np.abs(links).max(initial=0))):
+                    moving = np.flatnonzero(np.abs(links) > hop)
+                    up = moving[links[moving] > 0]
+                    down = moving[links[moving] < 0]
                     for direction, message in enumerate((up, down)):
-                        resource = copy[message] * self.endpoints + at[message]
-                        share = 1 / ways.many[apart[message]]
+                        resource = copy[message] * self.endpoints + here[message]
+                        share = 1 / paths.counts[target[message]]
                         yield LinkUse(2 * axis + direction, resource, message, share)
-                    at[going] = self._moved(at[going], axis, np.sign(links[going]))
+                    here[moving] = self._along(here[moving], axis, np.sign(links[moving]))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         loads = [np.zeros(self.ranks) for _ in self.classes]
-        # Hop by hop: all hops of an all-to-all are never held at once.
+        # Added up hop by hop: all hops of an all-to-all at once would not fit in memory.
         for use in self._hop_by_hop(src, dst):
             sent = size[use.message] * use.share
             loads[use.number] += np.bincount(use.resource, sent, self.ranks)
         return loads
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
-        hops: Indices = np.abs(_ways(self.axes).links[0, self._apart(src, dst)]).sum(axis=1)
+        hops: Indices = np.abs(_shortest_paths(self.axes).links[0, self._relative(src, dst)]).sum(
+            axis=1
+        )
         return hops

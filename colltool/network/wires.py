@@ -1,9 +1,13 @@
-"""Networks whose messages are routed link by link: what a group, a link model and a cut may know of
-their wires.
+"""The wiring of networks whose messages are routed link by link: explicit graphs, HyperX and
+dragonflies.
 
 Bandwidths are bytes/s of one direction; latencies are seconds per link. Where endpoints have ports
-at switches, links are shared by all ranks behind the endpoints, and latencies come on top of what a
-message pays anyway. Elsewhere each of these ranks has the links for itself.
+at switches, links are shared by all ranks behind the endpoints, and latencies are added to that of
+the ports. Elsewhere each of these ranks has a copy of the links.
+
+The three kinds answer the same questions (:data:`Wires`): how many links, which latency, which cuts
+bound the bandwidth. :mod:`colltool.network.routers` and
+:mod:`colltool.network.dragonfly_router` decide which links a message takes.
 """
 
 from __future__ import annotations
@@ -17,42 +21,43 @@ from colltool.base.primitives import ceil_div
 from colltool.network.max_flow import ENDLESS, Capacities, max_flow
 
 Node = TypeVar("Node", int, int | str)
-_FEW_NODES = 128  # of a graph whose cuts between switches are sought one by one
+# Nodes of a graph up to which the least cut between its switches is computed as a maximum flow; each
+# takes milliseconds up to here. Larger graphs get a bound that is quick to compute.
+_MOST_FLOW_NODES = 128
 
 Routing = Literal["minimal", "valiant", "adaptive"]
-"""Shortest paths; by way of a random other group; whichever of the two loads the busiest link
-less."""
+"""``minimal``: shortest paths. ``valiant``: through a random other group. ``adaptive``: whichever of
+the two loads the busiest link less."""
 
 
 class Edge(NamedTuple):
-    """A link from node ``a`` to node ``b``, one direction."""
+    """A link between two nodes, one direction."""
 
-    a: int
-    b: int
+    src: int
+    dst: int
     Bps: float
     alpha_s: float
 
 
 class CutSide(NamedTuple):
-    """Endpoints ``first`` up to ``after`` (exclusive) and the bytes/s that can leave them, in
-    all."""
+    """Consecutive endpoints, and the bandwidth of all links that leave them."""
 
     first: int
-    after: int
+    after: int  # the first endpoint beyond them
     Bps: float
 
 
-def hops_from(start: Node, beside: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
-    """The nodes that a node reaches, the nearest first, and over how many links."""
-    found = {start: 0}
-    waiting = deque([start])
-    while waiting:
-        here = waiting.popleft()
-        for there in beside.get(here, ()):
-            if there not in found:
-                found[there] = found[here] + 1
-                waiting.append(there)
-    return found
+def hops_from(start: Node, neighbours: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
+    """The number of links to each node that can be reached from a node, the nearest first."""
+    hops = {start: 0}
+    queue = deque([start])
+    while queue:
+        here = queue.popleft()
+        for there in neighbours.get(here, ()):
+            if there not in hops:
+                hops[there] = hops[here] + 1
+                queue.append(there)
+    return hops
 
 
 class GraphWires(NamedTuple):
@@ -65,18 +70,17 @@ class GraphWires(NamedTuple):
 
     @property
     def has_ports(self) -> bool:
-        """Whether every rank has a port at a switch and all share the links behind; here its links
-        are all that it has."""
+        """Whether every rank has a port at a switch; here it has only the links themselves."""
         return False
 
     @property
     def links(self) -> int:
-        """One-way links that a step's messages are put on."""
+        """The number of one-way links."""
         return len(self.edges)
 
     @property
     def occupied(self) -> int:
-        """Nodes that have endpoints."""
+        """The number of nodes that have endpoints."""
         return self.endpoints
 
     @property
@@ -85,85 +89,86 @@ class GraphWires(NamedTuple):
         return self if self.nodes == self.endpoints else None
 
     @property
-    def slowest_s(self) -> float:
-        """The longest latency of a link."""
+    def longest_alpha_s(self) -> float:
+        """The longest latency of any link, in seconds."""
         return max(edge.alpha_s for edge in self.edges)
 
     def scaled(self, factor: float) -> GraphWires:
-        """The same with bandwidths times a factor."""
+        """The same wiring with bandwidths times a factor."""
         return self._replace(
             edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges)
         )
 
     def slowed(self, factor: float) -> GraphWires:
-        """The same with latencies times a factor."""
+        """The same wiring with latencies times a factor."""
         return self._replace(
             edges=tuple(edge._replace(alpha_s=edge.alpha_s * factor) for edge in self.edges)
         )
 
-    def of_first(self, endpoints: int) -> GraphWires:
-        """What is left to the first endpoints alone, switches included: the others forward
+    def restricted_to(self, endpoints: int) -> GraphWires:
+        """The graph of the first endpoints and all switches: the other endpoints forward
         nothing."""
         if endpoints == self.endpoints:
             return self
-        stay = [*range(endpoints), *range(self.endpoints, self.nodes)]
-        number = {node: place for place, node in enumerate(stay)}
-        kept = []
+        nodes = [*range(endpoints), *range(self.endpoints, self.nodes)]
+        number = {node: place for place, node in enumerate(nodes)}
+        edges = []
         for edge in self.edges:
-            if edge.a in number and edge.b in number:
-                kept.append(edge._replace(a=number[edge.a], b=number[edge.b]))
-        return GraphWires(endpoints, len(stay), tuple(kept))
+            if edge.src in number and edge.dst in number:
+                edges.append(edge._replace(src=number[edge.src], dst=number[edge.dst]))
+        return GraphWires(endpoints, len(nodes), tuple(edges))
 
-    def joins_all(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether every endpoint reaches every other."""
-        reached = hops_from(0, self.beside)
-        return all(end in reached for end in range(self.endpoints))
+        reached = hops_from(0, self.neighbours)
+        return all(endpoint in reached for endpoint in range(self.endpoints))
 
     @property
-    def beside(self) -> dict[int, set[int]]:
-        """For each node those that it has links to."""
-        found: dict[int, set[int]] = {}
+    def neighbours(self) -> dict[int, set[int]]:
+        """The nodes that each node has links to."""
+        neighbours: dict[int, set[int]] = {}
         for edge in self.edges:
-            found.setdefault(edge.a, set()).add(edge.b)
-        return found
+            neighbours.setdefault(edge.src, set()).add(edge.dst)
+        return neighbours
 
     def cuts(self) -> Iterator[CutSide]:
-        """Around every endpoint, and every run of the first endpoints, switches on the side that
-        saves most."""
-        out = [0.0] * self.nodes
+        """Cuts around each endpoint, and around the first 2, 3 ... endpoints."""
+        leaving_Bps = [0.0] * self.nodes
         for edge in self.edges:
-            out[edge.a] += edge.Bps
-        for end in range(self.endpoints):
-            yield CutSide(end, end + 1, out[end])
+            leaving_Bps[edge.src] += edge.Bps
+        for endpoint in range(self.endpoints):
+            yield CutSide(endpoint, endpoint + 1, leaving_Bps[endpoint])
         for after in range(2, self.endpoints):
-            yield CutSide(0, after, self._out_of(after))
+            yield CutSide(0, after, self._cut_Bps(after))
 
-    def _out_of(self, after: int) -> float:
-        """Bytes/s of links from the first endpoints to anywhere else, each switch on the side where
-        that is less."""
+    def _cut_Bps(self, after: int) -> float:
+        """Bytes/s from the endpoints before ``after`` to all others, with each switch on the side
+        where that is least."""
         ends = self.endpoints
-        between_switches = any(edge.a >= ends and edge.b >= ends for edge in self.edges)
-        if between_switches and self.nodes <= _FEW_NODES:
-            return self._least_cut(after)
-        crossing = 0.0
-        # into each switch from the first endpoints, and from the others
+        between_switches = any(edge.src >= ends and edge.dst >= ends for edge in self.edges)
+        if between_switches and self.nodes <= _MOST_FLOW_NODES:
+            return self._least_cut_Bps(after)
+        direct = 0.0
+        # Bandwidth into each switch: from the first endpoints, and from the others.
         into: dict[int, list[float]] = {}
         for edge in self.edges:
-            if edge.a < after <= edge.b < ends:
-                crossing += edge.Bps
-            elif edge.a < ends <= edge.b:
-                into.setdefault(edge.b, [0.0, 0.0])[edge.a >= after] += edge.Bps
+            if edge.src < after <= edge.dst < ends:
+                direct += edge.Bps
+            elif edge.src < ends <= edge.dst:
+                into.setdefault(edge.dst, [0.0, 0.0])[edge.src >= after] += edge.Bps
         if between_switches:
-            return crossing + sum(first for first, _ in into.values())  # all on the far side
-        return crossing + sum(min(sides) for sides in into.values())
+            # A bound: with all switches on the far side no link between them crosses the cut.
+            return direct + sum(first for first, _ in into.values())
+        return direct + sum(min(sides) for sides in into.values())
 
-    def _least_cut(self, after: int) -> float:
-        """The least over all ways to put switches on one side or the other; to a millionth of the
-        slowest link, rounded up."""
+    def _least_cut_Bps(self, after: int) -> float:
+        """Bytes/s over the least cut between the endpoints before ``after`` and all others."""
+        # Flows are whole numbers: a millionth of the slowest link, rounded up.
         unit = min(edge.Bps for edge in self.edges) / 2**20
         links: Capacities = {node: {} for node in range(self.nodes)}
         for edge in self.edges:
-            links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + ceil(edge.Bps / unit)
+            from_node = links[edge.src]
+            from_node[edge.dst] = from_node.get(edge.dst, 0) + ceil(edge.Bps / unit)
         source = -1
         sink = -2
         links[source] = dict.fromkeys(range(after), ENDLESS)
@@ -173,18 +178,16 @@ class GraphWires(NamedTuple):
 
 
 class HyperXWires(NamedTuple):
-    """Along each axis of a grid of nodes a link between every two that differ there alone.
+    """A grid of nodes with a link between every two that differ along a single axis.
 
-    ``hosts`` endpoints have a port at each node, which is then a switch; 0: the nodes are the
-    endpoints. Both are numbered with the first axis fastest. ``Bps``, ``alpha_s``: of a link along
-    each axis.
+    Nodes and endpoints are numbered with the first axis fastest.
     """
 
     endpoints: int
-    hosts: int
-    shape: tuple[int, ...]
-    Bps: tuple[float, ...]
-    alpha_s: tuple[float, ...]
+    hosts: int  # endpoints with a port at each node, a switch; 0: the nodes are the endpoints
+    shape: tuple[int, ...]  # nodes along each axis
+    Bps: tuple[float, ...]  # of a link along each axis
+    alpha_s: tuple[float, ...]  # of a link along each axis
 
     @property
     def has_ports(self) -> bool:
@@ -200,10 +203,8 @@ class HyperXWires(NamedTuple):
 
     @property
     def between_ranks(self) -> GraphWires | None:
-        """The links as a graph; None where endpoints are at switches, or beyond one box of nodes.
-
-        The last axis that they fill may be filled in part.
-        """
+        """The links between endpoints as a graph; None where they have ports at switches or are
+        more than the nodes."""
         if self.hosts or self.endpoints > prod(self.shape):
             return None
         edges = []
@@ -218,7 +219,7 @@ class HyperXWires(NamedTuple):
         return GraphWires(self.endpoints, self.endpoints, tuple(edges))
 
     @property
-    def slowest_s(self) -> float:
+    def longest_alpha_s(self) -> float:
         return max(self.alpha_s)
 
     def scaled(self, factor: float) -> HyperXWires:
@@ -228,42 +229,41 @@ class HyperXWires(NamedTuple):
         return self._replace(alpha_s=tuple(alpha_s * factor for alpha_s in self.alpha_s))
 
     def cuts(self) -> Iterator[CutSide]:
-        """Around the first node and the first j of each axis in turn, all axes before it whole."""
+        """Cuts around the first node, and around the first 1, 2 ... slices across each axis."""
         hosts = max(1, self.hosts)
-        # bytes/s out of a node along each axis
-        out_of_node = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
+        # Bandwidth out of a node along each axis.
+        node_Bps = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
         if hosts < self.endpoints:
-            yield CutSide(0, hosts, sum(out_of_node))
-        below = 1
+            yield CutSide(0, hosts, sum(node_Bps))
+        slice_nodes = 1
         for axis, (size, rate) in enumerate(zip(self.shape, self.Bps, strict=True)):
-            along_others = sum(out_of_node[axis + 1 :])
-            for places in range(1 if axis else 2, size):
-                after = hosts * below * places
+            later_axes_Bps = sum(node_Bps[axis + 1 :])
+            for slices in range(1 if axis else 2, size):
+                after = hosts * slice_nodes * slices
                 if after < self.endpoints:
-                    out = places * (size - places) * rate + places * along_others
-                    yield CutSide(0, after, below * out)
-            below *= size
+                    cut_Bps = slices * (size - slices) * rate + slices * later_axes_Bps
+                    yield CutSide(0, after, slice_nodes * cut_Bps)
+            slice_nodes *= size
 
 
 class DragonflyWires(NamedTuple):
-    """Groups of switches: inside each a link between every two, or between every leaf and every
-    spine; cables between groups.
+    """Groups of switches, with cables between every two groups.
 
-    ``endpoints`` are numbered ``hosts`` to a switch, switch by switch. With ``spines`` they are at
-    the leaves, and cables between groups end at the spines. ``local_Bps``: of all parallel links
-    between two switches; ``global_Bps``: of one of the ``cables`` between two groups.
+    In a dragonfly every two switches of a group have a link. In a dragonfly+ (``spines`` above 0)
+    every leaf has a link to every spine of its group; endpoints are at the leaves, and cables to
+    other groups end at the spines. Endpoints are numbered switch by switch.
     """
 
     endpoints: int
-    hosts: int
-    switches: int  # of a group, spines apart
+    hosts: int  # endpoints at each switch
+    switches: int  # per group, without spines
     groups: int
-    spines: int
-    local_Bps: float
+    spines: int  # per group; 0: a dragonfly
+    local_Bps: float  # of all parallel links between two switches of a group
     local_alpha_s: float
-    global_Bps: float
+    global_Bps: float  # of one cable between two groups
     global_alpha_s: float
-    cables: int
+    cables: int  # between two groups
     routing: Routing
 
     @property
@@ -276,22 +276,22 @@ class DragonflyWires(NamedTuple):
         return None
 
     @property
-    def slowest_s(self) -> float:
+    def longest_alpha_s(self) -> float:
         return max(self.local_alpha_s, self.global_alpha_s)
 
     @property
     def occupied(self) -> int:
-        """Switches that have endpoints."""
+        """The number of switches that have endpoints."""
         return ceil_div(self.endpoints, self.hosts)
 
     @property
     def gateways(self) -> int:
-        """Switches of a group that cables to other groups end at."""
+        """The number of switches of a group at which cables to other groups end."""
         return self.spines or self.switches
 
     @property
-    def met(self) -> int:
-        """The first groups, on whose links messages between the endpoints can pass."""
+    def groups_in_use(self) -> int:
+        """How many of the first groups messages between the endpoints may pass through."""
         filled = ceil_div(self.endpoints, self.hosts * self.switches)
         if filled == 1 or self.routing == "minimal":
             return filled
@@ -299,18 +299,19 @@ class DragonflyWires(NamedTuple):
 
     @property
     def links(self) -> int:
-        """One-way links that a step's messages are put on."""
+        """The number of one-way links in the groups in use."""
         inside = 2 * self.switches * self.spines or self.switches * (self.switches - 1)
-        return self.met * (inside + (self.met - 1) * self.cables)
+        groups = self.groups_in_use
+        return groups * (inside + (groups - 1) * self.cables)
 
     @property
-    def longest(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Local and global links that the longest way passes inside a group, and between two.
+    def longest_path_links(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(local, global) links on the longest path inside a group, and between two groups.
 
-        Adaptive routing counts as minimal: what is not held up takes the short way.
+        Adaptive routing counts as minimal, the path it takes without congestion.
         """
         hop = min(1, self.switches - 1)
-        # a way inside a group, from a switch to a cable, and from one cable to another
+        # Local links inside a group, from a switch to a cable, and from one cable to another.
         inside = 2 if self.spines else hop
         to_cable = 1 if self.spines else hop
         turn = 2 * min(1, self.spines - 1) if self.spines else hop
@@ -323,78 +324,86 @@ class DragonflyWires(NamedTuple):
         return (inside, 0), (2 * to_cable, 1)
 
     def gateway(self, group: int, other: int, cable: int) -> int:
-        """The switch of ``group`` at which that cable to the other group ends: ports are dealt out
-        evenly, by distance."""
+        """The switch of ``group`` at which a cable to another group ends.
+
+        The cables of a group are distributed evenly over its gateways, in the order of the distance
+        to the other group.
+        """
         port = ((other - group) % self.groups - 1) * self.cables + cable
         return port * self.gateways // ((self.groups - 1) * self.cables)
 
     def scaled(self, factor: float) -> DragonflyWires:
-        """The same with bandwidths times a factor."""
+        """The same wiring with bandwidths times a factor."""
         return self._replace(local_Bps=self.local_Bps * factor, global_Bps=self.global_Bps * factor)
 
     def slowed(self, factor: float) -> DragonflyWires:
-        """The same with latencies times a factor."""
+        """The same wiring with latencies times a factor."""
         return self._replace(
             local_alpha_s=self.local_alpha_s * factor, global_alpha_s=self.global_alpha_s * factor
         )
 
     def cuts(self) -> Iterator[CutSide]:
-        """Each switch of the first group, runs of them, and runs of groups, while any endpoint
-        is on the other side."""
-        of_group = self.hosts * self.switches
+        """Cuts around the first switches of the first group, the first groups, and each further
+        switch of the first group; only those with endpoints on both sides."""
+        group_endpoints = self.hosts * self.switches
         ends = [self.hosts * count for count in range(1, self.switches)]
-        ends += [of_group * count for count in range(1, self.groups)]
+        ends += [group_endpoints * count for count in range(1, self.groups)]
         for after in ends:
             if after < self.endpoints:
-                yield CutSide(0, after, self.out_of(after // self.hosts))
-        for first in range(self.hosts, min(of_group, self.endpoints), self.hosts):
+                yield CutSide(0, after, self.leaving_Bps(after // self.hosts))
+        for first in range(self.hosts, min(group_endpoints, self.endpoints), self.hosts):
             after = min(first + self.hosts, self.endpoints)
-            yield CutSide(first, after, self._out_of_switch(first // self.hosts))
+            yield CutSide(first, after, self._leaving_switch_Bps(first // self.hosts))
 
-    def out_of(self, switches: int) -> float:
-        """Bytes/s out of the first switches: of whole groups, and of a part of one, its spines on
-        the side that saves more."""
+    def leaving_Bps(self, switches: int) -> float:
+        """Bytes/s of all links out of the first switches: whole groups and a part of the next, with
+        its spines on the side where that is least."""
         whole, part = divmod(switches, self.switches)
         cables = self.cables * self.global_Bps
         if not part:
             return whole * (self.groups - whole) * cables
-        beyond = self.groups - whole - 1
-        if self.spines:  # none of them, or all
+        later = self.groups - whole - 1  # groups after the split one
+        if self.spines:
+            # Either none of the spines is on this side, or all are.
             up = part * self.spines * self.local_Bps
             up_of_others = (self.switches - part) * self.spines * self.local_Bps
-            without_spines = whole * (beyond + 1) * cables + up
-            with_spines = (whole + 1) * beyond * cables + up_of_others
+            without_spines = whole * (later + 1) * cables + up
+            with_spines = (whole + 1) * later * cables + up_of_others
             return min(without_spines, with_spines)
-        inward, outward = self._cables_at(whole, range(part))
+        to_earlier, to_later = self._cables_at(whole, range(part))
         inside = part * (self.switches - part) * self.local_Bps
-        return inside + (whole * (beyond + 1) * self.cables - inward + outward) * self.global_Bps
+        crossing = whole * (later + 1) * self.cables - to_earlier + to_later
+        return inside + crossing * self.global_Bps
 
     @property
-    def halved_Bps(self) -> float:
-        """Bytes/s out of half of the switches: the first; of an odd number of groups half of the
-        others, and of one the switches of their cables."""
-        plain = self.out_of(self.switches * self.groups // 2)
+    def bisection_Bps(self) -> float:
+        """Bytes/s between two halves of the switches.
+
+        The first half of all switches against the others; with an odd number of groups also the
+        better choice of which switches of the split group go with which half of the other groups.
+        """
+        first_half = self.leaving_Bps(self.switches * self.groups // 2)
         if self.spines or self.groups % 2 == 0 or self.switches == 1:
-            return plain
+            return first_half
         near = self.groups // 2
         part = range(self.switches // 2)
-        # cables of the halved group whose ends are in different halves
-        astray = 0
-        for apart in range(1, self.groups):
+        # Cables of the split group whose ends are in different halves.
+        crossing = 0
+        for distance in range(1, self.groups):
             for cable in range(self.cables):
-                astray += (self.gateway(0, apart, cable) in part) != (apart <= near)
+                crossing += (self.gateway(0, distance, cable) in part) != (distance <= near)
         inside = len(part) * (self.switches - len(part)) * self.local_Bps
-        return min(plain, inside + (near * near * self.cables + astray) * self.global_Bps)
+        return min(first_half, inside + (near * near * self.cables + crossing) * self.global_Bps)
 
-    def _out_of_switch(self, switch: int) -> float:
+    def _leaving_switch_Bps(self, switch: int) -> float:
         """Bytes/s out of a switch of the first group."""
         if self.spines:
             return self.spines * self.local_Bps
-        _, outward = self._cables_at(0, range(switch, switch + 1))
-        return (self.switches - 1) * self.local_Bps + outward * self.global_Bps
+        _, cables = self._cables_at(0, range(switch, switch + 1))
+        return (self.switches - 1) * self.local_Bps + cables * self.global_Bps
 
     def _cables_at(self, group: int, among: range) -> tuple[int, int]:
-        """Cables of these switches of a group to the groups before it, and to those after it."""
+        """How many cables these switches of a group have to groups before it, and after it."""
         before = 0
         after = 0
         for other in range(self.groups):
@@ -413,7 +422,8 @@ Wires = GraphWires | HyperXWires | DragonflyWires
 
 
 def shared(wires: Wires | None, factor: float) -> Wires | None:
-    """Wires with this part of the links that ranks share; those of a rank alone as they are."""
+    """The wiring with bandwidths times a factor where ranks share its links, unchanged where each
+    rank has a copy of them."""
     if wires is None or not wires.has_ports:
         return wires
     return wires.scaled(factor)

@@ -1,1 +1,2 @@
-"""Results as text: one file per format."""
+"""Results as text, Markdown, HTML, CSV and JSON. Views (``views``) turn results into blocks and
+documents; ``dispatch`` finds the view of a result, and one module per format writes it."""

@@ -1,4 +1,8 @@
-"""The blocks that rendered results are made of: tables, lists, strips and pictures."""
+"""The blocks that rendered results are made of: tables of columns, lists, heat maps and pictures.
+
+Views return blocks; ``text`` and ``markup`` write them. A block's ``first`` is how many of its rows
+or lines the default view has; ``--all`` shows everything.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,7 @@ Value = TypeVar("Value")
 
 
 def attribute_at(record: Any, path: str) -> Any:
-    """Attribute of a record by a dotted path such as ``row.slow.total_s``; None where any part of
-    the path is None."""
+    """The attribute at a dotted path such as ``row.slow.total_s``; None if a part of it is None."""
     for name in path.split("."):
         if record is None:
             return None
@@ -27,18 +30,20 @@ def attribute_at(record: Any, path: str) -> Any:
 class Column(NamedTuple, Generic[Record]):
     """A column of a table of records.
 
-    Its value is the attribute at ``path``, by default the one that is called like ``key``, unless
-    ``get`` returns it. Columns are made by :func:`number`, :func:`label` and :func:`flag`, which
-    let mypy compare the value that ``get`` returns with what ``show`` takes.
+    Its value is what ``get`` returns, else the attribute at ``path``, which is ``key`` by default.
+    Columns are made by :func:`number`, :func:`label` and :func:`flag`, so that mypy can compare the
+    type that ``get`` returns with the one that ``show`` takes.
     """
 
     key: str  # in CSV, ``to_columns()`` and ``--columns``, with its SI unit (``total_s``)
     title: str
     show: Callable[[Any], str] = str
-    drop: int = 0  # columns that do not fit are dropped highest first, 0 never
-    right: bool = True
-    hidden: bool = False  # only in CSV, so that rows of several runs can be put together
-    # characters to which texts are folded before any column is dropped; 0: only after that
+    drop: int = (
+        0  # if not all columns fit, those with the highest number are dropped first; 0: never
+    )
+    right: bool = True  # aligned to the right
+    hidden: bool = False  # in CSV and documents only
+    # characters to which texts are folded before any column is dropped; 0: after that
     fold: int = 0
     get: Callable[[Record], object] | None = None  # full value of a record; None or "" for none
     path: str = ""
@@ -51,7 +56,7 @@ class Column(NamedTuple, Generic[Record]):
         return plain_number(value)
 
     def text(self, record: Record) -> str:
-        """The value as people read it; ``-`` for none."""
+        """The formatted value; ``-`` for none."""
         value = self._read(record)
         return "-" if value is None else self.show(value)
 
@@ -68,7 +73,7 @@ Columns = tuple[Column[Record], ...]
 
 
 def _title(key: str, title: str | None) -> str:
-    # an empty title is one: that of a column of words that say themselves what they are
+    # an empty title is allowed, for a column that needs none
     return key if title is None else title
 
 
@@ -82,7 +87,7 @@ def number(
     get: Callable[[Record], Value | None] | None = None,
     path: str = "",
 ) -> Column[Record]:
-    """Return a right-aligned column, called like its key without a ``title``."""
+    """Return a right-aligned column; its title is the key by default."""
     return Column(key, _title(key, title), show, drop, hidden=hidden, get=get, path=path)
 
 
@@ -97,7 +102,7 @@ def label(
     get: Callable[[Record], Value | None] | None = None,
     path: str = "",
 ) -> Column[Record]:
-    """Return a left-aligned column, called like its key without a ``title``."""
+    """Return a left-aligned column; its title is the key by default."""
     return Column(
         key,
         _title(key, title),
@@ -210,7 +215,7 @@ Block = Headline | Table | Lines | Strips | Picture
 
 
 def later(part: Block) -> Block:
-    """The block for ``--all`` only."""
+    """The block, shown by ``--all`` only."""
     return part._replace(first=0) if isinstance(part, Table | Lines) else part
 
 
@@ -227,7 +232,7 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
             rows += max(0, len(part.records) - part.first)
             cut: Block = part._replace(records=part.records[: part.first])
         else:
-            # a title without lines is a note too
+            # a title without lines counts as a note
             notes += max(not part.lines, len(part.lines) - part.first)
             cut = part._replace(lines=part.lines[: part.first])
         if part.first:
@@ -237,7 +242,7 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The names by text of (text, name) pairs, without duplicates, in order."""
+    """The names of each text, from (text, name) pairs, in order and without duplicates."""
     by_text: dict[str, dict[str, None]] = {}
     for text, name in pairs:
         by_text.setdefault(text, {})[name] = None

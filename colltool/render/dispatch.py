@@ -1,6 +1,7 @@
-"""Renders any result in any format: the interface of a view, and helpers that views share.
+"""Renders any result in any format (:func:`rendered`); the interface of a view (:class:`View`); and
+columns and texts that views share.
 
-A result's class names its module in :mod:`colltool.render.views`, which is imported on first use.
+The class of a result names the module of its view (``subject``), which is imported on first use.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.render.text import Screen
 
-    Shown = TypeVar("Shown", default=Any)
+    ResultType = TypeVar("ResultType", default=Any)
 else:
     from typing import TypeVar
 
-    Shown = TypeVar("Shown")
+    ResultType = TypeVar("ResultType")
 
 
 FORMATS = ("table", "json", "csv", "markdown", "html")
@@ -125,7 +126,7 @@ def rendered(
 
 
 def without_columns(names: Sequence[str]) -> None:
-    """Refuse a choice of columns for a page."""
+    """Raise ColltoolError for a choice of columns: an HTML page has none."""
     if names:
         raise ColltoolError(
             "a page has the columns that fit",
@@ -135,12 +136,12 @@ def without_columns(names: Sequence[str]) -> None:
 
 
 def _for_people(result: Any) -> list[Block]:
-    # without empty tables, of which only CSV keeps the header
+    """The blocks of a result without empty tables."""
     return [part for part in blocks(result) if not isinstance(part, Table) or part.records]
 
 
 def csv_text(text: str) -> str:
-    """Printable, and with an apostrophe before what a spreadsheet would run as a formula."""
+    """Printable text, with an apostrophe before what a spreadsheet would run as a formula."""
     shown = printable(text)
     if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1:
         return f"'{shown}"
@@ -171,8 +172,10 @@ def _csv_cell(value: Any) -> Any:
 
 
 def json_text(text: str) -> str:
-    r"""JSON with what is not printable as ``\uXXXX``; a lone surrogate, which UTF-8 cannot hold,
-    becomes the text ``\udc80``."""
+    r"""JSON with unprintable characters as ``\uXXXX``.
+
+    A lone surrogate, which UTF-8 cannot encode, becomes text such as ``\udc80``.
+    """
     if text.replace("\n", "").isprintable():
         return text
     return "".join(map(_json_character, text))
@@ -183,7 +186,7 @@ def _json_character(char: str) -> str:
         return char
     if "\ud800" <= char <= "\udfff":
         return f"\\\\u{ord(char):04x}"
-    # beyond 16 bits a character is a pair of escapes
+    # a character beyond 16 bits takes two escapes
     code = char.encode("utf-16-be").hex()
     return "".join(f"\\u{code[start : start + 4]}" for start in range(0, len(code), 4))
 
@@ -219,12 +222,12 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
 
 
 def _check_columns(tables: Sequence[Table], names: Sequence[str]) -> None:
-    """Refuse a name of which no table has a column."""
+    """Raise ColltoolError for a name that is no column of any table."""
     known: list[Column[Any]] = []
     for table in tables:
         known += table.columns
     for name in names:
-        if not any(_is_called(column, name) for column in known):
+        if not any(_matches(column, name) for column in known):
             keys = list(dict.fromkeys(column.key for column in known))
             titles = list(dict.fromkeys(column.title for column in known))
             hint = nearest(name, keys + titles)
@@ -233,51 +236,50 @@ def _check_columns(tables: Sequence[Table], names: Sequence[str]) -> None:
 
 
 def _with_columns(table: Table, names: Sequence[str]) -> Table:
-    """The table with the named columns alone, in the order of their names; all without names."""
+    """The table with only the named columns, in that order; with all for no names."""
     if not names:
         return table
     found: dict[Column[Any], None] = {}
     for name in names:
-        found |= dict.fromkeys(column for column in table.columns if _is_called(column, name))
-    # first named, last dropped
-    kept = (column._replace(hidden=False, drop=place) for place, column in enumerate(found))
-    return table._replace(columns=tuple(kept))
+        found |= dict.fromkeys(column for column in table.columns if _matches(column, name))
+    # the first name is dropped last
+    columns = (column._replace(hidden=False, drop=place) for place, column in enumerate(found))
+    return table._replace(columns=tuple(columns))
 
 
-def _is_called(column: Column[Any], name: str) -> bool:
+def _matches(column: Column[Any], name: str) -> bool:
     return name.lower() in (column.key.lower(), column.title.lower())
 
 
 Document = dict[str, Any]
 
 
-class View(NamedTuple, Generic[Shown]):
+class View(NamedTuple, Generic[ResultType]):
     """How results of one type are rendered; ``VIEWS`` of a module has one per type."""
 
     schema: str  # of the JSON document, as in ``colltool.price/1``
-    blocks: Callable[[Shown], list[Block]]
-    document: Callable[[Shown], Document]
-    table: Callable[[Shown], Table]  # the main table, for CSV and ``to_columns()``
-    summary: Callable[[Shown], str]
+    blocks: Callable[[ResultType], list[Block]]
+    document: Callable[[ResultType], Document]
+    table: Callable[[ResultType], Table]  # the main table, for CSV and ``to_columns()``
+    summary: Callable[[ResultType], str]
     # its own HTML page, where that is more than its blocks
-    page: Callable[[Shown], str] | None = None
+    page: Callable[[ResultType], str] | None = None
 
 
 def on_fabric(name: str, overrides: Overrides) -> str:
-    """Such as ``nvl72``, ``nvl72 with ib.size=64``, or
-    ``mine with 3 rows of mine.machine.yaml``."""
+    """The name of a fabric with what changes it: ``nvl72 with ib.size=64``, ``mine with 3 rows of
+    mine.machine.yaml``."""
     changed = [f"{key}={value}" for key, value in overrides]
     used = machine_used(overrides)
     if used is not None and used.own:
-        changed.append(used.spoken)
+        changed.append(used.label)
     if changed:
         return f"{name} with {', '.join(changed)}"
     return name
 
 
 def described(fabric: Fabric) -> str:
-    """The description of a fabric on one line, marked as the file's where numbers are
-    overridden."""
+    """The description of a fabric on one line; with overrides it is marked as the file's."""
     text = " ".join(fabric.description.split())
     if text and fabric.overrides:
         return f"in its file: {text}"
@@ -288,7 +290,7 @@ signed_percent = partial(percent, sign="+")
 
 
 def reached_percent(share: float) -> str:
-    """A share of the expected: ``94%``, above ten times ``12 times``."""
+    """A share of the expected rate: ``94%``; of more than 10 as :func:`percent` has it."""
     return percent(share) if share > 10 else whole_percent(share)
 
 
@@ -324,21 +326,23 @@ def set_text(overrides: Overrides) -> str:
 
 
 def context(overrides: Overrides = (), **values: Any) -> Columns[Any]:
-    """Hidden columns with one value in all rows, for rows of several runs to be put together;
-    ``set`` only with overrides."""
+    """Hidden columns with the same value in all rows, so that CSV rows of several runs can be merged.
+
+    The column ``set`` has the overrides, if there are any.
+    """
     if overrides:
         values["set"] = set_text(overrides)
-    return tuple(_same_in_all(key, value) for key, value in values.items())
+    return tuple(_constant_column(key, value) for key, value in values.items())
 
 
-def _same_in_all(key: str, value: Any) -> Column[Any]:
+def _constant_column(key: str, value: Any) -> Column[Any]:
     kind = number if isinstance(value, int | float) else label
     if key == "bytes":
         return kind(key, "size", title_size, hidden=True, get=lambda _: value)
     return kind(key, key, hidden=True, get=lambda _: value)
 
 
-def listed(title: str, lines: Iterable[object], first: int | None = None) -> list[Block]:
-    """A list of texts or statements; no block without lines."""
-    found = tuple(map(str, lines))
+def listed(title: str, lines: Iterable[str], first: int | None = None) -> list[Block]:
+    """A list block, as a list of one; empty without lines."""
+    found = tuple(lines)
     return [Lines(title, found, first=first)] if found else []

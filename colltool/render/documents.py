@@ -35,7 +35,7 @@ from colltool.base.statements import Statement
 from colltool.render.blocks import attribute_at
 
 
-# an enum of one member, so that no value of a record can be mistaken for it
+# the type of a sentinel that no record has as a value
 class _Missing(Enum):
     LEFT_OUT = "left out"
 
@@ -56,7 +56,7 @@ class DocumentKey(NamedTuple):
         if not isinstance(self.source, str):
             return self.source(record)
         value = attribute_at(record, self.source)
-        # a number of 0 or a False says something
+        # 0 and False are values
         if value is None or (isinstance(value, str | tuple) and not value):
             if self.optional:
                 return LEFT_OUT
@@ -120,8 +120,8 @@ class Document:
         cls.keys = {name: derived(name) for name in field_names(extends)} if extends else {}
         for base in cls.__bases__:
             cls.keys |= getattr(base, "keys", {})
-        # annotations are read by name alone: what they mean is worked out only for a schema, which
-        # costs more than printing
+        # only the names are needed here: evaluating annotations, for schemas, takes longer than
+        # printing a document
         for name in own.get("__annotations__", ()):
             cls.keys[name] = own.get(name) or derived(f"{at}.{name}" if at else name)
         written = of or extends

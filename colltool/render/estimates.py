@@ -1,4 +1,5 @@
-"""What views of prices share: columns, names, titles, notes, and the documents of prices."""
+"""Parts of views that show prices: columns, names of algorithms, titles, notes, and JSON documents
+of prices."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import (
     LATE,
     AlgorithmEstimate,
-    Kept,
+    Constant,
     Layers,
     PhaseCost,
     SlowRank,
@@ -138,31 +139,35 @@ def row_table(
     sizes: bool = False,
     names: bool = False,
 ) -> Table:
-    """A table of priced rows; terms that are 0 everywhere are hidden, and energy is left out where
-    it is not known.
+    """A table of priced rows.
 
-    ``names`` puts the library's names first.
+    Columns that are 0 or empty in all rows are hidden; those of a slow rank and of energy exist
+    only if known.
+
+    Args:
+        best: the row to highlight.
+        sizes: whether to show the size of each row.
+        names: whether the library's names of algorithms come first.
     """
     rows = [record.row for record in ranked]
-    idle = []
-    for name in ("overhead_s", "software_s", "protocol"):
-        if not any(getattr(row, name) for row in rows):
-            idle.append(name)
-    # unlike the idle ones these are not even in CSV: they exist only where an option or the fabric
-    # brings them
-    absent = []
+    hidden_keys = []
+    for key in ("overhead_s", "software_s", "protocol"):
+        if not any(getattr(row, key) for row in rows):
+            hidden_keys.append(key)
+    # in contrast to hidden ones these are not in CSV either
+    absent_keys = []
     if not any(row.slow for row in rows):
-        absent += ["slow_total_s", "slowdown"]
+        absent_keys += ["slow_total_s", "slowdown"]
     if all(row.energy_J is None for row in rows):
-        absent.append("energy_J")
-    columns = tuple(column for column in _ROW if column.key not in absent)
-    # where no algorithm has another name, the usual column says all
+        absent_keys.append("energy_J")
+    columns = tuple(column for column in _ROW if column.key not in absent_keys)
+    # if the library has no other name for any row, the column of algorithms is enough
     if names and any(record.how for record in ranked):
         columns = (*_NAMED, *columns[2:])
     elif names:
         columns = columns[1:]
-    asked = price_context(ranked[0].price if ranked else None)
-    table = Table((*asked, *columns), tuple(ranked), best, title).without(*idle)
+    context_columns = price_context(ranked[0].price if ranked else None)
+    table = Table((*context_columns, *columns), tuple(ranked), best, title).without(*hidden_keys)
     return table.with_shown("bytes") if sizes else table
 
 
@@ -172,7 +177,7 @@ def seconds(row: AlgorithmEstimate) -> float:
 
 
 def every_row(prices: Sequence[Price]) -> Table:
-    """All rows of all sizes: those that may lead fastest first, then the others by their class."""
+    """All rows of all sizes: selectable ones by time, then the others by class and time."""
     ranked = []
     for price in prices:
         others = sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))
@@ -182,8 +187,7 @@ def every_row(prices: Sequence[Price]) -> Table:
 
 
 def how(row: AlgorithmEstimate) -> str:
-    """Our name of an algorithm that the library calls otherwise, for a hierarchical one its
-    parts."""
+    """Colltool's description of an algorithm under another name of the library; else empty."""
     name = row.library_name
     if not name or name.lower() == row.title:
         return ""
@@ -192,7 +196,7 @@ def how(row: AlgorithmEstimate) -> str:
 
 def spoken(price: Price) -> str:
     """The library's display name; empty without one."""
-    return LIBRARIES[price.library.name].spoken if price.library else ""
+    return LIBRARIES[price.library.name].label if price.library else ""
 
 
 _NUMBERS = {"bytes": "bytes"} | LATE
@@ -208,15 +212,15 @@ def at_each_size(price: Price) -> Iterator[Price]:
         rows = []
         for row in price.results:
             below = None
-            # a row without layers below is its own
+            # a row that has no layers below refers to itself
             if row.below[0] is not row:
-                below = Kept(tuple(_at_one_size(layer, at) for layer in row.below))
+                below = Constant(tuple(_at_one_size(layer, at) for layer in row.below))
             rows.append(replace(_at_one_size(row, at), late_below=below))
         yield replace(price, bytes=float(size), results=tuple(rows))
 
 
 def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
-    """The element of a row of arrays; its phases are left out."""
+    """A row with the elements of its arrays at an index, without phases."""
     numbers = {}
     for field, name in _NUMBERS.items():
         value = getattr(row, name)
@@ -227,8 +231,12 @@ def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
 
 
 def heading(price: Price, sizes: str | None = None) -> str:
-    """The question as a title; ``sizes`` replaces the price's own size."""
-    parts = [price.primitive.spoken + _where(price), price.group.spoken]
+    """A title with primitive, fabric, group, size, library and mode.
+
+    Args:
+        sizes: text in place of the price's size.
+    """
+    parts = [price.primitive.label + _where(price), price.group.label]
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
     library = ""
     if price.library:
@@ -249,8 +257,8 @@ def running(library: str, *, leads: bool) -> str:
     """The library in a title; ``leads`` says whether it runs any of the rows."""
     known = LIBRARIES[library]
     if leads:
-        return known.spoken
-    return f"none of it implemented in {known.spoken}{known.hint}"
+        return known.label
+    return f"none of it implemented in {known.label}{known.hint}"
 
 
 def notes(
@@ -259,9 +267,10 @@ def notes(
     prices: Sequence[Price] = (),
     first: int | None = None,
 ) -> list[Block]:
-    """Non-default readings and the winner on one port, then each note with its rows.
+    """A list of changed model options and winners on one port, then of each note with its rows.
 
-    The default view has all of the former and ``first`` of the latter.
+    Args:
+        first: how many notes of rows the default view has; all for None.
     """
     extra = dict.fromkeys(_readings_lines(model.readings, model.usual))
     one_port = localize(argument_text("ports", "one"))
@@ -273,7 +282,7 @@ def notes(
     for row in rows:
         about += [(note, row.title) for note in row.notes]
         reason = row.not_selected_reason
-        # of another library's rows this goes without saying
+        # rows of other libraries need no explanation
         if row.rank_class == 1 and reason and not reason.foreign:
             about.append((not_run_text(reason), row.title))
     shown = None if first is None else len(extra) + first
@@ -290,8 +299,7 @@ def _readings_lines(
 
 
 def readings_block(readings: ModelOptions, varied: Collection[str] = ()) -> list[Block]:
-    """Such as ``readings: ring_alpha=worst``: those that are not the default; ``varied`` ones are
-    an axis."""
+    """The model options that are not the default, but for ``varied`` ones, which are an axis."""
     return [Lines(line, ()) for line in _readings_lines(readings, varied=varied)]
 
 
@@ -314,13 +322,13 @@ WHY_NOT_RANKED = {
 
 
 def why_not_ranked(row: AlgorithmEstimate) -> str:
-    """Why a row may not be called the fastest; empty where it may."""
+    """Why a row may not be called the fastest; empty if it may."""
     reason = row.not_selected_reason
     return WHY_NOT_RANKED.get(row.status, not_run_text(reason) if reason else "")
 
 
 def named_anyway(prices: Sequence[Price]) -> list[Block]:
-    """Why some of the rows would not be ranked unless the user had named them."""
+    """Why some of the rows are ranked only because the user named them."""
     lines: dict[str, None] = {}
     for price in prices:
         if not price.asked:
@@ -373,12 +381,12 @@ _NOT_RUN: dict[NotRunCode, str] = {
     "kernels_inside": "its kernels read peer memory, which works only inside a node",
     "ranks_inside": "{by} takes at most {most} ranks per node, not {ranks}",
 }
-# a code without its words is found when the module is loaded
+# every code needs a text: checked when the module is loaded
 assert set(_NOT_RUN) == set(get_args(NotRunCode))
 
 
 def not_run_text(reason: NotRun) -> str:
-    fields = reason._asdict() | {"library": LIBRARIES[reason.library].spoken}
+    fields = reason._asdict() | {"library": LIBRARIES[reason.library].label}
     return _NOT_RUN[reason.code].format_map(fields)
 
 
@@ -451,7 +459,7 @@ def _bound_ratio(row: AlgorithmEstimate) -> Any:
 
 
 def _bound(row: AlgorithmEstimate) -> str | None:
-    # an array of sizes has no single one
+    # rows of arrays have a bound per size
     return None if hasattr(row.bytes, "tolist") else row.bound
 
 

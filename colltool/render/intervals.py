@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 
 WIDE = 3.0
-"""Times the price from which an interval is given as a factor."""
+"""Upper ends of this many times the price and more are written as a factor, not in percent."""
 
 
 def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
-    """Nine of ten measurements: ``-34% to +51%: no measurement beyond 192 ranks``; empty without an
-    interval."""
+    """The interval with its reason: ``-34% to +51%: no measurement beyond 192 ranks``.
+
+    Empty without an interval. An interval alone needs the ``seconds`` that it is relative to.
+    """
     interval = row if isinstance(row, Interval) else row.interval
     if interval is None:
         return ""
-    # a row has its own seconds, an interval alone has none
     took = seconds if isinstance(row, Interval) else float(row.total_s)
     assert took is not None
     return f"{within_words(*interval.around(took))}: {interval.reason}"
@@ -56,7 +57,7 @@ NINE_OF_TEN = "Nine of ten measurements:"
 
 
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
-    """Narrowest and widest of several prices, each with its seconds; empty without any."""
+    """The narrowest and the widest of several intervals, each with its seconds; empty for none."""
     sides = {
         nine_in_ten(interval, seconds): interval.larger_side(seconds)
         for interval, seconds in intervals
@@ -72,7 +73,7 @@ def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
 
 
 def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:
-    """Whether a faster row lies inside the interval of what runs, so that either may win."""
+    """Whether a faster row lies within the interval of ``row``, so that either may win."""
     return row.interval is not None and float(faster.total_s) >= row.interval.low_s
 
 

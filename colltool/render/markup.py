@@ -1,7 +1,7 @@
-"""Blocks as GitHub-flavoured Markdown, as a self-contained HTML page, or as an HTML fragment for a
+"""Blocks as GitHub-flavoured Markdown, a self-contained HTML page, or an HTML fragment for a
 notebook.
 
-Foreign text (names, notes, paths) is escaped once, as it is written.
+Text from files and users (names, notes, paths) is escaped where it is written, once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
-from colltool.render.text import drawn
+from colltool.render.text import heat_map_lines
 
 # a "]" is markup only where it would end a link
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
-MOST_ROWS = 500  # of a table in a notebook, which would choke on a sweep
+MOST_ROWS = 500  # of a table in a notebook: a browser is slow with the rows of a large sweep
 
 _STYLE = """\
 .colltool .scroll { overflow-x: auto; }
@@ -56,11 +56,11 @@ def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
     titles = filter(None, map(_title, parts))
     title = html(next(titles, "colltool"))
-    return _PAGE.format(title=title, style=_STYLE, body=bare(parts, None))
+    return _PAGE.format(title=title, style=_STYLE, body=unstyled_html(parts, None))
 
 
 def _title(part: Block) -> str:
-    """What a block can give a page as its title; may be empty."""
+    """The title that a block gives to a page; may be empty."""
     match part:
         case Headline():
             return part.text.partition(". ")[0]
@@ -73,11 +73,11 @@ def _title(part: Block) -> str:
 
 def to_fragment(parts: Sequence[Block]) -> str:
     """A fragment with its own style, at most :data:`MOST_ROWS` rows a table."""
-    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{bare(parts)}</div>\n'
+    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{unstyled_html(parts)}</div>\n'
 
 
-def bare(parts: Sequence[Block], most: int | None = MOST_ROWS) -> str:
-    """The same without a style."""
+def unstyled_html(parts: Sequence[Block], most: int | None = MOST_ROWS) -> str:
+    """The blocks as HTML without a style sheet, tables with at most ``most`` rows."""
     return "".join(_html(part, most) for part in parts)
 
 
@@ -90,7 +90,7 @@ def _html(part: Block, most: int | None) -> str:
         case Table():
             return _html_table(part, most)
         case Strips():
-            part = drawn(part)
+            part = heat_map_lines(part)
     # what is left is a list
     title = html(part.title)
     if not part.lines:
@@ -110,7 +110,7 @@ def _html_table(table: Table, most: int | None) -> str:
         cells = "".join(_cell("td", column, column.text(record)) for column in table.shown)
         rows += f"<tr{best}>{cells}</tr>\n"
     title = html(table.title)
-    # the table scrolls in a region of its own, which the keyboard reaches and a reader can name
+    # the table scrolls in its own region, which the keyboard and screen readers can reach
     caption = f"<caption>{title}</caption>\n" if title else ""
     named = f' aria-label="{title}"' if title else ""
     body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>"
@@ -153,7 +153,7 @@ def _block(part: Block) -> str:
         case Table():
             return _markdown_table(part)
         case Strips():
-            part = drawn(part)
+            part = heat_map_lines(part)
         case Picture():
             part = part.instead
     title = markdown(part.title)

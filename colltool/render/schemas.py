@@ -29,7 +29,7 @@ _UNITS = {
 
 
 def reading_schema(name: str) -> Schema:
-    """The schema of an option of the model (:class:`colltool.Readings`)."""
+    """The JSON Schema of an option of the model (:class:`colltool.Readings`)."""
     if isinstance(KINDS[name], type):
         return {"type": "boolean" if KINDS[name] is bool else "number"}
     known: Schema = {"enum": list(words(name))}
@@ -83,7 +83,7 @@ DOCUMENTS = {
 """The classes of each document, in the modules of :mod:`colltool.render.views`. A document of
 several classes has the keys of any of them, and requires those of all."""
 
-_ASKED = {
+_COMMANDS = {
     "plan-compare": "plan -f A -f B",
     "plan-search": "plan --search",
     "plan-sensitivity": "plan --vary",
@@ -96,7 +96,7 @@ _ASKED = {
     "fabric-size-direct": "fabric size --topology T",
     "assumptions": "report",
 }
-"""The words of a document that is not called as its command is."""
+"""The commands of documents whose name is not that of the command."""
 
 
 FILE_KINDS = {
@@ -105,7 +105,7 @@ FILE_KINDS = {
     "layout": "colltool.congestion.layout:LayoutFile",
     "library": "colltool.engines.files:LibraryFile",
     "ladder-file": "colltool.fabric.ladder:LadderFile",
-    "machine": "colltool.machines.own:MachineFile",
+    "machine": "colltool.machines.machine_file:MachineFile",
 }
 """The kinds of files that are read, and the model of each."""
 
@@ -123,13 +123,13 @@ def schema_of(name: str) -> Schema:
     return document_schema(name)
 
 
-def asked_by(document: str) -> str:
+def command_for(document: str) -> str:
     """The command that prints a document: ``fabric show``."""
-    return _ASKED.get(document) or document.replace("-", " ")
+    return _COMMANDS.get(document) or document.replace("-", " ")
 
 
 def documents() -> list[str]:
-    """The documents by the name in their ``schema``, sorted."""
+    """The names of all documents, as in their ``schema``, sorted."""
     return sorted(DOCUMENTS)
 
 
@@ -183,7 +183,7 @@ def _typed_schema(name: str) -> Schema:
     schema = TypeAdapter(record_type(*classes)).json_schema(schema_generator=Plain)
     for shape in (schema, *schema.get("$defs", {}).values()):
         for key, value in shape.get("properties", {}).items():
-            # the schema of a key that may be null is a choice, which has no unit of its own
+            # a key that may be null is an anyOf, without a type and so without a description
             if value.get("type") in ("number", "integer") and _unit(key):
                 value["description"] = _unit(key)
     return schema
@@ -204,12 +204,12 @@ def record_type(*kinds: type) -> type:
         for name in _keys(kind):
             hints[name] = hints[name] | declared[name] if name in hints else declared[name]
         required.append({name for name, needed in _keys(kind).items() if needed})
-    # such as a price by algorithms and one by kernels, which share a document's name
+    # documents of several classes, such as prices by algorithms and by kernels
     needed = set.intersection(*required)
     record = make_dataclass(
         kinds[0].__name__.removesuffix("Document"),
         [
-            (name, _known(hint), field() if name in needed else field(default=None))
+            (name, _pydantic_type(hint), field() if name in needed else field(default=None))
             for name, hint in hints.items()
         ],
         kw_only=True,
@@ -226,8 +226,8 @@ def _keys(kind: Any) -> dict[str, bool]:
     return dict.fromkeys(field_names(kind), True)
 
 
-def _known(hint: Any) -> Any:
-    """A type with documents and records replaced by what pydantic makes objects of."""
+def _pydantic_type(hint: Any) -> Any:
+    """A type with documents and records replaced by data classes that pydantic understands."""
     kind: Any = hint
     if hint is Statement:
         return str
@@ -237,7 +237,7 @@ def _known(hint: Any) -> Any:
     # the arguments of a Literal are values, not types
     if origin is None or origin is Literal:
         return hint
-    parts = tuple(map(_known, get_args(hint)))
+    parts = tuple(map(_pydantic_type, get_args(hint)))
     return reduce(or_, parts) if origin in (Union, UnionType) else origin[parts]
 
 

@@ -1,5 +1,7 @@
-"""The manual as a site: a page a guide, an index, and the drawings of the shipped fabrics; no
-scripts, no fonts, no address."""
+"""The manual as a static site: a page per guide, an index, and drawings of the shipped fabrics.
+
+Pages load no scripts, fonts or anything else from the network, and links are relative.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,13 @@ from colltool.guides import TOPICS, about, read_guide
 
 DRAWINGS = "drawings"
 _GUIDE = re.compile(r"<code>colltool guide ([a-z]+)</code>")
-_SUMMARY = re.compile(r"^\|.*\n\|[-|]+\n(?:\| all .*\n)+", re.MULTILINE)  # of all devices
+# the table of the guide to accuracy with rows for all devices together
+_SUMMARY = re.compile(r"^\|.*\n\|[-|]+\n(?:\| all .*\n)+", re.MULTILINE)
 
 
 def site(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
-    """Files by name, with ``/`` between folders: pages in HTML, a style sheet, and a picture of
-    each fabric."""
+    """Yield the path (with ``/``) and text of each file: pages, a style sheet, and a drawing of each
+    fabric."""
     yield "style.css", (Path(__file__).parent / "page" / "site.css").read_text(encoding="utf-8")
     yield "index.html", _page("index", "colltool", _index())
     for topic in TOPICS:
@@ -59,7 +62,7 @@ def _index() -> str:
         link = f'<a href="{topic}.html">{escape(_title(topic))}</a>'
         guides += f"<li>{link}: {_inline(about(topic))}</li>"
     accuracy = _SUMMARY.search(read_guide("accuracy"))
-    assert accuracy is not None  # a test keeps that table
+    assert accuracy is not None  # tests ensure that the guide has this table
     return (
         f"<h1>colltool {__version__}</h1><p>What an all-reduce, all-gather or all-to-all costs on a"
         " network: which algorithm wins, where the winner changes, where the time goes, and what"

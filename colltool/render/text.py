@@ -1,5 +1,8 @@
-"""Blocks as plain text, fitted to a terminal or as wide as they need; guides likewise, with
-commands and output as they are."""
+"""Blocks as plain text (:func:`to_text`), and guides for a terminal (:func:`to_guide`).
+
+Tables are fitted to the terminal: titles are folded, the least needed columns dropped, wide texts
+folded (:func:`fitting_columns`). Heat maps become lines of characters.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
         case Table():
             return _table(part, screen, dropped)
         case Strips():
-            part = drawn(part, screen.width, unicode=screen.unicode)
+            part = heat_map_lines(part, screen.width, unicode=screen.unicode)
         case Picture():
             part = part.instead
     title = printable(part.title)
@@ -120,17 +123,20 @@ def _wrapped(line: str, width: int | None) -> str:
 
 
 def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
-    """A table; the titles of columns that do not fit go to ``dropped``, or, where that is None,
-    the columns to further tables."""
-    every = drawn_columns(table)
-    kept = kept_columns(every, screen.width, screen.fit)
-    there = {drawn_column.column for drawn_column in kept}
-    rest = [drawn_column for drawn_column in every if drawn_column.column not in there]
+    """A table as text.
+
+    Columns that do not fit follow in further tables; with ``dropped`` they are left out, and their
+    titles are added to it.
+    """
+    all_columns = render_columns(table)
+    kept = fitting_columns(all_columns, screen.width, screen.fit)
+    fitted = {rendered.column for rendered in kept}
+    rest = [rendered for rendered in all_columns if rendered.column not in fitted]
     grids = [kept]
     if dropped is None:
-        grids += continued(every[0], rest, screen.width or 0)
+        grids += continued(all_columns[0], rest, screen.width or 0)
     else:
-        dropped += [drawn_column.column.title for drawn_column in rest]
+        dropped += [rendered.column.title for rendered in rest]
     text = ""
     if table.title:
         text = _painted(printable(table.title), screen, _BOLD)
@@ -153,7 +159,7 @@ _ASCII_BORDER = _Border("|", "-", "+-+", "|+|", "+-+")
 _UNICODE_BORDER = _Border("│", "─", "╭┬╮", "├┼┤", "╰┴╯")
 
 
-def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
+def _grid(columns: Sequence[RenderedColumn], screen: Screen, best: int | None) -> str:
     border = _UNICODE_BORDER if screen.unicode else _ASCII_BORDER
     dashes = [border.dash * (column.width + 2) for column in columns]
     titles = [column.title for column in columns]
@@ -175,27 +181,27 @@ def _rule(ends: str, dashes: Sequence[str]) -> str:
 
 
 def _row(
-    cells: Sequence[str], columns: Sequence[Drawn], bar: str, screen: Screen, style: str
+    cells: Sequence[str], columns: Sequence[RenderedColumn], bar: str, screen: Screen, style: str
 ) -> Iterator[str]:
-    """A row of a table, of as many lines as its highest cell."""
-    # an empty cell has a line, too: splitlines would leave it none
+    """The lines of a table row, as many as its highest cell has."""
+    # not splitlines, which has no line for an empty cell
     lines = [cell.split("\n") for cell in cells]
     for texts in zip_longest(*lines, fillvalue=""):
         sides = []
-        for text, drawn_column in zip(texts, columns, strict=True):
-            adjust = str.rjust if drawn_column.column.right else str.ljust
-            sides.append(screen.paint(adjust(text, drawn_column.width), style))
+        for text, rendered in zip(texts, columns, strict=True):
+            adjust = str.rjust if rendered.column.right else str.ljust
+            sides.append(screen.paint(adjust(text, rendered.width), style))
         yield f"{bar} {f' {bar} '.join(sides)} {bar}"
 
 
 _GAP = 3  # a border and two spaces
 _LEAST_FOLD = 12  # characters; cells folded to less cannot be read
 _USUAL_FOLD = 22  # characters of an algorithm's name on two lines
-# an option, which stays on one line with its value: the space between is a NUL while text is broken
+# An option stays on one line with its value: the space between is a NUL while text is wrapped.
 _OPTION = re.compile(r"(--[\w-]+) (?=\S)")
 
 
-class Drawn(NamedTuple):
+class RenderedColumn(NamedTuple):
     """A column with the texts of its title and cells."""
 
     column: Column[Any]
@@ -212,37 +218,39 @@ class Drawn(NamedTuple):
     def width_with_folded_title(self) -> int:
         return max(map(len, (*self.cells, *self.title.split())), default=1)
 
-    def with_folded_title(self) -> Drawn:
+    def with_folded_title(self) -> RenderedColumn:
         width = self.width_with_folded_title
-        return self._replace(title=_broken(self.title, width), width=width)
+        return self._replace(title=_folded_text(self.title, width), width=width)
 
-    def folded(self, width: int) -> Drawn:
-        cells = tuple(_broken(cell, width) for cell in self.cells)
-        return self._replace(title=_broken(self.title, width), cells=cells, width=width)
+    def folded(self, width: int) -> RenderedColumn:
+        cells = tuple(_folded_text(cell, width) for cell in self.cells)
+        return self._replace(title=_folded_text(self.title, width), cells=cells, width=width)
 
 
-def _broken(text: str, width: int) -> str:
+def _folded_text(text: str, width: int) -> str:
     kept = _OPTION.sub("\\1\0", text.replace("\n", " "))
     return "\n".join(wrap(kept, width, break_on_hyphens=False)).replace("\0", " ")
 
 
-def drawn_columns(table: Table) -> list[Drawn]:
+def render_columns(table: Table) -> list[RenderedColumn]:
     found = []
     for column in table.shown:
         title = printable(column.title)
         cells = tuple(printable(column.text(record)) for record in table.records)
-        found.append(Drawn(column, title, cells, max(map(len, (title, *cells)))))
+        found.append(RenderedColumn(column, title, cells, max(map(len, (title, *cells)))))
     return found
 
 
-def total_width(columns: Sequence[Drawn]) -> int:
+def total_width(columns: Sequence[RenderedColumn]) -> int:
     """Characters with borders."""
     return sum(column.width + _GAP for column in columns) + 1
 
 
-def kept_columns(columns: Sequence[Drawn], width: int | None, fit: str = "fold") -> list[Drawn]:
-    """The columns that fit: first titles are folded, then columns dropped in their order, then the
-    widest texts folded; in a pipe as :class:`Screen` says."""
+def fitting_columns(
+    columns: Sequence[RenderedColumn], width: int | None, fit: str = "fold"
+) -> list[RenderedColumn]:
+    """The columns that fit a width: titles are folded first, then columns dropped in the order of
+    their ``drop``, then the widest texts folded; in a pipe as :class:`Screen` says."""
     if width is None or total_width(columns) <= width:
         return list(columns)
     if fit == "drop":
@@ -251,37 +259,39 @@ def kept_columns(columns: Sequence[Drawn], width: int | None, fit: str = "fold")
             return list(columns)
     folded = [column.with_folded_title() for column in columns]
     needed = _needed(list(map(_narrowest, folded)), width)
-    there = {column.column for column in needed}
+    fitted = {column.column for column in needed}
     if fit == "wide":
-        return [column for column in columns if column.column in there]
-    kept = [column for column in folded if column.column in there]
-    _fold_widest(kept, width, whole_words=True)
-    _fold_widest(kept, width, whole_words=False)
-    return kept
+        return [column for column in columns if column.column in fitted]
+    remaining = [column for column in folded if column.column in fitted]
+    _fold_widest(remaining, width, whole_words=True)
+    _fold_widest(remaining, width, whole_words=False)
+    return remaining
 
 
-def _narrowest(column: Drawn) -> Drawn:
-    """The column as narrow as it can be read, to see whether it fits at all."""
+def _narrowest(column: RenderedColumn) -> RenderedColumn:
+    """The column at the least width at which it can be read."""
     fold = column.column.fold
     least = max(fold, column.longest_word) if fold else column.width
     return column._replace(width=min(column.width, least))
 
 
-def _fold_widest(kept: list[Drawn], width: int, *, whole_words: bool) -> None:
+def _fold_widest(remaining: list[RenderedColumn], width: int, *, whole_words: bool) -> None:
     """Fold the widest texts in place until the columns fit, or nothing more can be folded."""
-    for column in sorted(kept, key=lambda column: -column.width):
+    for column in sorted(remaining, key=lambda column: -column.width):
         fewest = min(_LEAST_FOLD, column.column.fold or _LEAST_FOLD)
         if whole_words:
             fewest = max(fewest, column.longest_word)
-        over = total_width(kept) - width
+        over = total_width(remaining) - width
         if over > 0 and not column.column.right and column.width > fewest:
-            kept[kept.index(column)] = column.folded(max(fewest, column.width - over))
+            remaining[remaining.index(column)] = column.folded(max(fewest, column.width - over))
 
 
-def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
+def continued(
+    key: RenderedColumn, rest: Sequence[RenderedColumn], width: int
+) -> list[list[RenderedColumn]]:
     """Further tables for the columns that did not fit, each beginning with the key column."""
     key = key.folded(min(key.width, _USUAL_FOLD))
-    tables: list[list[Drawn]] = []
+    tables: list[list[RenderedColumn]] = []
     for column in rest:
         column = column.with_folded_title()
         if total_width([key, column]) > width and not column.column.right:
@@ -292,18 +302,18 @@ def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]
     return tables
 
 
-def _needed(columns: Sequence[Drawn], width: int) -> list[Drawn]:
+def _needed(columns: Sequence[RenderedColumn], width: int) -> list[RenderedColumn]:
     """The columns that are left when those to drop first are dropped until the others fit."""
-    kept = list(columns)
-    while total_width(kept) > width and any(column.column.drop for column in kept):
-        kept.remove(max(kept, key=lambda column: column.column.drop))
-    return kept
+    remaining = list(columns)
+    while total_width(remaining) > width and any(column.column.drop for column in remaining):
+        remaining.remove(max(remaining, key=lambda column: column.column.drop))
+    return remaining
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
     """The table with the columns that fit a width after folding, and the titles of the others."""
     narrow = []
-    for column in drawn_columns(table):
+    for column in render_columns(table):
         widest = column.width_with_folded_title
         if not column.column.right:
             widest = min(widest, _USUAL_FOLD)
@@ -322,9 +332,8 @@ BLOCKS = "·▁▂▃▄▅▆▇█"
 _WIDE = 200  # characters in a pipe or a file
 
 
-def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> Lines:
-    """Strips as lines, with a legend of the shades; cells that share a character show the busiest
-    of them."""
+def heat_map_lines(block: Strips, width: int | None = None, *, unicode: bool = False) -> Lines:
+    """A heat map as lines with a legend; a character shows the busiest of the cells it stands for."""
     shades = BLOCKS if unicode else ASCII
     width = width or _WIDE
     names = [strip.name for strip in block.strips]
@@ -348,7 +357,7 @@ def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> 
 def _shade(cell: float, shades: str) -> str:
     if cell <= 0:
         return shades[0]
-    # a share that is a whole step but for rounding is the step below
+    # a share at the border of two steps belongs to the lower one, whatever its rounding
     step = int(cell * (len(shades) - 1) - 1e-9)
     return shades[1 + min(len(shades) - 2, step)]
 
@@ -371,9 +380,9 @@ def to_guide(text: str, screen: Screen) -> str:
     shown = []
     for number, part in enumerate(parts):
         # the parts are prose and fenced in turn
-        drawn_part = _verbatim(part, screen) if number % 2 else _prose(part, screen)
-        if drawn_part.strip():
-            shown.append(drawn_part)
+        rendered_part = _verbatim(part, screen) if number % 2 else _prose(part, screen)
+        if rendered_part.strip():
+            shown.append(rendered_part)
     return "\n".join(shown)
 
 
@@ -406,7 +415,7 @@ def _verbatim(part: str, screen: Screen) -> str:
     indent = "  "
     if screen.width:
         room = screen.width - len(indent)
-        # without a command it is the text of a file, whose lines stay as they are
+        # without a command it is the text of a file, which is not wrapped
         if any(line.startswith("$ ") for line in lines):
             lines = list(chain.from_iterable(map(partial(_in_pieces, width=room), lines)))
         if max(map(len, lines), default=0) > room:

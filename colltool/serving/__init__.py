@@ -1,1 +1,2 @@
-"""What a token costs on the network: deployments, their collectives, KV transfer, new weights."""
+"""Network time of a token of a served model: deployments, their collectives (``serve``), KV
+transfer, search and changes, and new weights (``reshard``)."""

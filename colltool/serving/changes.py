@@ -1,6 +1,7 @@
-"""What would change a token's network time, and a search over layouts.
+"""Single changes of a deployment and their effect on a token's network time; and a search over all
+deployments of a number of ranks.
 
-Changes are other layouts, other engines, and a faster wire.
+Changes are other layouts, a larger batch, other engines, and a tier of twice the bandwidth.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from colltool.serving.deployment import Deployment
 from colltool.serving.results import Served, ServedChange, ServeList
 
 Run = Callable[[Deployment, "str | None", "Fabric | None"], Served]
-"""The same question with another deployment, another engine, or on another fabric."""
+"""Serves the same model with a deployment, another engine (``NAME@VERSION``), or on another fabric."""
 
-# smaller changes of the network time are not worth a line
+# relative; smaller changes of the network time are not listed
 _LEAST_CHANGE = 0.01
 
 
 class _ServingTrial(NamedTuple):
+    """A change to try; None keeps the engine or the fabric."""
+
     name: str
     deployment: Deployment
     engine: str | None = None
@@ -29,45 +32,50 @@ class _ServingTrial(NamedTuple):
 
 
 def changes(served: Served, fabric: Fabric, run: Run) -> tuple[ServedChange, ...]:
-    """Return each change that can be made alone, the largest gain first."""
+    """Return each change by itself with the network time it would give, the largest gain first."""
     before_s = served.decode.network_s
-    found = []
+    changes_found = []
     for trial in _trials(served, fabric):
         try:
             after_s = run(trial.deployment, trial.engine, trial.fabric).decode.network_s
         except ColltoolError:
             continue
         if before_s and after_s and abs(after_s / before_s - 1) > _LEAST_CHANGE:
-            found.append(ServedChange(trial.name, after_s, after_s / before_s))
-    return tuple(sorted(found, key=lambda change: change.factor))
+            changes_found.append(ServedChange(trial.name, after_s, after_s / before_s))
+    return tuple(sorted(changes_found, key=lambda change: change.factor))
 
 
 def _trials(served: Served, fabric: Fabric) -> Iterator[_ServingTrial]:
-    own = served.deployment
-    if own.tp > 1:
-        yield from _other_layouts(own)
-    yield _ServingTrial(f"batch {own.batch * 2}", own._replace(batch=own.batch * 2))
-    if own.tp > 1:
+    deployment = served.deployment
+    if deployment.tp > 1:
+        yield from _other_layouts(deployment)
+    yield _ServingTrial(
+        f"batch {deployment.batch * 2}", deployment._replace(batch=deployment.batch * 2)
+    )
+    if deployment.tp > 1:
         for name, version in shipped_libraries():
             engine = f"{name}@{version}"
             # only engines limit the ranks of their all-reduce
             if engine != served.engine and find_library(engine).library.most_ranks:
-                yield _ServingTrial(f"{engine}'s all-reduce", own, engine=engine)
+                yield _ServingTrial(f"{engine}'s all-reduce", deployment, engine=engine)
     for wire in sorted({call.wire for call in served.decode.operations if call.wire}):
         name = f"twice the bandwidth of {wire}"
-        yield _ServingTrial(name, own, fabric=_twice_as_fast(fabric, wire))
+        yield _ServingTrial(name, deployment, fabric=_twice_as_fast(fabric, wire))
 
 
-def _other_layouts(own: Deployment) -> Iterator[_ServingTrial]:
-    half = own.tp // 2
-    replicas = own._replace(tp=half, dp=own.dp * 2)
-    if own.exchanges:
-        # the ranks of the experts stay as many
-        yield _ServingTrial(f"tp {half} (dp attention {own.dp * 2})", replicas)
+def _other_layouts(deployment: Deployment) -> Iterator[_ServingTrial]:
+    """Half or twice the tensor parallelism, on the same or twice the ranks."""
+    half = deployment.tp // 2
+    replicas = deployment._replace(tp=half, dp=deployment.dp * 2)
+    if deployment.exchanges:
+        # ep = tp x dp stays the same
+        yield _ServingTrial(f"tp {half} (dp attention {deployment.dp * 2})", replicas)
         return
-    yield _ServingTrial(f"tp {half}, pp {own.pp * 2}", own._replace(tp=half, pp=own.pp * 2))
-    yield _ServingTrial(f"tp {own.tp * 2}", own._replace(tp=own.tp * 2))
-    yield _ServingTrial(f"tp {half}, dp {own.dp * 2}", replicas)
+    yield _ServingTrial(
+        f"tp {half}, pp {deployment.pp * 2}", deployment._replace(tp=half, pp=deployment.pp * 2)
+    )
+    yield _ServingTrial(f"tp {deployment.tp * 2}", deployment._replace(tp=deployment.tp * 2))
+    yield _ServingTrial(f"tp {half}, dp {deployment.dp * 2}", replicas)
 
 
 def _twice_as_fast(fabric: Fabric, wire: str) -> Fabric:
@@ -84,35 +92,39 @@ def search(
 ) -> ServeList:
     """Return the best layouts of the ranks into tp, pp and dp of powers of two.
 
-    Experts are on all ranks of a stage, or split by tp. The order is by the network time of a token
-    on top of the floor; layouts that do not fit the memory are left out.
+    Experts are on all ranks of a stage, or split by tp. The order is by the sum of a token's network
+    time and its floor; layouts that do not fit the memory are in ``refused``.
+
+    Args:
+        base: the deployment's other values; ``ep`` of 1 is a model without experts.
+        most: layouts to keep.
     """
-    found: list[Served] = []
+    feasible: list[Served] = []
     refused: list[tuple[str, str]] = []
     for deployment in _layouts(ranks, base):
         try:
             served = run(deployment)
         except ColltoolError as error:
-            refused.append((deployment.spoken, error.what))
+            refused.append((deployment.label, error.what))
             continue
         if served.fits is False:
-            refused.append((deployment.spoken, "does not fit the memory"))
+            refused.append((deployment.label, "does not fit the memory"))
         else:
-            found.append(served)
-    if not found:
+            feasible.append(served)
+    if not feasible:
         why = "; ".join(dict.fromkeys(f"{name}: {what}" for name, what in refused[:3]))
         raise ColltoolError(
             f"no cut of {ranks} ranks can be served: {why}",
             argument="ranks",
             fix="more ranks, or a smaller batch",
         )
-    tried = len(found) + len(refused)
-    found.sort(key=lambda served: served.decode.network_s + (served.decode.floor_s or 0.0))
-    best = found[:most]
+    tried = len(feasible) + len(refused)
+    feasible.sort(key=lambda served: served.decode.network_s + (served.decode.floor_s or 0.0))
+    best = feasible[:most]
     return ServeList(
-        title=f"{tried} cuts of {ranks} ranks, {len(found)} can run",
+        title=f"{tried} cuts of {ranks} ranks, {len(feasible)} can run",
         served=tuple(best),
-        names=tuple(served.deployment.spoken for served in best),
+        names=tuple(served.deployment.label for served in best),
         tried=tried,
         refused=tuple(refused),
     )

@@ -1,4 +1,5 @@
-"""A model as it is served: how it is split over ranks, what a step reads and computes, its KV cache."""
+"""Deployments of a served model: how it is split over ranks, its weights and KV cache in bytes, and
+the floor of a step, the least time of memory and compute on a rank."""
 
 from __future__ import annotations
 
@@ -45,20 +46,20 @@ class Deployment(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Tokens of a replica's step: its sequences that are in one pipeline stage at a time."""
+        """Tokens of a replica's decode step: one for each sequence in a pipeline stage."""
         return max(1, ceil(self.batch / (self.dp * self.pp)))
 
     @property
     def exchanges(self) -> bool:
-        """Whether tokens go to experts on other ranks; else every rank of tp has a part of each."""
+        """Whether tokens are sent to experts on other ranks; else tp splits every expert."""
         return self.ep > self.tp
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         sizes = [f"tp {self.tp}"]
-        for name, ranks in (("ep", self.ep), ("pp", self.pp), ("dp", self.dp)):
+        for dimension, ranks in (("ep", self.ep), ("pp", self.pp), ("dp", self.dp)):
             if ranks > 1:
-                sizes.append(f"{name} {ranks}")
+                sizes.append(f"{dimension} {ranks}")
         return ", ".join(sizes)
 
 
@@ -74,57 +75,63 @@ def shape_of(model: TransformerModel) -> Shape:
     return model.shape
 
 
-def checked_deployment(model: TransformerModel, own: Deployment, dp: int | None) -> Deployment:
+def checked_deployment(
+    model: TransformerModel, deployment: Deployment, dp: int | None
+) -> Deployment:
     """Return a deployment with its dp, by default as many replicas as fill the experts' ranks.
 
     Raises:
         ColltoolError: sizes that do not divide the model or each other.
     """
-    _check_experts(model, own)
-    own = own._replace(dp=dp if dp is not None else max(1, own.ep // own.tp))
-    if own.exchanges and own.ep != own.tp * own.dp:
-        what = (
-            f"experts on {own.ep} ranks, attention on tp {own.tp} x dp {own.dp} = {own.tp * own.dp}"
-        )
+    _check_experts(model, deployment)
+    deployment = deployment._replace(
+        dp=dp if dp is not None else max(1, deployment.ep // deployment.tp)
+    )
+    replica_ranks = deployment.tp * deployment.dp
+    if deployment.exchanges and deployment.ep != replica_ranks:
+        attention = f"tp {deployment.tp} x dp {deployment.dp} = {replica_ranks}"
+        what = f"experts on {deployment.ep} ranks, attention on {attention}"
         raise ColltoolError(
-            what, argument="dp", fix=f"write {argument_text('dp', own.ep // own.tp)}"
+            what, argument="dp", fix=f"write {argument_text('dp', deployment.ep // deployment.tp)}"
         )
     heads = shape_of(model).heads
-    if heads % own.tp:
+    if heads % deployment.tp:
         raise ColltoolError(
-            f"{heads} heads do not fill tp {own.tp}", argument="tp", fix="a divisor of the heads"
+            f"{heads} heads do not fill tp {deployment.tp}",
+            argument="tp",
+            fix="a divisor of the heads",
         )
-    if own.pp > model.layers:
+    if deployment.pp > model.layers:
         raise ColltoolError(
-            f"{model.layers} layers do not fill pp {own.pp}",
+            f"{model.layers} layers do not fill pp {deployment.pp}",
             argument="pp",
             fix=f"at most {model.layers}",
         )
-    least = own.dp * own.pp
-    if own.batch < least:
-        what = f"{own.batch} sequences leave some of {least} replicas and stages idle"
+    fewest = deployment.dp * deployment.pp
+    if deployment.batch < fewest:
+        what = f"{deployment.batch} sequences leave some of {fewest} replicas and stages idle"
         raise ColltoolError(
-            what, argument="batch", fix=f"write {argument_text('batch', least)} or more"
+            what, argument="batch", fix=f"write {argument_text('batch', fewest)} or more"
         )
-    return own
+    return deployment
 
 
-def _check_experts(model: TransformerModel, own: Deployment) -> None:
+def _check_experts(model: TransformerModel, deployment: Deployment) -> None:
     moe = shape_of(model).moe
-    if own.ep > 1:
+    if deployment.ep > 1:
         if moe is None:
             raise ColltoolError(f"{model.name} has no experts", argument="ep", fix="leave it out")
-        if moe.experts % own.ep:
+        if moe.experts % deployment.ep:
             raise ColltoolError(
-                f"{moe.experts} experts do not fill {own.ep} ranks evenly",
+                f"{moe.experts} experts do not fill {deployment.ep} ranks evenly",
                 argument="ep",
                 fix="a divisor of them",
             )
-    if own.ep > own.tp and own.ep % own.tp:
+    if deployment.ep > deployment.tp and deployment.ep % deployment.tp:
         raise ColltoolError(
-            f"ep {own.ep} is no multiple of tp {own.tp}",
+            f"ep {deployment.ep} is no multiple of tp {deployment.tp}",
             argument="ep",
-            fix=f"write {argument_text('ep', own.tp * 2)}",
+            fix=f"write {argument_text('ep', deployment.tp * 2)}",
         )
 
 
@@ -141,12 +148,12 @@ def kv_bytes(model: TransformerModel, dtype: str) -> float:
     return model.layers * values * WIDTHS[dtype]
 
 
-def kv_bytes_of_rank(model: TransformerModel, own: Deployment) -> float:
+def kv_bytes_of_rank(model: TransformerModel, deployment: Deployment) -> float:
     """Return the bytes of KV cache of a token on a rank, in its pipeline stage."""
     shape = shape_of(model)
     # tp splits the KV heads, at most one a rank; a latent cache is the same on every rank
-    split = 1 if shape.mla is not None else min(own.tp, shape.kv_heads)
-    return kv_bytes(model, own.kv_dtype) / own.pp / split
+    split = 1 if shape.mla is not None else min(deployment.tp, shape.kv_heads)
+    return kv_bytes(model, deployment.kv_dtype) / deployment.pp / split
 
 
 class Floor(NamedTuple):
@@ -170,34 +177,35 @@ class WeightBytes(NamedTuple):
     read: float
 
 
-def weight_bytes(model: TransformerModel, own: Deployment, tokens: int) -> WeightBytes:
-    """Return the weights of a rank of the busiest stage, for a step of ``tokens`` a replica.
+def weight_bytes(model: TransformerModel, deployment: Deployment, tokens: int) -> WeightBytes:
+    """Return the weights of a rank of the busiest stage, for a step of ``tokens`` per replica.
 
-    Of the experts a step reads those that some token of all replicas chose.
+    A step reads the experts that at least one token of all replicas chose, on average over
+    uniform routing.
     """
     shape = shape_of(model)
     dense = layer_parameters(shape, experts=False)
     moe = layer_parameters(shape, experts=True)
-    layers = model.dense_layers * (dense.split / own.tp + dense.whole)
-    layers += model.moe_layers * (moe.split / own.tp + moe.whole)
-    experts = model.moe_layers * (moe.experts / (own.ep if own.exchanges else own.tp))
+    layers = model.dense_layers * (dense.split / deployment.tp + dense.whole)
+    layers += model.moe_layers * (moe.split / deployment.tp + moe.whole)
+    experts = model.moe_layers * (
+        moe.experts / (deployment.ep if deployment.exchanges else deployment.tp)
+    )
     chosen = 1.0
     if shape.moe is not None:
-        all_tokens = tokens * own.dp if own.exchanges else tokens
+        all_tokens = tokens * deployment.dp if deployment.exchanges else tokens
         chosen = 1 - (1 - shape.moe.top_k / shape.moe.experts) ** all_tokens
-    ends = ends_of(shape, own.tp)
-    weights = (layers + experts) / own.pp + ends
-    # of the embedding a step reads a row a token, next to nothing; of the head all
-    read = (layers + experts * chosen) / own.pp + ends / 2
-    width = WIDTHS[own.dtype]
+    ends = ends_of(shape, deployment.tp)
+    weights = (layers + experts) / deployment.pp + ends
+    # a step reads the whole head, but of the embedding only a row per token
+    read = (layers + experts * chosen) / deployment.pp + ends / 2
+    width = WIDTHS[deployment.dtype]
     return WeightBytes(weights * width, read * width)
 
 
-def active_flops(model: TransformerModel, own: Deployment, tokens: float) -> float:
-    """Return the FLOPs of a rank for ``tokens`` of a replica in one stage.
-
-    Two for each parameter that a token passes.
-    """
+def active_flops(model: TransformerModel, deployment: Deployment, tokens: float) -> float:
+    """Return the FLOPs of a rank for ``tokens`` of a replica in one stage: two per parameter that a
+    token uses."""
     shape = shape_of(model)
     dense = layer_parameters(shape, experts=False)
     moe = layer_parameters(shape, experts=True)
@@ -206,12 +214,14 @@ def active_flops(model: TransformerModel, own: Deployment, tokens: float) -> flo
         visited = moe.experts * (shape.moe.top_k / shape.moe.experts)
     passed = model.dense_layers * (dense.split + dense.whole)
     passed += model.moe_layers * (moe.split + moe.whole + visited)
-    return 2 * tokens * (passed / own.pp + ends_of(shape, 1, embedding=False)) / own.tp
+    return (
+        2 * tokens * (passed / deployment.pp + ends_of(shape, 1, embedding=False)) / deployment.tp
+    )
 
 
 def step_floor(
     model: TransformerModel,
-    own: Deployment,
+    deployment: Deployment,
     device: Accelerator | None,
     tokens: int,
     cached: float,
@@ -226,6 +236,8 @@ def step_floor(
         return None
     peak = dict(device.peak)
     # a device without the weights' format computes in bf16
-    rate = peak.get(own.dtype) or peak.get("bf16") or next(iter(peak.values()))
-    read = weight_bytes(model, own, tokens).read + kv_bytes_of_rank(model, own) * cached
-    return Floor(read / device.bandwidth_Bps, active_flops(model, own, tokens) / rate)
+    rate = peak.get(deployment.dtype) or peak.get("bf16") or next(iter(peak.values()))
+    read = (
+        weight_bytes(model, deployment, tokens).read + kv_bytes_of_rank(model, deployment) * cached
+    )
+    return Floor(read / device.bandwidth_Bps, active_flops(model, deployment, tokens) / rate)

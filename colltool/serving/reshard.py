@@ -1,13 +1,13 @@
-"""Weights from one mesh to another.
+"""Time to move weights from one mesh of ranks to another, or from a store.
 
-This is RL's sync from trainer to rollout, resharding, and the load of a checkpoint. m senders hold
-W/m each; n receivers are replicas of r ranks, which need W/r each. The ways:
+Use cases are RL's sync from trainer to rollout, resharding, and loading a checkpoint. m senders hold
+W/m bytes each; receivers are replicas of r ranks, which need W/r each. The ways:
 
 - pairs: every replica pulls from the senders;
 - tree: the senders feed one replica, and each further one is fed by one before it, chunk by chunk;
 - one root: a rank gathers all and broadcasts.
 
-No way moves fewer bytes than W/m out of a sender and W/r into a receiver.
+Every way moves at least W/m bytes out of a sender and W/r into a receiver.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from colltool.base.primitives import P2P
 from colltool.base.result import Result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval, interval_of
-from colltool.estimate.placement import GroupSpec
+from colltool.estimate.placement import GroupSpec, every_stride, strides
 from colltool.estimate.price import price
 from colltool.estimate.results import Overrides
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 
-# bytes that a replica passes on at once
+# bytes that a replica of a tree forwards at once; assumed large enough for full bandwidth
 CHUNK = 64 * 2**20
 
 
@@ -71,16 +71,20 @@ class Resharded(Result):
 
 
 class _Busy(NamedTuple):
-    """Seconds that a link, a level or a store is busy; the first field orders them."""
+    """Seconds that a link, a level or a store is busy; compares by them."""
 
     seconds: float
     name: str
 
 
 class _MeshNetwork(NamedTuple):
-    """The network between two meshes: its tier, a pair of ranks across it, and the shared level.
+    """The network between two meshes.
 
-    ``shared_Bps`` is what all senders together put through ``shared_level`` in a second.
+    Args:
+        tier: the outermost tier.
+        pair: two ranks as far apart as the meshes.
+        shared_Bps: bandwidth of all senders together through ``shared_level``, the most
+            oversubscribed level between the meshes.
     """
 
     fabric: Fabric
@@ -101,11 +105,14 @@ class _MeshNetwork(NamedTuple):
     def way(
         self, name: str, out: float, into: float, shared: _Busy, *, copies: int = 1
     ) -> ReshardWay:
-        """The slowest of what a rank sends, what a rank receives and what all share.
+        """A way whose time is the longest of a rank's sends, a rank's receives and shared links.
 
-        A tree over ``copies`` replicas adds a chunk for each level.
+        Args:
+            out, into: bytes out of the busiest sender, and into the busiest receiver.
+            shared: how long the shared level or store is busy.
+            copies: replicas of a tree, which adds the time of a chunk for each of its levels.
         """
-        # of equal bytes at both ends the sender is named
+        # with equal bytes at both ends the sender is named as the limit
         size, end = max((out, "sender"), (into, "receiver"))
         slowest = max(_Busy(self.message_s(size), f"{self.tier.name} of a {end}"), shared)
         levels = ceil(log2(copies + 1)) - 1
@@ -189,7 +196,7 @@ def _ways_from_ranks(
 ) -> list[ReshardWay]:
     out = weights / senders
     into = weights / replica
-    # in a tree a replica sends what it received, if another one follows
+    # a replica of a tree forwards what it received, unless it is the only one
     passed_on = into if copies > 1 else 0.0
     root = _Busy(network.link_s(weights), f"{network.tier.name} of the root")
     return [
@@ -217,7 +224,29 @@ def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     stride = min(max(senders, receivers, inside), fabric.ranks // 2)
     if stride >= inside:
         stride = stride // inside * inside
-    # alone: what all messages share is counted apart
+    if strides(fabric, stride) is None:
+        raise _no_such_distance(fabric, senders, receivers, inside)
+    # alone: shared_Bps accounts for the other messages
     pair = GroupSpec(2, stride, alone=True)
     shared_Bps = senders * abilities.rate_Bps / oversubscription
     return _MeshNetwork(fabric, tier, pair, shared_Bps, level)
+
+
+def _no_such_distance(fabric: Fabric, senders: int, receivers: int, inside: int) -> ColltoolError:
+    """The error of a mesh whose ranks do not divide the fabric evenly, so that no pair of ranks is
+    typical of the distance between the meshes.
+
+    ``inside``: ranks of an endpoint of the outermost tier, which every mesh fills at least.
+    """
+    mesh = "receivers" if receivers >= senders else "senders"
+    ranks = max(senders, receivers)
+    known = [stride for stride in every_stride(fabric) if stride >= inside]
+    below = [stride for stride in known if stride < ranks]
+    above = [stride for stride in known if stride > ranks]
+    near = below[-1:] + above[:1]
+    verb = "does is" if len(near) == 1 else "do are"
+    return ColltoolError(
+        f"{ranks} {mesh} do not divide the {fabric.ranks} ranks of {fabric.name} evenly",
+        argument=mesh,
+        fix=f"the nearest that {verb} {' and '.join(map(str, near))}",
+    )

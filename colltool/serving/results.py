@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.engines.files import AskedLibrary
+from colltool.engines.files import RequestedLibrary
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.serving.deployment import Deployment
 
 
 class ServeQuestion(NamedTuple):
-    """A deployment to price.
+    """A deployment to price, and what else the user said.
 
     Args:
         dp: None if it follows from the experts.
-        tpot_s: measured or wanted time of a token.
+        tpot_s: measured or targeted time per output token.
         prefill_tp: tensor parallelism of prefill on machines of its own; None if there are none.
         kv: the library that moves KV caches between machines.
     """
@@ -26,7 +26,7 @@ class ServeQuestion(NamedTuple):
     dp: int | None = None
     tpot_s: float | None = None
     prefill_tp: int | None = None
-    kv: AskedLibrary | None = None
+    kv: RequestedLibrary | None = None
 
 
 class ServedOperation(NamedTuple):
@@ -53,9 +53,12 @@ class ServedOperation(NamedTuple):
 
 
 class ServedPhase(NamedTuple):
-    """Decode or prefill: the network's part of a token, or of a prompt.
+    """The network time of a token (decode) or of a prompt (prefill).
 
-    ``floor_s`` is what memory or FLOPs (``floor_by``) take at least; None if unknown.
+    Args:
+        floor_s: lower limit from memory bandwidth and FLOPs; None if the device is unknown.
+        floor_by: which of the two limits it.
+        tokens: tokens of a step, for each replica.
     """
 
     name: str
@@ -67,12 +70,12 @@ class ServedPhase(NamedTuple):
 
 
 class KvTransfer(NamedTuple):
-    """One prompt's cache between machines.
+    """The transfer of one prompt's KV cache from prefill to decode machines.
 
     Args:
-        exposed_s: what the overlap with prefill, layer by layer, leaves.
-        hiding_nic_Bps: the least NIC of a rank with which all but the last layer hides behind the
-            floor of prefill.
+        hidden: whether a layer's transfer is shorter than the floor of prefill of a layer.
+        exposed_s: time after prefill has ended: the last layer, or all of it if not hidden.
+        hiding_nic_Bps: the least NIC bandwidth of a rank with which it would be hidden.
     """
 
     bytes: float
@@ -99,7 +102,14 @@ class ServedChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Served(Result):
-    """The network's part of serving a model; ``tpot_s`` is the user's."""
+    """The network time of a served model.
+
+    Args:
+        phases: prefill and decode.
+        tpot_s: the user's time per output token.
+        memory_bytes: weights and KV cache of the busiest rank.
+        capacity_bytes: memory of the device; None if unknown.
+    """
 
     subject: ClassVar[str] = "serve"
     job: str

@@ -1,7 +1,8 @@
-"""The network's part of a step of decode and of prefill.
+"""Network time of decode and prefill of a served model.
 
-A step's collectives follow from the model and the deployment; each is priced by the engine's kernel,
-or by the library of the fabric.
+:func:`serve` lists the collectives of a step, which follow from the model and the deployment
+(:func:`_operations`), prices each by the engine's kernel or the fabric's library, and adds the
+transfer of KV caches between machines.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
-from colltool.engines.files import AskedLibrary
+from colltool.engines.files import RequestedLibrary
 from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.price import kernel_site, measured_kernels, price_experts, price_kernels
@@ -39,9 +40,9 @@ from colltool.serving.results import KvTransfer, Served, ServedOperation, Served
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Accelerator, Moe, TransformerModel, accelerator_of
 
-# format of activations on the wire
+# format in which activations are reduced
 REDUCED = "bf16"
-# pairs of ranks that transfers of KV caches were measured on
+# transfers of KV caches were measured on 8 pairs of ranks
 _MEASURED_PAIRS = 8
 
 
@@ -49,7 +50,7 @@ class ServingContext(NamedTuple):
     """A deployment on a fabric, and the libraries of its collectives.
 
     Args:
-        device: None if the fabric has none that is known.
+        device: None if the fabric names none, or one without data.
         engine: the engine whose all-reduce runs; None for the fabric's library.
         experts: the library of dispatch and combine; None for the fastest that was measured.
         experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
@@ -59,8 +60,8 @@ class ServingContext(NamedTuple):
     deployment: Deployment
     fabric: Fabric
     device: Accelerator | None
-    engine: AskedLibrary | None
-    experts: AskedLibrary | None
+    engine: RequestedLibrary | None
+    experts: RequestedLibrary | None
     experts_by_nccl: bool
 
 
@@ -68,47 +69,56 @@ def serve(
     model: TransformerModel,
     question: ServeQuestion,
     fabric: Fabric,
-    engine: AskedLibrary | None,
-    experts: AskedLibrary | None,
+    engine: RequestedLibrary | None,
+    experts: RequestedLibrary | None,
     *,
     by_nccl: bool = False,
 ) -> Served:
-    """Return the network's part of a token and of the first token.
+    """Return the network time of a token (decode) and of a prompt (prefill).
+
+    Args:
+        engine: whose all-reduce runs; None for the fabric's library.
+        experts: the library of dispatch and combine; None for the fastest that was measured.
+        by_nccl: whether all-to-alls of the fabric's library replace dispatch and combine.
 
     Raises:
         ColltoolError: a deployment that does not fit the model or the fabric, or kernels that were
             not measured there.
     """
     check_even(fabric)
-    own = checked_deployment(model, question.deployment, question.dp)
-    if own.ranks > fabric.ranks:
+    deployment = checked_deployment(model, question.deployment, question.dp)
+    if deployment.ranks > fabric.ranks:
         raise ColltoolError(
-            f"{own.spoken} needs {own.ranks} ranks, {fabric.name} has {fabric.ranks}",
+            f"{deployment.label} needs {deployment.ranks} ranks, {fabric.name} has {fabric.ranks}",
             argument="tp",
             fix="fewer",
         )
     device = _device(fabric)
     serving = ServingContext(
         model=model,
-        deployment=own,
+        deployment=deployment,
         fabric=fabric,
         device=device,
         engine=engine,
         experts=experts,
         experts_by_nccl=by_nccl,
     )
-    # A token of decode reads the cache of every sequence, on average half of its output long; a
-    # chunk of prefill that of one prompt, on average half of it.
-    decode = _phase("decode", serving, own.tokens, (own.input + own.output / 2) * own.tokens)
-    chunk = min(own.chunk, own.input)
-    prefill = _phase("prefill", serving, chunk, own.input / 2, times=ceil(own.input / chunk))
-    weights = weight_bytes(model, own, own.tokens).weights
-    cache = kv_bytes_of_rank(model, own) * own.tokens * own.pp * (own.input + own.output)
+    # On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
+    # prefill half of its prompt.
+    tokens = deployment.tokens
+    sequence = deployment.input + deployment.output
+    decode_cached = (deployment.input + deployment.output / 2) * tokens
+    decode = _phase("decode", serving, tokens, decode_cached)
+    chunk = min(deployment.chunk, deployment.input)
+    steps = ceil(deployment.input / chunk)
+    prefill = _phase("prefill", serving, chunk, deployment.input / 2, times=steps)
+    weights = weight_bytes(model, deployment, tokens).weights
+    cache = kv_bytes_of_rank(model, deployment) * tokens * deployment.pp * sequence
     return Served(
         job=model.name,
         fabric=fabric.name,
-        engine=engine.library.called if engine else fabric.library_name,
-        deployment=own,
+        engine=engine.library.full_name if engine else fabric.library_name,
+        deployment=deployment,
         phases=(prefill, decode),
         kv=_kv_transfer(serving, question, prefill),
         tpot_s=question.tpot_s,
@@ -120,6 +130,7 @@ def serve(
 
 
 def _device(fabric: Fabric) -> Accelerator | None:
+    """The fabric's accelerator; None if it names none, or one without data."""
     name = fabric.device
     if name is None or name not in preset_names("devices"):
         return None
@@ -129,10 +140,12 @@ def _device(fabric: Fabric) -> Accelerator | None:
 
 def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
     notes = []
-    for asked in (serving.engine, serving.experts):
-        if asked is not None and asked.unknown:
-            own = asked.library
-            notes.append(f"warning: no data of {own.name} {asked.unknown}: {own.called}'s kernels")
+    for requested in (serving.engine, serving.experts):
+        if requested is not None and requested.unknown:
+            library = requested.library
+            notes.append(
+                f"warning: no data of {library.name} {requested.unknown}: {library.full_name}'s kernels"
+            )
     for phase in phases:
         for operation in phase.operations:
             notes += operation.notes
@@ -142,12 +155,11 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
 def _phase(
     name: str, serving: ServingContext, tokens: int, cached: float, times: int = 1
 ) -> ServedPhase:
-    """A step, or the steps of a prompt's chunks.
+    """The collectives of ``times`` equal steps, their network time and its floor.
 
     Args:
         tokens: tokens of a step, for each replica.
         cached: tokens of KV cache that a step reads, for each replica.
-        times: steps.
     """
     calls = list(_operations(serving, tokens))
     totals_s = [call.each_s * (call.calls * times) for call in calls]
@@ -158,50 +170,50 @@ def _phase(
         operations.append(call._replace(calls=call.calls * times, total_s=total_s, share=share))
     floor_s = None
     floor_by = None
-    own = serving.deployment
-    floor = step_floor(serving.model, own, serving.device, tokens, cached)
+    deployment = serving.deployment
+    floor = step_floor(serving.model, deployment, serving.device, tokens, cached)
     if floor is not None:
-        floor_s = floor.total_s * own.pp * times
+        floor_s = floor.total_s * deployment.pp * times
         floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
     return ServedPhase(name, tuple(operations), network_s, floor_s, floor_by, tokens)
 
 
 def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperation]:
-    """Each collective of a step with its calls: a token passes all layers, in all stages."""
+    """Each collective of a step, with its calls over all layers of all pipeline stages."""
     model = serving.model
-    own = serving.deployment
+    deployment = serving.deployment
     shape = shape_of(model)
-    tp = GroupSpec(own.tp)
+    tp = GroupSpec(deployment.tp)
     vector = tokens * shape.hidden * WIDTHS[REDUCED]
-    exchanged = shape.moe if own.exchanges and model.moe_layers else None
-    if own.tp > 1:
+    exchanged = shape.moe if deployment.exchanges and model.moe_layers else None
+    if deployment.tp > 1:
         # after attention and after the FFN, unless experts on other ranks take the FFN's place
         layers = 2 * model.layers
-        if own.exchanges:
+        if deployment.exchanges:
             layers -= model.moe_layers
         yield _all_reduce(serving, vector, tp)._replace(calls=layers)
     if exchanged is not None:
         call = _expert_call(serving, exchanged, tokens)
         # results are combined in full precision, tokens are sent in the weights' 8 bits
-        sent = call if own.dtype == REDUCED else call._replace(dtype="fp8")
+        sent = call if deployment.dtype == REDUCED else call._replace(dtype="fp8")
         yield _exchange(serving, "dispatch", sent)._replace(calls=model.moe_layers)
         yield _exchange(serving, "combine", call)._replace(calls=model.moe_layers)
-    if own.pp > 1:
-        pair = GroupSpec(2, own.tp * own.dp)
-        stages = _by_library(serving, "p2p", P2P, vector / own.tp, pair)
-        yield stages._replace(calls=own.pp - 1)
-    if own.tp > 1:
-        # logits are of the last token of each sequence
-        logits = min(tokens, own.tokens) * shape.vocab * WIDTHS[REDUCED]
+    if deployment.pp > 1:
+        pair = GroupSpec(2, deployment.tp * deployment.dp)
+        stages = _by_library(serving, "p2p", P2P, vector / deployment.tp, pair)
+        yield stages._replace(calls=deployment.pp - 1)
+    if deployment.tp > 1:
+        # prefill needs the logits of the last token of each sequence only
+        logits = min(tokens, deployment.tokens) * shape.vocab * WIDTHS[REDUCED]
         yield _by_library(serving, "all-gather", AG, logits, tp)._replace(calls=1)
 
 
 def _expert_call(serving: ServingContext, moe: Moe, tokens: int) -> Tokens:
-    own = serving.deployment
-    # routing to groups of experts limits nodes only where each group has ranks of its own
-    groups = moe.top_groups if moe.top_groups < moe.groups <= own.ep else 0
+    deployment = serving.deployment
+    # group-limited routing limits the nodes only if every group has ranks of its own
+    groups = moe.top_groups if moe.top_groups < moe.groups <= deployment.ep else 0
     # the ranks of tp share a replica's tokens
-    each = max(1, ceil(tokens / own.tp))
+    each = max(1, ceil(tokens / deployment.tp))
     hidden = shape_of(serving.model).hidden
     return Tokens(each, moe.top_k, hidden, moe.experts, REDUCED, groups)
 
@@ -271,23 +283,28 @@ def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperati
 def _kv_transfer(
     serving: ServingContext, question: ServeQuestion, prefill: ServedPhase
 ) -> KvTransfer | None:
-    """The cache of one prompt from machines of prefill to those of decode, by all pairs of ranks."""
+    """The transfer of a prompt's KV cache from prefill to decode machines; None if not requested.
+
+    Layer by layer it overlaps with prefill, so that only the last layer may be exposed.
+    """
     if question.prefill_tp is None or question.kv is None:
         return None
     model = serving.model
-    own = serving.deployment
+    deployment = serving.deployment
     fabric = serving.fabric
     library = question.kv.library
-    pairs = min(question.prefill_tp, own.tp)
-    size = kv_bytes(model, own.kv_dtype) * own.input
-    site = kernel_site(fabric, GroupSpec(2, own.tp) if own.tp * 2 <= fabric.ranks else None)
-    # the two machines are apart, also where the fabric has one node
+    pairs = min(question.prefill_tp, deployment.tp)
+    size = kv_bytes(model, deployment.kv_dtype) * deployment.input
+    site = kernel_site(
+        fabric, GroupSpec(2, deployment.tp) if deployment.tp * 2 <= fabric.ranks else None
+    )
+    # prefill and decode are on different machines, even if the fabric has one node
     measured = measured_kernels(library, "kv_transfer", site._replace(nodes=2))
     kernel = measured.kernels[0]
     nic_Bps = capabilities_of(place(fabric, None).spans[-1].tier).rate_Bps
     call = KernelCall(pairs, size, nic_Bps=nic_Bps)
     times = FORMULAS[kernel.formula].of(kernel.parameters, call)
-    # a layer's cache travels while the next is computed; what is left is the last one
+    # a layer's cache is sent while the next layer is computed
     layer_s = times.bandwidth_s / model.layers
     computed_s = None
     hiding_nic_Bps = None
@@ -295,14 +312,14 @@ def _kv_transfer(
         computed_s = prefill.floor_s / model.layers
         hiding_nic_Bps = size / model.layers / computed_s / pairs / kernel.parameters["eta"]
     hidden = computed_s is not None and layer_s <= computed_s
-    on_ground = pairs == _MEASURED_PAIRS
+    measured_here = pairs == _MEASURED_PAIRS
     notes = [*measured.notes]
-    if not on_ground:
+    if not measured_here:
         notes.append(f"measured on {_MEASURED_PAIRS} pairs, not on {pairs}")
     return KvTransfer(
         bytes=size,
         pairs=pairs,
-        kernel=f"{library.called} {kernel.name}",
+        kernel=f"{library.full_name} {kernel.name}",
         total_s=times.total_s,
         layer_s=layer_s,
         prefill_layer_s=computed_s,
@@ -310,6 +327,8 @@ def _kv_transfer(
         exposed_s=times.latency_s + layer_s if hidden else times.total_s,
         hiding_nic_Bps=hiding_nic_Bps,
         error=kernel.error,
-        interval=kernel_interval(times.total_s, kernel.error, kernel.error_of, on_ground=on_ground),
+        interval=kernel_interval(
+            times.total_s, kernel.error, kernel.error_of, measured_here=measured_here
+        ),
         notes=tuple(notes),
     )

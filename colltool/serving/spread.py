@@ -1,4 +1,5 @@
-"""A token's network time under uncertain numbers of the fabric and errors of the kernels."""
+"""Uncertainty of a token's network time: samples over ranges of the fabric's numbers and over the
+stated errors of kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, with_values
 from colltool.serving.results import Served
 
-# the median of a normal's absolute value, in standard deviations
+# median of the absolute value of a standard normal variable: turns a median error into a sigma
 _MEDIAN_OF_NORMAL = NormalDist().inv_cdf(0.75)
 
 
@@ -35,9 +36,9 @@ class ServedBar(NamedTuple):
 class ServeSpread(Result):
     """A token's network time under uncertain numbers.
 
-    ``moved`` has each number alone, the largest effect first; percentiles are of all at once. With
-    the fabric's numbers each kernel's time is drawn off by its stated error, the same for all of its
-    calls.
+    Args:
+        moved: each number of the fabric alone, the largest effect first.
+        p5_s, p50_s, p95_s: percentiles with all numbers, and the errors of kernels, drawn at once.
     """
 
     subject: ClassVar[str] = "serve"
@@ -71,11 +72,13 @@ def serve_spread(
         high = run(with_values(fabric, {number.place: number.high}))
         moved.append(ServedBar(number, low.decode.network_s, high.decode.network_s))
     moved.sort(key=lambda bar: -bar.span_s)
-    drawn = draws(numbers, samples, seed)
+    samples_by_place = draws(numbers, samples, seed)
     random = Random(seed)
     times_s = []
     for sample in range(samples):
-        values = {place: float(samples_of[sample]) for place, samples_of in drawn.items()}
+        values = {
+            place: float(samples_of[sample]) for place, samples_of in samples_by_place.items()
+        }
         times_s.append(_with_errors(run(with_values(fabric, values)), random))
     # nineteen cuts, 5% apart
     cuts = quantiles(times_s, n=20, method="inclusive")
@@ -91,11 +94,14 @@ def serve_spread(
 
 
 def _with_errors(served: Served, random: Random) -> float:
-    """The network time with each kernel off by a factor whose median error is the stated one."""
+    """The network time with each kernel's time multiplied by a random factor.
+
+    Factors are log-normal with the kernel's stated median error, one for all calls of a kernel.
+    """
     factors: dict[str, float] = {}
     total_s = 0.0
     for call in served.decode.operations:
-        # drawn for every call, so that the next kernel's draw does not depend on names
+        # one draw per call, used or not: draws of other kernels then do not depend on names
         deviation = random.gauss(0.0, 1.0)
         error = log(1 + (call.error or 0.0)) / _MEDIAN_OF_NORMAL
         factor = factors.setdefault(call.kernel, exp(deviation * error))

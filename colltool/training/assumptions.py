@@ -55,7 +55,7 @@ def model_options(priced: PricedJob) -> Remarks:
     """Options of the model other than the default ones."""
     readings = priced.costs.readings
     if readings != ModelOptions():
-        yield remark("readings", readings=readings.spoken())
+        yield remark("readings", readings=readings.label())
 
 
 def slice_of_lattice(priced: PricedJob) -> Remarks:

@@ -252,7 +252,7 @@ class CollectiveCostCache:
         picked = price_of_pick(*asked)
         if picked is not None:
             return _collective_cost(picked, picked.best, fabric.library_name)
-        (found,) = with_library_choice((price(*asked),), fabric, self.readings, asked=False)
+        (found,) = with_library_choice((price(*asked),), fabric, self.readings, required=False)
         if found.library is None or found.library.runs is None:
             return _collective_cost(found, found.best, "")
         return _collective_cost(found, found.library.runs, found.library.name)
@@ -407,7 +407,7 @@ def axis_by_axis(
         return [(primitive, group.axes[0], size)]
     if primitive not in (AR, AG, RS, A2A):
         raise ColltoolError(
-            f"{primitive.spoken} over {len(group.axes)} strides at once",
+            f"{primitive.label} over {len(group.axes)} strides at once",
             fix="an order that sets them together",
         )
     found = []

@@ -97,7 +97,7 @@ def _named_part(
         failed.append(key)
         for problem in problems_of(error):
             if problem.where:
-                reading.pass_on((key,), problem)
+                reading.add_error((key,), problem)
             else:
                 reading.refuse((key,), problem.what, problem.fix)
         return None

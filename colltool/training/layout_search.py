@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, localize
 from colltool.base.formatting import counted, format_bytes, percent
-from colltool.base.result import Result, followed, result
+from colltool.base.result import Result, result, with_progress
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
@@ -392,7 +392,7 @@ def fastest_layout(
     bounds.sort(key=itemgetter(0))
     best: Figures | None = None
     limit_s = inf
-    for least_s, layout in followed(bounds):
+    for least_s, layout in with_progress(bounds):
         if least_s > limit_s:
             break
         step = prices.step(layout, limit_s)

@@ -1,1 +1,1 @@
-"""Formulas held against executed schedules."""
+"""Verification: formulas and prices compared with executed schedules."""

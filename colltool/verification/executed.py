@@ -1,9 +1,21 @@
-"""One schedule, executed: its counts, its seconds, and the verdict on its formula."""
+"""Executes a schedule and compares it with its formula and its price.
+
+:func:`execute_flat` and :func:`execute_composed` run a schedule and count its α and bytes.
+:func:`judge` compares these counts with the formula's. :class:`TimedLinks` puts the messages on the
+links of a fabric; :func:`judge_time` compares the seconds that follow with the price.
+"""
 
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.composed import NATURAL_ORDER, compose, compositions
-from colltool.algorithms.executor import Network, Outcome, Tiers, joined, links_for, run
+from colltool.algorithms.executor import (
+    Network,
+    Outcome,
+    TierNetworks,
+    concatenated,
+    group_links,
+    run,
+)
 from colltool.algorithms.program import Program, Step, maker
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
@@ -24,9 +36,10 @@ from colltool.network.twisted_links import TwistedLinks
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
 COUNTS_ONLY: Verdict = "counts only"
-# Relative differences up to which counts and times are the same, and times are close.
-_SAME = 1e-9
-_SAME_TIME = 1e-6
+# Relative differences that count as equal, for rounding errors of sums.
+_SAME = 1e-9  # of counts
+_SAME_TIME = 1e-6  # of times, which add up over more terms
+# Over several tiers a price is idealised if the execution differs by more than this part of it.
 _CLOSE = 0.01
 
 
@@ -38,12 +51,14 @@ class Counts(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """An execution in seconds."""
+    """The time of an execution."""
 
-    alpha_s: float  # of the farthest message of each step, added up
-    # Bytes, every step waiting for its busiest port, link or uplink; of streams the busiest of all.
+    alpha_s: float  # latency of the farthest message of each step, added up
+    # Transfer time with every step waiting for its busiest port, link or uplink; of streamed
+    # schedules ``busiest_s``.
     carried_s: float
-    # Bytes of the busiest, whoever waits: no order of the same messages undercuts it.
+    # Transfer time of the port, link or uplink with the largest total: a lower bound for any order
+    # of the same messages.
     busiest_s: float
 
     @property
@@ -52,15 +67,15 @@ class Seconds(NamedTuple):
 
 
 class TimedLinks(Network):
-    """Seconds per byte of M on the ports, links and uplinks of every tier that a group spans;
-    uplinks are those of its members.
+    """Loads in seconds per byte of M on the ports, links and uplinks of every tier that a group
+    spans.
 
-    Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is
-    what prices are held against.
+    Oversubscription of the group's own uplinks counts, contention with others does not. It is
+    derived from the fabric and not from the model of prices, which it verifies.
 
     Args:
-        placed: packed, so that its ranks are its members.
-        nodes: members and, on a single tier, the servers or padding after them.
+        placed: the group, packed, so that its ranks are its members.
+        nodes: its members and, on a single tier, the servers or padding after them.
     """
 
     def __init__(self, placed: PlacedGroup, nodes: int) -> None:
@@ -69,37 +84,44 @@ class TimedLinks(Network):
         self.nodes = nodes
         places = places_of(self.domains, nodes)
         last = placed.spans[-1]
-        super().__init__(*(links_on(span.seat, places, last=span is last) for span in placed.spans))
+        super().__init__(
+            *(links_on(span.position, places, last=span is last) for span in placed.spans)
+        )
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         """Carry a batch of steps, and add its longest latency to ``alpha_s``."""
         batch = seated(batch, self.domains, self.nodes)
         super().carry(batch, chunk_bytes)
-        src, dst, _ = joined(batch)
-        on = tier_of(self.tiers, src, dst)
-        latest_s = 0.0
+        src, dst, _ = concatenated(batch)
+        travels_on = tier_of(self.tiers, src, dst)
+        longest_s = 0.0
         for number, tier in enumerate(self.tiers):
-            here = on == number
+            here = travels_on == number
             if here.any():
                 alpha_s, links = tier.latency(src[here], dst[here])
-                latest_s = max(latest_s, float(alpha_s[links.argmax()]))
-        self.alpha_s += latest_s
+                longest_s = max(longest_s, float(alpha_s[links.argmax()]))
+        self.alpha_s += longest_s
 
     def seconds(self, program: Program, size: float) -> Seconds:
+        """The time of all steps so far for M of ``size`` bytes."""
         carried = self.busiest if program.streamed else self.peak
         return Seconds(self.alpha_s, carried * size, self.busiest * size)
 
 
-def readings(segments: int, *, ideal: bool) -> ModelOptions:
-    """How prices are read that executions are held against: steps wait for their slowest pair."""
+def model_options(segments: int, *, ideal: bool) -> ModelOptions:
+    """The model options of prices that are compared with executions, where every step waits for its
+    slowest pair."""
     return ModelOptions(ideal=ideal, pipelining=segments, ring_alpha="worst", phases="sequential")
 
 
 def composition_names(primitive: Primitive) -> list[str]:
+    """The names of a primitive's compositions."""
     return [row.name for row in compositions(primitive)]
 
 
 class Execution(NamedTuple):
+    """An executed flat schedule."""
+
     outcome: Outcome
     counts: Counts
     busiest: float  # the largest total on one port or link, in units of M
@@ -107,23 +129,23 @@ class Execution(NamedTuple):
 
 
 def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
-    """The schedule of a registered algorithm that has one."""
+    """The schedule of an algorithm, which must have one (see ``why_not_executed``)."""
     make = maker(row.primitive, row.name)
-    assert make is not None  # see why_not_executed
+    assert make is not None
     return make(group, segments)
 
 
 def network_for(group: Group, places: int = 0) -> Network:
-    """The links of a lattice, full mesh or graph, else a port for every rank and server.
+    """A network of capacity 1: the links of a lattice, full mesh or graph, elsewhere a port for each
+    rank and server.
 
-    ``places``: how many ranks and servers; by default the ranks alone.
+    ``places`` is the number of ranks and servers; by default that of the ranks.
     """
-    return Network(links_for(group, places or group.ranks))
+    return Network(group_links(group, places or group.ranks))
 
 
-def flat(row: Algorithm, group: Group, segments: int) -> Execution:
-    """Run a registered algorithm's schedule on ports, or on the links of its lattice or full
-    mesh."""
+def execute_flat(row: Algorithm, group: Group, segments: int) -> Execution:
+    """Execute an algorithm's schedule on the links of its group (:func:`network_for`)."""
     program = flat_program(row, group, segments)
     network = network_for(group, program.places)
     outcome = run(program, network.carry)
@@ -134,10 +156,11 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
+    """Every step of an algorithm's schedule."""
     program = flat_program(row, group, segments)
     network = network_for(group, program.places)
     (links,) = network.tiers
-    # Hops are followed where at most two ways tie: on a twisted torus it can be more.
+    # A trace cuts chunks in halves where two paths tie; on a twisted torus more than two can.
     twisted = isinstance(links, TwistedLinks)
     if isinstance(links, LatticeLinks) and not twisted and program.primitive is A2A:
         return traced_by_hops(program, links, vectors)
@@ -154,9 +177,10 @@ def seconds(
     size: float,
     segments: int,
 ) -> Seconds | str:
-    """Seconds of the execution without contention, or why there are none.
+    """The time of an execution without contention, or the reason why it is not known.
 
-    Where all pairs are alike they follow from the counts; else every message is put on its links.
+    Where the cost is the same for all pairs it follows from the counts; elsewhere every message is
+    put on its links.
     """
     unknown = _unknown_planes(placed)
     if unknown:
@@ -179,22 +203,25 @@ def seconds(
     elif any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
     program = flat_program(row, group, segments)
-    timed_links = TimedLinks(placed, program.nodes if program.stands is None else program.places)
+    timed_links = TimedLinks(
+        placed, program.nodes if program.node_places is None else program.places
+    )
     run(program, timed_links.carry)
     return timed_links.seconds(program, size)
 
 
 def _levels_in_use(span: Span) -> tuple[DistanceClass, ...]:
-    """The levels of a tier on which some pair of members meets."""
+    """The levels of a tier up to the one that joins all members."""
     levels = capabilities_of(span.tier).classes
-    outgrown = 0
+    too_small = 0
     for level in levels[:-1]:
-        outgrown += span.occupancy.members(level.group) < span.endpoints
-    return levels[: 1 + outgrown]
+        too_small += span.occupancy.members(level.group) < span.endpoints
+    return levels[: 1 + too_small]
 
 
 def _unknown_planes(placed: PlacedGroup) -> str:
-    """Why a flow's plane is not known, which leaves no seconds to compare; empty if it is."""
+    """The reason why times are unknown where flows are hashed to planes; empty where they are
+    not."""
     for span in placed.spans:
         planes = capabilities_of(span.tier).planes
         if planes and planes.spread == "ecmp":
@@ -202,43 +229,47 @@ def _unknown_planes(placed: PlacedGroup) -> str:
     return ""
 
 
-def formula(row: Algorithm, group: Group, segments: int) -> Counts:
-    """The counts of the registered formula, a pipelined one at P segments."""
+def formula_counts(row: Algorithm, group: Group, segments: int) -> Counts:
+    """The counts of an algorithm's formula, with P segments if it is pipelined."""
     n_alpha = n_beta = 0.0
     for terms in row.schedule(group):
         cost: Counts | Terms = terms
         if terms.fill is not None:
-            cost = _cut(Pipeline(terms.n_alpha, terms.fill, terms.n_beta), segments)
+            cost = _at_segments(Pipeline(terms.n_alpha, terms.fill, terms.n_beta), segments)
         n_alpha += cost.n_alpha
         n_beta += cost.n_beta * terms.payload
     return Counts(n_alpha, n_beta)
 
 
 def costed_counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
-    """The counts of all parts of a price, or of those on one tier: the formula's, or, where
-    messages are routed, what its pattern costs on the links."""
+    """The counts of all parts of a price, or of those on one tier; where messages are routed these
+    are of the links, which the formula does not know."""
     n_alpha = n_beta = 0.0
     for part in costed.parts:
         if tier in ("", part.cost.tier):
-            cost = _cut(part.pipeline, segments) if part.pipeline else part.cost
+            cost = _at_segments(part.pipeline, segments) if part.pipeline else part.cost
             n_alpha += cost.n_alpha
             n_beta += cost.n_beta * part.payload
     return Counts(n_alpha, n_beta)
 
 
-def _cut(pipeline: Pipeline, segments: int) -> Counts:
+def _at_segments(pipeline: Pipeline, segments: int) -> Counts:
+    """The counts of a pipeline with P segments."""
     return Counts(*map(float, pipeline.counts(segments)))
 
 
-def composed(
-    placed: PlacedGroup, costed: CostModel, segments: int, readings: ModelOptions, size: float
+def execute_composed(
+    placed: PlacedGroup, costed: CostModel, segments: int, options: ModelOptions, size: float
 ) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds | str]:
-    """Run a composition; for each tier, innermost first, return the counts of its formulas and
-    those of the execution.
+    """Execute a composition.
 
-    ValueError: a phase has no schedule over endpoints alone.
+    Returns its outcome; for each tier, innermost first, the counts of its formulas and those of the
+    execution; and its time, or the reason why that is not known.
+
+    Raises:
+        ValueError: a phase has no schedule without switches.
     """
-    program, network = on_tiers(placed, costed, segments, readings)
+    program, network = composed_program(placed, costed, segments, options)
     timed_links = TimedLinks(placed, program.nodes)
 
     def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -248,8 +279,8 @@ def composed(
     outcome = run(program, carry)
     counts = []
     for span, on_tier in zip(placed.spans, network.networks, strict=True):
-        wanted = costed_counts(costed, segments, span.tier.name)
-        counts.append((wanted, Counts(float(on_tier.hops), on_tier.peak)))
+        expected = costed_counts(costed, segments, span.tier.name)
+        counts.append((expected, Counts(float(on_tier.hops), on_tier.peak)))
     return outcome, counts, _unknown_planes(placed) or timed_links.seconds(program, size)
 
 
@@ -257,33 +288,36 @@ def composed_trace(
     placed: PlacedGroup,
     costed: CostModel,
     segments: int,
-    readings: ModelOptions,
+    options: ModelOptions,
     vectors: Vectors = (),
 ) -> Trace:
-    return traced(*on_tiers(placed, costed, segments, readings), vectors)
+    """Every step of a composition."""
+    return traced(*composed_program(placed, costed, segments, options), vectors)
 
 
-def on_tiers(
-    placed: PlacedGroup, costed: CostModel, segments: int, readings: ModelOptions
-) -> tuple[Program, Tiers]:
-    """A composition's messages, and the ports and links of its tiers to count them on; ValueError
-    as :func:`composed`."""
+def composed_program(
+    placed: PlacedGroup, costed: CostModel, segments: int, options: ModelOptions
+) -> tuple[Program, TierNetworks]:
+    """The schedule of a composition, and the network of its tiers; ValueError as for
+    :func:`execute_composed`."""
     groups = []
     choices = []
     for number, span in enumerate(placed.spans):
         scale_out = number > 0 or placed.one_a_node
-        groups.append(tier_group(span, readings, scale_out=scale_out)[0])
+        groups.append(tier_group(span, options, scale_out=scale_out)[0])
         # A tier's algorithm is named by its first phase.
-        on_tier = (part.algorithm for part in costed.parts if part.cost.tier == span.tier.name)
-        choices.append(next(on_tier))
+        names = (part.algorithm for part in costed.parts if part.cost.tier == span.tier.name)
+        choices.append(next(names))
     primitive = costed.primitive
     order = NATURAL_ORDER.get(primitive) or "inner-first"
     program = compose(primitive, costed.choice.base, groups, choices, segments, order)
-    return program, Tiers(groups)
+    return program, TierNetworks(groups)
 
 
-def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tuple[Counts, Seconds]:
-    """The loads of a custom schedule, step by step; its result was proved on its own buffers."""
+def execute_custom(
+    placed: PlacedGroup, group: Group, program: Program, size: float
+) -> tuple[Counts, Seconds]:
+    """The counts and time of a custom schedule; its result was checked when it was read."""
     network = network_for(group)
     timed_links = TimedLinks(placed, program.nodes)
     for batch in program.batches:
@@ -292,34 +326,42 @@ def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tup
     return Counts(float(network.hops), network.peak), timed_links.seconds(program, size)
 
 
-def own_trace(group: Group, schedule: CustomSchedule, vectors: Vectors) -> Trace | None:
-    """The steps of a custom schedule; None where chunks wait in scratch, which a trace has no place
-    for."""
+def custom_trace(group: Group, schedule: CustomSchedule, vectors: Vectors) -> Trace | None:
+    """Every step of a custom schedule; None where it uses scratch buffers, which a trace cannot
+    show."""
     if not run(schedule.program()).holds:
         return None
     return traced(schedule.program(), network_for(group), vectors)
 
 
 def judge(
-    status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False
+    status: Status, expected: Counts, counted: Counts, busiest: float, *, streamed: bool = False
 ) -> tuple[Verdict, str]:
-    """The verdict on counts, and what the formula idealises where they differ."""
-    over = []  # whether more was counted, of α and of β
+    """The verdict on the counts of an execution, and where they differ in which way.
+
+    Args:
+        status: of the algorithm.
+        expected: the counts of the formula.
+        counted: those of the execution.
+        busiest: the largest total on one port or link, in units of M.
+        streamed: whether the steps of the schedule overlap.
+    """
+    more_counted = []  # of α and of β
     ratios = []
-    for name, expected, found in zip(Counts._fields, wanted, counted, strict=True):
-        margin = _SAME * max(1.0, expected)
-        over.append(found > expected + margin)
-        if over[-1] or found < expected - margin:
-            ratios.append(f"{name} {found / expected:.4g}")
+    for name, formula, execution in zip(Counts._fields, expected, counted, strict=True):
+        margin = _SAME * max(1.0, formula)
+        more_counted.append(execution > formula + margin)
+        if more_counted[-1] or execution < formula - margin:
+            ratios.append(f"{name} {execution / formula:.4g}")
     if not ratios:
         return "proved", ""
-    more_alpha, more_beta = over
+    more_alpha, more_beta = more_counted
     ratio = f"executed/formula: {', '.join(ratios)}"
-    if not any(over):
+    if not any(more_counted):
         return "idealised", f"the formula is an upper bound here, {ratio}"
     if streamed and not more_beta:
         return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
-    if not more_alpha and busiest <= wanted.n_beta * (1 + _SAME):
+    if not more_alpha and busiest <= expected.n_beta * (1 + _SAME):
         waits = "holds when messages wait only between phases; in strict lock step"
         return "idealised", f"{waits} {ratio}"
     if status == "idealised":
@@ -328,31 +370,32 @@ def judge(
 
 
 def price_s(costed: CostModel, size: float) -> float:
-    """The price of α and bytes, without launches and what a library adds."""
+    """The latency and transfer time of a price in seconds, without launch and library overhead."""
     row = costed.at(size)
     return float(row.steps_s) + float(row.moved_s)
 
 
-def timed(
-    verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float
+def judge_time(
+    verdict: Verdict, placed: PlacedGroup, costed: CostModel, executed: Seconds | str, size: float
 ) -> tuple[Verdict, str, tuple[float, float] | None]:
-    """The verdict with the seconds in view, a remark on them, and (price, executed).
+    """The verdict that takes the time into account, a note on it, and (price, executed time).
 
-    Counts alone prove no price. A price below what the busiest port, link or uplink takes is a
-    mismatch, whatever the counts; steps that wait for their slowest pair are a remark, but over
-    several tiers more than a percent leaves the price idealised.
+    Where the time is not known (``executed`` is the reason) the verdict is on counts only. A price
+    below the transfer time of the busiest port, link or uplink is a mismatch, even if the counts
+    agree. A price that differs because steps wait for their slowest pair gets a note, and over
+    several tiers, if it differs by more than a percent, the verdict idealised.
     """
-    if isinstance(took, str):
-        return COUNTS_ONLY if verdict == "proved" else verdict, took, None
+    if isinstance(executed, str):
+        return COUNTS_ONLY if verdict == "proved" else verdict, executed, None
     price = price_s(costed, size)
-    time_s = (price, took.total_s)
+    time_s = (price, executed.total_s)
     if verdict != "proved":
         return verdict, "", time_s
     moved_s = float(costed.at(size).moved_s)
-    if took.busiest_s > moved_s * (1 + _SAME_TIME):
-        times = f"{took.busiest_s / moved_s:.4g} times their price"
+    if executed.busiest_s > moved_s * (1 + _SAME_TIME):
+        times = f"{executed.busiest_s / moved_s:.4g} times their price"
         return "mismatch", f"bytes on the busiest port, link or uplink take {times}", time_s
-    ratio = took.total_s / price
+    ratio = executed.total_s / price
     if abs(ratio - 1) <= _SAME_TIME:
         return verdict, "", time_s
     if len(placed.spans) > 1 and abs(ratio - 1) > _CLOSE:

@@ -1,9 +1,10 @@
-"""One schedule by its name, with its price, for other programs to run."""
+"""Finds an algorithm's schedule by name, with its price and its messages per step, for export to
+simulators."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from colltool.algorithms.executor import joined
+from colltool.algorithms.executor import concatenated
 from colltool.algorithms.program import Program
 from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError, argument_text
@@ -19,11 +20,11 @@ from colltool.network.arrays import np
 from colltool.verification import executed
 from colltool.verification.verify import MOST_MESSAGES, SEGMENTS, why_not_executed
 
-MOST_SENDS = 2_000_000  # messages between two ranks in a file: about 100 MB of text
+MOST_SENDS = 2_000_000  # messages of an exported schedule: about 100 MB of text
 
 
 class Sent(NamedTuple):
-    """What a step sends from one rank to another: all chunks as one message."""
+    """A message between two ranks: all chunks that a step sends from one to the other."""
 
     src: int
     dst: int
@@ -31,27 +32,28 @@ class Sent(NamedTuple):
 
 
 class Scheduled(NamedTuple):
-    """A schedule on a group; its ``program`` can be run once."""
+    """A schedule on a group."""
 
     placed: PlacedGroup
     costed: CostModel
-    program: Program
+    program: Program  # its batches can be consumed once
 
     def wire_s(self, size: float) -> float:
-        """Its price for ``size`` bytes of M in seconds: α and bytes alone, without launches and
-        what a library adds."""
+        """Latency and transfer time in seconds for ``size`` bytes of M, without launch and library
+        overhead."""
         return executed.price_s(self.costed, size)
 
     def steps(self, size: float) -> Iterator[list[Sent]]:
-        """Messages of each step for ``size`` bytes of M, ordered by sender and receiver.
+        """The messages of each step for ``size`` bytes of M, ordered by sender and receiver.
 
-        ColltoolError for a switch or server among the nodes, and for more than :data:`MOST_SENDS`
-        messages.
+        Raises:
+            ColltoolError: switches or servers take part, or there are more than :data:`MOST_SENDS`
+                messages.
         """
         ranks = self.program.ranks
         left = MOST_SENDS
         for batch in self.program.batches:
-            src, dst, chunk = joined(batch)
+            src, dst, chunk = concatenated(batch)
             if max(src.max(initial=0), dst.max(initial=0)) >= ranks:
                 what = "works in switches or servers, and other programs have only ranks"
                 raise ColltoolError(
@@ -85,27 +87,27 @@ def scheduled(
     ideal: bool = False,
     most: int = MOST_MESSAGES,
 ) -> Scheduled:
-    """The schedule that ``name`` is on a group: ``ring``, ``hierarchical:ring/ring``.
+    """The schedule of an algorithm on a group, such as ``ring`` or ``hierarchical:ring/ring``.
 
     Args:
-        segments: P of pipelined ones; 16 when None.
+        segments: P of pipelined algorithms; None for 16.
         ideal: priced with every η at 1.
-        most: about how many chunks may move.
+        most: roughly the largest number of chunks that may move.
 
-    ColltoolError where there is no such algorithm, none of that name runs there, or it is too
-    large.
+    Raises:
+        ColltoolError: there is no such algorithm, it does not run on the group, or it is too large.
     """
-    cut = segments or SEGMENTS
+    segments = segments or SEGMENTS
     placed = place(fabric, group)
-    readings = executed.readings(cut, ideal=ideal)
-    choice = choice_on(placed, primitive, readings, name)
-    for composition in hierarchical_candidates(placed, primitive, readings):
+    options = executed.model_options(segments, ideal=ideal)
+    choice = choice_on(placed, primitive, options, name)
+    for composition in hierarchical_candidates(placed, primitive, options):
         if composition.row.name == choice.base:
             costed = composition.named(choice.tiers) if choice.tiers else composition.usual()
             if placed.ranks**2 > most:
                 raise _refused(f"{placed.ranks} ranks are too many to execute", costed.title)
             try:
-                program, _ = executed.on_tiers(placed, costed, cut, readings)
+                program, _ = executed.composed_program(placed, costed, segments, options)
             except ValueError as error:
                 raise _refused(str(error), costed.title) from error
             return Scheduled(placed, costed, program)
@@ -113,13 +115,13 @@ def scheduled(
     if choice.base in composed:
         raise _refused(why_not_composed(placed), name)
     row = find(primitive, choice.base, composed)
-    whole, reach = flat_group(placed, readings)
-    whole = row.on(whole, choice)
-    reason = row.why_not(whole) or why_not_executed(row, whole, cut, placed, most)
+    flat, paths = flat_group(placed, options)
+    flat = row.on(flat, choice)
+    reason = row.why_not(flat) or why_not_executed(row, flat, segments, placed, most)
     if reason:
         raise _refused(reason, name)
-    costed = cost_flat(row, whole, reach, readings)
-    return Scheduled(placed, costed, executed.flat_program(row, whole, cut))
+    costed = cost_flat(row, flat, paths, options)
+    return Scheduled(placed, costed, executed.flat_program(row, flat, segments))
 
 
 def _refused(reason: str, name: str) -> ColltoolError:

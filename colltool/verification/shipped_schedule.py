@@ -1,16 +1,21 @@
-"""A shipped algorithm's messages on a group, ready to be written as a file."""
+"""Turns a shipped algorithm's schedule into a custom one, to be written as a file."""
 
 from __future__ import annotations
 
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
-from colltool.custom.schedule import MOST_MOVES, CustomSchedule, own_from_program, promise_of
+from colltool.custom.schedule import (
+    MOST_MOVES,
+    CustomSchedule,
+    custom_from_program,
+    postcondition_of,
+)
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled
 
-SEGMENTS = 4  # of a pipelined algorithm by default: short enough to be read
+SEGMENTS = 4  # of pipelined algorithms by default: a file that is short enough to be read
 
 
 def shipped_schedule(
@@ -20,13 +25,16 @@ def shipped_schedule(
     algorithm: str,
     segments: int | None = None,
 ) -> CustomSchedule:
-    """The schedule that ``verify`` executes; ColltoolError where there is none, it is not among
-    ranks alone, or it is too long for a file."""
+    """The schedule that ``verify`` executes, as a custom one.
+
+    Raises:
+        ColltoolError: there is none, it needs switches or servers, or it is too long for a file.
+    """
     run = scheduled(
         fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES
     )
-    schedule = own_from_program(parse_choice(algorithm).spec, run.program)
-    promise_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
+    schedule = custom_from_program(parse_choice(algorithm).spec, run.program)
+    postcondition_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
     if schedule.messages > MOST_MOVES:
         moves = f"{schedule.name} moves {schedule.messages:,} chunks"
         what = f"{moves}, and a file holds {MOST_MOVES:,}"

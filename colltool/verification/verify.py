@@ -1,11 +1,15 @@
-"""``verify``: execute every algorithm's schedule and hold its formula against what was counted."""
+"""``verify``: executes the schedules of algorithms and compares them with their formulas and prices.
+
+:func:`verify` is the entry. It decides which algorithms run on a group and which of them are small
+enough to execute; :mod:`colltool.verification.executed` executes and judges each of them.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.executor import Outcome
-from colltool.algorithms.program import effort, maker
+from colltool.algorithms.program import estimated_messages, maker
 from colltool.algorithms.registry import (
     Algorithm,
     Choice,
@@ -30,6 +34,7 @@ from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 from colltool.verification import executed
+from colltool.verification.custom_cost import check_ranks, custom_cost
 from colltool.verification.executed import (
     VERDICTS,
     Counts,
@@ -37,32 +42,29 @@ from colltool.verification.executed import (
     Verdict,
     composition_names,
 )
-from colltool.verification.own_cost import check_ranks, own_cost
 
-SEGMENTS = 16
-TRACED_SEGMENTS = 2  # few enough that a trace can be read
-_QUICK = 512  # ranks whose proofs take seconds
-# Beyond it a schedule takes minutes and gigabytes, and its formula says nothing new there.
+SEGMENTS = 16  # of pipelined algorithms by default
+TRACED_SEGMENTS = 2  # in a trace, short enough to be read
+_QUICK_RANKS = 512  # a group whose verification takes seconds, suggested where a group is too large
+# A larger schedule takes minutes and gigabytes to execute.
 MOST_MESSAGES = 40_000_000
-MOST_TRACED = 16  # ranks whose steps can be followed
+MOST_TRACED = 16  # ranks in a trace, few enough to be read
 
 
 class Verified(NamedTuple):
-    """One algorithm, executed; pairs are (formula or price, executed).
-
-    A custom schedule has no formula.
-    """
+    """An executed algorithm."""
 
     primitive: Primitive
     algorithm: str
     fabric: str
     group: GroupPlacement
     verdict: Verdict
-    n_alpha: tuple[float | None, float]
-    n_beta: tuple[float | None, float]
-    post_condition: bool
+    n_alpha: tuple[float | None, float]  # (formula, executed); a custom schedule has no formula
+    n_beta: tuple[float | None, float]  # (formula, executed)
+    post_condition: bool  # whether the result is right
     note: str
-    # without the launch overhead; None: only counts compare, and the note says why
+    # (price, executed), without the launch overhead; None: only counts are compared, and the note
+    # says why.
     time_s: tuple[float, float] | None = None
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, if requested
@@ -85,20 +87,21 @@ class Verification(Result):
 
     @property
     def holds(self) -> bool:
+        """Whether no algorithm is a mismatch."""
         return all(row.verdict != "mismatch" for row in self.results)
 
 
 class _GroupRun(NamedTuple):
-    """What the executions on one group share."""
+    """A group and how algorithms are executed on it."""
 
     placed: PlacedGroup
     group: Group
-    reach: PathClasses
-    readings: ModelOptions
+    paths: PathClasses
+    options: ModelOptions
     size: float  # M in bytes
     segments: int  # P of pipelined algorithms
-    trace: bool  # write down every step
-    vectors: Vectors  # the numbers that it runs on
+    trace: bool  # record every step
+    vectors: Vectors  # the numbers that a trace starts with
 
 
 def verify(
@@ -111,16 +114,16 @@ def verify(
     *,
     trace: bool = False,
     vectors: Vectors = (),
-    own: Sequence[CustomSchedule] = (),
+    custom: Sequence[CustomSchedule] = (),
 ) -> Verification:
     """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of
     each composition.
 
     Args:
-        own: further schedules, already proved; without ``names`` only these.
+        custom: further schedules, whose results are checked already; without ``names`` only these.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; None: 16, or 2 for a trace.
-        trace: write down every step.
+        trace: record every step.
         vectors: for a trace, the numbers that each rank starts with, or ``example``; its messages
             then carry values.
     """
@@ -131,35 +134,36 @@ def verify(
         fix = f"take {argument_text('ranks', MOST_TRACED)} or fewer"
         raise ColltoolError(what, argument="trace", fix=fix)
     vectors = _vector_of_each_rank(vectors, placed.ranks)
-    readings = executed.readings(segments, ideal=True)
+    options = executed.model_options(segments, ideal=True)
     meant: dict[Choice, None] = {}
     for primitive in primitives:
         for name in names:
-            meant[choice_on(placed, primitive, readings, name)] = None
+            meant[choice_on(placed, primitive, options, name)] = None
     choices = list(meant)
     _check_names(primitives, choices)
-    whole, reach = flat_group(placed, readings)
+    flat, paths = flat_group(placed, options)
     run = _GroupRun(
-        placed, whole, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors
+        placed, flat, paths, options, size=size, segments=segments, trace=trace, vectors=vectors
     )
     found: list[Verified | Infeasible] = []
-    if names or not own:
+    if names or not custom:
         for primitive in primitives:
             found += _flat_rows(run, primitive, choices)
             found += _composed_rows(run, primitive, choices)
-    found += [_own(run, schedule) for schedule in own]
+    found += [_custom(run, schedule) for schedule in custom]
     done = tuple(row for row in found if isinstance(row, Verified))
     skipped = tuple(row for row in found if isinstance(row, Infeasible))
     if not done:
         reasons = "; ".join(dict.fromkeys(f"{row.algorithm}: {row.reason}" for row in skipped))
-        what = f"nothing to execute on {placed.placement.spoken} of {fabric.name}"
+        what = f"nothing to execute on {placed.placement.label} of {fabric.name}"
         raise ColltoolError(what, fix=reasons or "price lists what can run")
     skipped = tuple(row._replace(reason=localize(row.reason)) for row in skipped)
     return Verification(done, skipped, fabric.overrides)
 
 
 def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
-    """A vector for each rank; a single one holds the numbers of all, rank by rank."""
+    """A vector for each rank; a single one is divided evenly over the ranks. ColltoolError where the
+    numbers do not fit the ranks."""
     if vectors == "example" or not vectors:
         return vectors
     if len(vectors) == 1:
@@ -180,7 +184,7 @@ def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
 
 
 def _check_names(primitives: Sequence[Primitive], choices: Sequence[Choice]) -> None:
-    """Refuse a name that is an algorithm of none of the primitives."""
+    """Raise ColltoolError for a name that none of the primitives has."""
     known = {row.name for row in on_request() if row.primitive in primitives}
     for primitive in primitives:
         known.update(row.name for row in algorithms(primitive))
@@ -193,7 +197,7 @@ def _check_names(primitives: Sequence[Primitive], choices: Sequence[Choice]) -> 
 def _flat_rows(
     run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """The flat algorithms that can run or, if any are named, those."""
+    """Execute the flat algorithms that run on the group, or those that the user chose."""
     on_demand = [row for row in on_request() if row.primitive is primitive]
     for row in [*algorithms(primitive), *on_demand]:
         groups = [row.on(run.group, choice) for choice in choices if choice.base == row.name]
@@ -210,8 +214,8 @@ def _flat_rows(
 def _composed_rows(
     run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """The textbook choice of each composition or, if any are named, those."""
-    for composition in hierarchical_candidates(run.placed, primitive, run.readings):
+    """Execute the textbook choice of each composition, or the compositions that the user chose."""
+    for composition in hierarchical_candidates(run.placed, primitive, run.options):
         if not choices:
             yield _composed(run, composition.usual())
         for choice in choices:
@@ -221,97 +225,100 @@ def _composed_rows(
 
 
 def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
-    return Infeasible(f"{name} ({primitive.spoken})", reason)
+    return Infeasible(f"{name} ({primitive.label})", reason)
 
 
 def why_not_executed(
     row: Algorithm, group: Group, segments: int, placed: PlacedGroup, most: int = MOST_MESSAGES
 ) -> str:
     """Why an algorithm that runs on a group is not executed; empty if it is."""
-    # Its schedule is written for domains of different sizes alone.
-    on_alike = row.name == "multi-rail-ring" and not group.domains
-    if maker(row.primitive, row.name) is None or on_alike:
+    # The schedule of this one is only for domains of different sizes.
+    same_sizes = row.name == "multi-rail-ring" and not group.domains
+    if maker(row.primitive, row.name) is None or same_sizes:
         if row.baseline:
             return "a baseline: the schedule of ring or pairwise over other links"
         return "no schedule is written for it"
     cut = segments if _pipelined(row, group) else None
-    if effort(row.primitive, row.name, group.ranks, cut) <= most:
+    if estimated_messages(row.primitive, row.name, group.ranks, cut) <= most:
         return ""
     if cut is None:
-        fewer = count_within(placed.fabric, _QUICK, placed.placement.stride)
+        fewer = count_within(placed.fabric, _QUICK_RANKS, placed.placement.stride)
         cure = f"; take {argument_text('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
-    possible = max(1, most // effort(row.primitive, row.name, group.ranks, 1))
+    possible = max(1, most // estimated_messages(row.primitive, row.name, group.ranks, 1))
     cure = f"take {argument_text('segments', possible)} or fewer"
     return f"{segments} segments on {group.ranks} ranks are too many to execute; {cure}"
 
 
 def _pipelined(row: Algorithm, group: Group) -> bool:
+    """Whether the schedule of an algorithm depends on the number of segments."""
     return any(terms.fill is not None for terms in row.schedule(group))
 
 
 def _flat(row: Algorithm, group: Group, run: _GroupRun) -> Verified:
+    """Execute a flat algorithm."""
     segments = run.segments
-    costed = cost_flat(row, group, run.reach, run.readings)
-    execution = executed.flat(row, group, segments)
+    costed = cost_flat(row, group, run.paths, run.options)
+    execution = executed.execute_flat(row, group, segments)
     if group.wires:
         # Where messages are routed, the formula has no count of links.
-        wanted = executed.costed_counts(costed, segments)
+        expected = executed.costed_counts(costed, segments)
     else:
-        wanted = executed.formula(row, group, segments)
+        expected = executed.formula_counts(row, group, segments)
     verdict, note = executed.judge(
         row.status_on(group),
-        wanted,
+        expected,
         execution.counts,
         execution.busiest,
         streamed=execution.streamed,
     )
-    took = executed.seconds(
+    seconds = executed.seconds(
         row, group, run.placed, costed, execution, size=run.size, segments=segments
     )
     return _verified(
         run,
         costed,
         (verdict, note),
-        [(wanted, execution.counts)],
+        [(expected, execution.counts)],
         execution.outcome,
-        took,
+        seconds,
         first=f"{segments} segments" if _pipelined(row, group) else "",
         trace=executed.flat_trace(row, group, segments, run.vectors) if run.trace else None,
     )
 
 
 def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
-    """Execute a composition: the worst tier's verdict, the counts added up over the tiers."""
+    """Execute a composition; its verdict is that of its worst tier, its counts are added up over the
+    tiers."""
     placed = run.placed
     if placed.ranks**2 > MOST_MESSAGES:
         reason = f"{placed.ranks} ranks are too many to execute"
         return _skipped(costed.title, costed.primitive, reason)
     try:
-        outcome, tiers, took = executed.composed(
-            placed, costed, run.segments, run.readings, run.size
+        outcome, tiers, seconds = executed.execute_composed(
+            placed, costed, run.segments, run.options, run.size
         )
     except ValueError as error:
         return _skipped(costed.title, costed.primitive, str(error))
     verdicts = []
-    for wanted, counted in tiers:
-        verdicts.append(executed.judge(costed.status, wanted, counted, counted.n_beta))
+    for expected, counted in tiers:
+        verdicts.append(executed.judge(costed.status, expected, counted, counted.n_beta))
     trace = None
     if run.trace:
-        trace = executed.composed_trace(placed, costed, run.segments, run.readings, run.vectors)
+        trace = executed.composed_trace(placed, costed, run.segments, run.options, run.vectors)
     worst = max(verdicts, key=lambda judged: VERDICTS.index(judged[0]))
-    return _verified(run, costed, worst, tiers, outcome, took, first="", trace=trace)
+    return _verified(run, costed, worst, tiers, outcome, seconds, first="", trace=trace)
 
 
-def _own(run: _GroupRun, schedule: CustomSchedule) -> Verified:
-    """Count a custom schedule, whose result was proved when it was read, on this group."""
+def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
+    """Execute a custom schedule, whose result was checked when it was read."""
     check_ranks(schedule, run.placed)
-    costed = own_cost(schedule, run.placed, run.readings)
-    counted, took = executed.own(run.placed, run.group, schedule.program(), run.size)
+    costed = custom_cost(schedule, run.placed, run.options)
+    counted, seconds = executed.execute_custom(run.placed, run.group, schedule.program(), run.size)
     note = f"{schedule.form}, {schedule.messages} messages"
     trace = None
     if run.trace:
-        trace = executed.own_trace(run.group, schedule, run.vectors)
+        trace = executed.custom_trace(run.group, schedule, run.vectors)
         if trace is None:
             note += "; it uses scratch, so its steps are not printed"
     return Verified(
@@ -324,7 +331,7 @@ def _own(run: _GroupRun, schedule: CustomSchedule) -> Verified:
         n_beta=(None, counted.n_beta),
         post_condition=True,
         note=note,
-        time_s=(executed.price_s(costed, run.size), took.total_s),
+        time_s=(executed.price_s(costed, run.size), seconds.total_s),
         spec=costed.choice.spec,
         trace=trace,
     )
@@ -336,14 +343,17 @@ def _verified(
     judged: tuple[Verdict, str],
     tiers: list[tuple[Counts, Counts]],
     outcome: Outcome,
-    took: Seconds | str,
+    seconds: Seconds | str,
     *,
     first: str,
     trace: Trace | None,
 ) -> Verified:
-    """The row of an execution whose counts, tier by tier, were judged."""
+    """The result of an execution: the verdict on its counts (``judged``) and on its time.
+
+    ``tiers`` are (expected, counted) per tier; ``first`` is the first part of the note.
+    """
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
-    verdict, on_time, time_s = executed.timed(verdict, run.placed, costed, took, run.size)
+    verdict, time_note, time_s = executed.judge_time(verdict, run.placed, costed, seconds, run.size)
     return Verified(
         primitive=costed.primitive,
         algorithm=costed.title,
@@ -351,15 +361,15 @@ def _verified(
         group=run.placed.placement,
         verdict=verdict,
         n_alpha=(
-            sum(wanted.n_alpha for wanted, _ in tiers),
+            sum(expected.n_alpha for expected, _ in tiers),
             sum(counted.n_alpha for _, counted in tiers),
         ),
         n_beta=(
-            sum(wanted.n_beta for wanted, _ in tiers),
+            sum(expected.n_beta for expected, _ in tiers),
             sum(counted.n_beta for _, counted in tiers),
         ),
         post_condition=outcome.holds,
-        note="; ".join(filter(None, [first, note, on_time])),
+        note="; ".join(filter(None, [first, note, time_note])),
         time_s=time_s,
         spec=costed.choice.spec,
         trace=trace,

@@ -16,10 +16,10 @@ from swept import swept
 
 import colltool.algorithms
 import colltool.extras.synthesis
+from colltool.algorithms.binary_trees import depths, double_tree_arrays, one_root_tree_arrays
 from colltool.algorithms.executor import Network, Outcome, run
 from colltool.algorithms.program import Program, Step, maker, step
 from colltool.algorithms.registry import every_algorithm, find
-from colltool.algorithms.trees import depths, two_trees, two_trees_under_one_root
 from colltool.base.primitives import (
     A2A,
     AG,
@@ -335,10 +335,10 @@ def test_messages_do_not_know_the_formulas(module: str) -> None:
 
 
 def test_the_reader_of_definitions_tells_messages_from_formulas() -> None:
-    found = definitions("colltool.algorithms.rooted")
+    found = definitions("colltool.algorithms.broadcast")
     assert found["chain"].is_formula
     assert found["_chain"].is_messages
-    assert {"fan_out", "_send"} <= {name for name, some in found.items() if some.is_messages}
+    assert {"binomial_steps", "_send"} <= {name for name, some in found.items() if some.is_messages}
     assert "pipelined_tree" in {name for name, some in found.items() if some.is_formula}
 
 
@@ -347,7 +347,7 @@ def test_the_reader_of_definitions_tells_messages_from_formulas() -> None:
 
 @swept("n", [*SIZES, 63, 65, 511, 512])
 def test_the_two_trees_are_binary_complementary_and_shallow(n: int) -> None:
-    for trees, roots in ((two_trees(n), 2), (two_trees_under_one_root(n), 1)):
+    for trees, roots in ((double_tree_arrays(n), 2), (one_root_tree_arrays(n), 1)):
         interior = []
         for parents in trees:
             children = np.bincount(parents[parents >= 0], minlength=n)
@@ -361,7 +361,7 @@ def test_the_two_trees_are_binary_complementary_and_shallow(n: int) -> None:
 
 
 def test_the_two_trees_of_eight_are_nccls() -> None:
-    first, second = two_trees(8)
+    first, second = double_tree_arrays(8)
     assert list(first) == [-1, 2, 4, 2, 0, 6, 4, 6]
     assert list(second) == [1, 3, 1, 7, 5, 3, 5, -1]
 

@@ -8,7 +8,7 @@ import pytest
 import colltool.algorithms
 from colltool.algorithms import executor
 from colltool.algorithms.composed import Order, compose
-from colltool.algorithms.executor import Tiers
+from colltool.algorithms.executor import TierNetworks
 from colltool.algorithms.program import maker
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
@@ -107,7 +107,7 @@ def check(tiers, primitive, name, choice, path, order: Order | None = None):
         tier_group(span, ModelOptions(), scale_out=k > 0)[0]
         for k, span in enumerate(place(one).spans)
     ]
-    network = Tiers(groups)
+    network = TierNetworks(groups)
     program = compose(
         primitive, name, groups, choice.split("/"), SEGMENTS, order or _natural(primitive)
     )
@@ -152,7 +152,7 @@ def test_chunks_of_the_whole_are_tuples_of_the_tiers_chunks():
 
 def test_a_message_counts_on_the_outermost_tier_it_crosses():
     groups = [Group(3, "star"), Group(4, "torus", (Axis(4, True),))]
-    network = Tiers(groups)
+    network = TierNetworks(groups)
     ranks = np.arange(12)
     tier = tier_of(network.tiers, ranks[[0, 0, 0, 5]], ranks[[1, 3, 4, 5]])
     assert tier.tolist() == [0, 1, 1, -1]
@@ -161,7 +161,7 @@ def test_a_message_counts_on_the_outermost_tier_it_crosses():
 def test_a_phase_carries_what_its_schedule_carries_alone():
     """Also where a schedule and its formula differ: the double binary tree in lock step."""
     groups = [Group(4, "star"), Group(8, "star")]
-    network, alone = Tiers(groups), Ports(8)
+    network, alone = TierNetworks(groups), Ports(8)
     assert executor.run(
         compose(AR, "hierarchical", groups, ["ring", "double-binary-tree"], SEGMENTS), network.carry
     ).holds

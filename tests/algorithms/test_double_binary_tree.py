@@ -11,14 +11,14 @@ from colltool.algorithms.all_reduce import counted_c
 from colltool.algorithms.registry import find
 from colltool.base.primitives import AR, log2_ceil
 from colltool.network.group import Group
-from colltool.verification.executed import Counts, flat, formula
+from colltool.verification.executed import Counts, execute_flat, formula_counts
 
 ROW = find(AR, "double-binary-tree")
 SOME = (*range(4, 40), 48, 63, 64, 65, 96, 127, 128, 129, 200, 255, 256, 257, 384, 500, 511, 512)
 
 
 def counted(ranks: int, segments: int) -> Counts:
-    execution = flat(ROW, Group(ranks, "star"), segments)
+    execution = execute_flat(ROW, Group(ranks, "star"), segments)
     assert execution.outcome.holds
     return execution.counts
 
@@ -33,7 +33,10 @@ def test_a_port_carries_what_the_formula_says(ranks: int) -> None:
     rounds = log2_ceil(ranks)
     alone = (ranks - 1) & (ranks - 2) == 0
     for segments in (1, 2, 3, 2 * rounds - 1, 2 * rounds + 6):
-        wanted, found = formula(ROW, Group(ranks, "star"), segments), counted(ranks, segments)
+        wanted, found = (
+            formula_counts(ROW, Group(ranks, "star"), segments),
+            counted(ranks, segments),
+        )
         assert wanted == (
             2 * rounds + segments - 1,
             pytest.approx((2 * segments + 2 * rounds - 3) / segments),
@@ -49,9 +52,9 @@ def test_two_and_three_ranks(segments: int) -> None:
     """On 2 ranks each port carries the vector once; on 3 at most one and a half times, and the
     filling."""
     assert counted(2, segments) == (2 + segments - 1, pytest.approx(1.0))
-    assert formula(ROW, Group(2, "star"), segments) == (2 + segments - 1, pytest.approx(1.0))
-    assert counted(3, segments).n_beta <= formula(ROW, Group(3, "star"), segments).n_beta
-    assert formula(ROW, Group(3, "star"), 1000).n_beta == pytest.approx(
+    assert formula_counts(ROW, Group(2, "star"), segments) == (2 + segments - 1, pytest.approx(1.0))
+    assert counted(3, segments).n_beta <= formula_counts(ROW, Group(3, "star"), segments).n_beta
+    assert formula_counts(ROW, Group(3, "star"), 1000).n_beta == pytest.approx(
         counted(3, 1000).n_beta, rel=2e-3
     )
 
@@ -64,8 +67,8 @@ def test_c_is_the_limit_of_many_segments() -> None:
 
 def test_two_ports_fill_as_the_documents_say() -> None:
     """000 part 01 §5.2: at one segment and c = 1 a tree of depth lg N carries lg N."""
-    assert formula(ROW, Group(512, "star", tree_beta=1.0), 1) == (18, 9)
-    assert formula(ROW, Group(4, "star", tree_beta=1.0), 1) == (4, 2)
+    assert formula_counts(ROW, Group(512, "star", tree_beta=1.0), 1) == (18, 9)
+    assert formula_counts(ROW, Group(4, "star", tree_beta=1.0), 1) == (4, 2)
 
 
 def test_two_ports_are_hypothetical_only_where_they_are_needed() -> None:

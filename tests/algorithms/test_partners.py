@@ -12,7 +12,7 @@ import pytest
 
 import colltool
 import colltool.algorithms
-from colltool.algorithms.executor import joined
+from colltool.algorithms.executor import concatenated
 from colltool.algorithms.partners import most_partners
 from colltool.algorithms.program import maker
 from colltool.algorithms.registry import Algorithm, every_algorithm, find
@@ -122,7 +122,7 @@ def test_rounds_join_the_pairs_that_the_schedule_joins(row: Algorithm, ranks: in
     program = make(group, 1)
     done: Counter[tuple[frozenset[tuple[int, int]], float]] = Counter()
     for batch in program.batches:
-        src, dst, chunk = joined(batch)
+        src, dst, chunk = concatenated(batch)
         sent_bytes = np.bincount(src, program.chunk_bytes[chunk])
         done[messages(src, dst), round(float(sent_bytes.max()), 9)] += 1
     assert priced <= done

@@ -8,12 +8,12 @@ from math import ceil, log2
 import pytest
 from swept import swept
 
-from colltool.algorithms.trees import (
+from colltool.algorithms.binary_trees import (
     double_tree,
-    edges_leaving,
-    trees_under_one_root,
-    two_trees,
-    two_trees_under_one_root,
+    double_tree_arrays,
+    most_edges_leaving,
+    one_root_tree_arrays,
+    one_root_trees,
 )
 
 COUNTS = range(2, 131)
@@ -84,9 +84,9 @@ def test_no_port_carries_more_than_the_price_says(n: int) -> None:
 
 @swept("n", COUNTS)
 def test_the_trees_are_those_that_are_executed(n: int) -> None:
-    assert [list(one) for one in double_tree(n)] == [one.tolist() for one in two_trees(n)]
-    assert [list(one) for one in trees_under_one_root(n)] == [
-        one.tolist() for one in two_trees_under_one_root(n)
+    assert [list(one) for one in double_tree(n)] == [one.tolist() for one in double_tree_arrays(n)]
+    assert [list(one) for one in one_root_trees(n)] == [
+        one.tolist() for one in one_root_tree_arrays(n)
     ]
 
 
@@ -109,12 +109,12 @@ def crossings(
 @swept("n", [2, 3, 5, 8, 9, 16, 24, 33, 64, 72, 100, 130])
 @swept("domain", [1, 2, 3, 4, 8, 12, 32])
 def test_edges_leaving(n: int, domain: int) -> None:
-    above, below = crossings(n, domain, trees_under_one_root(n))
-    assert edges_leaving(n, domain, both_ways=False) == max(*above.values(), *below.values())
+    above, below = crossings(n, domain, one_root_trees(n))
+    assert most_edges_leaving(n, domain, both_ways=False) == max(*above.values(), *below.values())
     above, below = crossings(n, domain, double_tree(n))
-    assert edges_leaving(n, domain, both_ways=True) == max(above[d] + below[d] for d in above)
+    assert most_edges_leaving(n, domain, both_ways=True) == max(above[d] + below[d] for d in above)
 
 
 @pytest.mark.parametrize(("n", "domain"), [(8, 8), (5, 8), (2, 64)])
 def test_nothing_leaves_a_domain_that_holds_everybody(n: int, domain: int) -> None:
-    assert edges_leaving(n, domain, both_ways=True) == 0
+    assert most_edges_leaving(n, domain, both_ways=True) == 0

@@ -81,7 +81,7 @@ def test_a_thin_cell_takes_a_wider_one_and_its_error_grows() -> None:
     assert own is not None
     assert own.rows >= accuracy.ENOUGH
     assert own.like == "b200 inside a node, all-reduce, 64 KiB to 8 MiB"
-    held = accuracy_of(fabric, AR, 8, 1e6, ModelOptions(), held=True)
+    held = accuracy_of(fabric, AR, 8, 1e6, ModelOptions(), extrapolated=True)
     assert held == (own.median * WIDER, own.p90 and own.p90 * WIDER, 0, "no measured row")
     # nobody measured an all-gather over nodes of B200
     lent = accuracy_of(fabric, AG, 64, 1e6, ModelOptions())

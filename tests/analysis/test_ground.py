@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.estimate.placement import GroupSpec
 from colltool.render.dispatch import document, rendered
-from colltool.render.views.compare import ground_lines, verdict
+from colltool.render.views.compare import basis_sentences, verdict
 from colltool.render.views.sensitivity import sensitivity_title
 from colltool.render.views.sweep import sweep_title
 
@@ -55,7 +55,7 @@ def test_a_launch_on_one_side_alone_is_not_a_difference_of_the_machines() -> Non
     assert "faster" not in verdict(found)[0]  # it is the same machine
     assert (
         'To give all of them one: overrides=["launch_overhead=5us"]'
-        in ground_lines(found.ground)[0]
+        in basis_sentences(found.ground)[0]
     )
 
 
@@ -122,7 +122,7 @@ def test_what_is_not_alike_is_said_everywhere(
     found = colltool.compare([mine(), other], "ar", ranks=8, sizes=["1MB"])
     assert code in codes(found)
     assert code in codes(colltool.sweep([mine(), other], "ar", ranks=[8], sizes=["1MB"]))
-    assert document(found)["ground"][codes(found).index(code)]["says"] in ground_lines(
+    assert document(found)["ground"][codes(found).index(code)]["says"] in basis_sentences(
         found.ground, [8]
     )
 
@@ -130,7 +130,7 @@ def test_what_is_not_alike_is_said_everywhere(
 def test_jobs_rest_on_the_same_things() -> None:
     found = colltool.compare_plans("llama3-70b", ["dgx-h100", "dgx-h100-measured"], 256)
     assert {one.code for one in found.ground} >= {"protocols", "software"}
-    assert set(ground_lines(found.ground)) <= set(document(found)["verdict"])
+    assert set(basis_sentences(found.ground)) <= set(document(found)["verdict"])
     assert colltool.compare_plans("llama3-70b", ["dgx-h100", "dgx-h100"], 256).titles == (
         "dgx-h100 (1)",
         "dgx-h100 (2)",
@@ -269,11 +269,11 @@ def test_a_group_that_does_not_fit_has_no_ground() -> None:
 def test_unequal_slices_are_not_alike() -> None:
     found = colltool.compare(["torus512", "tpu-v5p"], "ar", ranks=[64], sizes=["1MB"])
     assert codes(found) == ["library", "slice"]  # each holds 64 in one domain
-    assert ground_lines(found.ground, [64])[1] == "slices: 8x8x1 on torus512, 4x4x4 on tpu-v5p"
+    assert basis_sentences(found.ground, [64])[1] == "slices: 8x8x1 on torus512, 4x4x4 on tpu-v5p"
     assert document(found)["ground"][1]["values"][1] == {"value": "4x4x4", "columns": ["tpu-v5p"]}
     small = colltool.sweep(["torus512", "tpu-v5p"], "ar", ranks=[16], sizes=["1MB"])
     assert (
-        ground_lines(small.ground, [16])[1]
+        basis_sentences(small.ground, [16])[1]
         == "slices: 8x2x1 on torus512, 2x2x4 (no wraparound) on tpu-v5p"
     )
     assert "slice" not in codes(
@@ -296,7 +296,7 @@ def test_a_slice_that_is_open_is_not_one_that_is_closed() -> None:
         lattice("one", [True, False]),
         lattice("none", [False, False]),
     ]
-    (said,) = ground_lines(colltool.compare(whole, "ar", sizes=["1MB"]).ground, [32])
+    (said,) = basis_sentences(colltool.compare(whole, "ar", sizes=["1MB"]).ground, [32])
     assert (
         said
         == "slices: 4x8 on both, 4x8 (no wraparound along 8) on one, 4x8 (no wraparound) on none"
@@ -367,7 +367,7 @@ def test_measured_time_on_one_side_alone_turns_no_verdict(order: list[dict[str, 
     assert (
         "not compared (only one of the two pays measured software time there)" in verdict(found)[0]
     )
-    (said,) = ground_lines(found.ground, [8])
+    (said,) = basis_sentences(found.ground, [8])
     assert said.startswith("timed pays measured software time (50 us of ")
     assert "shared has none measured" in said
     swept = colltool.sweep(order, "ar", sizes=["1KB"], algorithms=["ring"])

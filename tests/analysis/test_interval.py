@@ -20,14 +20,14 @@ from colltool.base.primitives import AR
 from colltool.estimate import spread
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
-from colltool.estimate.interval import Interval, ground_of, interval_of, ratio_sigma
+from colltool.estimate.interval import Interval, error_model, interval_of, ratio_sigma
 from colltool.estimate.spread import (
-    ErrorQuestion,
+    ErrorRequest,
     MeasuredPlace,
     index,
     indexed,
-    law,
     nearest_row,
+    sigma_table,
     spread_of,
 )
 from colltool.fabric.media import GENERATIONS
@@ -45,7 +45,7 @@ ranks = st.sampled_from([2**power for power in range(1, 14)] + [72, 144, 1440])
 sizes = st.floats(3, 36).map(lambda power: 2.0**power)
 flags = st.booleans()
 questions = st.builds(
-    ErrorQuestion,
+    ErrorRequest,
     places,
     st.sampled_from(COLLECTIVES),
     ranks,
@@ -57,8 +57,8 @@ questions = st.builds(
 )
 
 
-def sigma(asked: ErrorQuestion, rows: spread.Index | None = None) -> float:
-    return spread_of(asked, law(), index() if rows is None else rows).sigma
+def sigma(asked: ErrorRequest, rows: spread.Index | None = None) -> float:
+    return spread_of(asked, sigma_table(), index() if rows is None else rows).sigma
 
 
 def interval(fabric: str, count: int, size: str, primitive: str = "ar", **options: Any) -> Interval:
@@ -74,15 +74,17 @@ def width(one: Interval) -> float:
 
 @given(questions, st.floats(0.01, 6))
 def test_the_distance_never_falls_when_a_question_moves_away_from_all_rows(
-    asked: ErrorQuestion, away: float
+    asked: ErrorRequest, away: float
 ) -> None:
     """Beyond the largest that was measured, in ranks and in size."""
     several = index()[asked.place]
     most, largest = max(one.ranks for one in several), max(one.sizes[-1] for one in several)
     asked = asked._replace(ranks=max(asked.ranks, most), size=max(asked.size, 2.0**largest))
-    near = nearest_row(asked, law(), index())
-    more_ranks = nearest_row(asked._replace(ranks=round(asked.ranks * 2**away)), law(), index())
-    larger = nearest_row(asked._replace(size=asked.size * 2**away), law(), index())
+    near = nearest_row(asked, sigma_table(), index())
+    more_ranks = nearest_row(
+        asked._replace(ranks=round(asked.ranks * 2**away)), sigma_table(), index()
+    )
+    larger = nearest_row(asked._replace(size=asked.size * 2**away), sigma_table(), index())
     assert near
     assert more_ranks
     assert larger
@@ -91,25 +93,25 @@ def test_the_distance_never_falls_when_a_question_moves_away_from_all_rows(
 
 
 @given(questions, st.floats(0, 2))
-def test_sigma_never_falls_when_a_dial_moves_further(asked: ErrorQuestion, more: float) -> None:
+def test_sigma_never_falls_when_a_dial_moves_further(asked: ErrorRequest, more: float) -> None:
     assert sigma(asked._replace(moved=asked.moved + more)) >= sigma(asked) - 1e-12
 
 
 @given(questions, st.sampled_from(["generation", "medium"]))
 def test_sigma_never_falls_for_a_device_or_a_medium_without_rows(
-    asked: ErrorQuestion, part: str
+    asked: ErrorRequest, part: str
 ) -> None:
     other = asked.place._replace(**{part: "never measured"})
     assert sigma(asked._replace(place=other)) >= sigma(asked) - 1e-12
 
 
 @given(questions)
-def test_sigma_never_falls_for_a_collective_without_rows(asked: ErrorQuestion) -> None:
+def test_sigma_never_falls_for_a_collective_without_rows(asked: ErrorRequest) -> None:
     assert sigma(asked._replace(collective="never measured")) >= sigma(asked) - 1e-12
 
 
 @given(questions, st.sets(st.sampled_from(SOURCES), min_size=1, max_size=12))
-def test_taking_sources_away_narrows_no_interval(asked: ErrorQuestion, without: set[str]) -> None:
+def test_taking_sources_away_narrows_no_interval(asked: ErrorRequest, without: set[str]) -> None:
     left = {
         place: tuple(one for one in several if one.source not in without)
         for place, several in index().items()
@@ -121,7 +123,7 @@ def test_taking_sources_away_narrows_no_interval(asked: ErrorQuestion, without: 
 def test_across_nodes_is_no_surer_than_inside(size: float) -> None:
     """What is measured, and what is not."""
     inside, across = (
-        ErrorQuestion(MeasuredPlace("hopper", medium, far), "all_reduce", count, size)
+        ErrorRequest(MeasuredPlace("hopper", medium, far), "all_reduce", count, size)
         for medium, far, count in (("nvlink", False, 8), ("ib", True, 16))
     )
     assert sigma(across) >= sigma(inside)
@@ -129,9 +131,12 @@ def test_across_nodes_is_no_surer_than_inside(size: float) -> None:
 
 @given(questions, st.floats(0.01, 2))
 def test_a_machine_s_own_posterior_stands_for_racks_and_distance(
-    asked: ErrorQuestion, posterior: float
+    asked: ErrorRequest, posterior: float
 ) -> None:
-    found, without = spread_of(asked, law(), index(), posterior), spread_of(asked, law(), index())
+    found, without = (
+        spread_of(asked, sigma_table(), index(), posterior),
+        spread_of(asked, sigma_table(), index()),
+    )
     distance = {"base", "racks", "ranks", "size", "collective", "unmeasured"}
     base, far = (
         dict(without.parts)["base"],
@@ -169,7 +174,7 @@ def test_a_changed_bandwidth_widens_by_how_far_it_moves_the_price() -> None:
     assert [one.interval.basis for one in (half, tenth)] == ["changed", "changed"]
     moved = log(float(tenth.total_s) / float(plain.total_s))
     assert dict(tenth.interval.parts)["dials"] == pytest.approx(
-        law()["dials_across"] * moved, rel=0.02
+        sigma_table()["dials_across"] * moved, rel=0.02
     )
     assert dict(plain.interval.parts) == pytest.approx(
         {k: v for k, v in tenth.interval.parts if k != "dials"}
@@ -230,7 +235,7 @@ def test_the_interval_is_the_law_s() -> None:
     found = interval_of(fabric, AR, 16, 2.0**20, ModelOptions(), total_s=1e-3)
     assert found is not None
     parts = dict(found.parts)
-    known = law()
+    known = sigma_table()
     near = {"base": known["base_across_1MB"], "amd": known["amd"]}
     assert {name: parts[name] for name in near} == pytest.approx(near)
     squares = sum(value**2 for value in parts.values())
@@ -267,7 +272,7 @@ def test_the_reason_is_the_largest_part() -> None:
     assert interval("dgx-h100", 8, "1GB").reason.endswith("measurements like it")
     assert interval("gb300-nvl72", 144, "16MB").reason == "the rows of this machine"
     assert interval("mi355x", 16, "1MB").reason.startswith("AMD clusters differ")
-    far = ground_of(
+    far = error_model(
         colltool.load_fabric("dgx-a100"),
         AR,
         place(colltool.load_fabric("dgx-a100"), 160),
@@ -370,7 +375,7 @@ def test_plans_and_reshards_carry_intervals() -> None:
 def test_a_price_is_judged_in_a_millisecond() -> None:
     from time import perf_counter
 
-    ground = ground_of(
+    ground = error_model(
         colltool.load_fabric("dgx-h100"),
         AR,
         place(colltool.load_fabric("dgx-h100"), 64),
@@ -399,13 +404,13 @@ def test_the_law_is_what_the_fit_makes_of_the_rows() -> None:
     import bench_spread
 
     found = bench_spread.fitted(bench_spread.judged())
-    assert {name: f"{value:.3f}" for name, value in law().items()} == {
+    assert {name: f"{value:.3f}" for name, value in sigma_table().items()} == {
         name: f"{value:.3f}" for name, value in found.items()
     }
 
 
 def test_law_s_knots_are_met() -> None:
-    known = law()
+    known = sigma_table()
     for scope in ("inside", "across"):
         for name, power in (("1KB", 10), ("1MB", 20), ("128MB", 27), ("4GB", 32)):
             assert spread.by_size(known, f"base_{scope}", log2(2.0**power)) == pytest.approx(

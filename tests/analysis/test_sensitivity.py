@@ -12,7 +12,7 @@ from colltool.analysis.benchmark_command import experiment
 from colltool.analysis.sensitivity import MOST_DRAWN, affordable, draws
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import AR
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.variants import USUAL, numbers_of, parameter_ranges, with_values
 from colltool.render.dispatch import rendered
 

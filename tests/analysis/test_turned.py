@@ -12,7 +12,7 @@ from colltool.render.dispatch import document, rendered
 def test_the_documents_conclusion_stands_below_the_default_one() -> None:
     found = colltool.compare(["star512", "torus512"], ["ar", "ag", "a2a"], sizes=["64KB", "16MB"])
     assert [
-        (one.primitive.spoken, one.bytes, one.column, one.instead_of) for one in found.turned
+        (one.primitive.label, one.bytes, one.column, one.instead_of) for one in found.turned
     ] == [
         ("all-reduce", 16e6, "star512", "torus512"),
         ("all-gather", 16e6, "star512", "torus512"),

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltool.base.arrays import first_least, ranked, winning
+from colltool.base.arrays import first_least, ranked, winners
 
 NEAR = st.sampled_from([1.0, 1.0 + 2e-16, 1.0 - 1e-16, 1.0 + 5e-13, 1.5, 2.0, 2.0 + 4e-16])
 
@@ -21,7 +21,7 @@ def test_the_first_of_equals_leads(keys: list[float]) -> None:
 
 
 def test_where_each_wins() -> None:
-    found = winning(
+    found = winners(
         "abc",
         {
             "a": np.array([1.0, 2.0, 3.0]),
@@ -33,4 +33,4 @@ def test_where_each_wins() -> None:
         ("a", [True, True, False]),
         ("b", [False, False, True]),
     ]
-    assert winning("ab", {"a": 2.0, "b": 1.0}.__getitem__) == [("b", True)]
+    assert winners("ab", {"a": 2.0, "b": 1.0}.__getitem__) == [("b", True)]

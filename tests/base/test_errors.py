@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 import colltool
-from colltool.base.errors import ColltoolError, ManyErrors, argument_text, called, either, spell
+from colltool.base.errors import (
+    ColltoolError,
+    ManyErrors,
+    argument_text,
+    either,
+    rename_arguments,
+    spell,
+)
 from colltool.commands.arguments import ARGUMENTS
 
 
@@ -56,8 +63,8 @@ def test_an_error_names_its_argument_and_its_place() -> None:
 def test_a_function_or_command_that_calls_it_otherwise() -> None:
     with (
         pytest.raises(ColltoolError) as caught,
-        called("python", algorithms="algorithm"),
-        called("shell", primitive="--collective"),
+        rename_arguments("python", algorithms="algorithm"),
+        rename_arguments("shell", primitive="--collective"),
     ):
         raise ManyErrors(
             [

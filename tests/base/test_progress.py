@@ -7,7 +7,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.base.result import followed, watched
+from colltool.base.result import progress_to, with_progress
 
 
 class Heard(list[tuple[int, int]]):
@@ -16,27 +16,30 @@ class Heard(list[tuple[int, int]]):
 
 
 def test_nobody_watches() -> None:
-    assert list(followed(range(3))) == [0, 1, 2]
+    assert list(with_progress(range(3))) == [0, 1, 2]
 
 
 def test_the_outermost_of_several_is_told() -> None:
-    with watched(heard := Heard()):
+    with progress_to(heard := Heard()):
         assert [
-            (a, b, c) for a in followed([1]) for b in followed("xy") for c in followed(range(3))
+            (a, b, c)
+            for a in with_progress([1])
+            for b in with_progress("xy")
+            for c in with_progress(range(3))
         ][-1] == (1, "y", 2)
         assert heard == [(0, 2), (1, 2)]
-        assert list(followed("ab")) == ["a", "b"]
+        assert list(with_progress("ab")) == ["a", "b"]
     assert heard == [(0, 2), (1, 2)] * 2
-    list(followed("ab"))
+    list(with_progress("ab"))
     assert len(heard) == 4
 
 
 def test_work_that_is_given_up_is_told_again() -> None:
-    with watched(heard := Heard()):
-        for _ in followed("abc"):
+    with progress_to(heard := Heard()):
+        for _ in with_progress("abc"):
             break
         del _
-        list(followed("ab"))
+        list(with_progress("ab"))
     assert heard == [(0, 3), (0, 2), (1, 2)]
 
 
@@ -51,7 +54,7 @@ def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(
         columns, "load_fabric", lambda *args, **named: loads.append(args) or load(*args, **named)
     )
     shapes = "torus.shape=4x4x4,4x4x8,4x8x8,8x8x8"
-    with watched(heard := Heard()):
+    with progress_to(heard := Heard()):
         swept = colltool.sweep("torus512", "ar", sizes=["1MB"], vary=shapes)
     assert heard == [(done, 4) for done in range(4)] * 2  # loaded, then priced
     assert len([one for one in loads if "torus.shape" in str(one)]) == 4

@@ -48,7 +48,7 @@ from colltool.estimate import spread  # noqa: E402
 from colltool.estimate.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.estimate.assumptions import ModelOptions  # noqa: E402
 from colltool.estimate.groups import place  # noqa: E402
-from colltool.estimate.interval import before_dials, ground_of  # noqa: E402
+from colltool.estimate.interval import before_dials, error_model  # noqa: E402
 from colltool.estimate.placement import GroupSpec  # noqa: E402
 
 UNSEEN = Path(__file__).parent.parent / "data" / "unseen.csv"
@@ -62,13 +62,13 @@ FEWEST_SOURCES, LEAST_OF_A_CLASS = 8, 0.82
 LEAST_ROWS, LEAST_SOURCES, MOST_ROWS = 0.87, 0.83, 0.95
 
 
-def where_of(row: Row) -> spread.ErrorQuestion:
+def where_of(row: Row) -> spread.ErrorRequest:
     """The row as the law asks for it; the medium is the machine's own, where its fabric is of
     another one."""
     fabric = colltool.load_fabric(row.source.fabric, row.source.overrides)
     primitive = parse_primitive(row.collective)
     placed = place(fabric, group_of(row))
-    asked = ground_of(fabric, primitive, placed, float(row.bytes), ModelOptions()).asked
+    asked = error_model(fabric, primitive, placed, float(row.bytes), ModelOptions()).request
     if row.source.medium and asked.place.across:
         asked = asked._replace(place=asked.place._replace(medium=row.source.medium))
     return asked._replace(one_process="-g 8" in row.source.hardware)
@@ -118,7 +118,7 @@ class Judged(NamedTuple):
     the datasheet."""
 
     row: Row
-    asked: spread.ErrorQuestion
+    asked: spread.ErrorRequest
     price_s: float
     datasheet_s: float
     fitted: bool  # a library's own numbers are in the price
@@ -139,7 +139,7 @@ class Judged(NamedTuple):
 
     @property
     def scope(self) -> str:
-        return "across" if self.asked.place.across else "inside"
+        return "across" if self.request.place.across else "inside"
 
     @property
     def weight_key(self) -> tuple[str, int, str]:
@@ -176,7 +176,7 @@ def judge(row: Row) -> Judged | None:
         found, plain = left_out(row), seconds(fabric, row, "datasheet")
     except ColltoolError:
         return None
-    ground = ground_of(
+    ground = error_model(
         fabric,
         parse_primitive(row.collective),
         place(fabric, group_of(row)),
@@ -280,7 +280,7 @@ def weights(found: Sequence[Judged]) -> np.ndarray:
     return np.array([count[one.weight_key] ** POWER for one in found])
 
 
-def terms(one: Judged, law: spread.Law, index: spread.Index) -> dict[str, float]:
+def terms(one: Judged, law: spread.SigmaTable, index: spread.Index) -> dict[str, float]:
     """What each part's square counts in the row's sigma squared, the nearest row being that of the
     law."""
     unit = dict.fromkeys((*PRIORS, *CHOSEN), 1.0)
@@ -298,7 +298,7 @@ def terms(one: Judged, law: spread.Law, index: spread.Index) -> dict[str, float]
     return found
 
 
-def _unit_distance(nearest: spread.Distance, law: spread.Law) -> dict[str, float]:
+def _unit_distance(nearest: spread.Distance, law: spread.SigmaTable) -> dict[str, float]:
     return {
         name: (getattr(nearest, name) / law[name]) ** 2 for name in ("collective", "ranks", "size")
     }
@@ -314,7 +314,7 @@ def _knots(name: str, at: float) -> dict[str, float]:
 
 
 def fitted_law(
-    found: Sequence[Judged], indexes: Callable[[str], spread.Index], start: spread.Law
+    found: Sequence[Judged], indexes: Callable[[str], spread.Index], start: spread.SigmaTable
 ) -> dict[str, float]:
     """The parts that make the left-out residuals likeliest; nearest rows and parts are found in
     turn."""
@@ -414,7 +414,7 @@ class Verdict(NamedTuple):
         return (exp(kappa * self.sigma) - exp(-kappa * self.sigma)) / 2
 
 
-def verdicts(found: Sequence[Judged], law: spread.Law) -> list[Verdict]:
+def verdicts(found: Sequence[Judged], law: spread.SigmaTable) -> list[Verdict]:
     """Each row by the law fitted without its source."""
     made: list[Verdict] = []
     for group in dict.fromkeys(one.group for one in found):
@@ -519,7 +519,7 @@ def short_of(found: Sequence[Verdict], kappa: float) -> list[str]:
     return failed
 
 
-def write_law(law: spread.Law) -> None:
+def write_law(law: spread.SigmaTable) -> None:
     with SPREAD.open("w", encoding="utf-8", newline="") as file:
         file.write("part,value,from\n")
         for name, value in CHOSEN.items():
@@ -589,7 +589,7 @@ def main() -> int:
     return int(bool(failed))
 
 
-def datasheet_line(every: Sequence[Judged], law: spread.Law) -> str:
+def datasheet_line(every: Sequence[Judged], law: spread.SigmaTable) -> str:
     inside = []
     for one in every:
         at = log2(one.row.bytes)

@@ -571,7 +571,7 @@ def test_what_differs_has_lists_of_its_own_and_nothing_is_told_of_the_rest() -> 
         )
         assert got.total_s == bare.total_s
         assert (
-            f"{primitive.spoken} was not measured on t1: priced with the tier's own numbers"
+            f"{primitive.label} was not measured on t1: priced with the tier's own numbers"
             in got.notes
         )
     assert not any(

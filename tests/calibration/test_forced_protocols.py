@@ -10,11 +10,11 @@ import pytest
 import colltool
 from colltool.base.primitives import AR
 from colltool.estimate.groups import place
-from colltool.estimate.own_protocols import priced_under
+from colltool.estimate.machine_protocols import priced_under
 from colltool.extras.interop.nccl_tuner import tuner_config
 from colltool.fabric.model import Fabric
 from colltool.libraries.numbers import ProtocolNumbers
-from colltool.machines.own import read_machine_file
+from colltool.machines.machine_file import read_machine_file
 
 SIZES = tuple(2**doublings for doublings in range(12, 31, 3))
 RING = "ring"

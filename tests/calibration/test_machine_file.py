@@ -23,10 +23,10 @@ from colltool.base.primitives import parse_primitive
 from colltool.calibration.machine_rows import machine_rows
 from colltool.calibration.next_row import next_row
 from colltool.estimate.interval import Interval
+from colltool.fabric.custom_machine import on_machine
 from colltool.fabric.model import Fabric
-from colltool.fabric.own_machine import on_machine
 from colltool.logs.series import Measurements, Point, Series
-from colltool.machines.own import machine_of, machine_text, read_machine_file
+from colltool.machines.machine_file import machine_of, machine_text, read_machine_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import fit_machines
@@ -259,7 +259,7 @@ def test_scopes_that_do_not_apply_are_named(tmp_path: Path) -> None:
     used = colltool.load_fabric("dgx-h100", machine=path).overrides.machine
     assert used is not None
     assert (used.rows, used.idle) == (1, ("efa",))
-    assert "without those of efa" in used.spoken
+    assert "without those of efa" in used.label
 
 
 @pytest.mark.parametrize(

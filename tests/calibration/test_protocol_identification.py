@@ -19,13 +19,13 @@ from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.model import estimates, switch_points
-from colltool.libraries.nccl.rules import SPOKEN, protocol_of
+from colltool.libraries.nccl.rules import PROTOCOL_NAMES, protocol_of
 from colltool.logs.series import Measurements, Series
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
 ALL, LARGE = by_steps(1024, 2**32, 2), by_steps(2**25, 2**33, 2)
-ANY = tuple(SPOKEN)
+ANY = tuple(PROTOCOL_NAMES)
 
 
 def by_nccl(
@@ -89,7 +89,7 @@ def test_at_each_size_the_price_names_what_nccl_runs(primitive: Primitive, ranks
                 for f in switch_points(hardware_on(bare(), ranks), primitive)
                 if f.from_bytes <= residual.bytes
             ][-1]
-            assert residual.protocol == SPOKEN[flip.protocol], residual.bytes
+            assert residual.protocol == PROTOCOL_NAMES[flip.protocol], residual.bytes
     assert one.mape < 0.02
     assert one.confidence == "as NCCL 2.30's own model picks"
 

@@ -18,7 +18,7 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.commands.contention import contention_command
 from colltool.render.blocks import Strip, Strips
-from colltool.render.text import ASCII, BLOCKS, drawn
+from colltool.render.text import ASCII, BLOCKS, heat_map_lines
 
 AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", "--count", "4")
 
@@ -231,7 +231,9 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("shades", [ASCII, BLOCKS])
 def test_shades_start_where_there_is_load_and_end_at_the_hottest(shades: str) -> None:
     cells = (0.0, 1e-9, 0.125, 0.126, 0.5, 1.0)
-    shown = drawn(Strips("load", "link 7", (Strip("x", cells, 1),)), unicode=shades is BLOCKS)
+    shown = heat_map_lines(
+        Strips("load", "link 7", (Strip("x", cells, 1),)), unicode=shades is BLOCKS
+    )
     assert shown.lines[0].split()[1] == "".join(shades[number] for number in (0, 1, 1, 2, 4, 8))
     # said in characters: which is darkest depends on the screen
     assert (
@@ -243,6 +245,6 @@ def test_shades_start_where_there_is_load_and_end_at_the_hottest(shades: str) ->
 def test_a_strip_that_is_too_long_shares_characters() -> None:
     """64 cells in 26 characters: three share one, and the busiest of them is seen."""
     cells = (1.0, 0.0, 0.0) + (0.0,) * 61
-    (strip,) = drawn(Strips("load", "link 7", (Strip("axis 1 +", cells, 8),)), 40).lines
+    (strip,) = heat_map_lines(Strips("load", "link 7", (Strip("axis 1 +", cells, 8),)), 40).lines
     assert len(strip) <= 38
     assert strip.split()[-1] == "@" + "." * 21

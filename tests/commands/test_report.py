@@ -14,7 +14,7 @@ import colltool
 from colltool.analysis.report import Assumptions, Report, ReportEntry
 from colltool.base.errors import ColltoolError
 from colltool.commands.arguments import command_line
-from colltool.commands.report_sections import counts_of, few
+from colltool.commands.report_sections import counts_of, evenly_spaced
 from colltool.render.dispatch import document
 from tests.commands.conftest import run
 
@@ -206,7 +206,7 @@ def test_the_curves_have_so_many_ranks_from_a_node_up() -> None:
 @swept("most", [2, 3, 6])
 def test_few_keep_the_first_and_the_last(length: int, most: int) -> None:
     values = list(range(100, 100 + length))
-    kept = few(values, most)
+    kept = evenly_spaced(values, most)
     assert len(kept) == len(set(kept)) == min(length, most)
     assert kept == sorted(kept)
     assert (kept[0], kept[-1]) == (values[0], values[-1])

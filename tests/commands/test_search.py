@@ -158,13 +158,13 @@ def test_progress_is_for_terminals_and_for_what_takes_a_while(
 ) -> None:
     said, piped, soon = Terminal(), io.StringIO(), Terminal()
     monkeypatch.setattr(sys, "stderr", soon)
-    with output.Counting("pricing layouts") as watch:
+    with output.ProgressLine("pricing layouts") as watch:
         watch(1, 4)
-    monkeypatch.setattr(output, "SOON_S", 0.0)
-    monkeypatch.setattr(output, "OFTEN_S", 0.0)
+    monkeypatch.setattr(output, "FIRST_PROGRESS_S", 0.0)
+    monkeypatch.setattr(output, "PROGRESS_INTERVAL_S", 0.0)
     for stream in (said, piped):
         monkeypatch.setattr(sys, "stderr", stream)
-        with output.Counting("pricing layouts") as watch:
+        with output.ProgressLine("pricing layouts") as watch:
             watch(1, 4)
             watch(3, 4)
     assert soon.getvalue() == ""

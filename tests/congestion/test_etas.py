@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from colltool.base.errors import ColltoolError
-from colltool.congestion.contention import MAX_ETA_ALPHA, Affected, TierEta, etas
+from colltool.congestion.contention import MAX_ETA_ALPHA, GroupSlowdowns, TierEta, etas
 from colltool.congestion.jobs import GroupLayout
 from colltool.congestion.loads import Baseline, link_models
 from tests import small
@@ -24,7 +24,9 @@ def of(*suffered: tuple[Baseline, Sequence[float], Sequence[float]]) -> list[Tie
     some, start = [], 0
     for ideal, slow, alpha in suffered:
         slowdown = np.array(slow)
-        some.append(Affected(start, ideal, slowdown, slowdown * ideal.busiest_s, np.array(alpha)))
+        some.append(
+            GroupSlowdowns(start, ideal, slowdown, slowdown * ideal.busiest_s, np.array(alpha))
+        )
         start += len(slow)
     groups = [GroupLayout(name, (0, 1), (0, 1)) for name in "abcdefgh"]
     return list(etas(some, WIRES, groups))

@@ -12,7 +12,7 @@ from colltool.base.primitives import A2A, AG, AR
 from colltool.congestion.layout import Layout, load_layout, pattern_layout, read_layout
 from colltool.congestion.patterns import MapPattern, Pattern, expand_map
 from colltool.congestion.skew import load_matrix, read_matrix
-from colltool.definitions.source import MOST
+from colltool.definitions.source import MAX_ERRORS
 from colltool.fabric.load import load_fabric, read_fabric
 
 TORUS = read_fabric(
@@ -282,7 +282,7 @@ def test_all_errors_are_told_in_the_order_of_the_file() -> None:
 
 def test_not_every_error_of_a_long_list_is_told() -> None:
     found = errors(f"groups:\n  - {{name: a, ranks: [{', '.join(['99'] * 90_000)}]}}\n")
-    assert len(found) == MOST + 1
+    assert len(found) == MAX_ERRORS + 1
     assert found[-1] == "l.yaml: more errors follow these"
 
 

@@ -18,8 +18,13 @@ from colltool.algorithms.program import Program, maker
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
-from colltool.custom.file import algorithm_text, own_schedule, runs
-from colltool.custom.schedule import PRIMITIVES, CustomSchedule, own_from_program, promise_of
+from colltool.custom.file import algorithm_text, custom_schedule, runs
+from colltool.custom.schedule import (
+    PRIMITIVES,
+    CustomSchedule,
+    custom_from_program,
+    postcondition_of,
+)
 from colltool.network.group import Axis, Group
 
 GROUPS = (
@@ -41,7 +46,7 @@ def shipped() -> Iterator[tuple[str, Program]]:
 
 def refused(text: str) -> str:
     with pytest.raises(ColltoolError) as error:
-        own_schedule(text, "own.yaml")
+        custom_schedule(text, "own.yaml")
     return str(error.value)
 
 
@@ -56,7 +61,7 @@ def file(*steps: str, primitive: str = "all_reduce", ranks: int = 2, more: str =
 
 def test_both_ways_to_write_a_send() -> None:
     text = file("0>1:1+ 1>0:0+", "[{src: 0, dst: 1, chunk: 0}, {src: 1, dst: 0, chunks: [1]}]")
-    found = own_schedule(text)
+    found = custom_schedule(text)
     assert (found.primitive, found.ranks, found.chunks, found.messages) == (AR, 2, 2, 4)
     assert algorithm_text(found).endswith("steps:\n  - 0>1:1+ 1>0:0+\n  - 0>1:0 1>0:1\n")
     assert run(found.program()).holds
@@ -67,10 +72,10 @@ def test_every_shipped_schedule_among_ranks_reads_back_as_the_same() -> None:
     for name, program in shipped():
         if program.nodes > program.ranks or np.ptp(program.chunk_bytes) > 1e-12:
             with pytest.raises(ColltoolError, match=r"switches, servers or padding|equal chunks"):
-                own_from_program(name, program)
+                custom_from_program(name, program)
             continue
-        own = own_from_program(name, program)
-        back = own_schedule(algorithm_text(own))
+        own = custom_from_program(name, program)
+        back = custom_schedule(algorithm_text(own))
         assert [messages(one) for one in (own, back)] == [messages(own)] * 2, name
         assert run(back.program()).holds, name
         seen.add((own.primitive, name))
@@ -174,7 +179,7 @@ def test_a_hostile_file_is_refused_at_once(text: str, what: str) -> None:
 
 def test_json_is_read_too() -> None:
     assert (
-        own_schedule(
+        custom_schedule(
             '{"name": "x", "primitive": "bc", "ranks": 2, "chunks": 1, "steps": ["0>1:0"]}'
         ).primitive
         is BC
@@ -193,4 +198,4 @@ def test_runs_of_chunks() -> None:
 
 def test_limits_are_spoken() -> None:
     with pytest.raises(ColltoolError, match="2 to 4096 ranks are followed, got 1"):
-        promise_of(Primitive.ALL_REDUCE, 1, 4)
+        postcondition_of(Primitive.ALL_REDUCE, 1, 4)

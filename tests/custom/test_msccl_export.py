@@ -17,10 +17,10 @@ from colltool.algorithms.program import maker
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
-from colltool.custom.file import own_schedule
+from colltool.custom.file import custom_schedule
 from colltool.custom.msccl_export import msccl_xml
 from colltool.custom.msccl_machine import read_msccl
-from colltool.custom.schedule import PRIMITIVES, CustomSchedule, own_from_program
+from colltool.custom.schedule import PRIMITIVES, CustomSchedule, custom_from_program
 from colltool.network.group import Axis, Group
 from colltool.verification.shipped_schedule import shipped_schedule
 from tests.commands.conftest import run
@@ -42,7 +42,7 @@ def shipped() -> Iterator[CustomSchedule]:
                     continue
                 program = make(group, 3)
                 if program.nodes == program.ranks and np.ptp(program.chunk_bytes) < 1e-12:
-                    yield own_from_program(row.name, program)
+                    yield custom_from_program(row.name, program)
 
 
 def messages(schedule: CustomSchedule) -> Counter[tuple[int, int, int, bool]]:
@@ -108,7 +108,7 @@ def test_what_is_exported_costs_what_it_did(algorithm: str, tmp_path: Path) -> N
 def test_an_algorithm_file_is_printed() -> None:
     out = run("export", "algorithm", "ar", "-f", "star512", "-n", "2", "--algorithm", "ring").out
     assert out.splitlines()[0] == "schema: colltool.algorithm/1"
-    assert own_schedule(out).messages == 4
+    assert custom_schedule(out).messages == 4
 
 
 @pytest.mark.parametrize(

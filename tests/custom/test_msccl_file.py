@@ -23,6 +23,7 @@ from colltool.base.primitives import A2A, AG, AR, Primitive
 from colltool.custom.file import load_algorithm
 from colltool.custom.msccl_file import MOST_STEPS
 from colltool.custom.schedule import CustomSchedule
+from colltool.network.links import TierRanks
 from colltool.network.tier_links import links_of
 
 
@@ -45,7 +46,7 @@ def test_two_of_them_are_published_files() -> None:
 def loads(schedule: CustomSchedule) -> tuple[int, float]:
     """Rounds, and bytes through the busiest port in units of M, each round waiting for its
     busiest."""
-    network = Network(links_of("switches", schedule.ranks))
+    network = Network(links_of("switches", TierRanks(schedule.ranks)))
     program = schedule.program()
     for batch in schedule.batches:
         network.carry(batch, program.chunk_bytes)

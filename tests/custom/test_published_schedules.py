@@ -12,7 +12,7 @@ from swept import swept
 import colltool
 from colltool import guides
 from colltool.algorithms.executor import run
-from colltool.custom.file import own_schedule
+from colltool.custom.file import custom_schedule
 from colltool.custom.schedule import CustomSchedule
 from colltool.fabric.routed_tiers import GraphTier
 
@@ -79,14 +79,14 @@ def way(schedule: CustomSchedule) -> int:
 @swept("ranks", SIZES)
 @swept("primitive", ["all_gather", "reduce_scatter", "all_reduce"])
 def test_bine_butterflies_are_proved(primitive: str, ranks: int) -> None:
-    found = own_schedule(butterfly(primitive, ranks))
+    found = custom_schedule(butterfly(primitive, ranks))
     assert len(found.batches) == (ranks.bit_length() - 1) * (2 if primitive == "all_reduce" else 1)
     assert run(found.program()).holds
 
 
 @pytest.mark.parametrize("ranks", SIZES)
 def test_bine_trees_are_proved(ranks: int) -> None:
-    found = own_schedule(tree(ranks))
+    found = custom_schedule(tree(ranks))
     assert (len(found.batches), found.messages) == (ranks.bit_length() - 1, ranks - 1)
 
 
@@ -101,14 +101,14 @@ def test_bine_goes_a_third_less_way(ranks: int) -> None:
     halvings = range(ranks.bit_length() - 1)
     binomial = sum((1 << k) * (ranks >> (k + 1)) for k in halvings)
     doubling = sum(ranks * min(1 << k, ranks - (1 << k)) for k in halvings)
-    assert way(own_schedule(tree(ranks))) / binomial == pytest.approx(2 / 3, abs=0.2)
-    assert way(own_schedule(butterfly("all_gather", ranks))) / doubling == pytest.approx(
+    assert way(custom_schedule(tree(ranks))) / binomial == pytest.approx(2 / 3, abs=0.2)
+    assert way(custom_schedule(butterfly("all_gather", ranks))) / doubling == pytest.approx(
         2 / 3, abs=1 / ranks + 0.02
     )
 
 
 def of_the_guide(name: str) -> CustomSchedule:
-    return own_schedule(
+    return custom_schedule(
         next(
             one
             for one in re.findall(r"```yaml\n(.*?)```", guides.read_guide("algorithms"), re.DOTALL)
@@ -123,7 +123,7 @@ def test_two_steps_on_a_dgx_1() -> None:
     found = of_the_guide("two-steps")
     (tier,) = colltool.load_fabric("dgx-1v").tiers
     assert isinstance(tier, GraphTier)
-    joined = {
+    concatenated = {
         pair for link in tier.links for pair in (tuple(link.between), tuple(reversed(link.between)))
     }
     assert len(found.batches) == 2
@@ -132,7 +132,7 @@ def test_two_steps_on_a_dgx_1() -> None:
             pair for one in batch for pair in zip(one.src.tolist(), one.dst.tolist(), strict=True)
         ]
         assert len(sent) == len(set(sent))
-        assert set(sent) <= joined
+        assert set(sent) <= concatenated
 
 
 def test_the_tree_of_forestcoll_reaches_everybody_once() -> None:

@@ -23,7 +23,7 @@ from colltool.congestion.layout import Layout, LayoutFile, load_layout, read_lay
 from colltool.congestion.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
 from colltool.definitions.field_types import path_of, place_at
 from colltool.definitions.reader import read
-from colltool.definitions.source import MAX_VALUES, MOST
+from colltool.definitions.source import MAX_ERRORS, MAX_VALUES
 from colltool.fabric.ladder import LadderDefinition, LadderFile, load_ladder, read_ladder
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric, shipped_folder
 from colltool.fabric.model import Fabric
@@ -273,10 +273,10 @@ def test_a_check_beyond_the_model_sees_what_is_sound() -> None:
         LayoutFile, "groups:\n  - {name: 3, ranks: [0, 1]}\n  - {ranks: [x, 1]}\n", "l.yaml"
     )
     assert reading.model is None
-    assert reading.sound(("groups", 0, "ranks"))
-    assert not reading.sound(("groups", 0))
-    assert not reading.sound(("groups", 0, "name"))
-    assert not reading.sound(("groups", 1, "ranks", 0, "deeper"))
+    assert reading.is_valid(("groups", 0, "ranks"))
+    assert not reading.is_valid(("groups", 0))
+    assert not reading.is_valid(("groups", 0, "name"))
+    assert not reading.is_valid(("groups", 1, "ranks", 0, "deeper"))
     reading.refuse(("groups", 0, "ranks", 0), "first")
     assert refusal(reading.result)[0].startswith("l.yaml:2:12: groups.0.name")
     assert refusal(reading.result)[1] == "l.yaml:2:23: groups.0.ranks.0: first"
@@ -318,7 +318,7 @@ def test_a_flood_of_errors_is_refused_at_once(flood: str) -> None:
     start = time.process_time()
     found = refusal(lambda: read_layout(FLOODS[flood], "any.yaml", TORUS))
     assert time.process_time() - start < 10  # 0.1 to 0.3 s alone; without a bound it is minutes
-    assert len(found) == (1 if flood == "values" else MOST + 1)
+    assert len(found) == (1 if flood == "values" else MAX_ERRORS + 1)
 
 
 JUNK = [

@@ -12,9 +12,9 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.engines.crossover import kernel_crossover
-from colltool.engines.files import AskedLibrary, find_library, read_library
+from colltool.engines.files import RequestedLibrary, find_library, read_library
 from colltool.engines.formulas import Tokens
-from colltool.engines.library_diff import SMALL, diff_kernels
+from colltool.engines.library_diff import KERNEL_SIZES, diff_kernels
 from colltool.engines.price import price_experts, price_kernels
 from colltool.engines.results import KernelEstimate, KernelPrice
 
@@ -61,15 +61,17 @@ def rule(kernel: str, start: str, end: str, gpu: str = '"h100"', ranks: str = "4
 TABLE = rule("one-shot", "1B", "64KiB") + rule("two-shot", "64KiB", "1MiB")
 
 
-def library(*parts: str, head: str = HEAD) -> AskedLibrary:
-    return AskedLibrary(read_library("".join((head, *parts)), "mine.toml"))
+def library(*parts: str, head: str = HEAD) -> RequestedLibrary:
+    return RequestedLibrary(read_library("".join((head, *parts)), "mine.toml"))
 
 
-def priced(asked: AskedLibrary, size: float, ranks: int = 8, on: str = "dgx-h100") -> KernelPrice:
+def priced(
+    asked: RequestedLibrary, size: float, ranks: int = 8, on: str = "dgx-h100"
+) -> KernelPrice:
     return price_kernels(asked, colltool.load_fabric(on), "all_reduce", size, ranks)
 
 
-def taken(asked: AskedLibrary, size: float, ranks: int = 8, on: str = "dgx-h100") -> str:
+def taken(asked: RequestedLibrary, size: float, ranks: int = 8, on: str = "dgx-h100") -> str:
     price = priced(asked, size, ranks, on)
     assert price.library is not None
     assert price.best.picked
@@ -151,15 +153,15 @@ def test_below_the_least_measured_size_the_time_is_held() -> None:
     held = row(price, "one-shot")
     assert held.total_s == pytest.approx(4e-6 + 7 * 1024 / 100e9)
     assert held.bytes == 16
-    assert not held.on_ground
+    assert not held.measured_here
     assert held.error == pytest.approx(2 * 0.05)
-    assert priced(library(ONE), 1024).best.on_ground
+    assert priced(library(ONE), 1024).best.measured_here
 
 
 def test_above_the_largest_the_formula_goes_on_at_twice_the_error() -> None:
     asked = library(ONE, TWO)
     at_edge = row(priced(asked, 2**22), "one-shot")
-    assert (at_edge.error, at_edge.on_ground) == (0.05, True)
+    assert (at_edge.error, at_edge.measured_here) == (0.05, True)
     above = row(priced(asked, 2**23), "one-shot")
     assert above.total_s == pytest.approx(4e-6 + 7 * 2**23 / 100e9)
     assert above.error == pytest.approx(0.10)
@@ -168,12 +170,12 @@ def test_above_the_largest_the_formula_goes_on_at_twice_the_error() -> None:
     assert row(priced(asked, 2**23), "two-shot").error == 1.0
 
 
-@pytest.mark.parametrize(("ranks", "on_ground"), [(3, False), (4, True), (8, True)])
-def test_other_ranks_than_measured_are_off_the_ground(ranks: int, on_ground: bool) -> None:
+@pytest.mark.parametrize(("ranks", "measured_here"), [(3, False), (4, True), (8, True)])
+def test_other_ranks_than_measured_are_off_the_ground(ranks: int, measured_here: bool) -> None:
     best = priced(library(ONE), 2**16, ranks).best
-    assert best.on_ground == on_ground
-    assert best.error == pytest.approx(0.05 if on_ground else 0.10)
-    assert ("measured on 4 to 8 ranks, not on 3" in best.notes) == (not on_ground)
+    assert best.measured_here == measured_here
+    assert best.error == pytest.approx(0.05 if measured_here else 0.10)
+    assert ("measured on 4 to 8 ranks, not on 3" in best.notes) == (not measured_here)
 
 
 def test_another_gpu_has_the_error_of_the_likeness_or_twice_its_own() -> None:
@@ -181,10 +183,10 @@ def test_another_gpu_has_the_error_of_the_likeness_or_twice_its_own() -> None:
     known = priced(library(ONE, TWO), 2**16, on="hgx-h200")
     assert row(known, "one-shot").error == 0.07
     assert row(known, "two-shot").error == 0.6
-    assert row(known, "one-shot").on_ground
+    assert row(known, "one-shot").measured_here
     unknown = priced(library(ONE, TWO), 2**16, on="dgx-b200")
     assert row(unknown, "one-shot").error == pytest.approx(0.10)
-    assert not row(unknown, "one-shot").on_ground
+    assert not row(unknown, "one-shot").measured_here
 
 
 EXCHANGE = """
@@ -215,7 +217,7 @@ def test_fewer_tokens_than_measured_take_what_the_fewest_take(tokens: int, held:
     slow = row(exchanged(tokens), "slow")
     assert slow.total_s == pytest.approx(100e-6 + held * 2 * 2048 * 7 / 8 / 1e9)
     assert slow.bytes == tokens * 2 * 2048 * 7 / 8
-    assert slow.on_ground == (8 <= tokens <= 16)
+    assert slow.measured_here == (8 <= tokens <= 16)
 
 
 def test_what_was_measured_comes_before_what_is_faster_on_paper() -> None:
@@ -260,7 +262,7 @@ def test_libraries_differ_by_more_than_a_hundredth(base: float, differ: int) -> 
     found = diff_kernels(colltool.load_fabric("dgx-h100"), library(ONE), other, 8)
     sizes = [change.from_bytes for change in found.changes]
     assert (1024.0 in sizes) == bool(differ)
-    assert found.looked == len(SMALL)
+    assert found.looked == len(KERNEL_SIZES)
     assert found.differ == len(sizes)
 
 
@@ -324,6 +326,6 @@ def test_another_nic_than_measured_is_noted(rate: str, notes: bool) -> None:
     best = price_experts(library(ACROSS), fabric, "dispatch", call, 16).best
     words = "measured on 50 GB/s a rank, not on " + rate.replace("GB", " GB")
     assert (words in best.notes) == notes
-    assert best.on_ground != notes
+    assert best.measured_here != notes
     # 2 KiB of each of 8 tokens in 2 copies, half of them to the other node, at 1 GB/s
     assert best.total_s == pytest.approx(1e-6 + 8 * 2 * 2048 / 2 / 1e9)

@@ -50,7 +50,7 @@ ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
 def test_a_formula_by_hand(
     formula: FormulaName, parameters: dict[str, float], latency_us: float, bandwidth_us: float
 ) -> None:
-    call = KernelCall(ranks=4, bytes=1e6, experts=32, nic_Bps=50e9, own_bytes=0.5e6)
+    call = KernelCall(ranks=4, bytes=1e6, experts=32, nic_Bps=50e9, token_bytes=0.5e6)
     times = FORMULAS[formula].of(parameters, call)
     assert times.latency_s == pytest.approx(latency_us * 1e-6)
     assert times.bandwidth_s == pytest.approx(bandwidth_us * 1e-6)
@@ -79,7 +79,7 @@ def test_within_a_node_the_ranks_are_what_a_token_goes_to() -> None:
 def test_bytes_of_tokens() -> None:
     """10 tokens of 256 values in 4 bits with a scale of a byte for 16: 144 bytes each."""
     call = Tokens(10, 3, 256, 8, "nvfp4")
-    assert call.own_bytes == 1440
+    assert call.token_bytes == 1440
     assert call.copied_bytes == 3 * 1440
     assert bytes_sent("experts", call, 8, 1) == 1440 * 3 * 7 / 8
     with pytest.raises(ColltoolError, match="'fp6' is not known"):
@@ -88,13 +88,13 @@ def test_bytes_of_tokens() -> None:
 
 def test_an_interval_is_as_wide_as_student_s_t_of_4() -> None:
     """A median error of 5% is 0.741 of a deviation; nine of ten are within 2.132 of them."""
-    interval = kernel_interval(2.0, 0.05, "rows", on_ground=True)
+    interval = kernel_interval(2.0, 0.05, "rows", measured_here=True)
     assert interval is not None
     half_width = log(1.05) * 2.132 / 0.741
     assert log(interval.high_s / 2) == pytest.approx(half_width)
     assert log(interval.low_s / 2) == pytest.approx(-half_width)
     assert (interval.basis, interval.nearest) == ("measured", "rows")
-    off = kernel_interval(2.0, 0.05, "", on_ground=False)
+    off = kernel_interval(2.0, 0.05, "", measured_here=False)
     assert off is not None
     assert (off.basis, off.nearest) == ("extrapolated", None)
-    assert kernel_interval(2.0, None, "rows", on_ground=True) is None
+    assert kernel_interval(2.0, None, "rows", measured_here=True) is None

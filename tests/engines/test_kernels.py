@@ -315,7 +315,7 @@ def test_each_shipped_kernel_says_its_source_and_error() -> None:
 
 
 def test_the_template_is_a_library() -> None:
-    assert read_library(template(), "mine.toml").called == "mine@1.0"
+    assert read_library(template(), "mine.toml").full_name == "mine@1.0"
 
 
 BAD = [
@@ -368,7 +368,7 @@ def test_a_file_of_one_s_own_is_priced(tmp_path: Path) -> None:
 
 def test_a_version_of_nccl_needs_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """2.99 is 2.31 with a ring that starts 100 us later: the tree takes its place."""
-    monkeypatch.setattr(hardware, "_OWN", {})
+    monkeypatch.setattr(hardware, "_USER_VERSIONS", {})
     file = tmp_path / "nccl.toml"
     file.write_text(
         'name = "nccl"\nversion = "2.99"\nlike = "2.31"\n[base_latency_us]\nring = [100.0, 100.0,'
@@ -438,7 +438,7 @@ def test_a_version_of_nccl_starts_from_a_shipped_one(
     """What ``library init --from`` writes is that version under another number."""
     from colltool.commands.app import run
 
-    monkeypatch.setattr(hardware, "_OWN", {})
+    monkeypatch.setattr(hardware, "_USER_VERSIONS", {})
     monkeypatch.chdir(tmp_path)
     assert run(["library", "init", "--from", f"nccl@{version}", "-o", "own.toml"]) == 0
     asked: dict[str, Any] = {"size": "1MB", "ranks": 4, "stride": 8}
@@ -476,7 +476,7 @@ def test_every_version_of_nccl_is_listed_and_shown() -> None:
 def test_mistakes_of_a_version_of_nccl_have_their_place(
     text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware, "_OWN", {})
+    monkeypatch.setattr(hardware, "_USER_VERSIONS", {})
     monkeypatch.chdir(tmp_path)
     Path("nccl.toml").write_text('name = "nccl"\n' + text)
     with pytest.raises(ColltoolError) as caught:

@@ -21,7 +21,7 @@ from colltool.estimate.crossover import positive_roots
 from colltool.estimate.groups import place
 from colltool.estimate.results import Crossing
 from colltool.estimate.software_time import Curve
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 
 TWO = fabric(star(8, 0.5, 900.0), clos(4, alpha=3.0, bw=50.0))

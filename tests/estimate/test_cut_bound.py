@@ -19,7 +19,7 @@ from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.estimate.placement import AnyGroup, GroupSpec, whole_groups
 from colltool.estimate.price import price
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.model import Fabric
 

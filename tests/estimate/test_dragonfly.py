@@ -15,9 +15,10 @@ import colltool
 from colltool.base.primitives import Primitive
 from colltool.estimate import routed_cost
 from colltool.estimate.groups import place
-from colltool.estimate.wired import link_network, stands_at_nodes
+from colltool.estimate.wired import link_network, ports_at_nodes
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.network.links import TierRanks
 from colltool.network.routed_links import RoutedLinks
 from colltool.network.wires import DragonflyWires
 
@@ -53,7 +54,7 @@ def test_the_worst_case_of_the_paper(routing: str, wanted: float) -> None:
     """
     wires = capabilities_of(fabric(dragonfly(2, 4, 9, routing=routing)).tiers[0]).wires(72)
     assert isinstance(wires, DragonflyWires)
-    links = RoutedLinks(wires, 72, 1, 72, "", 100e9)
+    links = RoutedLinks(wires, TierRanks(72, capacity_Bps=100e9))
     rank = np.arange(72)
     loads = links.loads(rank, (rank + 8) % 72, np.ones(72))
     busiest = max(float(load.max()) for load in loads)
@@ -167,10 +168,12 @@ def test_an_exchange_summed_by_switches_is_the_one_message_by_message(where: Fab
     # of a HyperX the first rank has no longest way then
     beyond_a_row = [8] if len(where.tiers) == 1 else []
     for ranks in (where.ranks, where.ranks // 2, *beyond_a_row):
-        followed = link_network(tuple(span.seat for span in place(where, ranks).spans), ranks, True)
+        followed = link_network(
+            tuple(span.position for span in place(where, ranks).spans), ranks, True
+        )
         src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
         one_by_one = routed_cost._load(followed, routed_cost.Sends(src, dst, np.ones(len(src))))
-        assert stands_at_nodes(followed.seats)
+        assert ports_at_nodes(followed.positions)
         summed = routed_cost._to_all(followed)
         assert (summed.longest_s, summed.tier) == (one_by_one.longest_s, one_by_one.tier)
         assert summed.per_byte_s == pytest.approx(one_by_one.per_byte_s)

@@ -16,7 +16,7 @@ from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 from swept import swept
 
 import colltool
-from colltool.algorithms.trees import double_tree, trees_under_one_root
+from colltool.algorithms.binary_trees import double_tree, one_root_trees
 from colltool.base.errors import ColltoolError
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
@@ -431,7 +431,7 @@ def busiest_way(primitive: str, n: int, group: int) -> int:
     payload."""
     up: Counter[int] = Counter()
     down: Counter[int] = Counter()
-    for parents in double_tree(n) if primitive == "ar" else trees_under_one_root(n):
+    for parents in double_tree(n) if primitive == "ar" else one_root_trees(n):
         for child, parent in enumerate(parents):
             if parent >= 0 and parent // group != child // group:
                 for a, b in [(parent, child)] * (primitive != "reduce") + [(child, parent)] * (

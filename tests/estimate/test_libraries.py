@@ -13,7 +13,7 @@ import colltool
 from colltool.algorithms.composed import every_composition
 from colltool.algorithms.libraries import LIBRARIES, NotRun, ships
 from colltool.algorithms.registry import every_algorithm
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 
 pytestmark = pytest.mark.usefixtures("datasheet")

@@ -11,7 +11,7 @@ from swept import swept
 
 import colltool
 from colltool.base.primitives import Primitive
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.load import shipped_fabrics
 
 LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")

@@ -18,7 +18,7 @@ from swept import swept
 import colltool
 from colltool.analysis.diff import diff
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import A2A, AG, AR, BC, own_share, parse_primitive
+from colltool.base.primitives import A2A, AG, AR, BC, local_share, parse_primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
@@ -228,7 +228,7 @@ def test_local_copies_are_paid_beside_it(
     model["phases"] = "sequential"
     where = fabric(*tiers, launch_overhead="3us")
     together = rows(where, primitive, size, **model)
-    kept = own_share(parse_primitive(primitive), where.ranks) * size
+    kept = local_share(parse_primitive(primitive), where.ranks) * size
     each = {
         name: (seconds(alone, primitive, size, list(together), **model), kept * per_byte)
         for name, (alone, per_byte) in apart(tiers, primitive).items()

@@ -69,7 +69,7 @@ def test_one_primitive_can_be_overridden() -> None:
     where = colltool.load_fabric(
         "dgx-h100", overrides={"nvlink.in_network.eta_beta.all_gather": "0.5"}
     )
-    assert where.tiers[0].in_network.own_eta == {
+    assert where.tiers[0].in_network.switch_eta_beta == {
         "all_reduce": 0.61,
         "all_gather": 0.5,
         "reduce_scatter": 0.67,

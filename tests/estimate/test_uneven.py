@@ -31,7 +31,7 @@ from colltool.extras.interop.infragraph import infragraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.network.group import Group
-from colltool.network.links import SwitchedLinks
+from colltool.network.links import SwitchedLinks, TierRanks
 from colltool.verification.executed import flat_program
 
 US, GB = 1e-6, 1e9
@@ -106,7 +106,10 @@ def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(
         find(AR, "multi-rail-tree"),
         Group(sum(domains), "uneven_tiers", domains=domains, spread=spread),
     )
-    program, network = flat_program(row, group, segments), Network(SwitchedLinks(group.ranks))
+    program, network = (
+        flat_program(row, group, segments),
+        Network(SwitchedLinks(TierRanks(group.ranks))),
+    )
     outcome, (terms,) = run(program, network.carry), row.schedule(group)
     assert outcome.holds, outcome.problem
     assert outcome.steps == terms.n_alpha + segments - 1
@@ -247,7 +250,9 @@ def test_equal_domains_cost_the_same_message_by_message(primitive: str, name: st
     outer = clos(4, (2, 5.0), (4, 8.0), bw=10.0, eta={"alpha": 1.2, "beta": 0.7})
     placed = place(fabric(star(4), outer))
     group, by_class = flat_group(placed, ModelOptions())
-    by_links = flat_paths([span.seat for span in placed.spans], 16, ModelOptions(), (4, 4, 4, 4))
+    by_links = flat_paths(
+        [span.position for span in placed.spans], 16, ModelOptions(), (4, 4, 4, 4)
+    )
     row = find(primitive_of(primitive), name)
     times = [
         cost_flat(row, group, reach, ModelOptions()).at(M).total_s for reach in (by_class, by_links)
@@ -259,7 +264,7 @@ def test_groups_are_the_first_ranks_domain_after_domain() -> None:
     where = racks(4, 4, 6)
     assert [place(where, n).domains for n in (4, 8, 9, 13)] == [(), (), (4, 4, 1), (4, 4, 5)]
     assert place(where, 8).sizes == (4, 2)
-    assert place(where).placement.spoken == "14 ranks (2x4 + 6)"
+    assert place(where).placement.label == "14 ranks (2x4 + 6)"
     even = fabric(star(4), clos(3, alpha=5.0, bw=10.0))
     for primitive in Primitive:
         ours, theirs = (colltool.price(one, primitive, ranks=8, size=M) for one in (where, even))

@@ -8,7 +8,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.by_device import fabric_of_device
+from colltool.fabric.bundled_for import fabric_of_device
 from colltool.fabric.expression import parse_expression, split_fabrics
 from colltool.fabric.load import load_fabric
 

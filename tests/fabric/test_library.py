@@ -12,7 +12,7 @@ from colltool.algorithms.libraries import LIBRARIES, LibraryName
 from colltool.base.errors import ColltoolError
 from colltool.commands.arguments import ARGUMENTS
 from colltool.definitions.reader import json_schema
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text

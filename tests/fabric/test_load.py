@@ -19,7 +19,7 @@ from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.congestion.layout import LayoutFile
 from colltool.definitions import yaml_text
 from colltool.definitions.field_types import place_at
-from colltool.definitions.source import MOST
+from colltool.definitions.source import MAX_ERRORS
 from colltool.fabric import load
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.library import (
@@ -334,7 +334,7 @@ def test_errors_of_the_file_and_of_overrides_come_together() -> None:
 
 def test_a_flood_of_errors_is_cut() -> None:
     lines = refusal(text=GOOD + "".join(f"key{i}: 1\n" for i in range(500))).splitlines()
-    assert len([line for line in lines if line[0] != " "]) == MOST + 1
+    assert len([line for line in lines if line[0] != " "]) == MAX_ERRORS + 1
     assert lines[-1] == "good.yaml: more errors follow these"
 
 

@@ -12,7 +12,7 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.fabric.lint import check_fabric
 from colltool.fabric.load import load_fabric, read_fabric, shipped_fabrics
-from colltool.fabric.templates import COMMENTS, MORE, fabric_start, yaml_of
+from colltool.fabric.templates import COMMENTS, OPTIONAL_KEYS, fabric_start, yaml_of
 from colltool.fabric.topology import capabilities_of
 
 TIERS = {
@@ -83,7 +83,7 @@ def test_the_template_and_all_that_it_offers(tmp_path: Path) -> None:
     assert whole.library_facts is not None
     assert whole.uncertainty is not None
     assert whole.prices is not None
-    assert set(MORE) == {"device", "library", "uncertainty", "prices"} <= set(COMMENTS)
+    assert set(OPTIONAL_KEYS) == {"device", "library", "uncertainty", "prices"} <= set(COMMENTS)
 
 
 def test_each_key_is_explained_once() -> None:

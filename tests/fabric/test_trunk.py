@@ -62,13 +62,14 @@ def test_the_ratio_of_a_published_trial() -> None:
 def test_it_is_the_uplink_of_a_level_of_single_endpoints(
     primitive: Primitive, group: dict[str, int]
 ) -> None:
-    spelt = fabric(
+    shape_as_list = fabric(
         star(8, bw=450.0),
         clos(4, (4, 5.0), bw=50.0),
         clos(2, (1, 1000.0), (2, 1000.0, 16.0), bw=50.0),
     )
     told, same = (
-        colltool.price(one, primitive, size=GB, **group).results for one in (two_sites(), spelt)
+        colltool.price(one, primitive, size=GB, **group).results
+        for one in (two_sites(), shape_as_list)
     )  # type: ignore[arg-type]
     assert [(one.spec, one.total_s) for one in told] == [(one.spec, one.total_s) for one in same]
 

@@ -11,7 +11,7 @@ from measured_rows import Row, rows
 import colltool
 from colltool.base.formatting import format_time
 from colltool.base.primitives import AR
-from colltool.fabric.ground import media_of, p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import media_of, p2p_unknown, with_p2p
 from colltool.fabric.load import shipped_fabrics
 from colltool.libraries.numbers import ProtocolNumbers
 

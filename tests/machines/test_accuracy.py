@@ -21,7 +21,7 @@ from fit_machines import Judged
 from measured_rows import Row
 
 from colltool.machines.factor import INSIDE, MeasuredMachine
-from colltool.machines.own import MachineRow, Media, machine_from_rows
+from colltool.machines.machine_file import MachineRow, Media, machine_from_rows
 from colltool.machines.shipped import machine
 
 TABLES = Path(__file__).parent.parent / "data" / "machines" / "software_tables.csv"

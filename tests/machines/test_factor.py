@@ -26,7 +26,7 @@ from colltool.machines.factor import (
     MeasuredMachine,
     RankLine,
 )
-from colltool.machines.own import (
+from colltool.machines.machine_file import (
     MachineRow,
     Media,
     machine_from_rows,

@@ -88,7 +88,7 @@ def test_links_leave_out_no_byte() -> None:
         away = (src // shape[1] != dst // shape[1]).sum()
         for routing, times in (("minimal", 1), ("valiant", 2)):
             router = DragonflyRouter(wires(*shape, routing))  # type: ignore[arg-type]
-            assert router.loads(src, dst, np.ones(len(src)))[router.far].sum() == pytest.approx(
+            assert router.loads(src, dst, np.ones(len(src)))[router.between].sum() == pytest.approx(
                 times * away
             )
 
@@ -113,7 +113,7 @@ def test_what_leaves_the_first_switches_are_their_cables() -> None:
                 sum(rate for a, b, rate in all_cables if (a in side) != (b in side))
                 for side in sides
             ]
-            assert of.out_of(count) == pytest.approx(min(out)), (shape, count)
+            assert of.leaving_Bps(count) == pytest.approx(min(out)), (shape, count)
 
 
 EXACT = [(2, 3, 2), (2, 5, 1), (3, 3, 1), (4, 3, 4), (3, 5, 1), (3, 4, 1)]
@@ -137,8 +137,8 @@ def test_half_of_the_switches_against_every_half(
     )
     halves = map(set, combinations(every, len(every) // 2))
     least = min(sum(rate for a, b, rate in links if (a in half) != (b in half)) for half in halves)
-    assert least <= of.halved_Bps * (1 + 1e-9)
-    assert of.halved_Bps <= least * most * (1 + 1e-9)
+    assert least <= of.bisection_Bps * (1 + 1e-9)
+    assert of.bisection_Bps <= least * most * (1 + 1e-9)
 
 
 def test_every_cut_has_no_less_than_its_cables() -> None:

@@ -13,10 +13,11 @@ from colltool.algorithms.registry import algorithms, find
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
 from colltool.network.group import Axis, Group
 from colltool.network.lattice_links import LatticeLinks
+from colltool.network.links import TierRanks
 from colltool.network.tier_links import links_of
 from colltool.network.twisted import twisted_axes
 from colltool.network.twisted_links import TwistedLinks
-from colltool.verification.executed import flat, flat_trace, formula, judge
+from colltool.verification.executed import execute_flat, flat_trace, formula_counts, judge
 
 # k x 2k x 2k: an open line fills its middle links late, a ring of another part in the same phase
 # does not
@@ -38,9 +39,9 @@ def test_every_algorithm_that_is_offered_holds(shape: tuple[int, ...]) -> None:
         rows = [row for row in algorithms(primitive) if row.why_not(group) is None]
         assert rows
         for row in rows:
-            done = flat(row, group, 4)
+            done = execute_flat(row, group, 4)
             assert done.outcome.holds, (row.name, done.outcome)
-            wanted = formula(row, group, 4)
+            wanted = formula_counts(row, group, 4)
             verdict, note = judge(
                 row.status, wanted, done.counts, done.busiest, streamed=done.streamed
             )
@@ -58,13 +59,13 @@ def test_every_algorithm_that_is_offered_holds(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", [(4, 8), (2, 2, 4), (2, 4, 4), (4, 4, 8)], ids=str)
 def test_an_all_to_all_loads_every_link_alike(shape: tuple[int, ...]) -> None:
     group = group_of(*shape)
-    links = links_of(group.joined_by, group.ranks, axes=group.axes)
+    links = links_of(group.joined_by, TierRanks(group.ranks), axes=group.axes)
     assert isinstance(links, TwistedLinks)
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
     loads = np.array(links.loads(src, dst, np.full(len(src), 1 / group.ranks)))
     assert loads.min() == pytest.approx(loads.max())
     assert loads.max() == pytest.approx(find(A2A, "shortest-path").schedule(group)[0].n_beta)
-    assert links.of_ranks(list(loads)).max() == pytest.approx(loads.max())
+    assert links.busiest_of_ranks(list(loads)).max() == pytest.approx(loads.max())
     assert int(links.hops(src, dst).max()) == find(A2A, "shortest-path").schedule(group)[0].n_alpha
 
 
@@ -74,7 +75,10 @@ def test_with_no_twist_it_is_the_plain_torus(shape: tuple[int, ...]) -> None:
     axes = tuple(Axis(size, wrap=True) for size in shape)
     src, dst = np.nonzero(~np.eye(prod(shape), dtype=bool))
     size = np.random.default_rng(7).random(len(src))
-    plain, twisted = (kind(axes).loads(src, dst, size) for kind in (LatticeLinks, TwistedLinks))
+    ranks = TierRanks(prod(axis.size for axis in axes))
+    plain, twisted = (
+        kind(axes, ranks).loads(src, dst, size) for kind in (LatticeLinks, TwistedLinks)
+    )
     assert np.allclose(plain, twisted)
 
 
@@ -82,7 +86,7 @@ def test_with_no_twist_it_is_the_plain_torus(shape: tuple[int, ...]) -> None:
 def test_its_links_are_the_cables(shape: tuple[int, ...]) -> None:
     """A message loads one link alone exactly where a cable joins its ends."""
     group, k = group_of(*shape), min(shape)
-    links = TwistedLinks(group.axes)
+    links = TwistedLinks(group.axes, TierRanks(group.ranks))
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
     near = links.hops(src, dst) == 1
     arcs = lattice(
@@ -97,7 +101,7 @@ def test_its_links_are_the_cables(shape: tuple[int, ...]) -> None:
 
 def test_links_have_names_and_copies() -> None:
     """Two ranks behind each endpoint have links of their own."""
-    links = TwistedLinks(group_of(2, 4).axes, ranks=16, inside=2, tier="ici")
+    links = TwistedLinks(group_of(2, 4).axes, TierRanks(16, inside=2, tier="ici"))
     every = list(links.uses(np.array([3]), np.array([9])))
     assert [one.number for one in every] == [0, 1, 2, 3], "one of each class"
     (use,) = (one for one in every if len(one.message))

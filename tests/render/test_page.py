@@ -17,7 +17,7 @@ from colltool.analysis.report import Report
 from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import rendered
 from colltool.render.page import WIDTH
-from colltool.render.text import drawn_columns, fitting, total_width
+from colltool.render.text import fitting, render_columns, total_width
 from tests.commands.conftest import run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -180,12 +180,12 @@ def test_tables_are_as_wide_as_paper(report: Report) -> None:
                     assert (
                         sum(
                             max(map(len, one.cells))
-                            for one in drawn_columns(kept)
+                            for one in render_columns(kept)
                             if one.column.right
                         )
                         < WIDTH
                     )
-                    assert not dropped or total_width(drawn_columns(part)) > WIDTH
+                    assert not dropped or total_width(render_columns(part)) > WIDTH
 
 
 def test_the_terminal_has_the_sentences_and_the_commands(report: Report) -> None:

@@ -73,5 +73,5 @@ def test_a_plan_says_so_among_its_grounds() -> None:
 
 
 def test_readings_in_words() -> None:
-    assert ModelOptions().spoken() == ""
-    assert ModelOptions(ideal=True, tree_beta=1.0).spoken() == "ideal, tree_beta=1.0"
+    assert ModelOptions().label() == ""
+    assert ModelOptions(ideal=True, tree_beta=1.0).label() == "ideal, tree_beta=1.0"

@@ -30,7 +30,7 @@ from colltool.libraries.nccl.model import NcclEstimate
 from colltool.render import estimates, schemas, views
 from colltool.render.blocks import Column
 from colltool.render.documents import WRITTEN_AS, Document
-from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
+from colltool.render.schemas import FILE_KINDS, command_for, document_schema, documents, schema_of
 from tests.commands.conftest import run
 from tests.logs.test_chakra_traces import STEP
 from tests.logs.test_chakra_traces import write as chakra_file
@@ -146,7 +146,7 @@ def test_a_schema_is_one_and_says_who_prints_it(name: str) -> None:
     schema = validator(name).schema
     Draft202012Validator.check_schema(schema)
     assert schema["$id"].startswith("urn:colltool:output:")
-    assert asked_by(name).split()[0] in COMMANDS
+    assert command_for(name).split()[0] in COMMANDS
     assert len(schema["required"]) > 2
     for one in (
         schema,

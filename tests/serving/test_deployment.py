@@ -174,7 +174,7 @@ def tried(ranks: int, base: Deployment) -> list[str]:
 
     with pytest.raises(ColltoolError, match=f"no cut of {ranks} ranks can be served"):
         search(ranks, base, run)
-    return [deployment.spoken for deployment in deployments]
+    return [deployment.label for deployment in deployments]
 
 
 def test_a_search_tries_powers_of_two() -> None:

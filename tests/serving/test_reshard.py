@@ -130,3 +130,27 @@ def test_meshes_may_fill_the_fabric() -> None:
     assert colltool.reshard("llama3-8b", "dgx-h100", senders=128, receivers=128).ways
     with pytest.raises(ColltoolError, match="129 and 128 ranks do not fit dgx-h100 with 256"):
         colltool.reshard("llama3-8b", "dgx-h100", senders=129, receivers=128)
+
+
+@pytest.mark.parametrize(
+    ("meshes", "words"),
+    [
+        ({"senders": 8, "receivers": 24}, "--to: 24 receivers"),
+        ({"senders": 24, "receivers": 8}, "--from: 24 senders"),
+    ],
+)
+def test_a_mesh_that_does_not_divide_the_fabric_is_refused_in_the_words_of_the_command(
+    meshes: dict[str, int], words: str
+) -> None:
+    """The distance of the meshes is a stride inside, which no option of the command names."""
+    with pytest.raises(ColltoolError) as caught:
+        colltool.reshard("llama3-8b", "dgx-h100", **meshes)
+    assert caught.value.spelled("shell") == (
+        f"{words} do not divide the 256 ranks of dgx-h100 evenly\n"
+        "  the nearest that do are 16 and 32"
+    )
+
+
+def test_the_nearest_meshes_that_divide_the_fabric_are_priced() -> None:
+    for receivers in (16, 32):
+        assert colltool.reshard("llama3-8b", "dgx-h100", senders=8, receivers=receivers).ways

@@ -204,7 +204,7 @@ def test_an_engine_as_people_write_it() -> None:
         for engine in ("vllm 0.24", "vllm@0.24.0")
     )
     assert one == other
-    assert Deployment(tp=8, ep=64, dp=8).spoken == "tp 8, ep 64, dp 8"
+    assert Deployment(tp=8, ep=64, dp=8).label == "tp 8, ep 64, dp 8"
 
 
 @pytest.mark.thorough  # of whole calls: the next test has one of kernels

@@ -34,7 +34,7 @@ def test_a_pick_alone_is_the_first_of_all(name: str, seed: int) -> None:
         return
     if alone is None:
         return
-    (whole,) = with_library_choice((price(*asked),), where, readings, asked=False)
+    (whole,) = with_library_choice((price(*asked),), where, readings, required=False)
     assert whole.library is not None
     runs = whole.library.runs
     assert runs is not None

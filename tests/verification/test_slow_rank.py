@@ -120,16 +120,16 @@ def test_a_walk_through_all_messages_finds_the_same(row: Algorithm, ranks: int) 
         return
     terms = row.schedule(group)
     streamed = any(one.fill is not None for one in terms)
-    found = slow_rank._executed(row, group, 0.6, streamed=streamed)
+    found = slow_rank._port_factors(row, group, 0.6, streamed=streamed)
     assert list(found) == pytest.approx(walked(row, group, 0.6, streamed=streamed))
-    if all(isinstance(one.route, slow_rank._ALIKE) for one in terms) and totals(terms)[1]:
+    if all(isinstance(one.route, slow_rank._UNIFORM) for one in terms) and totals(terms)[1]:
         assert max(found) == pytest.approx(1 / 0.6)  # priced so without an execution
 
 
 def test_a_leaf_of_a_tree_slows_less_than_its_root() -> None:
     """Of 8 ranks the root of a binomial broadcast sends in all three rounds, the last ones that it
     reaches take part in one."""
-    found = slow_rank._executed(find(BC, "binomial"), Group(8, "star"), 0.5, streamed=False)
+    found = slow_rank._port_factors(find(BC, "binomial"), Group(8, "star"), 0.5, streamed=False)
     assert found[0] == 2
     assert min(found) == pytest.approx(1 + 1 / 3)
 
@@ -153,7 +153,7 @@ def test_the_links_of_a_rank(axes: tuple[Axis, ...]) -> None:
                 continue
             for src, dst in ((rank, there), (there, rank)):
                 loads = net.loads(np.array([src]), np.array([dst]), np.array([3.0]))
-                touched = net.of_ranks(loads)
+                touched = net.busiest_of_ranks(loads)
                 assert np.flatnonzero(touched).tolist() == sorted((src, dst))
 
 

@@ -96,8 +96,8 @@ def astra_sim(
     widest = _widest(under_each)
     placed = widest.placed
     notes = [
-        f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.spoken}",
-        *_left_out(widest, ideal),
+        f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.label}",
+        *_omitted_notes(widest, ideal),
         *_facts(under_each, widest, size),
         _ABOUT_SYSTEM,
     ]
@@ -129,13 +129,13 @@ def _system(dimensions: Sequence[AstraDimension]) -> str:
     """The system file: the algorithm of each collective on each dimension, and its settings."""
     algorithms = {}
     for primitive in _COLLECTIVES:
-        algorithms[f"{primitive.spoken}-implementation"] = [
+        algorithms[f"{primitive.label}-implementation"] = [
             _algorithm(dimension.topology, primitive, dimension.npus) for dimension in dimensions
         ]
     return json.dumps({**_SYSTEM_SETTINGS, **algorithms, **_AFTER_ALGORITHMS}, indent=2) + "\n"
 
 
-def to_know(
+def usage_notes(
     fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
 ) -> list[str]:
     """What to know before the first run: which binary, what not to trust, which sizes to give."""
@@ -146,20 +146,21 @@ def to_know(
 def _facts(
     under_each: Sequence[GroupUnderProtocol], widest: GroupUnderProtocol, size: float | None
 ) -> list[str]:
-    """ASTRA-sim's collective size is each NPU's input; colltool and nccl-tests count M."""
-    each = ""
-    shard = ""
+    """How to run the files and what to expect. ASTRA-sim's collective size is each NPU's input;
+    colltool and nccl-tests count M."""
+    size_text = ""
+    shard_text = ""
     if size is not None:
-        each = _whole(size)
-        shard = _whole(size / widest.placed.ranks)
+        size_text = _whole_bytes_text(size)
+        shard_text = _whole_bytes_text(size / widest.placed.ranks)
     return [
-        *_misleads(widest, under_each),
+        *_protocol_notes(widest, under_each),
         *_how_to_run(widest),
         (
             "size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts"
-            f" in{each}"
+            f" in{size_text}"
         ),
-        f"size of all-gather in ASTRA-sim: the shard of an NPU, M/N{shard}",
+        f"size of all-gather in ASTRA-sim: the shard of an NPU, M/N{shard_text}",
     ]
 
 
@@ -238,7 +239,7 @@ def _dimensions(span: Span, readings: ModelOptions) -> list[AstraDimension]:
 def _one_class(span: Span, readings: ModelOptions) -> PathClass:
     """The paths of a group on a tier, which must all have one latency and bandwidth."""
     name = span.tier.name
-    used = tier_paths(span.seat, readings).used
+    used = tier_paths(span.position, readings).used
     thinned = oversubscription(used[-1])
     if thinned > 1:
         what = f"'{name}' is oversubscribed {thinned:g}:1 within the group"
@@ -279,7 +280,7 @@ def _rings(span: Span, readings: ModelOptions) -> list[AstraDimension]:
         what = f"'{tier.name}' is an open {shape} here, and ASTRA-sim has only rings"
         fix = "take whole axes of a torus, or a slice that has wraparound"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    (level,) = tier_paths(span.seat, readings).used
+    (level,) = tier_paths(span.position, readings).used
     return [_dimension("Ring", axis.size, level) for axis in axes]
 
 
@@ -307,7 +308,7 @@ def _algorithm(topology: _Topology, primitive: Primitive, npus: int) -> _Algorit
             assert_never(topology)
 
 
-def _left_out(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
+def _omitted_notes(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
     """What the numbers contain, and what ASTRA-sim cannot express."""
     placed = group.placed
     if group.has("Switch"):
@@ -330,7 +331,7 @@ def _left_out(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
             )
 
 
-def _misleads(
+def _protocol_notes(
     widest: GroupUnderProtocol, under_each: Sequence[GroupUnderProtocol]
 ) -> Iterator[str]:
     """Which protocol the numbers belong to, and below which size another is faster."""
@@ -340,7 +341,7 @@ def _misleads(
     tiers = [span.tier for span in widest.placed.spans]
     listed = ""
     if any(map(_collectives_differ, tiers)):
-        listed = f" as listed for {AR.spoken}, other collectives have numbers of their own"
+        listed = f" as listed for {AR.label}, other collectives have numbers of their own"
     yield (
         f"numbers of protocol {protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows"
         " none"
@@ -351,7 +352,7 @@ def _misleads(
         ratio = format_factor(widest.curve.at(1.0) / curves[faster[0][1]].at(1.0), 2)
         others = " and ".join(dict.fromkeys(name for _, name in reversed(faster)))
         yield (
-            f"below {format_bytes(border, 3)} they mislead: an {AR.spoken} is faster there under"
+            f"below {format_bytes(border, 3)} they mislead: an {AR.label} is faster there under"
             f" {others}, for the smallest messages {ratio} as fast"
         )
 
@@ -392,7 +393,7 @@ def _shortest_path_share(npus: int) -> float:
     return npus * npus // 4 / (2 * npus) if npus > 2 else 0.5
 
 
-def _whole(size: float) -> str:
-    whole = ceil(size)
-    text = f": {whole} byte" if whole == 1 else f": {whole} bytes"
-    return text if whole == size else f"{text}, rounded up"
+def _whole_bytes_text(size: float) -> str:
+    rounded = ceil(size)
+    text = f": {rounded} byte" if rounded == 1 else f": {rounded} bytes"
+    return text if rounded == size else f"{text}, rounded up"

@@ -32,7 +32,7 @@ from colltool.training.parallel_config import RankGroup
 from colltool.training.plan import Plan
 
 MOST_WRITTEN = 1_000_000  # nodes of all ranks: about 100 MB
-WORKLOAD = "workload"
+WORKLOAD = "workload"  # the traces are WORKLOAD.RANK.et
 GROUPS = "comm_groups.json"
 _TYPES: dict[Primitive, str] = {
     AR: "ALL_REDUCE",
@@ -42,10 +42,10 @@ _TYPES: dict[Primitive, str] = {
     A2A: "ALL_TO_ALL",
     BC: "BROADCAST",
 }
-# Parts of a plan that are compute, those outside of the passes, and those in which a rank waits.
+# Names of a plan's parts.
 _COMPUTE = "compute"
-_OTHER_WORKS = ("optimizer", "overlap slows compute")
-_WAITS = ("bubble", "fixed", "jitter")
+_OTHER_WORKS = ("optimizer", "overlap slows compute")  # compute outside of the passes
+_WAITS = ("bubble", "fixed", "jitter")  # no work: a rank waits
 
 
 class Work(NamedTuple):
@@ -54,7 +54,7 @@ class Work(NamedTuple):
     name: str
     seconds: float
     sent: PricedCall | None = None
-    beside: bool = False  # nothing of its pass waits for it
+    detached: bool = False  # nothing of its pass waits for it
 
 
 class _RepeatedCall(NamedTuple):
@@ -98,7 +98,7 @@ def chakra(plan: Plan) -> dict[str, bytes]:
     return files
 
 
-def to_know(plan: Plan) -> Iterator[str]:
+def usage_notes(plan: Plan) -> Iterator[str]:
     """What the files hold, and what they leave out."""
     compute_s = 0.0
     left_out = []
@@ -142,14 +142,14 @@ def step_works(plan: Plan) -> Iterator[Work]:
         yield from _pass(
             f"forward {number}",
             times.forward_s,
-            _spread(forward, number, micro_batches),
+            _spread_evenly(forward, number, micro_batches),
             under_forward if number == 0 else [],
             back=False,
         )
         yield from _pass(
             f"backward {number}",
             times.backward_s + times.again_s,
-            _spread(backward, number, micro_batches),
+            _spread_evenly(backward, number, micro_batches),
             under_backward if number == micro_batches - 1 else [],
             back=True,
         )
@@ -164,17 +164,17 @@ def step_works(plan: Plan) -> Iterator[Work]:
 def _repeated(priced: PricedCall) -> _RepeatedCall:
     call = priced.call
     count = max(1, round(call.calls))
-    name = f"{call.dimension} {call.primitive.spoken} {call.phase}"
-    beside = priced.exposed_s < priced.total_s / 2
-    return _RepeatedCall(priced, Work(name, priced.total_s / count, priced, beside), count)
+    name = f"{call.dimension} {call.primitive.label} {call.phase}"
+    detached = priced.exposed_s < priced.total_s / 2
+    return _RepeatedCall(priced, Work(name, priced.total_s / count, priced, detached), count)
 
 
 def _hidden(once: Sequence[_RepeatedCall], hides: Hiding) -> list[Work]:
     """The calls of a step that one of its passes hides."""
-    return _spread([sent for sent in once if sent.priced.call.hides == hides], 0, 1)
+    return _spread_evenly([sent for sent in once if sent.priced.call.hides == hides], 0, 1)
 
 
-def _spread(calls: Sequence[_RepeatedCall], number: int, micro_batches: int) -> list[Work]:
+def _spread_evenly(calls: Sequence[_RepeatedCall], number: int, micro_batches: int) -> list[Work]:
     """The calls of one micro-batch, each kind evenly over the pass: the k-th of n at (k + 1/2)/n."""
     placed = []
     for kind, sent in enumerate(calls):
@@ -201,7 +201,7 @@ def _pass(
         if back:
             # the ceiling of (k + 1)/n of the slices
             ready = min(slices, ceil_div((k + 1) * slices, len(buckets)))
-        before_slice[ready].append(bucket._replace(beside=back or ready > 0))
+        before_slice[ready].append(bucket._replace(detached=back or ready > 0))
     for k, call in enumerate(calls):
         before_slice[(k + 1) * slices // (len(calls) + 1)].append(call)
     for number, works in enumerate(before_slice):
@@ -222,9 +222,9 @@ class _CommGroups:
         """The ranks of a call's group around a rank; for a tied embedding those of the first and
         the last stage."""
         if call.dimension == "embedding":
-            stages = _around(self.stages, rank)
+            stages = _members_around(self.stages, rank)
             return stages[0], stages[-1]
-        return _around(call.group, rank)
+        return _members_around(call.group, rank)
 
     def number(self, members: tuple[int, ...]) -> int:
         return self.numbers.setdefault(members, len(self.numbers) + 1)
@@ -239,7 +239,7 @@ class _CommGroups:
 
 
 @lru_cache(2**12)  # each call of a group asks again
-def _around(group: RankGroup, rank: int) -> tuple[int, ...]:
+def _members_around(group: RankGroup, rank: int) -> tuple[int, ...]:
     first = rank - sum(rank // stride % size * stride for size, stride in group.axes)
     return tuple(first + member for member in group.members)
 
@@ -249,7 +249,7 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
     all that runs beside the line."""
     next_id = 0
     line: tuple[int, ...] = ()
-    beside: list[int] = []
+    detached: list[int] = []
     rounded_off: dict[str, float] = {}  # microseconds by kind of work
     for index, work in enumerate(works):
         parts = _parts(work, rank, groups, index)
@@ -261,7 +261,7 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
         rounded_off[kind] = exact_us - duration_us
         waits = line
         if index == len(works) - 1:
-            waits = (*line, *beside)
+            waits = (*line, *detached)
         ids = tuple(range(next_id, next_id + len(parts)))
         next_id += len(parts)
         for node, (type_, attributes) in zip(ids, parts, strict=True):
@@ -274,8 +274,8 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
                 duration_us=duration_us if node == ids[0] else 0,
                 attributes={"is_cpu_op": False, **attributes},
             )
-        if work.beside:
-            beside += ids
+        if work.detached:
+            detached += ids
         else:
             line = ids
 

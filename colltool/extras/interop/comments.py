@@ -2,7 +2,7 @@
 
 from textwrap import fill
 
-WIDTH = 120  # of the text behind the mark
+WIDTH = 120  # letters of the text behind the mark
 
 
 def comment(text: str, mark: str = "#", *, indent: str = "", break_on_hyphens: bool = True) -> str:

@@ -15,7 +15,7 @@ from colltool.extras.interop.comments import comment
 from colltool.verification.schedule import Scheduled, Sent
 
 MOST_LISTED = 2  # operations that all of the next step name; more are joined by a calc of no length
-_MOST_INT = 2**31 - 1
+_MOST_INT = 2**31 - 1  # the most that L and S may be
 
 
 class LogGP(NamedTuple):
@@ -62,8 +62,8 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
     net = log_gp(run)
     placed = run.placed
     what = (
-        f"{run.costed.primitive.spoken} of {format_bytes(size)}, {run.costed.title},"
-        f" {placed.placement.spoken}"
+        f"{run.costed.primitive.label} of {format_bytes(size)}, {run.costed.title},"
+        f" {placed.placement.label}"
     )
     yield f"colltool export goal: {what} of {placed.fabric.name}"
     yield f"txt2bin -i FILE.goal -o FILE.bin && LogGOPSim -f FILE.bin {net.options}"
@@ -86,7 +86,7 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
 
 
 class _RankLabels:
-    """The lines of one rank, and what its next operations wait for."""
+    """The lines of one rank, and the labels of what its next operations wait for (``before``)."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -94,6 +94,7 @@ class _RankLabels:
         self.operations = 0
 
     def add(self, operation: str, waits: list[str]) -> str:
+        """Add an operation that waits for others; return its label."""
         self.operations += 1
         label = f"l{self.operations}"
         self.lines.append(f"{label}: {operation}")

@@ -17,7 +17,7 @@ from math import ceil, prod
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.extras.interop.infragraph_links import Joined, joined_by_links, switch_count
+from colltool.extras.interop.infragraph_links import LinkBundle, link_bundles, switch_count
 from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -25,8 +25,8 @@ from colltool.fabric.uneven import check_even
 
 Data = dict[str, Any]
 
-MAX_PORTS = MAX_EDGES = 100_000
-_LEFT_OUT = (
+MAX_PORTS = MAX_EDGES = 100_000  # of one switch; in one list of edges
+_DESCRIPTION = (
     "By colltool export infragraph: rates and latencies without eta; no protocols, launches or"
     " in-network reduction"
 )
@@ -40,22 +40,22 @@ def infragraph(fabric: Fabric) -> str:
     """
     check_even(fabric)
     inner, *outer = fabric.tiers
-    made = _Infrastructure(_node(inner, fabric), prod(tier.endpoints for tier in outer))
+    infrastructure = _Infrastructure(_node(inner, fabric), prod(tier.endpoints for tier in outer))
     nodes = 1  # in an endpoint of the tier
     for tier in outer:
         ports = inner.endpoints * nodes
         if capabilities_of(tier).joined_by == "switches":
-            _add_switched(made, tier, ports, nodes)
+            _add_switched(infrastructure, tier, ports, nodes)
         else:
-            _add_linked(made, tier, ports, nodes)
+            _add_linked(infrastructure, tier, ports, nodes)
         nodes *= tier.endpoints
     document = {
         "name": fabric.name,
-        "description": _LEFT_OUT,
-        "devices": made.devices,
-        "links": made.links,
-        "instances": made.instances,
-        "edges": made.edges,
+        "description": _DESCRIPTION,
+        "devices": infrastructure.devices,
+        "links": infrastructure.links,
+        "instances": infrastructure.instances,
+        "edges": infrastructure.edges,
     }
     return json.dumps(document, indent=1) + "\n"
 
@@ -133,10 +133,10 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
         if switches:
             parts.append(_component(switch, "switch", switches))
         names = _LinkNames(tier)
-        for joined in joined_by_links(tier):
-            a = _sliced(*_place(joined.near, tier, "xpu"))
-            b = _sliced(*_place(joined.far, tier, "xpu"))
-            _keep(edges, _edge(a, b, names.name_of(joined), _scheme(joined)), tier)
+        for bundle in link_bundles(tier):
+            a = _sliced(*_place(bundle.near, tier, "xpu"))
+            b = _sliced(*_place(bundle.far, tier, "xpu"))
+            _append_edge(edges, _edge(a, b, names.name_of(bundle), _scheme(bundle)), tier)
         links += names.links
     for outer in fabric.tiers[1:]:
         parts.append(_component(f"nic_{outer.name}", "nic", count))
@@ -153,8 +153,9 @@ class _LinkNames:
         self.names: dict[tuple[float, float], str] = {}
         self.links: list[Data] = []
 
-    def name_of(self, joined: Joined) -> str:
-        key = joined.Bps, joined.alpha_s
+    def name_of(self, bundle: LinkBundle) -> str:
+        """The name of a bundle's link, which is added to the links if it is new."""
+        key = bundle.Bps, bundle.alpha_s
         if key not in self.names:
             name = self.tier.name
             if self.names:
@@ -180,11 +181,12 @@ def _sliced(name: str, indices: range) -> str:
     return f"{name}[{indices.start}:{indices.stop}{step}]"
 
 
-def _scheme(joined: Joined) -> str:
-    return "many2many" if joined.all_pairs else "one2one"
+def _scheme(bundle: LinkBundle) -> str:
+    return "many2many" if bundle.all_pairs else "one2one"
 
 
-def _keep(edges: list[Data], more: Data, tier: Tier) -> None:
+def _append_edge(edges: list[Data], edge: Data, tier: Tier) -> None:
+    """Append an edge; a ColltoolError where there are as many as the limit."""
     if len(edges) >= MAX_EDGES:
         smaller = argument_text("overrides", [f"{tier.name}.KEY=VALUE"])
         raise ColltoolError(
@@ -192,10 +194,10 @@ def _keep(edges: list[Data], more: Data, tier: Tier) -> None:
             argument="fabric",
             fix=f"take a smaller one: {smaller}, of its size, shape or groups",
         )
-    edges.append(more)
+    edges.append(edge)
 
 
-def _add_linked(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a tier that is no star or Clos; each of its endpoints is ``nodes`` nodes with together
     ``ports`` NICs on it.
 
@@ -204,7 +206,7 @@ def _add_linked(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> No
     """
     count = tier.endpoints
     switches = switch_count(tier)
-    domains = made.nodes // (nodes * count)
+    domains = infrastructure.nodes // (nodes * count)
     names = _LinkNames(tier)
     nic = f"nic_{tier.name}"
 
@@ -215,26 +217,26 @@ def _add_linked(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> No
         return _sliced(name, range(first + at.start * each, first + at.stop * each, at.step))
 
     most_ports = 1
-    for domain, joined in product(range(domains), joined_by_links(tier)):
-        links = [joined]
+    for domain, bundle in product(range(domains), link_bundles(tier)):
+        links = [bundle]
         ends = ("uplink", "uplink")
-        scheme = _scheme(joined)
-        if joined.far.start < count:
+        scheme = _scheme(bundle)
+        if bundle.far.start < count:
             # No switch is between them.
-            links = list(joined.each())
+            links = list(bundle.each())
             ends = (nic, nic)
             scheme = "one2one"
-        elif joined.near.start < count:
-            most_ports = len(joined.near) * ports
+        elif bundle.near.start < count:
+            most_ports = len(bundle.near) * ports
             ends = (nic, f"port[0:{most_ports}]")
             scheme = "one2one"
         for link in links:
             a = instances(link.near, domain), ends[0]
             b = instances(link.far, domain), ends[1]
-            _keep(made.edges, _between(a, b, names.name_of(link), scheme), tier)
+            _append_edge(infrastructure.edges, _between(a, b, names.name_of(link), scheme), tier)
     if switches:
-        made.add_switches(f"{tier.name}_switch", most_ports, domains * switches, tier)
-    made.links += names.links
+        infrastructure.add_switches(f"{tier.name}_switch", most_ports, domains * switches, tier)
+    infrastructure.links += names.links
 
 
 class _LevelMembers(NamedTuple):
@@ -248,7 +250,7 @@ class _LevelMembers(NamedTuple):
     ports: int = 1
 
 
-def _add_switched(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
+def _add_switched(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: int) -> None:
     """Add a star or Clos, once for each of its domains; each of its endpoints is ``nodes`` nodes
     with together ``ports`` NICs on it."""
     classes = capabilities_of(tier).reached
@@ -256,19 +258,21 @@ def _add_switched(made: _Infrastructure, tier: Tier, ports: int, nodes: int) -> 
     each_Bps = tier.bandwidth * tier.ports
     members = _LevelMembers("node", f"nic_{tier.name}", tier.endpoints, nodes, ports)
     name = f"{tier.name}_{leaf.name}"
-    made.links.append(_link(name, each_Bps, leaf.alpha_s / 2))
-    domains = made.nodes // (nodes * tier.endpoints)
-    _add_level(made, tier, leaf, members, leaf.group, domains)
+    infrastructure.links.append(_link(name, each_Bps, leaf.alpha_s / 2))
+    domains = infrastructure.nodes // (nodes * tier.endpoints)
+    _add_level(infrastructure, tier, leaf, members, leaf.group, domains)
     for lower, upper in pairwise(classes):
         members = _LevelMembers(name, "uplink", ceil(tier.endpoints / lower.group))
         name = f"{tier.name}_{upper.name}"
         uplinks = lower.group * ports / upper.oversubscription
-        made.links.append(_link(name, each_Bps * uplinks, (upper.alpha_s - lower.alpha_s) / 2))
-        _add_level(made, tier, upper, members, ceil(upper.group / lower.group), domains)
+        infrastructure.links.append(
+            _link(name, each_Bps * uplinks, (upper.alpha_s - lower.alpha_s) / 2)
+        )
+        _add_level(infrastructure, tier, upper, members, ceil(upper.group / lower.group), domains)
 
 
 def _add_level(
-    made: _Infrastructure,
+    infrastructure: _Infrastructure,
     tier: Tier,
     level: DistanceClass,
     members: _LevelMembers,
@@ -278,13 +282,13 @@ def _add_level(
     """Add the switches of a level, each with ``group`` members below it."""
     name = f"{tier.name}_{level.name}"
     ports = members.ports * min(group, members.in_domain)
-    made.add_switches(name, ports, domains * ceil(tier.endpoints / level.group), tier)
+    infrastructure.add_switches(name, ports, domains * ceil(tier.endpoints / level.group), tier)
     for switch in _switches(members.in_domain, group, domains):
         start = switch.first * members.instances
         end = (switch.first + switch.size) * members.instances
         below = f"{members.name}[{start}:{end}]", members.component
         above = f"{name}[{switch.number}]", f"port[0:{switch.size * members.ports}]"
-        made.edges.append(_between(below, above, name))
+        infrastructure.edges.append(_between(below, above, name))
 
 
 class _LevelSwitch(NamedTuple):

@@ -1,5 +1,5 @@
-"""InfraGraph 3: devices of components, their instances, and the edges between them, which ASTRA-sim
-3 takes as its network.
+"""Reads a machine from InfraGraph 3, the format that ASTRA-sim 3 takes as its network: devices of
+components, their instances, and the edges between them.
 
 Schema and the meaning of slices and schemes: infragraph 3.1.0 on PyPI, docs/openapi.yaml and
 infragraph_service.py.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.base.errors import ColltoolError, ManyErrors, clipped, quote
 from colltool.base.files import BOUNDS, AnyPath, read_text
 from colltool.definitions.source import scan
-from colltool.fabric.by_device import known
+from colltool.fabric.bundled_for import bundled_for
 from colltool.fabric.dumps.clos import ClosNetwork, Wiring, clos_of
 from colltool.fabric.dumps.node import Link, NodeDump, Pair
 
@@ -27,7 +27,9 @@ MAX_EDGES = 1_000_000
 MAX_COMPONENTS = 100_000
 MOST_PARTS = 18
 """Parallel links that the slowest edge may stand for."""
-_FIX = "write one: infrastructure.serialize('yaml') or ('json') in Python, of infragraph 3"
+_SERIALIZE_FIX = (
+    "write one: infrastructure.serialize('yaml') or ('json') in Python, of infragraph 3"
+)
 _BY_HAND = "describe it by hand"
 _GUIDE = "colltool guide fabrics"
 _SLICE = re.compile(r"([^\[\]]{1,128})(?:\[([-\d:]{0,32})\])?")
@@ -36,14 +38,16 @@ _XGMI = re.compile(r"xgmi|infinity", re.IGNORECASE)
 _RATES = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
 
 Data = Mapping[str, Any]
+"""A mapping of the file, not checked yet."""
 Node = tuple[str, int]
 """A component and its index."""
 
-T = TypeVar("T")
+End = TypeVar("End")
 
 
 class _DeviceKind(NamedTuple):
-    """``components``: how many of each, and its choice: cpu, xpu, nic, switch, port ..."""
+    """A device of the file; ``components``: how many of each, and its choice: cpu, xpu, nic, switch,
+    port ..."""
 
     name: str
     data: Data
@@ -51,16 +55,20 @@ class _DeviceKind(NamedTuple):
 
     def of(self, choice: str) -> list[str]:
         """The components of a choice that the device has."""
-        return [name for name, (count, own) in self.components.items() if own == choice and count]
+        return [
+            component
+            for component, (count, component_choice) in self.components.items()
+            if component_choice == choice and count
+        ]
 
 
 class _InfraGraphReader:
-    """Values of a file; a ColltoolError where one is not of the expected kind."""
+    """Values of a file; each method raises a ColltoolError where one is not of the expected kind."""
 
     def __init__(self, file: str) -> None:
         self.file = file
 
-    def refuse(self, what: str, fix: str = _FIX) -> ColltoolError:
+    def refuse(self, what: str, fix: str = _SERIALIZE_FIX) -> ColltoolError:
         return ColltoolError(what, where=self.file, fix=fix)
 
     def too_many_edges(self) -> ColltoolError:
@@ -135,8 +143,8 @@ class _InfraGraph(_InfraGraphReader):
         name = self.word(data, "name")
         components = {}
         for part in parts:
-            own_name = self.word(part, "name")
-            components[own_name] = self.count(part), str(part.get("choice"))
+            component_name = self.word(part, "name")
+            components[component_name] = self.count(part), str(part.get("choice"))
         return _DeviceKind(name, data, components)
 
     def indices(self, text: str, count: int) -> range:
@@ -173,16 +181,16 @@ class _InfraGraph(_InfraGraphReader):
             repeated += [node] * each
         return repeated
 
-    def paired(self, edge: Data, ones: Sequence[T], others: Sequence[T]) -> list[tuple[T, T]]:
+    def paired(self, edge: Data, near: Sequence[End], far: Sequence[End]) -> list[tuple[End, End]]:
         """What an edge joins, by its scheme; nothing is joined to itself."""
-        pairs: Iterable[tuple[T, T]]
+        pairs: Iterable[tuple[End, End]]
         scheme = edge.get("scheme")
         if scheme == "one2one":
-            pairs = zip(ones, others, strict=False)
+            pairs = zip(near, far, strict=False)
         elif scheme == "many2many":
-            if len(ones) * len(others) > MAX_EDGES:
+            if len(near) * len(far) > MAX_EDGES:
                 raise self.too_many_edges()
-            pairs = product(ones, others)
+            pairs = product(near, far)
         else:
             fix = "write one2one or many2many"
             raise self.refuse(f"the scheme {quote(scheme)} is not read", fix)
@@ -232,7 +240,8 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
 
 
 class _NodeLinks:
-    """What the edges of a device join to its accelerators."""
+    """What the edges of a device join to its accelerators: how many links each has to switches, the
+    accelerators at each switch, and those that are linked directly."""
 
     def __init__(self, accelerators: int) -> None:
         self.to_switch = [0] * accelerators
@@ -244,6 +253,7 @@ class _NodeLinks:
 
 
 def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
+    """A device with accelerators as a node: its links between them and to switches."""
     xpu = device.of("xpu")[0]
     count = device.components[xpu][0]
     links = _node_links(graph, device, xpu)
@@ -263,9 +273,9 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     return NodeDump(
         file=graph.file,
         tool=TOOL,
-        counts_told=False,
+        has_link_counts=False,
         accelerators=tuple(f"{xpu}[{index}]" for index in range(count)),
-        model=next((name for name in names if known(name)), names[0]),
+        model=next((name for name in names if bundled_for(name)), names[0]),
         link=kind,
         to_switch=tuple(links.to_switch),
         pairs=counts,
@@ -274,18 +284,19 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
 
 
 def _node_links(graph: _InfraGraph, device: _DeviceKind, xpu: str) -> _NodeLinks:
+    """The scale-up links of the accelerators, which are the component ``xpu``; PCIe is not."""
     found = _NodeLinks(device.components[xpu][0])
     links = graph.by_name(device.data, "links")
     for edge in graph.mappings(device.data, "edges"):
         link = links.get(graph.word(edge, "link"), {})
         words = f"{link.get('name')} {link.get('description')}"
-        ones = graph.components(device, graph.word(edge.get("ep1"), "component"))
-        others = graph.components(device, graph.word(edge.get("ep2"), "component"))
+        near = graph.components(device, graph.word(edge.get("ep1"), "component"))
+        far = graph.components(device, graph.word(edge.get("ep2"), "component"))
         # All nodes of an end are of one component: the first tells which.
-        joins_xpu = any(end and end[0][0] == xpu for end in (ones, others))
+        joins_xpu = any(end and end[0][0] == xpu for end in (near, far))
         if _NOT_SCALE_UP.search(words) or not joins_xpu:
             continue
-        for a, b in graph.paired(edge, ones, others):
+        for a, b in graph.paired(edge, near, far):
             found.rates[words] = _rate_Bps(link)
             accelerator, other = (a, b) if a[0] == xpu else (b, a)
             if other[0] == xpu:
@@ -338,23 +349,23 @@ def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
     ports: dict[str, int] = {}
     for name, (device, count) in graph.instances.items():
         if name not in hosts:
-            own = sum(device.components[port][0] for port in device.of("port"))
-            ports |= {f"{name}.{index}": own for index in range(count)}
+            port_count = sum(device.components[port][0] for port in device.of("port"))
+            ports |= {f"{name}.{index}": port_count for index in range(count)}
     cabled: dict[str, list[tuple[str, float]]] = {}
     cables: list[tuple[str, str, float]] = []
     for edge in graph.edges:
         rate = _edge_rate_Bps(graph, edge)
-        ones = _ends(graph, edge.get("ep1"))
-        others = _ends(graph, edge.get("ep2"))
-        for (here, *_), (there, *_) in graph.paired(edge, ones, others):
-            if here in ports and there in ports:
-                cables.append((here, there, rate))
-            elif here in ports:
-                cabled.setdefault(there, []).append((here, rate))
-            elif there in ports:
-                cabled.setdefault(here, []).append((there, rate))
+        near = _ends(graph, edge.get("ep1"))
+        far = _ends(graph, edge.get("ep2"))
+        for (near_node, *_), (far_node, *_) in graph.paired(edge, near, far):
+            if near_node in ports and far_node in ports:
+                cables.append((near_node, far_node, rate))
+            elif near_node in ports:
+                cabled.setdefault(far_node, []).append((near_node, rate))
+            elif far_node in ports:
+                cabled.setdefault(near_node, []).append((far_node, rate))
             else:
-                what = f"is not a Clos: an edge joins {here} and {there} without a switch"
+                what = f"is not a Clos: an edge joins {near_node} and {far_node} without a switch"
                 raise graph.refuse(what, _BY_HAND)
         if len(cables) > MAX_EDGES:
             raise graph.too_many_edges()

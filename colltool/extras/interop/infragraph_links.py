@@ -19,7 +19,7 @@ from colltool.network.group import Axis
 from colltool.network.wires import DragonflyWires, GraphWires, HyperXWires
 
 
-class Joined(NamedTuple):
+class LinkBundle(NamedTuple):
     """Links of nodes to their counterparts or, with ``all_pairs``, of all to all others; bytes/s
     and seconds of each."""
 
@@ -29,7 +29,7 @@ class Joined(NamedTuple):
     alpha_s: float
     all_pairs: bool = False
 
-    def each(self) -> Iterator[Joined]:
+    def each(self) -> Iterator[LinkBundle]:
         """The same, link by link."""
         pairs: Iterator[tuple[int, int]]
         if self.all_pairs:
@@ -42,8 +42,8 @@ class Joined(NamedTuple):
                 yield _single(a, b, self.Bps, self.alpha_s)
 
 
-def _single(a: int, b: int, rate_Bps: float, alpha_s: float) -> Joined:
-    return Joined(range(a, a + 1), range(b, b + 1), rate_Bps, alpha_s)
+def _single(a: int, b: int, rate_Bps: float, alpha_s: float) -> LinkBundle:
+    return LinkBundle(range(a, a + 1), range(b, b + 1), rate_Bps, alpha_s)
 
 
 def switch_count(tier: Tier) -> int:
@@ -61,7 +61,7 @@ def switch_count(tier: Tier) -> int:
             assert_never(wires)
 
 
-def joined_by_links(tier: Tier) -> Iterator[Joined]:
+def link_bundles(tier: Tier) -> Iterator[LinkBundle]:
     """All links of a tier that is no star or Clos, each once."""
     kind = capabilities_of(tier)
     count = tier.endpoints
@@ -69,10 +69,10 @@ def joined_by_links(tier: Tier) -> Iterator[Joined]:
     alpha_s = kind.reached[0].alpha_s
     match wires := kind.wires(count):
         case None if kind.joined_by == "pair_links":
-            yield Joined(range(count), range(count), rate, alpha_s, all_pairs=True)
+            yield LinkBundle(range(count), range(count), rate, alpha_s, all_pairs=True)
         case None:
             for row, neighbours in _lattice(kind.axes):
-                yield Joined(row, neighbours, rate, alpha_s)
+                yield LinkBundle(row, neighbours, rate, alpha_s)
         case GraphWires():
             yield from _graph(wires)
         case HyperXWires() if wires.hosts:
@@ -87,13 +87,13 @@ def joined_by_links(tier: Tier) -> Iterator[Joined]:
             assert_never(wires)
 
 
-def _ports(count: int, hosts: int, rate_Bps: float, alpha_s: float) -> Iterator[Joined]:
+def _ports(count: int, hosts: int, rate_Bps: float, alpha_s: float) -> Iterator[LinkBundle]:
     """Endpoints at their switches, ``hosts`` each; half of the α between two at one switch is on
     the way in."""
     for number in range(count // hosts):
         ends = range(number * hosts, (number + 1) * hosts)
         switch = range(count + number, count + number + 1)
-        yield Joined(ends, switch, rate_Bps, alpha_s / 2, all_pairs=True)
+        yield LinkBundle(ends, switch, rate_Bps, alpha_s / 2, all_pairs=True)
 
 
 def _lattice(axes: Sequence[Axis]) -> Iterator[tuple[range, range]]:
@@ -128,7 +128,7 @@ def _shifted(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
     return found
 
 
-def _graph(wires: GraphWires) -> Iterator[Joined]:
+def _graph(wires: GraphWires) -> Iterator[LinkBundle]:
     """Parallel links as one of their bandwidth: InfraGraph has one edge between two components."""
     rates: dict[tuple[int, int], float] = {}
     alphas: dict[tuple[int, int], float] = {}
@@ -140,7 +140,7 @@ def _graph(wires: GraphWires) -> Iterator[Joined]:
         yield _single(a, b, rate, alphas[a, b])
 
 
-def _hyperx(wires: HyperXWires, first: int) -> Iterator[Joined]:
+def _hyperx(wires: HyperXWires, first: int) -> Iterator[LinkBundle]:
     """Every line along an axis, a full mesh of its nodes; these are numbered from ``first``."""
     nodes = prod(wires.shape)
     stride = 1
@@ -148,27 +148,29 @@ def _hyperx(wires: HyperXWires, first: int) -> Iterator[Joined]:
         for node in range(nodes):
             if size > 1 and node // stride % size == 0:
                 line = range(first + node, first + node + (size - 1) * stride + 1, stride)
-                yield Joined(line, line, rate, alpha_s, all_pairs=True)
+                yield LinkBundle(line, line, rate, alpha_s, all_pairs=True)
         stride *= size
 
 
-def _dragonfly(wires: DragonflyWires, first: int) -> Iterator[Joined]:
+def _dragonfly(wires: DragonflyWires, first: int) -> Iterator[LinkBundle]:
     """Leaves or switches are numbered from ``first``, group by group, spines after all of them."""
     spines_from = first + wires.groups * wires.switches
     gateways_from = spines_from if wires.spines else first
     for group in range(wires.groups):
-        own = range(first + group * wires.switches, first + (group + 1) * wires.switches)
+        leaves = range(first + group * wires.switches, first + (group + 1) * wires.switches)
         spines = range(spines_from + group * wires.spines, spines_from + (group + 1) * wires.spines)
-        if spines or len(own) > 1:
-            yield Joined(own, spines or own, wires.local_Bps, wires.local_alpha_s, all_pairs=True)
+        if spines or len(leaves) > 1:
+            yield LinkBundle(
+                leaves, spines or leaves, wires.local_Bps, wires.local_alpha_s, all_pairs=True
+            )
         for other in range(group + 1, wires.groups):
             # Several cables between the same two gateways are one link of their bandwidth.
             ends: Counter[tuple[int, int]] = Counter()
             for cable in range(wires.cables):
-                here = wires.gateway(group, other, cable)
-                there = wires.gateway(other, group, cable)
-                ends[here, there] += 1
-            for (here, there), cables in ends.items():
-                a = gateways_from + group * wires.gateways + here
-                b = gateways_from + other * wires.gateways + there
+                near_gateway = wires.gateway(group, other, cable)
+                far_gateway = wires.gateway(other, group, cable)
+                ends[near_gateway, far_gateway] += 1
+            for (near_gateway, far_gateway), cables in ends.items():
+                a = gateways_from + group * wires.gateways + near_gateway
+                b = gateways_from + other * wires.gateways + far_gateway
                 yield _single(a, b, cables * wires.global_Bps, wires.global_alpha_s)

@@ -26,12 +26,12 @@ from colltool.extras.interop.nccl_tuner_curves import (
     clusters_of,
     curves,
 )
-from colltool.extras.interop.nccl_tuner_rows import Advice, advised, needs
+from colltool.extras.interop.nccl_tuner_rows import TunerRow, needs, tuner_rows
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import pieces
 
-MOST_CHANNELS = 64
+MOST_CHANNELS = 64  # NCCL's MAXCHANNELS
 
 _LOAD = """\
 # For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
@@ -52,10 +52,12 @@ _ENV_HEAD = """\
 
 
 class _TunerSection(NamedTuple):
+    """The rows of a file for one group and one collective, and where their times are from."""
+
     cluster: Cluster
     collective: str
     answer: Curves
-    rows: tuple[Advice, ...]
+    rows: tuple[TunerRow, ...]
 
 
 def tuner_config(
@@ -77,12 +79,12 @@ def tuner_config(
     clusters = clusters_of(fabric, groups)
     sections = _sections(clusters)
     lines = [f"# colltool export nccl-tuner: {fabric.name}\n"]
-    lines += [f"#   {cluster.spoken}\n" for cluster in clusters]
+    lines += [f"#   {cluster.label}\n" for cluster in clusters]
     lines.append(_LOAD)
     lines += map(_comment, dict.fromkeys(_notes(sections, clusters, channels)))
     lines.append(_COLUMNS)
     for section in sections:
-        lines += _body(section, channels)
+        lines += _section_lines(section, channels)
     return "".join(lines)
 
 
@@ -101,7 +103,7 @@ def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
             names = dict.fromkeys(row.protocol for row in section.rows)
             protocols.append(f"{section.collective}:{','.join(names)}")
         lines += [
-            f"# {cluster.spoken}\n",
+            f"# {cluster.label}\n",
             f'NCCL_ALGO="{";".join(algorithms)}"\n',
             f'NCCL_PROTO="{";".join(protocols)}"\n',
         ]
@@ -114,7 +116,7 @@ def _sections(clusters: Sequence[Cluster]) -> list[_TunerSection]:
         for collective, primitive in COLLECTIVES.items():
             answer = curves(cluster, primitive)
             by_model = pieces(cluster.hardware, primitive)
-            rows = advised(answer.ways, cluster.nodes, by_model, guarded=answer.own)
+            rows = tuner_rows(answer.ways, cluster.nodes, by_model, guarded=answer.own)
             found.append(_TunerSection(cluster, collective, answer, rows))
     return found
 
@@ -127,10 +129,10 @@ def _notes(
     yield f"channels: {_channels_text(clusters, channels)}."
     for cluster in clusters:
         for span in cluster.placed.spans:
-            share = oversubscription(tier_paths(span.seat, ModelOptions()).used[-1])
+            share = oversubscription(tier_paths(span.position, ModelOptions()).used[-1])
             if share > 1:
                 yield (
-                    f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken},"
+                    f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.label},"
                     " which NCCL's model ignores."
                 )
     own = [section.answer.own for section in sections]
@@ -170,9 +172,9 @@ def _nvls_channels(hardware: Hardware) -> int:
     return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
 
 
-def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
+def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str]:
     cluster = section.cluster
-    yield f"# {section.collective}, {cluster.spoken}\n"
+    yield f"# {section.collective}, {cluster.label}\n"
     yield from (_comment(f"  {note}") for note in section.answer.notes)
     # What the rows so far need, in order.
     needed: dict[str, None] = {}

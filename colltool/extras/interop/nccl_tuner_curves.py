@@ -1,4 +1,4 @@
-"""What each of NCCL's algorithms and protocols takes on a group.
+"""The time of each of NCCL's algorithms and protocols on a group, in lines over size.
 
 Times are by the fabric's protocols where they are NCCL's, else by NCCL's model: a tuner file
 overrides NCCL's choice, which only numbers of LL, LL128 and Simple justify, measured ones, or those
@@ -20,20 +20,19 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, library_runs, place
 from colltool.estimate.library_pick import hardware_of
-from colltool.estimate.own_protocols import numbers_of, own_of, priced_under
+from colltool.estimate.machine_protocols import numbers_of, priced_under, protocols_of
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
-from colltool.extras.interop.nccl_tuner_rows import HURTS
-from colltool.fabric.ground import scope_of
+from colltool.extras.interop.nccl_tuner_rows import GUARD_FACTOR
+from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import PROTOCOLS, Hardware
 from colltool.libraries.nccl.model import Combination, Piece, pieces
 from colltool.libraries.nccl.rules import protocol_of, rules_of, spec_of
 from colltool.libraries.numbers import ProtocolNumbers
-from colltool.machines.factor import OwnProtocol
+from colltool.machines.factor import CustomProtocol
 
-# All that NCCL's plugin tunes, in NCCL's order.
 COLLECTIVES = {
     "broadcast": BC,
     "reduce": REDUCE,
@@ -41,6 +40,7 @@ COLLECTIVES = {
     "reducescatter": RS,
     "allreduce": AR,
 }
+"""All that NCCL's plugin tunes by its name there, in NCCL's order."""
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 
 
@@ -65,7 +65,7 @@ class Cluster(NamedTuple):
         return [span.tier for span in self.placed.spans]
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
 
 
@@ -74,7 +74,7 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
-            shape = kind.spoken.replace("_", " ")
+            shape = kind.label.replace("_", " ")
             raise ColltoolError(
                 f"NCCL does not run on {fabric.name}: '{tier.name}' is a {shape}",
                 argument="fabric",
@@ -101,8 +101,11 @@ def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
 
 
 class Curves(NamedTuple):
-    """NCCL's algorithm and protocol combinations for one collective; ``own``: by the fabric's
-    protocols, not NCCL's model."""
+    """NCCL's algorithm and protocol combinations for one collective.
+
+    ``own``: their times are by the fabric's protocols, not NCCL's model. ``notes`` say where the
+    numbers are from, for the file's comments.
+    """
 
     ways: tuple[Combination, ...]
     own: bool
@@ -110,13 +113,15 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
+    """The fabric's protocols where it lists some for the collective, unless others were measured
+    and these were not; else NCCL's model."""
     hardware = cluster.hardware
     measured = _anything_measured(cluster.placed.fabric)
-    owned: list[OwnProtocol] = []
+    machine_protocols: list[CustomProtocol] = []
     for algorithm in hardware.constants.algorithms[primitive]:
-        owned += _own_protocols(cluster, primitive, algorithm).values()
+        machine_protocols += _machine_file_protocols(cluster, primitive, algorithm).values()
     listed = any(tier.protocols_for(primitive) for tier in cluster.tiers)
-    elsewhere = measured and not owned and not _measured(cluster, primitive)
+    elsewhere = measured and not machine_protocols and not _measured(cluster, primitive)
     if not listed or elsewhere:
         note = f"not measured on this group: what NCCL {hardware.version} picks by its own model"
         return Curves(pieces(hardware, primitive), False, (note,) if measured else ())
@@ -131,7 +136,7 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
             ran.append(way)
     ways = tuple(ran) or ways
     notes = [
-        *_owner_notes(cluster, owned),
+        *_machine_notes(cluster, machine_protocols),
         *_measured_notes(cluster, primitive, protocols),
         *_choice_notes(cluster, primitive, ways, runs),
     ]
@@ -172,7 +177,7 @@ def _measured_rows(tier: Tier, primitive: Primitive) -> list[ProtocolNumbers]:
 def _priced(
     cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
 ) -> Iterator[Combination]:
-    """NCCL's combinations by the fabric's protocols, under which ``protocols`` gives NCCL's."""
+    """NCCL's combinations by the fabric's protocols; ``protocols`` has NCCL's name of each."""
     hardware = cluster.hardware
     rules = rules_of(hardware.constants)
     for algorithm in hardware.constants.algorithms[primitive]:
@@ -184,39 +189,45 @@ def _priced(
         except ColltoolError:
             # It cannot run on this group.
             continue
-        own = _own_protocols(cluster, primitive, algorithm)
-        known = []
+        from_machine = _machine_file_protocols(cluster, primitive, algorithm)
+        named_costs = []
         for candidate in candidates:
             protocol = protocols.get(candidate.protocol)
             if protocol is not None:
-                cost = _by_owner(cluster, primitive, spec, candidate, own.get(protocol))
-                known.append((protocol, cost))
-        known.sort(key=lambda named: PROTOCOLS.index(named[0]))
-        for protocol, cost in known:
+                cost = _with_machine_numbers(
+                    cluster, primitive, spec, candidate, from_machine.get(protocol)
+                )
+                named_costs.append((protocol, cost))
+        named_costs.sort(key=lambda named: PROTOCOLS.index(named[0]))
+        for protocol, cost in named_costs:
             if not rules.why_not(hardware, primitive, algorithm, protocol):
                 lines = [Piece(max(1.0, start), line.a, line.b) for start, line in cost.pieces]
                 yield Combination(algorithm, protocol, tuple(lines))
 
 
-def _own_protocols(
+def _machine_file_protocols(
     cluster: Cluster, primitive: Primitive, algorithm: str
-) -> dict[str, OwnProtocol]:
+) -> dict[str, CustomProtocol]:
     """A machine file's numbers for an algorithm on the group's outermost tier, by protocol."""
     machine = cluster.placed.fabric.machine
     if machine is None or not machine.protocols:
         return {}
     scope = scope_of(cluster.placed.fabric, [tier.name for tier in cluster.tiers])
-    return own_of(machine.protocols, primitive, scope, algorithm)
+    return protocols_of(machine.protocols, primitive, scope, algorithm)
 
 
-def _by_owner(
-    cluster: Cluster, primitive: Primitive, spec: str, known: CostModel, own: OwnProtocol | None
+def _with_machine_numbers(
+    cluster: Cluster,
+    primitive: Primitive,
+    spec: str,
+    cost: CostModel,
+    numbers: CustomProtocol | None,
 ) -> CostModel:
-    """A way by its owner's numbers where there are any."""
-    if own is None:
-        return known
-    found = priced_under(cluster.placed, primitive, spec, numbers_of(own, known.protocol))
-    return known if found is None else found
+    """The cost by the numbers of a machine file, where there are any and they apply."""
+    if numbers is None:
+        return cost
+    found = priced_under(cluster.placed, primitive, spec, numbers_of(numbers, cost.protocol))
+    return cost if found is None else found
 
 
 def _nccl_protocols(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
@@ -247,20 +258,20 @@ def _unknown_protocol(listed: str, tiers: Sequence[Tier], primitive: Primitive) 
     names = [f"'{tier.name}'" for tier in tiers if listed in tier.protocols_for(primitive)]
     what = (
         f"cannot tell which of NCCL's protocols '{listed}' is, listed by {' and '.join(names)} for"
-        f" {primitive.spoken}"
+        f" {primitive.label}"
     )
     fix = (
         f"where you know it, call it LL, LL128 or Simple in the fabric's file ({_PRINTED});"
-        f" else take these protocols out for {primitive.spoken}, and its rows are NCCL's"
+        f" else take these protocols out for {primitive.label}, and its rows are NCCL's"
         " own choice"
     )
     return ColltoolError(what, argument="fabric", fix=fix)
 
 
-def _owner_notes(cluster: Cluster, owned: Sequence[OwnProtocol]) -> Iterator[str]:
+def _machine_notes(cluster: Cluster, machine_protocols: Sequence[CustomProtocol]) -> Iterator[str]:
     machine = cluster.placed.fabric.machine
-    if machine is not None and owned:
-        names = ", ".join(f"{way.algorithm} under {way.protocol}" for way in owned)
+    if machine is not None and machine_protocols:
+        names = ", ".join(f"{way.algorithm} under {way.protocol}" for way in machine_protocols)
         yield f"as {machine.file} has it: {names}"
 
 
@@ -293,7 +304,7 @@ def _choice_notes(
         bases.add(parse_choice(spec).base)
         yield f"  {algorithm}: {spec}"
     yield (
-        f"where NCCL {version}'s own model takes that to cost {HURTS - 1:.0%} more than its best,"
+        f"where NCCL {version}'s own model takes that to cost {GUARD_FACTOR - 1:.0%} more than its best,"
         " or worse, that best stands first"
     )
     silent = [f"'{tier.name}'" for tier in cluster.tiers if not tier.protocols_for(primitive)]

@@ -18,15 +18,15 @@ from typing import NamedTuple
 
 from colltool.libraries.nccl.model import Combination, Piece
 
-MAX_BYTES = 2**64 - 1
-HURTS = 1.4
+MAX_BYTES = 2**64 - 1  # the plugin reads sizes as unsigned 64-bit numbers
+GUARD_FACTOR = 1.4
 """A choice that costs this many times the best by NCCL's own model is put behind that: fits may be
 wrong about what ran."""
 
 _Order = tuple[tuple[str, str], ...]  # (algorithm, protocol) at one size, fastest first
 
 
-class Advice(NamedTuple):
+class TunerRow(NamedTuple):
     """A row for sizes up to and including ``max_bytes``; ``depth``: the number of rows before it at
     these sizes."""
 
@@ -38,9 +38,11 @@ class Advice(NamedTuple):
 
 
 def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
-    """What NCCL may have switched off by machine, variable or missing plugin; empty for rings and
-    trees under LL and Simple.
-    Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel)."""
+    """What a combination needs and NCCL may have switched off, by machine, variable or missing
+    plugin; empty for rings and trees under LL and Simple.
+
+    Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel).
+    """
     needed = set()
     if protocol == "ll128":
         needed.add("LL128")
@@ -53,30 +55,30 @@ def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
     return frozenset(needed)
 
 
-def advised(
+def tuner_rows(
     ways: Sequence[Combination],
     nodes: int,
-    spare: Sequence[Combination] = (),
+    model_ways: Sequence[Combination] = (),
     *,
     guarded: bool = False,
-) -> tuple[Advice, ...]:
+) -> tuple[TunerRow, ...]:
     """Rows for all sizes in file order: the best, those behind them, and last rings alone.
 
-    ``spare``: the combinations by NCCL's own model. They give the last rings where ``ways`` have
-    none and, with ``guarded``, put ways behind that hurt by that model.
+    ``model_ways``: the combinations by NCCL's own model. They give the last rings where ``ways``
+    have none and, with ``guarded``, put ways behind that are slow by that model.
     """
     # NCCL cannot run a combination without pieces.
-    known = list(filter(attrgetter("pieces"), ways))
-    spare = list(filter(attrgetter("pieces"), spare))
-    guard: list[Combination] = []
+    runnable = list(filter(attrgetter("pieces"), ways))
+    model_ways = list(filter(attrgetter("pieces"), model_ways))
+    guard_ways: list[Combination] = []
     if guarded:
-        named = {way.algorithm for way in known}
-        guard = [way for way in spare if way.algorithm in named]
-    orders = _orders(known, nodes, guard)
+        named = {way.algorithm for way in runnable}
+        guard_ways = [way for way in model_ways if way.algorithm in named]
+    orders = _orders(runnable, nodes, guard_ways)
     rows = _by_depth(orders)
     if all(_always_a_ring(*order[-1], nodes) for _, order in orders):
         return tuple(rows)
-    rings = _rings(known, nodes) or _rings(spare, nodes)
+    rings = _rings(runnable, nodes) or _rings(model_ways, nodes)
     last = max(row.depth for row in rows) + 1
     for row in _by_depth(_orders(rings, nodes, [])):
         rows.append(row._replace(depth=last))
@@ -92,19 +94,19 @@ def _always_a_ring(algorithm: str, protocol: str, nodes: int) -> bool:
 
 
 def _orders(
-    ways: Sequence[Combination], nodes: int, guard: Sequence[Combination]
+    ways: Sequence[Combination], nodes: int, guard_ways: Sequence[Combination]
 ) -> list[tuple[int, _Order]]:
     """The size from which on each order holds, from 0."""
     # Where a way crosses this limit, the guard puts it behind, and the order changes.
     limits = []
-    for way in guard:
-        pieces = tuple(Piece(at, a * HURTS, b * HURTS) for at, a, b in way.pieces)
+    for way in guard_ways:
+        pieces = tuple(Piece(at, a * GUARD_FACTOR, b * GUARD_FACTOR) for at, a, b in way.pieces)
         limits.append(way._replace(pieces=pieces))
     by_start: dict[int, _Order] = {}
-    for start, size in _stretches([*ways, *guard, *limits]):
+    for start, size in _size_ranges([*ways, *guard_ways, *limits]):
         # Of two borders between the same two bytes the second counts.
         first = ceil(start) if by_start else 0
-        by_start[first] = _order(_ranked(ways, guard, size), nodes)
+        by_start[first] = _order(_ranked(ways, guard_ways, size), nodes)
     orders: list[tuple[int, _Order]] = []
     for first, order in by_start.items():
         if not orders or orders[-1][1] != order:
@@ -113,34 +115,34 @@ def _orders(
 
 
 def _ranked(
-    ways: Sequence[Combination], guard: Sequence[Combination], size: float
+    ways: Sequence[Combination], guard_ways: Sequence[Combination], size: float
 ) -> list[Combination]:
-    """The ways at a size, fastest first; those that hurt by the guard come after all of it."""
+    """The ways at a size, fastest first; those that are slow by the guard come after all of its."""
 
     def seconds(way: Combination) -> float:
-        piece = _piece(way, size)
+        piece = _piece_at(way, size)
         return piece.a_s + piece.b_s_per_byte * size
 
-    ranked = sorted(guard, key=seconds)
-    slow = {way[:2] for way in ranked if seconds(way) > HURTS * seconds(ranked[0])}
-    ahead = []
-    behind = []
+    ranked = sorted(guard_ways, key=seconds)
+    slow = {way[:2] for way in ranked if seconds(way) > GUARD_FACTOR * seconds(ranked[0])}
+    first = []
+    last = []
     for way in sorted(ways, key=seconds):
         if way[:2] in slow:
-            behind.append(way)
+            last.append(way)
         else:
-            ahead.append(way)
-    return ahead + ranked + behind
+            first.append(way)
+    return first + ranked + last
 
 
-def _stretches(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
+def _size_ranges(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
     """Where the order of the ways can change, and a size before the next such place."""
     starts: set[float] = set()
     for way in ways:
         starts |= {piece.from_bytes for piece in way.pieces}
     borders = sorted(starts)
     for low, high in zip(borders, [*borders[1:], inf], strict=True):
-        crossings = _crossings([_piece(way, low) for way in ways])
+        crossings = _crossings([_piece_at(way, low) for way in ways])
         within = sorted(size for size in crossings if low < size < min(high, MAX_BYTES))
         cuts = [low, *within]
         for start, end in zip(cuts, [*within, high], strict=True):
@@ -156,26 +158,26 @@ def _crossings(lines: Sequence[Piece]) -> set[float]:
     return sizes
 
 
-def _piece(way: Combination, size: float) -> Piece:
+def _piece_at(way: Combination, size: float) -> Piece:
     return way.pieces[bisect_right(way.pieces, size, key=lambda piece: piece.from_bytes) - 1]
 
 
 def _order(ranked: Sequence[Combination], nodes: int) -> _Order:
     """The first way, and after it those that need less than all before them."""
-    kept: dict[tuple[str, str], frozenset[str]] = {}
+    needs_of_rows: dict[tuple[str, str], frozenset[str]] = {}
     for way in ranked:
         needed = needs(way.algorithm, way.protocol, nodes)
-        if not any(before <= needed for before in kept.values()):
-            kept[way.algorithm, way.protocol] = needed
+        if not any(before <= needed for before in needs_of_rows.values()):
+            needs_of_rows[way.algorithm, way.protocol] = needed
         if not needed:
             break
-    return tuple(kept)
+    return tuple(needs_of_rows)
 
 
-def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[Advice]:
+def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[TunerRow]:
     """First the fastest of all sizes, then the rows behind them; each depth covers only sizes with
     that many rows."""
-    rows: list[Advice] = []
+    rows: list[TunerRow] = []
     ends = [*(start - 1 for start, _ in orders[1:]), MAX_BYTES]
     for depth in range(max(len(order) for _, order in orders)):
         growing = False  # the last row may go on at the next sizes
@@ -186,6 +188,6 @@ def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[Advice]:
             if growing and rows[-1][3:] == order[depth]:
                 rows[-1] = rows[-1]._replace(max_bytes=end)
             else:
-                rows.append(Advice(depth, start, end, *order[depth]))
+                rows.append(TunerRow(depth, start, end, *order[depth]))
             growing = True
     return rows

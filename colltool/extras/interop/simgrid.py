@@ -25,13 +25,13 @@ from colltool.verification.schedule import Scheduled, scheduled
 from colltool.verification.verify import Verification
 
 NAME = "simgrid"
-VARIABLE = "COLLTOOL_SIMGRID"
+VARIABLE = "COLLTOOL_SIMGRID"  # of the environment: the Python that has SimGrid
 PROGRAM = "python3"
-LONGEST_RUN_S = 600
-MOST_PRINTED = 2**26  # bytes of SimGrid's output that are read
+TIMEOUT_S = 600
+MAX_OUTPUT_BYTES = 2**26  # of SimGrid's output that are read after a failure
 
-# Files that a run reads and writes in a folder of its own.
-_MESSAGES, _RUNNER, _TOOK = "messages.json", "run.py", "took.json"
+# Files that a run reads and writes in its folder.
+_MESSAGES, _RUNNER, _RESULT = "messages.json", "run.py", "took.json"
 
 
 def check_simulator(name: str) -> None:
@@ -78,15 +78,15 @@ def _python_with_simgrid() -> str | None:
 
 @lru_cache
 def _has_simgrid(python: str) -> bool:
-    looks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({NAME!r}) is None)"
+    program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({NAME!r}) is None)"
     with suppress(OSError):
-        done = subprocess.run([python, "-c", looks], capture_output=True, check=False)
+        done = subprocess.run([python, "-c", program], capture_output=True, check=False)
         return done.returncode == 0
     return False
 
 
 def simulated_s(run: Scheduled, size: float) -> float:
-    """Seconds that SimGrid finds for a schedule of ``size`` bytes, which is consumed.
+    """Seconds that SimGrid finds for a schedule, which is consumed, of ``size`` bytes of M.
 
     Raises:
         ColltoolError: it is not installed, the schedule cannot be written for it, or it does not
@@ -98,15 +98,15 @@ def simulated_s(run: Scheduled, size: float) -> float:
         (folder / _MESSAGES).write_text(simgrid_input(run, size))
         # A program's own folder is on its import path: there no module of ours is found.
         shutil.copyfile(simgrid_run.__file__, folder / _RUNNER)
-        _run([python, _RUNNER, _MESSAGES, _TOOK], folder)
+        _run([python, _RUNNER, _MESSAGES, _RESULT], folder)
         try:
-            return float(json.loads((folder / _TOOK).read_text())["seconds"])
+            return float(json.loads((folder / _RESULT).read_text())["seconds"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _failed("said no time", "check the program by itself") from error
 
 
 def _run(command: list[str], folder: Path) -> None:
-    """Run a command in a folder, what it prints in a file; a ColltoolError where it fails."""
+    """Run a command in a folder, where it prints into a file; a ColltoolError where it fails."""
     log = folder / "printed.txt"
     try:
         with log.open("wb") as out:
@@ -116,18 +116,18 @@ def _run(command: list[str], folder: Path) -> None:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                timeout=LONGEST_RUN_S,
+                timeout=TIMEOUT_S,
                 check=False,
             )
     except subprocess.TimeoutExpired as error:
-        what = f"did not end within {LONGEST_RUN_S} s"
+        what = f"did not end within {TIMEOUT_S} s"
         raise _failed(what, "a smaller size or fewer ranks") from error
     except OSError as error:
         what = f"does not start: {error.strerror or error}"
         raise _failed(what, "check the program by itself") from error
     if done.returncode:
         with log.open("rb") as stream:
-            printed = stream.read(MOST_PRINTED).decode(errors="replace")
+            printed = stream.read(MAX_OUTPUT_BYTES).decode(errors="replace")
         lines = [line for line in printed.splitlines() if line.strip()] or ["nothing printed"]
         what = f"ended with code {done.returncode}: {clipped(lines[-1].strip(), 200)}"
         raise _failed(what, "check the program by itself")

@@ -16,9 +16,8 @@ from colltool.network.arrays import Indices
 from colltool.network.links import LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
-# Messages: SimGrid's Python keeps those that are on their way one by one.
-MOST_SIMULATED = 20_000
-_ROUNDING = 1e-9
+MOST_SIMULATED = 20_000  # messages: SimGrid's Python keeps those on their way one by one
+_ROUNDING = 1e-9  # of the share of a message that takes a link
 
 Route = tuple[int, int, float, list[int]]
 """Sender, receiver, latency in seconds, and the number of each link on the way."""
@@ -38,46 +37,51 @@ def simgrid_input(run: Scheduled, size: float) -> str:
         pairs |= {(message.src, message.dst) for message in step}
     ends = np.array(sorted(pairs), dtype=np.int64)
     placed = run.placed
-    seats = tuple(span.seat for span in placed.spans)
-    wired = link_network(seats, placed.ranks, True, placed.domains)
+    positions = tuple(span.position for span in placed.spans)
+    link_model = link_network(positions, placed.ranks, True, placed.domains)
     links: dict[tuple[int, int, int], int] = {}
-    routes = list(_routes(wired, ends[:, 0], ends[:, 1], links))
-    rates = [_rate_Bps(wired.network.tiers[tier], kind, place) for tier, kind, place in links]
+    routes = list(_routes(link_model, ends[:, 0], ends[:, 1], links))
+    rates = [_rate_Bps(link_model.network.tiers[tier], kind, place) for tier, kind, place in links]
     return json.dumps({"links": rates, "routes": routes, "steps": steps})
 
 
 def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
-    left = MOST_SIMULATED
+    """The steps; a ColltoolError at the one that exceeds :data:`MOST_SIMULATED`."""
+    remaining = MOST_SIMULATED
     for step in steps:
-        left -= len(step)
-        if left < 0:
+        remaining -= len(step)
+        if remaining < 0:
             what = f"simgrid gets more than {MOST_SIMULATED:,} messages here"
             raise ColltoolError(what, argument="simulator", fix="take fewer ranks")
         yield step
 
 
 def _routes(
-    wired: LinkNetwork, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
+    link_model: LinkNetwork, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
 ) -> Iterator[Route]:
     """The route of each pair; ``links`` gets the number of every link on a route, by its tier, class
     and place there."""
     used: list[list[int]] = [[] for _ in src]
-    for tier, use in wired.uses(src, dst):
+    for tier, use in link_model.uses(src, dst):
         # A share contains the slowness of its link, which SimGrid gets as a lower rate.
-        slowness = wired.network.tiers[tier].slowness(use.number, use.resource)
+        slowness = link_model.network.tiers[tier].slowness(use.number, use.resource)
         _refuse_spread((use.share / slowness).tolist())
         for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
             used[message].append(links.setdefault((tier, use.number, place), len(links)))
-    yield from zip(src.tolist(), dst.tolist(), wired.latency(src, dst).tolist(), used, strict=True)
+    yield from zip(
+        src.tolist(), dst.tolist(), link_model.latency(src, dst).tolist(), used, strict=True
+    )
 
 
 def _rate_Bps(tier: LinkModel, kind: int, place: int) -> float:
+    """Bytes/s of the link at a place of class ``kind``, slower where the fabric says so."""
     import numpy as np
 
     return float(tier.classes[kind].capacity_Bps / tier.slowness(kind, np.array([place]))[0])
 
 
 def _refuse_spread(shares: Sequence[float]) -> None:
+    """Refuse messages of which only a share takes a link."""
     if any(abs(share - 1) > _ROUNDING for share in shares):
         what = (
             "simgrid has one route for a pair of ranks, and messages here are spread over several"

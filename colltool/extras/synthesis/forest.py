@@ -1,9 +1,11 @@
-"""Trees over all links of a graph or lattice at once: as many bytes a second as any all-gather or
-broadcast can reach there.
+"""Trees packed over all links of a graph or lattice at once, at the highest rate that any all-gather
+or broadcast can reach there.
 
-Edmonds: trees from given roots, each link used no more than it carries, exist if and only if every
-set of ranks can send out what its roots owe the rest. So the best rate follows from cuts alone, and
-the trees can be built one link at a time.
+Edmonds: trees from given roots, which use each link no more than it carries, exist if and only if
+every set of ranks can send out what its roots owe the other ranks. So the best rate follows from cuts
+alone (:func:`_best_rate`), and the trees can be built one link at a time (:func:`_packed`). Switches
+are removed before (``splitting``), and come back as nodes of the trees. Below are the algorithms that
+run on the trees, then their messages.
 
 Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing arborescences", 2009;
 ForestColl, arXiv 2402.06787.
@@ -22,8 +24,8 @@ from colltool.algorithms.program import (
     Batches,
     Edges,
     Program,
-    fired,
-    gathered,
+    edges_at,
+    gather_or_reverse,
     schedule,
 )
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
@@ -38,7 +40,7 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
 )
-from colltool.extras.synthesis.splitting import SwitchCopies, split_off, through
+from colltool.extras.synthesis.splitting import SwitchCopies, by_ways, split_off
 from colltool.network.arrays import Floats, np
 from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.network.max_flow import ENDLESS, Capacities, FlowNetwork, max_flow
@@ -48,24 +50,29 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
-# Beyond these it takes seconds: ranks with trees from every one of them, and from a root alone,
-# over so many links.
+# Limits beyond which packing takes seconds: ranks with trees from every rank; ranks, and links, with
+# trees from one root; ranks and switches of a graph with switches.
 MOST_RANKS = 24
 MOST_FROM_ROOT = 256
 MOST_LINKS = 480
-# Ranks where there are switches, and how many of these.
 MOST_AT_SWITCHES = 16
 MOST_SWITCHES = 16
 NO_LINKS = "needs links between the ranks themselves, without switches"
-# rates that are no multiples of a part of the slowest are rounded down to those of its 1024th
-_FEW_PARTS = 60
-_FINEST = 1024
-_DUST = 1e-6
+# Rates become whole numbers of a unit: of a part of the slowest rate, at most one of _MAX_PARTS, if
+# all are multiples of it; else they are rounded down to multiples of a _FALLBACK_PARTS-th.
+_MAX_PARTS = 60
+_FALLBACK_PARTS = 1024
+# relative tolerance for multiples of a unit
+_ROUNDING = 1e-6
 
 
 class Tree(NamedTuple):
-    """A tree from a root to all ranks, its links in the order in which they were added; it carries
-    ``share`` of what the root sends in all."""
+    """A tree from a root to all ranks, or a way from a rank to another one.
+
+    Args:
+        share: the share of the root's bytes that it carries.
+        links: from node to node, parents first.
+    """
 
     root: int
     share: Fraction | float
@@ -78,18 +85,20 @@ class Tree(NamedTuple):
 
 
 def _depths(root: int, links: Sequence[tuple[int, int]]) -> dict[int, int]:
-    found = {root: 0}
+    depths = {root: 0}
     for a, b in links:
-        found[b] = found[a] + 1
-    return found
+        depths[b] = depths[a] + 1
+    return depths
 
 
 class Forest(NamedTuple):
-    """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a
-    pipeline down these.
+    """Trees that use a network together.
 
-    ``switches``: the switches of the nodes after the ranks; a tree that passes a switch more than once
-    has a node there each time.
+    Args:
+        rate: bytes/s of every root at once.
+        fill: segments by which a pipeline down the trees is longer than its P segments.
+        switches: the switch of each node after the ranks; a tree that passes a switch several times
+            has a node for each time.
     """
 
     rate: float
@@ -104,18 +113,17 @@ class Forest(NamedTuple):
 
 @lru_cache(maxsize=128)
 def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
-    """The best packing from these roots, each of which sends to all ranks, over links between ranks
-    and through switches."""
-    from fractions import Fraction  # which prices on other networks do without
+    """The best packing of trees from these roots to all ranks, through switches too."""
+    from fractions import Fraction  # prices on other networks need not load it
 
     ranks = wires.endpoints
     rates = rates_of(wires)
-    unit = common_unit(rates.values(), _FEW_PARTS) or min(rates.values()) / _FINEST
+    unit = common_unit(rates.values(), _MAX_PARTS) or min(rates.values()) / _FALLBACK_PARTS
     links: Capacities = {node: {} for node in range(wires.nodes)}
     for (a, b), rate_Bps in rates.items():
-        links[a][b] = int(rate_Bps / unit + _DUST)
+        links[a][b] = int(rate_Bps / unit + _ROUNDING)
     rate = _best_rate(links, ranks, roots)
-    # In units that are finer by the denominator trees are whole.
+    # Units finer by the rate's denominator make whole trees; the common divisor keeps them few.
     fine = rate.denominator
     common = rate.numerator
     for row in links.values():
@@ -123,48 +131,52 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     scaled: Capacities = {}
     for node, row in links.items():
         scaled[node] = {to: units * fine // common for to, units in row.items()}
-    each = rate.numerator // common
-    between, ways = split_off(scaled, ranks, roots, each)
+    trees_per_root = rate.numerator // common
+    rank_links, ways = split_off(scaled, ranks, roots, trees_per_root)
     copies = SwitchCopies(ranks)
     trees = []
-    for batch in _packed(between, roots, each):
-        for alike, laid in through(batch.links, batch.alike, ways):
-            trees.append(Tree(batch.root, Fraction(alike, each), copies.hops(laid)))
+    for batch in _packed(rank_links, roots, trees_per_root):
+        for count, link_ways in by_ways(batch.links, batch.trees, ways):
+            trees.append(Tree(batch.root, Fraction(count, trees_per_root), copies.hops(link_ways)))
     switches = tuple(switch for switch, _ in copies)
-    stands = (*range(ranks), *switches)
-    takes: dict[tuple[int, int], dict[Hashable, float]] = {}
+    node_of = (*range(ranks), *switches)
+    link_use: dict[tuple[int, int], dict[Hashable, float]] = {}
     for tree in trees:
         for a, b in tree.links:
-            link = (stands[a], stands[b])
-            takes[a, b] = {link: 1 / scaled[link[0]][link[1]]}
-    return Forest(float(rate) * unit, tuple(trees), fill_of(trees, takes), switches)
+            link = (node_of[a], node_of[b])
+            link_use[a, b] = {link: 1 / scaled[link[0]][link[1]]}
+    return Forest(float(rate) * unit, tuple(trees), fill_of(trees, link_use), switches)
 
 
 def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
-    """Bytes/s from node to node, parallel links together."""
-    found = defaultdict[tuple[int, int], float](float)
+    """Bytes/s from node to node; parallel links are added up."""
+    rates = defaultdict[tuple[int, int], float](float)
     for edge in wires.edges:
-        found[edge.a, edge.b] += edge.Bps
-    return found
+        rates[edge.src, edge.dst] += edge.Bps
+    return rates
 
 
 def common_unit(rates: Collection[float], most_parts: int) -> float | None:
-    """The rate of which all are whole multiples, if that is at least one of ``most_parts`` parts of
-    the slowest."""
+    """The largest rate of which all are whole multiples; None if that is less than the
+    ``most_parts``-th part of the slowest."""
     slowest = min(rates)
     for parts in range(1, most_parts + 1):
         multiples = [rate / slowest * parts for rate in rates]
-        if all(abs(multiple - round(multiple)) < _DUST for multiple in multiples):
+        if all(abs(multiple - round(multiple)) < _ROUNDING for multiple in multiples):
             return slowest / parts
     return None
 
 
-def fill_of(trees: Sequence[Tree], takes: Mapping[tuple[int, int], dict[Hashable, float]]) -> float:
-    """Segments that pass the busiest link before and after all trees are busy, and one; for P from
-    L on.
+def fill_of(
+    trees: Sequence[Tree], link_use: Mapping[tuple[int, int], dict[Hashable, float]]
+) -> float:
+    """F of a pipeline down the trees: its steps beyond P, in segments of the busiest link.
 
-    In moment m a tree's hop of depth d carries segment m - d + 1. ``takes``: what a hop takes of
-    each link.
+    In moment m a hop of depth d of a tree carries segment m - d + 1. While the pipeline fills and
+    drains, for L - 1 moments each, links are less busy. Valid for P of at least L.
+
+    Args:
+        link_use: what a hop takes of each link.
     """
     # link -> depth of a hop -> load
     loads: dict[Hashable, dict[int, float]] = {}
@@ -172,15 +184,15 @@ def fill_of(trees: Sequence[Tree], takes: Mapping[tuple[int, int], dict[Hashable
         depths = tree.depths
         for a, b in tree.links:
             depth = depths[b]
-            for link, part in takes[a, b].items():
+            for link, part in link_use[a, b].items():
                 load = loads.setdefault(link, {})
                 load[depth] = load.get(depth, 0.0) + float(tree.share) * part
     busiest = max(sum(load.values()) for load in loads.values())
     deepest = max(max(load) for load in loads.values())
     filling = 0.0
     for moment in range(deepest - 1):
-        early = 0.0  # on the link that is busiest at that moment of filling, and of draining
-        late = 0.0
+        early = 0.0  # load of the busiest link at a moment of filling
+        late = 0.0  # and at the moment of draining when the other segments are through
         for load in loads.values():
             early = max(early, sum(part for depth, part in load.items() if depth - 1 <= moment))
             late = max(late, sum(part for depth, part in load.items() if depth - 1 > moment))
@@ -189,9 +201,12 @@ def fill_of(trees: Sequence[Tree], takes: Mapping[tuple[int, int], dict[Hashable
 
 
 def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
-    """Units of each root such that no set of ranks owes the rest more than it can send: from one
-    violated cut to the next."""
-    from fractions import Fraction  # which prices on other networks do without
+    """The most units of each root with which no set of ranks owes the others more than it can send.
+
+    Starts at a rank's incoming or outgoing rate, and lowers it to that of a violated cut until no
+    cut is violated.
+    """
+    from fractions import Fraction  # prices on other networks need not load it
 
     rate = Fraction(min(sum(links[rank].values()) for rank in range(ranks)))
     while True:
@@ -207,7 +222,7 @@ def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
 def _violated_cut(
     links: Capacities, ranks: int, roots: Sequence[int], rate: Fraction
 ) -> set[int] | None:
-    """The nodes on the roots' side of a cut that cannot carry what these owe at a rate."""
+    """The nodes on the roots' side of a cut that cannot carry a rate; None if all cuts can."""
     source = -1
     capacity: Capacities = {source: dict.fromkeys(roots, rate.numerator)}
     for node, row in links.items():
@@ -221,68 +236,71 @@ def _violated_cut(
 
 
 class _Batch(NamedTuple):
-    """Trees that are alike so far."""
+    """Trees from a root that have the same links so far; ``trees`` is how many."""
 
     root: int
-    alike: int
+    trees: int
     reached: frozenset[int]
     links: tuple[tuple[int, int], ...]
 
 
-def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[_Batch]:
-    """Trees grown link by link, never one that would leave another tree without a way (Bérczi and
-    Frank)."""
-    left = {rank: dict(row) for rank, row in links.items()}
-    growing = [_Batch(root, each, frozenset({root}), ()) for root in roots]
+def _packed(links: Capacities, roots: Sequence[int], trees_per_root: int) -> list[_Batch]:
+    """Trees grown link by link, such that all others can still be completed (Bérczi and Frank)."""
+    unused = {rank: dict(row) for rank, row in links.items()}
+    growing = [_Batch(root, trees_per_root, frozenset({root}), ()) for root in roots]
     done: list[_Batch] = []
     while growing:
         batch = growing.pop()
         if len(batch.reached) == len(links):
             done.append(batch)
             continue
-        a, b, count = _next_link(left, batch, growing)
-        left[a][b] -= count
-        if count < batch.alike:
-            growing.append(batch._replace(alike=batch.alike - count))
+        a, b, count = _next_link(unused, batch, growing)
+        unused[a][b] -= count
+        if count < batch.trees:
+            growing.append(batch._replace(trees=batch.trees - count))
         growing.append(_Batch(batch.root, count, batch.reached | {b}, (*batch.links, (a, b))))
     return done
 
 
-def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tuple[int, int, int]:
-    """A link out of what a batch has reached, nearest its root first, and how many of its trees may
-    take it."""
+def _next_link(unused: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tuple[int, int, int]:
+    """The next link of a batch, from the rank nearest its root, and how many of its trees take it."""
     depths = _depths(batch.root, batch.links)
     for a in sorted(batch.reached, key=lambda rank: (depths[rank], rank)):
-        for b, units in left[a].items():
+        for b, units in unused[a].items():
             if not units or b in batch.reached:
                 continue
-            count = _may_take(left, a, b, batch, others)
+            count = _trees_for_link(unused, a, b, batch, others)
             if count:
                 return a, b, count
-    raise AssertionError("by Edmonds some link can always be taken")
+    raise AssertionError("by Edmonds' theorem some link can always be taken")
 
 
-def _may_take(left: Capacities, a: int, b: int, batch: _Batch, others: Sequence[_Batch]) -> int:
-    """How many trees may take a link: what a set with ``a`` and without ``b`` can send beyond what
-    other batches owe."""
-    network: Capacities = {rank: dict(row) for rank, row in left.items()}
+def _trees_for_link(
+    unused: Capacities, a: int, b: int, batch: _Batch, others: Sequence[_Batch]
+) -> int:
+    """How many trees of a batch may take the link from ``a`` to ``b``.
+
+    Every set of ranks with ``a`` and without ``b`` must still be able to send what the other batches
+    owe the ranks outside.
+    """
+    network: Capacities = {rank: dict(row) for rank, row in unused.items()}
     owed = 0
     for number, other in enumerate(others):
-        if b not in other.reached:  # what has reached it already owes it nothing
+        if b not in other.reached:
             node = -2 - number
-            network[a][node] = other.alike
+            network[a][node] = other.trees
             network[node] = dict.fromkeys(other.reached, ENDLESS)
-            owed += other.alike
-    most = min(left[a][b], batch.alike)
+            owed += other.trees
+    most = min(unused[a][b], batch.trees)
     moved, _ = max_flow(network, a, b, enough=owed + most)
     return max(0, min(most, moved - owed))
 
 
 @lru_cache(maxsize=32)
 def lattice_wires(axes: tuple[Axis, ...]) -> GraphWires:
-    """The links of a torus, mesh or twisted torus, each of 1: a lattice prices bytes by those of
-    one link."""
-    # the first axis fastest
+    """The links of a torus, mesh or twisted torus, each of rate 1: prices on a lattice are relative
+    to the rate of a link."""
+    # ranks count along the first axis first
     places = [place[::-1] for place in product(*(range(axis.size) for axis in reversed(axes)))]
     number = {place: rank for rank, place in enumerate(places)}
     edges = []
@@ -294,6 +312,7 @@ def lattice_wires(axes: tuple[Axis, ...]) -> GraphWires:
 
 
 def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
+    """The next place along each axis, round a closed one with its twist."""
     for number, axis in enumerate(axes):
         above = list(place)
         above[number] += 1
@@ -307,8 +326,8 @@ def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tup
 
 
 def wires_between(group: Group) -> GraphWires | None:
-    """The links that join a group's ranks; None where some of these are at switches, or others of
-    the network in between."""
+    """The links of a group whose ranks are joined directly; None with switches or other ranks in
+    between."""
     if group.topology in LATTICE:
         return lattice_wires(group.axes)
     wires = group.wires.between_ranks if group.wires is not None else None
@@ -327,8 +346,8 @@ def joined_by_links(group: Group) -> str | None:
 
 
 def wires_of(group: Group) -> GraphWires | None:
-    """The links that join a group's ranks, those of a graph through switches too; None where ranks
-    have ports at switches."""
+    """The links of a group's ranks, and of a graph's switches; None where ranks have ports at
+    switches."""
     wires = group.wires
     if isinstance(wires, GraphWires) and wires.endpoints == group.ranks:
         return wires
@@ -354,7 +373,8 @@ def links_from_root(group: Group) -> str | None:
 
 
 def _too_many(group: Group, most: int) -> str | None:
-    """More than trees are packed for; the links of a large lattice are not listed to say so."""
+    """Why a group is too large to pack trees for; None if it is not."""
+    # a lattice needs no list of its links to tell
     wires = None if group.topology in LATTICE else group.wires
     if wires is not None and wires_of(group) is None:
         return joined_by_links(group)
@@ -474,9 +494,9 @@ def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
     roots = roots_of(primitive, group)
     found = forest_on(group, roots)
     root = np.repeat([tree.root for tree in found.trees], segments)
-    stands = None
+    node_of = None
     if found.switches:
-        stands = np.array([*range(group.ranks), *found.switches])
+        node_of = np.array([*range(group.ranks), *found.switches])
     return Program(
         primitive,
         group.ranks,
@@ -484,22 +504,22 @@ def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
         chunk_sizes(found, len(roots), segments),
         home=root,
         target=root,
-        batches=gathered(primitive, lambda: down(found, segments)),
-        stands=stands,
+        batches=gather_or_reverse(primitive, lambda: down_trees(found, segments)),
+        node_places=node_of,
     )
 
 
 def chunk_sizes(found: Forest, parts: int, segments: int) -> Floats:
-    """Bytes of each chunk in units of M, cut into ``parts`` for the roots."""
+    """Bytes of each chunk in units of M, of which each root has one of ``parts``; shape (chunks,)."""
     return np.repeat([float(tree.share) / parts / segments for tree in found.trees], segments)
 
 
-def down(found: Forest, segments: int) -> Batches:
-    """Segment after segment down each tree at once."""
+def down_trees(found: Forest, segments: int) -> Batches:
+    """The steps that send segment after segment down all trees at once."""
     rows = []
     for number, tree in enumerate(found.trees):
         depths = tree.depths
         rows += [(b, a, number, depths[b]) for a, b in tree.links]
     edges = Edges(*np.array(rows, dtype=np.int64).T)
     for moment in range(found.depth + segments - 1):
-        yield (fired(edges, edges.depth - 1, segments, moment),)
+        yield (edges_at(edges, edges.depth - 1, segments, moment),)

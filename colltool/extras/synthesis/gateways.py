@@ -1,22 +1,22 @@
 """Rings and chains of a dragonfly in the order of its cables: into each group where a cable ends,
 out where the next begins.
 
-Ranks as they are numbered cross a group switch by switch, and the way to a cable at another switch,
-or from one, loads links that the ring has loaded already. In this order no link carries more than
-one of its messages where one cable joins two groups.
+In the order of their numbers, ranks cross a group switch by switch, and messages to or from a cable
+at another switch load links that the ring already uses. In the order of cables no link carries more
+than one message of a ring, if one cable joins each two groups.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+from colltool.algorithms.binary_trees import chain_program
 from colltool.algorithms.program import (
     Program,
     schedule,
 )
 from colltool.algorithms.registry import KIM_DRAGONFLY, algorithm
 from colltool.algorithms.rings import on_ring
-from colltool.algorithms.trees import in_line
 from colltool.base.primitives import (
     AG,
     AR,
@@ -48,7 +48,7 @@ def several_groups(group: Group) -> str | None:
             f"needs minimal routing: by {wires.routing} routes messages leave the order of the"
             " cables"
         )
-    if wires.met == 1:
+    if wires.groups_in_use == 1:
         return "one group of switches: that is ring or chain"
     return None
 
@@ -95,7 +95,7 @@ def gateway_chain(group: Group) -> Terms:
 
 @schedule("gateway-chain", BC, REDUCE)
 def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program:
-    return in_line(primitive, _order(group), segments)
+    return chain_program(primitive, _order(group), segments)
 
 
 def _order(group: Group) -> Indices:

@@ -1,6 +1,8 @@
-"""A HyperX without switches, that is nested full meshes: all axes busy at once.
+"""Collectives that keep all axes of a HyperX without switches (nested full meshes) busy at once.
 
-``bandwidth`` is of one link, and each axis may have its own.
+The payload is cut into parts, which go over the axes in different orders (:func:`axis_orders`), with
+sizes such that all axes are equally busy (:func:`axis_split`). ``bandwidth`` is that of one link;
+each axis may have its own.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from colltool.algorithms.program import (
     Program,
     Step,
     equal_chunks,
-    gathered,
+    gather_or_reverse,
     schedule,
     step,
 )
@@ -27,7 +29,8 @@ from colltool.network.group import Group, Topology, all_ports
 from colltool.network.wires import HyperXWires
 
 HYPERX: frozenset[Topology] = frozenset({"hyperx"})
-_DUST = 1e-12
+# shares smaller than it, and pivots relative to the largest number, are rounding errors
+_ROUNDING = 1e-12
 
 
 def several_axes(group: Group) -> str | None:
@@ -49,74 +52,75 @@ def _axes(group: Group) -> HyperXWires | None:
 
 
 def axis_orders(wires: HyperXWires) -> list[list[int]]:
-    """The orders of axes, of which each starts at one and goes round; those of one place left
-    out."""
+    """The cyclic orders of the axes with more than one place, one starting at each."""
     axes = [axis for axis, size in enumerate(wires.shape) if size > 1]
     return [axes[first:] + axes[:first] for first in range(len(axes))]
 
 
 @lru_cache(maxsize=64)
 def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
-    """Seconds a byte of M that a reduce-scatter takes when parts go over :func:`axis_orders` at
-    once, and the part of each.
+    """Seconds per byte of M of a reduce-scatter over all :func:`axis_orders` at once, and the share
+    of M that goes over each.
 
-    The linear programme "parts that add up to 1 and make the busiest axis as idle as can be" has
-    its optimum where as many parts as axes are used, all equally busy: all such corners are tried.
+    The best shares minimise the time of the busiest axis: a linear programme, whose optimum is at a
+    corner where as many parts as axes are used and these axes are equally busy. All corners are
+    tried.
     """
     orders = axis_orders(wires)
-    busy = _busy(wires, orders)
+    busy_s = _busy_s(wires, orders)
     every = range(len(orders))
     best: tuple[float, tuple[float, ...]] = (inf, ())
     for count in range(1, len(orders) + 1):
         for parts, axes in product(combinations(every, count), repeat=2):
             rows = []
             for axis in axes:
-                rows.append([busy[axis][part] for part in parts])
-            corner = _level(rows)
-            if corner is None or min(corner) < -_DUST:
+                rows.append([busy_s[axis][part] for part in parts])
+            corner = _equalised(rows)
+            if corner is None or min(corner) < -_ROUNDING:
                 continue
-            whole = [0.0] * len(orders)
+            split = [0.0] * len(orders)
             for part, share in zip(parts, corner, strict=True):
-                whole[part] = share
-            took = max(sum(map(mul, row, whole)) for row in busy)
-            best = min(best, (took, tuple(whole)))
+                split[part] = share
+            seconds = max(sum(map(mul, row, split)) for row in busy_s)
+            best = min(best, (seconds, tuple(split)))
     return best
 
 
-def _busy(wires: HyperXWires, orders: list[list[int]]) -> list[list[float]]:
-    """Seconds a byte that each axis is busy with a whole payload over each order."""
+def _busy_s(wires: HyperXWires, orders: list[list[int]]) -> list[list[float]]:
+    """Seconds per byte that each axis is busy if all of the payload takes an order, by axis and
+    order."""
     rows = {axis: [0.0] * len(orders) for axis in orders[0]}
     for part, order in enumerate(orders):
-        left = 1.0
+        size = 1.0
         for axis in order:
-            left /= wires.shape[axis]
-            rows[axis][part] = left / wires.Bps[axis]
+            size /= wires.shape[axis]
+            rows[axis][part] = size / wires.Bps[axis]
     return list(rows.values())
 
 
-def _level(busy: Sequence[Sequence[float]]) -> list[float] | None:
-    """Parts that add up to 1 and make each row's sum the same; None where there are no such.
+def _equalised(busy_s: Sequence[Sequence[float]]) -> list[float] | None:
+    """Shares that add up to 1 and make all axes equally busy; None if there are none.
 
-    By Gauss elimination, in the order of additions that recorded prices have: numpy's last digits
-    are others.
+    Gauss elimination by hand: numpy's result differs in the last digits, which recorded prices have.
     """
-    count = len(busy)
-    # unknowns: the parts and the sum of a row
-    rows = [[*row, -1.0, 0.0] for row in busy]
+    count = len(busy_s)
+    # unknowns: the shares, and the time that all axes have in common
+    rows = [[*row, -1.0, 0.0] for row in busy_s]
     rows.append([1.0] * count + [0.0, 1.0])
-    for at in range(count + 1):
-        pivot = max(range(at, count + 1), key=lambda row: abs(rows[row][at]))
+    for column in range(count + 1):
+        pivot = max(range(column, count + 1), key=lambda row: abs(rows[row][column]))
         largest = max(map(abs, chain.from_iterable(rows)))
-        if abs(rows[pivot][at]) < _DUST * largest:
+        if abs(rows[pivot][column]) < _ROUNDING * largest:
             return None
-        rows[at], rows[pivot] = rows[pivot], rows[at]
+        rows[column], rows[pivot] = rows[pivot], rows[column]
         for other, row in enumerate(rows):
-            if other != at:
-                factor = row[at] / rows[at][at]
+            if other != column:
+                factor = row[column] / rows[column][column]
                 rows[other] = [
-                    value - factor * above for value, above in zip(row, rows[at], strict=True)
+                    value - factor * pivot_value
+                    for value, pivot_value in zip(row, rows[column], strict=True)
                 ]
-    return [rows[at][-1] / rows[at][at] for at in range(count)]
+    return [rows[column][-1] / rows[column][column] for column in range(count)]
 
 
 _on_all_axes = partial(
@@ -169,9 +173,9 @@ def _over_all(group: Group, times: int) -> Terms:
     return Terms(times * len(axis_orders(wires)), times * axis_split(wires)[0], Links())
 
 
-# Chunk n + N * part is that part of rank n's piece. In a phase along an axis every rank sends each
-# other one on it what is that one's so far; it then holds the chunks whose owners share its place on
-# the axes that are done.
+# Chunk n + N * part is a part of rank n's result. In a phase along an axis every rank sends each other
+# rank on it the chunks that this one still has to hold: those whose owners share its place on the axes
+# of this and the earlier phases.
 
 
 @schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)
@@ -179,25 +183,26 @@ def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
     wires = _axes(group)
     assert wires is not None  # several_axes requires it
     _, parts = axis_split(wires)
-    batches = gathered(primitive, lambda: _gather(wires))
+    batches = gather_or_reverse(primitive, lambda: _gather(wires))
     made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)
     return made._replace(chunk_bytes=np.repeat(np.array(parts) / group.ranks, group.ranks))
 
 
 def _gather(wires: HyperXWires) -> Batches:
-    """Phases from the last axis of each order to its first, all parts at once."""
+    """The phases of an all-gather, from the last axis of each order to its first, all parts at
+    once."""
     orders = axis_orders(wires)
     for phase in reversed(range(len(orders))):
         yield tuple(_exchange(wires, part, order[: phase + 1]) for part, order in enumerate(orders))
 
 
 def _exchange(wires: HyperXWires, part: int, done: list[int]) -> Step:
-    """Along the last of the axes ``done``: each rank's chunks whose owners share its place on all
-    of these."""
+    """The messages of a part along the last of the axes ``done``: each rank's chunks whose owners
+    share its place on all of these."""
     axis = done[-1]
     ranks = prod(wires.shape)
     stride = prod(wires.shape[:axis])
-    owner, src = np.nonzero(_alike(wires, done))
+    owner, src = np.nonzero(_same_places(wires, done))
     place = src // stride % wires.shape[axis]
     turns = np.arange(1, wires.shape[axis])
     to = (place[:, None] + turns) % wires.shape[axis]
@@ -205,11 +210,11 @@ def _exchange(wires: HyperXWires, part: int, done: list[int]) -> Step:
     return step(src[:, None], dst, owner[:, None] + ranks * part)
 
 
-def _alike(wires: HyperXWires, axes: list[int]) -> Indices:
-    """Whether each two ranks share their places on some axes, shape (N, N)."""
+def _same_places(wires: HyperXWires, axes: list[int]) -> Indices:
+    """Whether each two ranks share their places on these axes, shape (N, N)."""
     ranks = np.arange(prod(wires.shape))
-    alike = np.ones((len(ranks), len(ranks)), dtype=bool)
+    same = np.ones((len(ranks), len(ranks)), dtype=bool)
     for axis in axes:
         place = ranks // prod(wires.shape[:axis]) % wires.shape[axis]
-        alike &= place[:, None] == place
-    return alike
+        same &= place[:, None] == place
+    return same

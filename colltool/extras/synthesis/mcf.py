@@ -1,14 +1,13 @@
-"""All-to-all over all links of a network at once: within a hundredth of the most bytes a second
-that these can carry.
+"""All-to-all over all links of a network at once, within 1% of the most bytes/s that they can carry.
 
 What a rank has for another is split over several ways, and ranks on a way forward it. On a graph a
 way goes from link to link, through switches too; on a dragonfly from rank to rank, each time along
-the network's own route. The split is a maximum concurrent flow of many commodities (MCF), by Frank
-and Wolfe's method in pairs: again and again, of each rank's bytes, some move from the ways that
-cost most to those that cost least, while busy links cost most. At the same prices no split costs
-less than the cheapest ways do, so how far it is from the best is known.
+the network's own route. The split is a maximum concurrent multicommodity flow (MCF), found by the
+pairwise Frank-Wolfe method (:func:`_split`): links have prices, which rise with their load, and in
+each round some bytes of every rank move from its dearest ways to the cheapest ones. The cheapest ways
+at given prices also bound the optimum from below, which ends the search.
 
-A linear programme has the same optimum at a corner, with other ways: recorded prices are of these.
+A linear programme has the same optimum with other ways; recorded prices are those of this method.
 
 Sources: Basu et al., arXiv 2309.13541; Shahrokhi and Matula, "The maximum concurrent flow problem",
 1990; in pairs: Lacoste-Julien and Jaggi, arXiv 1511.05932.
@@ -33,98 +32,121 @@ from colltool.extras.synthesis.forest import (
     Forest,
     Tree,
     chunk_sizes,
-    down,
+    down_trees,
     fill_of,
     rates_of,
 )
 from colltool.network.arrays import Floats, Indices, np
-from colltool.network.dragonfly import straight
+from colltool.network.dragonfly import minimal_path_loads
 from colltool.network.group import Group, Topology, all_ports
 from colltool.network.wires import DragonflyWires, GraphWires
 
-MOST_RANKS = 24  # beyond it the search takes seconds
+MOST_RANKS = 24  # with more the search takes seconds
 ON_WIRES: frozenset[Topology] = frozenset({"graph", "dragonfly"})
-_CLOSE = 0.004  # a gap to the best that ends the search
-_MOST_ROUNDS = 250
-# How fast the price of a link falls as it is less busy than the busiest: at first, and at most.
-_SHARP = 20.0
-_SHARPEST = 3000.0
-# Price of a link that carries nothing, the busiest being 1: no way is longer than it has to be.
-_IDLE = 1e-3
-_CRUMB = 1e-9
+_GAP = 0.004  # relative distance to the lower bound that ends the search
+_MOST_ROUNDS = 250  # ends the search otherwise
+# How fast the price of a link falls with its load relative to the busiest link's, exponentially: at
+# first, and at most.
+_FIRST_SHARPNESS = 20.0
+_LAST_SHARPNESS = 3000.0
+# Price of an idle link, where the busiest has 1: above 0, so that ways are not longer than needed.
+_IDLE_PRICE = 1e-3
+_LEAST_SHARE = 1e-9  # smaller portions are dropped
 
 
 class _Net(NamedTuple):
-    """Arcs between nodes, the ``ranks`` first: from where to where, shape (arcs, 2), and what a
-    byte along each takes of every link, in seconds, shape (arcs, links)."""
+    """A network as arrays.
+
+    Args:
+        ranks, nodes: how many; ranks are the first nodes.
+        ends: from which node to which each arc leads, shape (arcs, 2).
+        link_s: seconds that a byte along an arc takes of every link, shape (arcs, links).
+    """
 
     ranks: int
     nodes: int
     ends: Indices
-    takes: Floats
+    link_s: Floats
 
 
-Taken = dict[tuple[int, int], dict[Hashable, float]]  # arc -> link -> seconds a byte
+ArcUse = dict[tuple[int, int], dict[Hashable, float]]  # arc -> link -> seconds a byte
 
 
-def _arcs(wires: GraphWires | DragonflyWires) -> Taken:
-    """Links of a graph; on a dragonfly a route between every two ranks, and what it takes of ports,
-    local and global links."""
+def _arcs(wires: GraphWires | DragonflyWires) -> ArcUse:
+    """The arcs of a network, with seconds per byte of every link that they use.
+
+    These are the links of a graph, or the routes between all ranks of a dragonfly, which use ports,
+    local and global links.
+    """
     if isinstance(wires, GraphWires):
         return {ends: {ends: 1 / Bps} for ends, Bps in rates_of(wires).items()}
-    return {(a, b): straight(wires, a, b) for a, b in permutations(range(wires.endpoints), 2)}
+    return {
+        (a, b): minimal_path_loads(wires, a, b) for a, b in permutations(range(wires.endpoints), 2)
+    }
 
 
-def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
+def _net(wires: GraphWires | DragonflyWires, arcs: ArcUse) -> _Net:
     column: dict[Hashable, int] = {}
-    for taken in arcs.values():
-        for link in taken:
+    for use in arcs.values():
+        for link in use:
             column.setdefault(link, len(column))
-    takes = np.zeros((len(arcs), len(column)))
-    for row, taken in enumerate(arcs.values()):
-        for link, seconds in taken.items():
-            takes[row, column[link]] = seconds
+    link_s = np.zeros((len(arcs), len(column)))
+    for row, use in enumerate(arcs.values()):
+        for link, seconds in use.items():
+            link_s[row, column[link]] = seconds
     nodes = wires.nodes if isinstance(wires, GraphWires) else wires.endpoints
-    return _Net(wires.endpoints, nodes, np.array(list(arcs)), takes)
+    return _Net(wires.endpoints, nodes, np.array(list(arcs)), link_s)
 
 
 def _cheapest(net: _Net, price: Floats) -> Indices:
-    """The arc at each node towards each other one on the way that costs least (Floyd and Warshall),
-    shape (nodes, nodes); ``price`` is that of a second of each link."""
+    """The first arc of the cheapest way from each node to each other (Floyd-Warshall), shape
+    (nodes, nodes).
+
+    Args:
+        price: price of a second of each link, shape (links,).
+    """
     start, end = net.ends.T
     cost = np.full((net.nodes, net.nodes), np.inf)
     first = np.full((net.nodes, net.nodes), -1)
-    cost[start, end] = net.takes @ price
+    cost[start, end] = net.link_s @ price
     first[start, end] = np.arange(len(net.ends))
     np.fill_diagonal(cost, 0.0)
-    for by in range(net.nodes):
-        round_it = cost[:, by, None] + cost[by]
-        less = round_it < cost * (1 - 1e-12)
-        cost = np.where(less, round_it, cost)
-        first = np.where(less, first[:, by, None], first)
+    for via in range(net.nodes):
+        detour = cost[:, via, None] + cost[via]
+        is_cheaper = detour < cost * (1 - 1e-12)
+        cost = np.where(is_cheaper, detour, cost)
+        first = np.where(is_cheaper, first[:, via, None], first)
     return first
 
 
 def _busy(net: _Net, first: Indices) -> Floats:
-    """Seconds of each link while each rank has a byte for every other, shape (N, links)."""
+    """Seconds of each link for a byte from a rank to every other one, shape (ranks, links).
+
+    Args:
+        first: the first arc of the way from each node to each other.
+    """
     passed = np.zeros((net.ranks, len(net.ends)))
     start, to = np.nonzero(~np.eye(net.ranks, dtype=bool))
-    here = start
-    while len(here):
-        arc = first[here, to]
+    node = start
+    while len(node):
+        arc = first[node, to]
         np.add.at(passed, (start, arc), 1.0)
-        here = net.ends[arc, 1]
-        going = here != to
-        start = start[going]
-        here = here[going]
-        to = to[going]
-    busy: Floats = passed @ net.takes
+        node = net.ends[arc, 1]
+        under_way = node != to
+        start = start[under_way]
+        node = node[under_way]
+        to = to[under_way]
+    busy: Floats = passed @ net.link_s
     return busy
 
 
 class _Portion(NamedTuple):
-    """A share of what a rank has for all others: the arcs it goes by, and seconds of each link for
-    all of it."""
+    """A share of what a rank has for all others, which takes the same ways.
+
+    Args:
+        first: the first arc of the way from each node to each other.
+        busy: seconds of each link for a byte to every rank, shape (links,).
+    """
 
     share: float
     first: Indices
@@ -132,38 +154,42 @@ class _Portion(NamedTuple):
 
 
 def _split(net: _Net) -> list[list[_Portion]]:
-    """The portions of each rank."""
-    first = _cheapest(net, np.ones(net.takes.shape[1]))
+    """The portions of each rank, after the search for the best split."""
+    first = _cheapest(net, np.ones(net.link_s.shape[1]))
     straight = _busy(net, first)
     split = [[_Portion(1.0, first, busy)] for busy in straight]
     total: Floats = straight.sum(axis=0)
     bound = 0.0
-    sharp = _SHARP
+    sharpness = _FIRST_SHARPNESS
     for _ in range(_MOST_ROUNDS):
-        price = _prices(total, sharp)
+        price = _prices(total, sharpness)
         first = _cheapest(net, price)
         others = _busy(net, first)
-        # At these prices no split costs less: the busiest link is at least so busy in any.
+        # The lower bound: at these prices no split costs less than the cheapest ways, and the busiest
+        # link takes at least the average over links, weighted by price.
         least = float(price @ others.sum(axis=0))
         bound = max(bound, least / float(price.sum()))
-        if total.max() <= bound * (1 + _CLOSE):
+        if total.max() <= bound * (1 + _GAP):
             break
         for portions, busy in zip(split, others, strict=True):
-            total = _moved(portions, _Portion(0.0, first, busy), total, sharp)
-        if 1 - least / float(price @ total) < 2 / sharp:
-            sharp = min(1.3 * sharp, _SHARPEST)
+            total = _moved(portions, _Portion(0.0, first, busy), total, sharpness)
+        if 1 - least / float(price @ total) < 2 / sharpness:
+            sharpness = min(1.3 * sharpness, _LAST_SHARPNESS)
     return split
 
 
-def _prices(total: Floats, sharp: float) -> Floats:
-    prices: Floats = np.exp(sharp * (total / total.max() - 1)) + _IDLE
+def _prices(total: Floats, sharpness: float) -> Floats:
+    prices: Floats = np.exp(sharpness * (total / total.max() - 1)) + _IDLE_PRICE
     return prices
 
 
-def _moved(portions: list[_Portion], new: _Portion, total: Floats, sharp: float) -> Floats:
-    """Move some of a rank's dearest portion to its cheapest, old or new; what all ranks load
-    together then."""
-    price = _prices(total, sharp)
+def _moved(portions: list[_Portion], new: _Portion, total: Floats, sharpness: float) -> Floats:
+    """Move some of a rank's dearest portion to its cheapest, one of the old ones or ``new``.
+
+    Returns:
+        Seconds of each link for all ranks after the move.
+    """
+    price = _prices(total, sharpness)
     costs = [float(price @ portion.busy) for portion in portions]
     dearest = int(np.argmax(costs))
     cheapest = int(np.argmin(costs))
@@ -174,48 +200,48 @@ def _moved(portions: list[_Portion], new: _Portion, total: Floats, sharp: float)
         return total
     worst = portions[dearest]
     best = portions[cheapest]
-    # Of 30 steps, and none, the one after which the busiest links are least busy: the least soft
-    # maximum, its largest power taken out so that none overflows.
+    # Of 31 sizes of the step, 0 among them, take the one with the least soft maximum (log-sum-exp) of
+    # the links' loads; the largest power is taken out so that none overflows.
     moves = np.append(0.0, np.geomspace(1e-4, 1, 30)) * worst.share
     tried: Floats = total + moves[:, None] * (best.busy - worst.busy)
-    powers = sharp * (tried / total.max() - 1)
+    powers = sharpness * (tried / total.max() - 1)
     most = powers.max(axis=1)
     at = int((most + np.log(np.exp(powers - most[:, None]).sum(axis=1))).argmin())
     move = float(moves[at])
     portions[cheapest] = best._replace(share=best.share + move)
     portions[dearest] = worst._replace(share=worst.share - move)
-    portions[:] = [portion for portion in portions if portion.share > _CRUMB]
+    portions[:] = [portion for portion in portions if portion.share > _LEAST_SHARE]
     after: Floats = tried[at]
     return after
 
 
 def _ways(net: _Net, split: list[list[_Portion]]) -> tuple[Tree, ...]:
-    """Every way with its share of what one rank has for another."""
-    found: dict[tuple[tuple[int, int], ...], float] = defaultdict(float)
+    """Every way from a rank to another, with the share of that pair's bytes that takes it."""
+    flows: dict[tuple[tuple[int, int], ...], float] = defaultdict(float)
     for start, portions in enumerate(split):
         whole = sum(portion.share for portion in portions)
         for portion in portions:
             for end in range(net.ranks):
                 if end != start:
-                    found[_way(net, portion.first, start, end)] += portion.share / whole
-    return tuple(Tree(way[0][0], share, way) for way, share in found.items())
+                    flows[_way(net, portion.first, start, end)] += portion.share / whole
+    return tuple(Tree(way[0][0], share, way) for way, share in flows.items())
 
 
 def _way(net: _Net, first: Indices, start: int, end: int) -> tuple[tuple[int, int], ...]:
     """The arcs from one rank to another."""
-    here = start
+    node = start
     way = []
-    while here != end:
-        a, b = net.ends[first[here, end]].tolist()
+    while node != end:
+        a, b = net.ends[first[node, end]].tolist()
         way.append((a, b))
-        here = b
+        node = b
     return tuple(way)
 
 
 @lru_cache(maxsize=32)
 def flows_of(wires: GraphWires | DragonflyWires) -> Forest:
-    """Ways from each rank to each other; ``rate``: bytes/s from one to each other rank, all at
-    once."""
+    """The ways from each rank to each other; the ``rate`` is the bytes/s of each pair of ranks, all
+    at once."""
     arcs = _arcs(wires)
     net = _net(wires, arcs)
     ways = _ways(net, _split(net))
@@ -268,15 +294,15 @@ def mcf(group: Group) -> Terms:
     >>> mcf(Group(3, "graph", wires=ring_wires(3)))[:2]
     (1, 0.3333333333333333)
     """
-    found = flows_on(group)
-    sends = () if isinstance(group.wires, GraphWires) else _sends(found, group.ranks)
-    return Terms(found.depth, 1 / (group.ranks * found.rate), Links(sends), fill=found.fill)
+    flows = flows_on(group)
+    sends = () if isinstance(group.wires, GraphWires) else _sends(flows, group.ranks)
+    return Terms(flows.depth, 1 / (group.ranks * flows.rate), Links(sends), fill=flows.fill)
 
 
-def _sends(found: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
-    """Bytes between each two ranks that are ends of some hop, in units of M."""
+def _sends(flows: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
+    """Bytes between the two ranks of every hop, in units of M."""
     total: dict[tuple[int, int], float] = defaultdict(float)
-    for way in found.trees:
+    for way in flows.trees:
         for hop in way.links:
             total[hop] += float(way.share) / ranks
     return tuple((a, b, size) for (a, b), size in total.items())
@@ -285,15 +311,15 @@ def _sends(found: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
 @schedule("mcf", A2A)
 def _mcf(primitive: Primitive, group: Group, segments: int) -> Program:
     """Segment after segment along every way at once."""
-    found = flows_on(group)
+    flows = flows_on(group)
     nodes = group.wires.nodes if isinstance(group.wires, GraphWires) else group.ranks
     return Program(
         primitive,
         group.ranks,
         nodes,
-        chunk_sizes(found, group.ranks, segments),
-        home=np.repeat([way.links[0][0] for way in found.trees], segments),
-        target=np.repeat([way.links[-1][-1] for way in found.trees], segments),
-        batches=down(found, segments),
-        stands=np.arange(nodes) if nodes > group.ranks else None,
+        chunk_sizes(flows, group.ranks, segments),
+        home=np.repeat([way.links[0][0] for way in flows.trees], segments),
+        target=np.repeat([way.links[-1][-1] for way in flows.trees], segments),
+        batches=down_trees(flows, segments),
+        node_places=np.arange(nodes) if nodes > group.ranks else None,
     )

@@ -1,9 +1,8 @@
-"""Switches taken out of a graph of links: what passes them becomes links between ranks, each with
-its way through them.
+"""Replaces the switches of a graph by links between ranks, each with its way through the switches.
 
-A link into a switch and one out of it are joined, as much of both as no rank needs apart to be
-reached, until none is left. Where as much enters a switch as leaves it, that always goes on to the
-end.
+A link into a switch and one out of it are joined (split off), as many units of both as leave every
+rank reachable at the full rate, until the switch has no links. This always succeeds if as much enters
+a switch as leaves it.
 
 Sources: Bang-Jensen, Frank, Jackson, "Preserving and increasing local edge-connectivity in mixed
 graphs", 1995; ForestColl.
@@ -18,11 +17,11 @@ from typing import NamedTuple
 
 from colltool.network.max_flow import Capacities, FlowNetwork
 
-_SOURCE = -1
+_SOURCE = -1  # the node that feeds all roots
 
 
 class Way(NamedTuple):
-    """A way from rank to rank, with the switches between, and how many units take it."""
+    """Nodes from a rank to another, with the switches in between, and how many units take it."""
 
     nodes: tuple[int, ...]
     units: int
@@ -31,101 +30,113 @@ class Way(NamedTuple):
 Ways = dict[tuple[int, int], list[Way]]
 
 
-class _Supply:
-    """What every root owes each rank, as a flow to each that is kept while links change."""
+class _RootFlows:
+    """Flows of all roots to each rank, kept up to date while links change.
 
-    def __init__(self, links: Capacities, ranks: int, roots: Sequence[int], each: int) -> None:
-        self.owed = each * len(roots)
+    A link change usually leaves the flow to a rank intact; only broken flows are computed anew.
+    """
+
+    def __init__(
+        self, links: Capacities, ranks: int, roots: Sequence[int], units_each: int
+    ) -> None:
+        self.owed = units_each * len(roots)
         self.network = FlowNetwork({})
         self.arcs: dict[tuple[int, int], int] = {}
         for root in roots:
-            self.network.add(_SOURCE, root, each)
+            self.network.add(_SOURCE, root, units_each)
         for node, row in links.items():
             for to, units in row.items():
                 self.arcs[node, to] = self.network.add(node, to, units)
-        # what the flow to each rank leaves of every arc; None: it has to be found anew
-        self.left: list[list[int] | None] = [None] * ranks
+        # residual capacity of every arc under the flow to each rank; None: to be computed anew
+        self.residual: list[list[int] | None] = [None] * ranks
 
     def move(self, a: int, switch: int, b: int, units: int) -> None:
         """Take units from the links a -> switch -> b, and add as many to a -> b."""
         first = self.arcs[a, switch]
-        then = self.arcs[switch, b]
+        second = self.arcs[switch, b]
         direct = self._direct(a, b)
         capacity = self.network.capacity
         capacity[first] -= units
-        capacity[then] -= units
+        capacity[second] -= units
         capacity[direct] += units
-        for rank, left in enumerate(self.left):
-            if left is None:
+        for rank, residual in enumerate(self.residual):
+            if residual is None:
                 continue
-            # The flow moves as well, as far as it passes both links: arc ^ 1 has what flows.
+            # Move the flow that passes both links, too. The residual of the reverse arc (arc ^ 1) is
+            # what flows.
             if units > 0:
-                flow = min(units, left[first ^ 1], left[then ^ 1])
+                flow = min(units, residual[first ^ 1], residual[second ^ 1])
             else:
-                flow = -min(-units, left[direct ^ 1])
-            for arc, sign in ((first, -1), (then, -1), (direct, 1)):
-                left[arc ^ 1] += sign * flow
-                left[arc] += sign * (units - flow)
-            if left[first] < 0 or left[then] < 0:
-                self.left[rank] = None
+                flow = -min(-units, residual[direct ^ 1])
+            for arc, sign in ((first, -1), (second, -1), (direct, 1)):
+                residual[arc ^ 1] += sign * flow
+                residual[arc] += sign * (units - flow)
+            if residual[first] < 0 or residual[second] < 0:
+                self.residual[rank] = None
 
     def _direct(self, a: int, b: int) -> int:
+        """The arc from ``a`` to ``b``, added with no capacity if there is none."""
         if (a, b) not in self.arcs:
             self.arcs[a, b] = self.network.add(a, b, 0)
-            for left in self.left:
-                if left is not None:
-                    left += [0, 0]
+            for residual in self.residual:
+                if residual is not None:
+                    residual += [0, 0]
         return self.arcs[a, b]
 
     def lacking(self, most: int) -> int:
-        """The most units that some rank no longer gets, ``most`` at most."""
-        lacking = 0
-        for rank, kept in enumerate(self.left):
-            if kept is not None:
+        """How many units the rank that gets least lacks, ``most`` at most."""
+        worst = 0
+        for rank, residual in enumerate(self.residual):
+            if residual is not None:
                 continue
-            left = self.network.capacity.copy()
-            reached, _ = self.network.fill(left, _SOURCE, rank, enough=self.owed)
+            unused = self.network.capacity.copy()
+            reached, _ = self.network.fill(unused, _SOURCE, rank, enough=self.owed)
             if reached >= self.owed:
-                self.left[rank] = left
-            lacking = max(lacking, self.owed - reached)
-            if lacking >= most:
+                self.residual[rank] = unused
+            worst = max(worst, self.owed - reached)
+            if worst >= most:
                 return most
-        return lacking
+        return worst
 
 
-class _Shrinking:
-    """Links that are ``left``, switches among them, and where each leads: at the end between ranks
-    alone."""
+class _SwitchRemoval:
+    """Removes switches one by one; in the end ``links`` are between ranks, ``ways`` behind each."""
 
-    def __init__(self, links: Capacities, ranks: int, roots: Sequence[int], each: int) -> None:
-        self.left: Capacities = {node: dict(row) for node, row in links.items()}
-        self.supply = _Supply(links, ranks, roots, each)
+    def __init__(
+        self, links: Capacities, ranks: int, roots: Sequence[int], units_each: int
+    ) -> None:
+        self.links: Capacities = {node: dict(row) for node, row in links.items()}
+        self.flows = _RootFlows(links, ranks, roots, units_each)
         self.ways: Ways = defaultdict(list)
         for a, row in links.items():
             for b, units in row.items():
                 self.ways[a, b].append(Way((a, b), units))
 
-    def take_out(self, switch: int) -> None:
-        """Join what enters a switch with what leaves it; back where it came from last of all, which
-        is nowhere."""
+    def remove(self, switch: int) -> None:
+        """Join all links into a switch with links out of it.
+
+        Links back to where they come from are joined last: that drops them.
+        """
         self._join_evenly(switch)
-        while into := [node for node, row in self.left.items() if row.get(switch)]:
-            out = [node for node, units in self.left[switch].items() if units]
-            pairs = [(a, b) for a, b in product(into, out) if a != b]
-            pairs += [(node, node) for node in into if node in out]
+        while sources := [node for node, row in self.links.items() if row.get(switch)]:
+            sinks = [node for node, units in self.links[switch].items() if units]
+            pairs = [(a, b) for a, b in product(sources, sinks) if a != b]
+            pairs += [(node, node) for node in sources if node in sinks]
             joined = [self._join(a, switch, b) for a, b in pairs]
             assert any(joined), "as much leaves a switch as enters it"
-        del self.left[switch]
-        for row in self.left.values():
+        del self.links[switch]
+        for row in self.links.values():
             row.pop(switch, None)
 
     def _join_evenly(self, switch: int) -> None:
-        """Join as much of every two neighbours as of any other two, if that spoils nothing: trees
-        stay flat."""
+        """Join the same number of units between every two neighbours, if all ranks stay reachable.
+
+        Trees over such links are flatter.
+        """
         neighbours = []
         capacities = []
-        for node, units in self.left[switch].items():
-            back = self.left[node].get(switch)
+        for node, units in self.links[switch].items():
+            back = self.links[node].get(switch)
             if units and back:
                 neighbours.append(node)
                 capacities += [units, back]
@@ -135,95 +146,93 @@ class _Shrinking:
         pairs = list(permutations(neighbours, 2))
         for a, b in pairs:
             self._move(a, switch, b, units)
-        spoils = self.supply.lacking(1) > 0
+        breaks_cut = self.flows.lacking(1) > 0
         for a, b in pairs:
-            if spoils:
+            if breaks_cut:
                 self._move(a, switch, b, -units)
             else:
-                self._lay(a, switch, b, units)
+                self._record_ways(a, switch, b, units)
 
     def _join(self, a: int, switch: int, b: int) -> int:
-        """How many units became a link from ``a`` to ``b``: every cut between ranks keeps what it
-        has to carry."""
-        units = min(self.left[a][switch], self.left[switch][b])
+        """Join as many units as leave every rank reachable at the full rate; return how many."""
+        units = min(self.links[a][switch], self.links[switch][b])
         if units:
             self._move(a, switch, b, units)
-            spoilt = self.supply.lacking(units)
-            self._move(a, switch, b, -spoilt)
-            units -= spoilt
-            self._lay(a, switch, b, units)
+            lacking = self.flows.lacking(units)
+            self._move(a, switch, b, -lacking)
+            units -= lacking
+            self._record_ways(a, switch, b, units)
         return units
 
-    def _lay(self, a: int, switch: int, b: int, units: int) -> None:
-        """Note the ways of a new link."""
-        first = _taken(self.ways[a, switch], units)
-        then = _taken(self.ways[switch, b], units)
+    def _record_ways(self, a: int, switch: int, b: int, units: int) -> None:
+        """Make the ways of a new link from those of the two links that were joined."""
+        first = _take_units(self.ways[a, switch], units)
+        second = _take_units(self.ways[switch, b], units)
         if a != b:
-            self.ways[a, b] += _in_line(first, then)
+            self.ways[a, b] += _joined_ways(first, second)
 
     def _move(self, a: int, switch: int, b: int, units: int) -> None:
-        self.left[a][switch] -= units
-        self.left[switch][b] -= units
+        self.links[a][switch] -= units
+        self.links[switch][b] -= units
         if a != b:
-            self.left[a][b] = self.left[a].get(b, 0) + units
-        self.supply.move(a, switch, b, units)
+            self.links[a][b] = self.links[a].get(b, 0) + units
+        self.flows.move(a, switch, b, units)
 
 
 def split_off(
-    links: Capacities, ranks: int, roots: Sequence[int], each: int
+    links: Capacities, ranks: int, roots: Sequence[int], units_each: int
 ) -> tuple[Capacities, Ways]:
-    """Links between ranks over which every root still reaches all of them with ``each`` units, and
-    the ways behind each link."""
-    shrinking = _Shrinking(links, ranks, roots, each)
+    """Links between ranks over which every root still reaches all ranks with ``units_each`` units,
+    and the ways behind each link."""
+    removal = _SwitchRemoval(links, ranks, roots, units_each)
     for switch in range(ranks, len(links)):
-        shrinking.take_out(switch)
-    return shrinking.left, shrinking.ways
+        removal.remove(switch)
+    return removal.links, removal.ways
 
 
-def _taken(ways: list[Way], units: int) -> list[Way]:
-    """Take units from the end of what a link has."""
-    taken = []
+def _take_units(ways: list[Way], units: int) -> list[Way]:
+    """Remove units from the end of a link's ways, and return them as ways."""
+    parts = []
     while units:
         way = ways.pop()
-        part = min(units, way.units)
-        taken.append(way._replace(units=part))
-        if part < way.units:
-            ways.append(way._replace(units=way.units - part))
-        units -= part
-    return taken
+        part_units = min(units, way.units)
+        parts.append(way._replace(units=part_units))
+        if part_units < way.units:
+            ways.append(way._replace(units=way.units - part_units))
+        units -= part_units
+    return parts
 
 
-def _in_line(first: list[Way], then: list[Way]) -> Iterable[Way]:
-    """The ways of one link, each followed by one of another that has as many units."""
+def _joined_ways(first: list[Way], second: list[Way]) -> Iterable[Way]:
+    """The ways of one link continued by those of another, unit by unit."""
     while first:
-        units = min(first[-1].units, then[-1].units)
-        (before,) = _taken(first, units)
-        (after,) = _taken(then, units)
+        units = min(first[-1].units, second[-1].units)
+        (before,) = _take_units(first, units)
+        (after,) = _take_units(second, units)
         yield Way(before.nodes + after.nodes[1:], units)
 
 
-def through(
+def by_ways(
     links: Sequence[tuple[int, int]], units: int, ways: Ways
 ) -> Iterable[tuple[int, Sequence[Way]]]:
-    """Trees that are alike, taken apart by the ways that their links go: how many, and the way of each
-    link."""
+    """Split equal trees by the ways of their links: how many trees, and the way of each link."""
     while units:
-        alike = min(units, *(ways[ends][-1].units for ends in links))
-        taken: list[Way] = []
+        count = min(units, *(ways[ends][-1].units for ends in links))
+        parts: list[Way] = []
         for ends in links:
-            taken += _taken(ways[ends], alike)
-        yield alike, taken
-        units -= alike
+            parts += _take_units(ways[ends], count)
+        yield count, parts
+        units -= count
 
 
 class SwitchCopies(dict[tuple[int, int], int]):
-    """Numbers after the ranks for switches, another one for each time that a tree passes one."""
+    """Node numbers after the ranks, by switch and how often a tree has passed it before."""
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
 
     def hops(self, ways: Iterable[Way]) -> tuple[tuple[int, int], ...]:
-        """The hops of a tree, by the ways of its links."""
+        """The hops of a tree over all nodes, from the ways of its links."""
         passed = Counter[int]()
         hops: list[tuple[int, int]] = []
         for way in ways:

@@ -1,10 +1,8 @@
-"""All-gathers found link by link: in every step each link takes a piece that its far end still
-lacks.
+"""All-gathers found step by step: in every step each link sends a piece that its far end lacks.
 
-Links into ranks that have few links choose first. Of the pieces that it could take, a link takes
-one that the fewest ranks hold, drawn by a generator of fixed seed: links stay busy to the last
-steps, and the same network always gives the same schedule. A reduce-scatter is that backwards, an
-all-reduce both.
+Links into ranks with few links choose first. Of the pieces that it could send, a link picks one that
+the fewest ranks hold, at random with a fixed seed: links stay busy to the last steps, and the same
+network always gives the same schedule. A reduce-scatter runs the steps backwards, an all-reduce both.
 
 Source: TACOS, arXiv 2304.05301; rarest pieces first, as BitTorrent takes them.
 """
@@ -18,7 +16,7 @@ from functools import lru_cache, partial
 from colltool.algorithms.program import (
     Batches,
     Program,
-    gathered,
+    gather_or_reverse,
     schedule,
     step,
 )
@@ -35,12 +33,12 @@ from colltool.network.arrays import np
 from colltool.network.group import Group, all_ports
 from colltool.network.wires import GraphWires
 
-MOST_RANKS = 512  # beyond it matching takes seconds
-_MOST_PARTS = 4  # parts of the slowest link's rate
-_MOST_PARALLEL = 64  # pieces on a link in a step
-_FINE = 256  # pieces in all, at least: each rank's part in several where ranks are few
+MOST_RANKS = 512  # with more the search takes seconds
+_MOST_PARTS = 4  # all rates must be multiples of such a part of the slowest link's
+_MOST_PARALLEL = 64  # pieces that a link sends in a step, at most
+_LEAST_PIECES = 256  # pieces in all, so that few ranks keep many links busy
 
-Moved = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
+StepMoves = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
 
 
 def links_in_proportion(group: Group) -> str | None:
@@ -61,80 +59,80 @@ def links_in_proportion(group: Group) -> str | None:
 
 
 def _unit(wires: GraphWires) -> float | None:
-    """The rate of which all links have a whole multiple, bytes/s; None where that would be a small
-    part of the slowest."""
+    """The rate in bytes/s that sends one piece in a step, of which all rates are multiples; None if
+    there is none."""
     rates = rates_of(wires).values()
     unit = common_unit(rates, _MOST_PARTS)
     return unit if unit and max(rates) < (_MOST_PARALLEL + 1) * unit else None
 
 
 def _links(wires: GraphWires) -> list[tuple[int, int]]:
-    """Links from rank to rank, each as often as it carries pieces in a step, those into ranks of
-    few links first."""
+    """Links from rank to rank, each once for every piece that it sends in a step; those into ranks
+    with few links first."""
     unit = _unit(wires)
     assert unit is not None  # links_in_proportion requires it
-    every: list[tuple[int, int]] = []
+    links_per_step: list[tuple[int, int]] = []
     for ends, rate in rates_of(wires).items():
-        every += [ends] * round(rate / unit)
-    into = Counter(b for _, b in every)
-    return sorted(every, key=lambda ends: (into[ends[1]], ends))
+        links_per_step += [ends] * round(rate / unit)
+    into = Counter(b for _, b in links_per_step)
+    return sorted(links_per_step, key=lambda ends: (into[ends[1]], ends))
 
 
 def pieces_of(ranks: int) -> int:
-    """How many pieces each rank's part is cut in."""
-    return max(1, _FINE // ranks)
+    """Into how many pieces each rank's part is cut."""
+    return max(1, _LEAST_PIECES // ranks)
 
 
-def steps(wires: GraphWires) -> Iterator[Moved]:
-    """What each step of an all-gather moves; piece ``c`` of rank ``r`` is ``r * pieces + c``."""
+def steps(wires: GraphWires) -> Iterator[StepMoves]:
+    """The moves of each step of an all-gather; piece ``c`` of rank ``r`` is ``r * pieces + c``."""
     ranks = wires.endpoints
     pieces = pieces_of(ranks)
     links = _links(wires)
     # the pieces that each rank holds, as bits of a number
-    held = [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)]
-    swarm = _Swarm(ranks * pieces, ranks)
-    while swarm.rarest < ranks:
-        before = list(held)
+    pieces_of_rank = [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)]
+    holders = _Holders(ranks * pieces, ranks)
+    while holders.rarest < ranks:
+        before = list(pieces_of_rank)
         moved = []
         for a, b in links:
-            lacking = before[a] & ~held[b]
-            if lacking:
-                piece = swarm.taken(lacking)
-                held[b] |= 1 << piece
+            missing = before[a] & ~pieces_of_rank[b]
+            if missing:
+                piece = holders.pick_rarest(missing)
+                pieces_of_rank[b] |= 1 << piece
                 moved.append((a, b, piece))
         assert moved, "every rank reaches every other"
         yield moved
 
 
-class _Swarm:
-    """How many ranks hold each piece: ``held_by[n]`` are the pieces that n ranks hold, as bits of a
-    number."""
+class _Holders:
+    """How many ranks hold each piece: ``by_count[n]`` has the pieces that n ranks hold, as bits."""
 
     def __init__(self, pieces: int, ranks: int) -> None:
         self.pieces = pieces
         self.random = 1
         self.rarest = 1  # ranks that hold the rarest piece
-        self.held_by = [0, (1 << pieces) - 1, *[0] * ranks]
+        self.by_count = [0, (1 << pieces) - 1, *[0] * ranks]
 
-    def taken(self, among: int) -> int:
-        """One of the rarest of these pieces, which another rank holds now."""
+    def pick_rarest(self, candidates: int) -> int:
+        """Pick one of the rarest of these pieces (bits), and count one more rank that holds it."""
         count = self.rarest
-        while not among & self.held_by[count]:
+        while not candidates & self.by_count[count]:
             count += 1
-        # the generator of Knuth's MMIX
+        # the linear congruential generator of Knuth's MMIX
         self.random = (self.random * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1
         first = (self.random >> 33) % self.pieces
-        rare = among & self.held_by[count]
-        # the next from a random number on, or the lowest
+        rare = candidates & self.by_count[count]
+        # the next rare piece from a random number on, else the lowest
         piece = _lowest(rare >> first << first or rare)
-        self.held_by[count] ^= 1 << piece
-        self.held_by[count + 1] |= 1 << piece
-        while self.rarest < len(self.held_by) - 2 and not self.held_by[self.rarest]:
+        self.by_count[count] ^= 1 << piece
+        self.by_count[count + 1] |= 1 << piece
+        while self.rarest < len(self.by_count) - 2 and not self.by_count[self.rarest]:
             self.rarest += 1
         return piece
 
 
 def _lowest(bits: int) -> int:
+    """The number of the lowest bit that is set."""
     return (bits & -bits).bit_length() - 1
 
 
@@ -200,5 +198,5 @@ def _tacos(primitive: Primitive, group: Group, _segments: int) -> Program:
         np.full(len(home), 1 / len(home)),
         home=home,
         target=home,
-        batches=gathered(primitive, gather),
+        batches=gather_or_reverse(primitive, gather),
     )

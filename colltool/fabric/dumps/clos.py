@@ -1,6 +1,6 @@
-"""Hosts, switches and the cables between them, as the levels of a Clos.
+"""Finds the levels of a Clos in hosts, switches and the cables between them: :func:`clos_of`.
 
-A network that is no Clos is refused with the reason.
+A network that is no Clos is an error with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError, clipped
 from colltool.base.formatting import counted
 
 _FIX = "describe it by hand: colltool fabric init, colltool guide fabrics"
-# names in a note
+# Names of hosts in a note.
 _SHOWN = 3
 
 
@@ -28,7 +28,7 @@ class Wiring:
         ports: how many ports each switch has.
         hosts: the switch and the rate in bytes/s, one way, of each port of each host.
         cables: between two switches, with their rates.
-        names: what people call a switch.
+        names: descriptions of switches, for errors.
         infiniband: whether it is InfiniBand for sure.
         reduces: whether switches answer as aggregation nodes (SHARP); None if unknown.
     """
@@ -81,6 +81,7 @@ class ClosNetwork:
 
 Cables = Sequence[tuple[str, float]]
 """Cables of a host or a switch upwards: the switch there, and the rate in bytes/s."""
+# Cables by the name of the host, and of the switch below.
 Hosts = Mapping[str, Cables]
 Uplinks = Mapping[str, Cables]
 
@@ -101,7 +102,7 @@ class _Branch(NamedTuple):
 
 
 class _HostGroup(NamedTuple):
-    """Hosts that the switches of a level join, and the branches below that they came from."""
+    """Hosts that the switches of a level join, and the branches below that were merged into it."""
 
     switches: frozenset[str]
     hosts: list[str]
@@ -267,7 +268,7 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_HostGroup]:
 
 
 def _joined(wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks) -> list[_HostGroup]:
-    """The groups of the next level: what shares a switch there becomes one.
+    """The groups of the next level: groups that share a switch there are merged.
 
     Raises:
         ColltoolError: two branches of a group share no switch themselves.
@@ -293,7 +294,8 @@ def _merged(groups: Sequence[_HostGroup]) -> _HostGroup:
 
 
 def _check_branches(wiring: Wiring, branches: Sequence[_Branch]) -> None:
-    # a switch that all share spares the look at each pair of thousands
+    """Raise an error if two branches of a group share no switch."""
+    # with a switch that all share, thousands of pairs need no check
     if frozenset.intersection(*(branch.switches for branch in branches)):
         return
     for first, second in combinations(branches, 2):

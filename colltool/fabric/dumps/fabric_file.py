@@ -1,8 +1,9 @@
-"""A fabric file from dumps of nodes and of the network between them.
+"""A fabric file from dumps of a node and of the network between nodes: :func:`fabric_file`.
 
-What no dump has, latencies above all, is taken from the bundled fabric of the usual machine. Where
-the scale-up network is of the same kind, the file is ``like`` that fabric, and the numbers of the
-dumps are under ``set``; else the tiers are written out, each with its source.
+What no dump has, latencies above all, is taken from the bundled fabric of the usual machine (the
+stand-in). If the scale-up network is of the same kind, the file is ``like`` that fabric, with the
+numbers of the dumps under ``set`` (``_like``); else the tiers are written out, each with its source
+(``_inner_tier``, ``_network_tier``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted, parse_rate, parse_time
-from colltool.fabric.by_device import CLUSTERS, DeviceMatch, known
+from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
 from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel, levels_named
 from colltool.fabric.dumps.node import InnerTier, NodeDump, inner_tiers, odd_links
 from colltool.fabric.load import fabric_data, load_fabric
@@ -21,13 +22,13 @@ from colltool.fabric.media import DEVICES, medium_of
 
 Data = dict[str, Any]
 
-# The fabrics whose tiers stand in for PCIe, and for a network where the usual machine has none.
+# The fabrics whose tiers are used for PCIe, and for a network that the usual machine does not have.
 _PCIE = "l40s-pcie"
 _INFINIBAND = "dgx-h100"
 _ETHERNET = "hgx-h200"
 
-# whose bandwidth that of a tier is
-_WHOSE = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
+# What the bandwidth of a tier is of, by topology; part of its source.
+_BANDWIDTH_OF = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
 
 _SPINE_S = 6e-6
 """Latency that a further level adds. Source: the shipped dgx-h100."""
@@ -69,14 +70,14 @@ class _Dumps(NamedTuple):
     size: int
 
     def outer(self) -> _StandIn:
-        """The stand-in for the network between nodes."""
+        """Return the stand-in for the network between nodes."""
         infiniband = self.network is not None and self.network.infiniband
         if self.node is not None:
             infiniband = infiniband or any(nic.infiniband for nic in self.node.fast_nics)
         return _outer_tier(_INFINIBAND if infiniband else _ETHERNET)
 
     def rank_rate(self, outer: _StandIn) -> _Rate | None:
-        """A rank's share of its node's NICs; None if no dump has it."""
+        """Return a rank's share of its node's NICs; None if no dump has it."""
         if self.network is not None:
             return self._share_of_ports(self.network)
         nics = self.node.fast_nics if self.node is not None else ()
@@ -143,7 +144,7 @@ def fabric_file(
 
 
 def _domains(node: NodeDump, network: ClosNetwork) -> int:
-    """How many such nodes the network joins; one may have several hosts, as NVL72."""
+    """The number of such nodes that the network joins; a node may be several hosts, as NVL72."""
     if network.hosts % node.hosts:
         what = f"{network.hosts} hosts are no whole domains of the {node.hosts} of {node.file}"
         raise ColltoolError(what, where=network.file, fix="give the dump of one host")
@@ -154,7 +155,7 @@ def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None)
     """The bundled fabric whose numbers are taken where the dumps have none."""
     if like is not None:
         return DeviceMatch("", like)
-    if not node.links_told:
+    if not node.has_links:
         what = (
             "has no <gpu> elements, as files for NCCL_TOPO_FILE: it does not tell which links join"
             " them"
@@ -164,7 +165,7 @@ def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None)
             where=node.file,
             fix=f"dump a running job's, or name such a machine: {argument_text('like', 'dgx-a100')}",
         )
-    machine = known(node.model)
+    machine = bundled_for(node.model)
     if inner_tiers(node)[0].link == "pcie":
         if machine is not None and machine.fabric.endswith("-pcie"):
             return machine
@@ -183,10 +184,11 @@ def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None)
 
 
 def _with_node(node: NodeDump, dumps: _Dumps, base: DeviceMatch, like: str | None) -> Data:
+    """The keys of a file with a node: like a fabric, or with its tiers written out."""
     data = fabric_data(base.fabric)
     first = data["tiers"][0]
     inner = inner_tiers(node)
-    if not node.links_told:
+    if not node.has_links:
         inner = (InnerTier(first["name"], first["topology"], len(node.accelerators), links=0),)
     innermost = inner[0]
     same_kind = (innermost.link, innermost.topology) == (first["name"], first["topology"])
@@ -207,9 +209,10 @@ def _with_node(node: NodeDump, dumps: _Dumps, base: DeviceMatch, like: str | Non
 
 
 def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
-    """The key ``device`` if the stand-in's is another, or no device of that name is known."""
+    """The key ``device`` if the stand-in has another one; null if the file format has none of that
+    name."""
     device = _device(node.model)
-    if not node.links_told or (like is not None and known(node.model) is None):
+    if not node.has_links or (like is not None and bundled_for(node.model) is None):
         return {}
     if device and str(data.get("device")).startswith(device):
         return {}
@@ -223,7 +226,7 @@ def _device(model: str) -> str | None:
 
 
 def _like(node: NodeDump, inner: InnerTier, dumps: _Dumps, base: DeviceMatch, data: Data) -> Data:
-    """A fabric that is the stand-in but for the numbers of the dumps."""
+    """The keys of a file that is like the stand-in, with the numbers of the dumps under ``set``."""
     first, *others = data["tiers"]
     key = first["name"]
     changes: Data = dict(override.split("=") for override in base.differs)
@@ -248,17 +251,17 @@ def _like(node: NodeDump, inner: InnerTier, dumps: _Dumps, base: DeviceMatch, da
 
 
 def _network_changes(dumps: _Dumps, outer: _StandIn) -> Data:
-    """What the dumps change in the outermost tier of the stand-in."""
+    """The overrides by which the dumps change the outermost tier of the stand-in."""
     tier = outer.tier
     key = tier["name"]
-    made = _network_tier(dumps, outer)
+    dumped = _network_tier(dumps, outer)
     changes: Data = {f"{key}.size": dumps.size}
     if dumps.rank_rate(outer) is not None:
-        changes[f"{key}.bandwidth"] = made["bandwidth"]
-        changes[f"{key}.source.bandwidth"] = made["source"]["bandwidth"]
+        changes[f"{key}.bandwidth"] = dumped["bandwidth"]
+        changes[f"{key}.source.bandwidth"] = dumped["source"]["bandwidth"]
     if dumps.network is not None:
-        changes[f"{key}.levels"] = made["levels"]
-        changes[f"{key}.sizing"] = made["sizing"]
+        changes[f"{key}.levels"] = dumped["levels"]
+        changes[f"{key}.sizing"] = dumped["sizing"]
         if tier.get("in_network"):
             changes |= _in_network_changes(f"{key}.in_network", tier["in_network"], dumps.network)
     else:
@@ -269,6 +272,7 @@ def _network_changes(dumps: _Dumps, outer: _StandIn) -> Data:
 
 
 def _in_network_changes(key: str, switch: Data, network: ClosNetwork) -> Data:
+    """The overrides that remove in-network abilities which the network does not have."""
     changes: Data = {}
     if network.reduces is False:
         for ability in ("reduce", "multicast"):
@@ -281,7 +285,8 @@ def _in_network_changes(key: str, switch: Data, network: ClosNetwork) -> Data:
 
 
 def _wider_top(key: str, levels: list[Data], size: int) -> Data:
-    """The top level of the stand-in with whole groups of the level below, for more nodes."""
+    """The override that widens the top level of the stand-in, in whole groups of the level below, if
+    it has too few nodes."""
     *lower, top = levels
     if size <= top["group"]:
         return {}
@@ -343,15 +348,15 @@ def _levels(outer: _StandIn, network: ClosNetwork, hosts_each: int) -> list[Data
 
 def _oversubscription(level: SwitchLevel, levels: int) -> Any:
     uplinks = int(level.uplinks) if level.uplinks.is_integer() else level.uplinks
-    # with one level above the leaves that of its uplinks is that of the way to the leaves
+    # with one level above the leaves both forms mean the same
     return uplinks if levels == 2 else {"uplinks": uplinks}
 
 
 def _link_rate(node: NodeDump, inner: InnerTier, base: str) -> _Rate | None:
-    """Bandwidth of a port to switches, or of a pair's links; None if unknown."""
+    """The bandwidth of an accelerator's links to switches, or of a pair's links; None if unknown."""
     if node.link_Bps is not None and inner.link != "pcie":
-        return _Rate(node.link_Bps, f"{_WHOSE[inner.topology]}: {node.file}")
-    if not inner.links or not node.counts_told:
+        return _Rate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
+    if not inner.links or not node.has_link_counts:
         return None
     match inner.link:
         case "pcie":
@@ -425,6 +430,7 @@ def _description(node: NodeDump, hosts: int) -> str:
 
 
 def _comments(node: NodeDump | None, network: ClosNetwork | None, body: Data) -> list[str]:
+    """Lines for the head of the file: which dumps it is of, what they lack, what is odd."""
     files = dict.fromkeys(f"{dump.file} ({dump.tool})" for dump in (node, network) if dump)
     lines = [f"Read from {' and '.join(files)} by colltool fabric import."]
     if "like" in body:

@@ -16,6 +16,7 @@ from colltool.base.files import AnyPath, read_text
 from colltool.fabric.dumps.clos import ClosNetwork, Wiring, clos_of
 
 TOOL = "ibnetdiscover"
+# Limits that no subnet reaches.
 MAX_NODES = 100_000
 MAX_CABLES = 1_000_000
 _FIX = "write it on a node of the subnet, as root: ibnetdiscover > net.txt"
@@ -49,10 +50,8 @@ End = tuple[str, int]
 
 
 class _Subnet(NamedTuple):
-    """What the text has: ports of each switch, descriptions by GUID, and cables.
-
-    Cables have their rate in Gb/s; 0 if neither end has it.
-    """
+    """The content of the text: number of ports by switch, descriptions by GUID, and the rate of each
+    cable in Gb/s; 0 if neither end states it."""
 
     ports: dict[str, int]
     described: dict[str, str]
@@ -86,6 +85,7 @@ def read_ibnetdiscover(path: AnyPath) -> ClosNetwork:
 
 
 def _subnet(content: str, name: str) -> _Subnet:
+    """Read the records and their cables."""
     subnet = _Subnet({}, {}, {})
     # the GUID whose record the lines of ports follow
     guid = ""
@@ -118,10 +118,11 @@ def _add_cable(subnet: _Subnet, guid: str, cable: re.Match[str]) -> None:
 
 
 def _wiring(subnet: _Subnet, name: str) -> Wiring:
+    """The hosts, switches and cables of a subnet; aggregation nodes are part of their switch."""
     rates = [gbps for gbps in subnet.cables.values() if gbps]
     if not rates:
         raise ColltoolError("tells no rates such as 4xNDR", where=name, fix=_FIX)
-    # taken for the few cables without one
+    # for the few cables without a rate
     usual = mode(rates)
     ports = dict(subnet.ports)
     hosts: dict[str, list[tuple[str, float]]] = {}

@@ -20,6 +20,7 @@ from colltool.base.files import AnyPath, read_text
 from colltool.fabric.dumps.node import Nic, NodeDump, Pair
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
+# Limits that no node reaches.
 MAX_DEPTH = 64
 MAX_ELEMENTS = 1_000_000
 MAX_ACCELERATORS = 1024
@@ -36,14 +37,14 @@ _INFINIBAND = "0x0207"
 # any network controller, InfiniBand among them
 _NETWORK = "0x02"
 
-# the same GPUs beside a Grace CPU
+# The names of the same GPUs with a Grace CPU.
 _ON_GRACE = {
     "NVIDIA H100": "NVIDIA GH200",
     "NVIDIA B200": "NVIDIA GB200",
     "NVIDIA B300": "NVIDIA GB300",
 }
 _VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
-# bytes/s of a GT/s: one bit a transfer, encoding left to eta as in the shipped fabrics
+# Bytes/s per GT/s: one bit per transfer; encoding is left to eta, as in the shipped fabrics.
 _PCI_LANE = 1e9 / 8
 
 
@@ -65,7 +66,10 @@ class _Gpu(NamedTuple):
 
 
 class _TopologyXml:
-    """The elements of a file as they go by, with the way down to each."""
+    """Collects accelerators, NICs and processors from the elements of a file as expat reports them.
+
+    ``path``: the elements around the present one, outermost first.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -133,7 +137,7 @@ class _TopologyXml:
         self.path.pop()
 
     def slot(self) -> dict[str, str]:
-        """Attributes of the PCI device that the present element is in."""
+        """Return the attributes of the PCI device that the present element is in."""
         slots = (attributes for tag, attributes in reversed(self.path) if tag == "pci")
         return next(slots, {})
 
@@ -199,6 +203,7 @@ def _is_infiniband(slot: Mapping[str, str]) -> bool:
 
 
 def _node(topology: _TopologyXml, gpus: list[_Gpu], nics: list[Nic]) -> NodeDump:
+    """The node of a file; an error if its accelerators differ."""
     cpu = _cpu(topology.cpus)
     models = {_model(gpu, cpu) for gpu in gpus}
     if len(models) > 1:
@@ -217,7 +222,7 @@ def _node(topology: _TopologyXml, gpus: list[_Gpu], nics: list[Nic]) -> NodeDump
         link="xgmi" if topology.has_xgmi else "nvlink",
         to_switch=tuple(map(_links_to_switches, gpus)),
         pairs=_pairs(gpus),
-        links_told=any(gpu.gpu for gpu in gpus),
+        has_links=any(gpu.gpu for gpu in gpus),
         pcie_Bps=min(slot_rates, default=None),
         nics=tuple(nics),
         cpu=cpu,

@@ -1,6 +1,5 @@
-"""A node as a dump describes it, and the tiers that its links make.
-
-A node has accelerators, the links that join them, and NICs.
+"""A node as a dump describes it (accelerators, the links that join them, NICs), and the tiers that
+its links make: :func:`inner_tiers`.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class NodeDump:
         pairs: number of links between two accelerators, by their positions, lower first.
         link_Bps: one way, of all links of an accelerator to switches, or of a pair; None if
             unknown.
-        counts_told: False if the dump has which accelerators are joined, not by how many links.
-        links_told: False if the dump does not have whether links join the accelerators.
+        has_link_counts: False if the dump states which accelerators are joined, not by how many links.
+        has_links: False if the dump does not state whether links join the accelerators.
         pcie_Bps: one way, of an accelerator's slot.
         cpu: ``intel``, ``amd`` or ``arm``; empty if unknown.
         notes: what is odd or left out.
@@ -53,8 +52,8 @@ class NodeDump:
     to_switch: tuple[int, ...] = ()
     pairs: Mapping[Pair, int]
     link_Bps: float | None = None
-    counts_told: bool = True
-    links_told: bool = True
+    has_link_counts: bool = True
+    has_links: bool = True
     pcie_Bps: float | None = None
     nics: tuple[Nic, ...] = ()
     cpu: str = ""
@@ -111,10 +110,10 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
 
 def _island_tier(dump: NodeDump, size: int, links: int) -> InnerTier:
     """The tier of accelerators that are joined pair by pair, each by the same number of links."""
-    # A matrix counts an accelerator's links to the switches for each of its peers; that is seen by
-    # their number, which is all that a GPU has, or more than it could have to single peers.
+    # A matrix states a GPU's links to the switches as links to each of its peers. That is so if the
+    # number is all the links that a GPU has, or more than it could have to every peer.
     switched = links == MOST_LINKS or links * (size - 1) > MOST_LINKS
-    if dump.link == "nvlink" and dump.counts_told and switched:
+    if dump.link == "nvlink" and dump.has_link_counts and switched:
         return InnerTier("nvlink", "star", size, links)
     return InnerTier(dump.link, "full_mesh", size, links)
 
@@ -136,7 +135,8 @@ def odd_links(dump: NodeDump) -> list[str]:
 
 
 def _usual(counts: tuple[int, ...]) -> int:
-    # an accelerator with no link is odd, however many there are
+    """The most frequent number of links."""
+    # an accelerator without links is odd, however many there are
     return mode(counts) or max(counts)
 
 

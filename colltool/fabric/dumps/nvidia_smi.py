@@ -13,7 +13,7 @@ from itertools import combinations
 
 from colltool.base.errors import ColltoolError, quote
 from colltool.base.files import AnyPath, read_text
-from colltool.fabric.by_device import known
+from colltool.fabric.bundled_for import bundled_for
 from colltool.fabric.dumps.node import Nic, NodeDump, Pair
 
 TOOL = "nvidia-smi topo -m"
@@ -21,9 +21,10 @@ MAX_DEVICES = 1024
 _FIX = "write one: (nvidia-smi -L; nvidia-smi topo -m) > topo.txt"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES = re.compile(r"(?:NVIDIA|Tesla) (?!SMI|UVM)[A-Z][\w .-]{1,40}")
-# a NIC behind a PCIe switch of a GPU; farther ones serve storage or management
+# A NIC behind a PCIe switch of a GPU; farther ones are for storage or management.
 _NEAR = {"PIX", "PXB"}
-_CELL = re.compile(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|N/A")
+# The words of the matrix.
+_LINK_WORD = re.compile(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|N/A")
 
 
 def read_nvidia_smi(path: AnyPath) -> NodeDump:
@@ -67,7 +68,7 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
 
 
 def _head(name: str, lines: list[str]) -> int:
-    """Index of the line of columns."""
+    """The index of the line with the names of the columns."""
     for number, line in enumerate(lines):
         words = line.split()
         if words[:1] == ["GPU0"]:
@@ -85,7 +86,7 @@ def _head(name: str, lines: list[str]) -> int:
 def _model(lines: list[str]) -> str:
     for line in lines:
         for model in _NAMES.findall(line):
-            if known(model):
+            if bundled_for(model):
                 return str(model).strip()
     return ""
 
@@ -112,7 +113,7 @@ def _rows(name: str, lines: list[str], head: int, columns: list[str]) -> dict[st
         if not words or words[0] not in columns:
             break
         cells = words[1 : len(columns) + 1]
-        unknown = next((cell for cell in cells if not _CELL.fullmatch(cell)), None)
+        unknown = next((cell for cell in cells if not _LINK_WORD.fullmatch(cell)), None)
         if unknown is not None or len(cells) < len(columns):
             what = f"the row of {words[0]} is cut off"
             if unknown is not None:

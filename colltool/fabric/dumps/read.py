@@ -1,4 +1,6 @@
-"""``colltool fabric import``: a reader for each kind of dump, and the fabric file of several."""
+"""``colltool fabric import``: a table of readers by kind of dump, and :func:`import_dumps`, which makes a
+fabric file of a node's dump, a network's, or both.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,11 @@ KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = 
     "infragraph": lambda path: extra("interop.infragraph_import").read_infragraph(path),
     "ibnetdiscover": lambda path: (None, read_ibnetdiscover(path)),
 }
-# what is written for one dump
+# How errors describe the argument for one dump.
 _PAIR = "a kind and its file, such as nccl-topo node.xml"
 
 
-def imported(
+def import_dumps(
     dumps: Sequence[str], *, name: str = "", like: str | None = None, nodes: int | None = None
 ) -> str:
     """Return the text of a fabric file, checked, from dumps that are each a kind and a path.
@@ -54,6 +56,7 @@ def imported(
 
 
 def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
+    """The kind and the path of each dump."""
     for kind in dumps[::2]:
         if kind not in KINDS:
             fix = f"{nearest(kind, list(KINDS))} write {_PAIR}; kinds: {', '.join(KINDS)}".strip()

@@ -34,8 +34,8 @@ _FOLDER = Path(__file__).parent / "data"
 _NOTHING: ByProtocol = (0.0, 0.0, 0.0)
 
 UNVERSIONED = "2.30"
-"""The version for fabrics that name none; fixed, so that data of a newer NCCL changes no price
-unasked."""
+"""The version for fabrics that name none; fixed, so that data of a newer NCCL change no price by
+themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +100,10 @@ class Constants:
         return self.hop_latency_us[wires].get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
 
 
-FORGET: list[Callable[[], None]] = []
-"""What to call where a version that was read before may be another now."""
-_OWN: dict[str, dict[str, Any]] = {}
-"""Versions that a file of the user's describes, as it says them."""
+CACHE_CLEARS: list[Callable[[], None]] = []
+"""Functions that clear caches of what was read of a version, called when a user's file replaces it."""
+_USER_VERSIONS: dict[str, dict[str, Any]] = {}
+"""Tables of the versions that files of the user describe."""
 
 
 def version_file(version: str) -> Path:
@@ -118,42 +118,43 @@ def _shipped() -> list[str]:
 
 def versions() -> list[str]:
     """The versions with data, shipped and the user's own, oldest first."""
-    return sorted({*_shipped(), *_OWN}, key=_number)
+    return sorted({*_shipped(), *_USER_VERSIONS}, key=_number)
 
 
 def _number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
+@cache
 def constants(version: str = "") -> Constants:
     """The numbers of a version of NCCL (default :data:`UNVERSIONED`); a ColltoolError if there is
     no data for it.
 
     Patch releases share the data of their version: 2.30.7 has 2.30's.
     """
-    wanted = version or UNVERSIONED
-    found = known_version(wanted)
+    requested = version or UNVERSIONED
+    found = known_version(requested)
     if not found:
-        nearest = told_version(nearest_version(wanted))
+        nearest = version_label(nearest_version(requested))
         raise ColltoolError(
-            f"there is no data of NCCL {wanted}'s cost model",
+            f"there is no data of NCCL {requested}'s cost model",
             where="library.version",
             fix=f"the nearest is {nearest}; there is for: {', '.join(versions())}",
         )
     return _read(found)
 
 
-def known_version(wanted: str) -> str:
+def known_version(requested: str) -> str:
     """The version whose data serve a release; empty if there are none."""
     known = versions()
-    if wanted in known:
-        return wanted
-    minor = re.match(r"\d+\.\d+(?!\d)", wanted)
+    if requested in known:
+        return requested
+    minor = re.match(r"\d+\.\d+(?!\d)", requested)
     return minor[0] if minor and minor[0] in known else ""
 
 
-def told_version(version: str) -> str:
-    """A version with data, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was
+def version_label(version: str) -> str:
+    """A version with data as text, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was
     read."""
     release = _read(version).release
     if re.search(r"\d(a|b|rc)\d", release):
@@ -161,9 +162,9 @@ def told_version(version: str) -> str:
     return version
 
 
-def nearest_version(wanted: str) -> str:
+def nearest_version(requested: str) -> str:
     """The newest known one that is not newer, else the oldest."""
-    parts = tuple(map(int, re.findall(r"\d+", wanted)[:2]))
+    parts = tuple(map(int, re.findall(r"\d+", requested)[:2]))
     older = [version for version in versions() if _number(version) <= parts]
     return older[-1] if older else versions()[0]
 
@@ -176,9 +177,8 @@ RULE_WORDS = {
 KeyPath = tuple[str | int, ...]
 
 
-def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
-    """Take a version from a file of the user's, ``at`` of whose keys are placed; the name that it
-    has from now on.
+def add_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
+    """Add a version from a file of the user and return its name; ``at`` gives the place of a key.
 
     Raises:
         ColltoolError: it names no version, one that ships, or one to be like that does not exist;
@@ -200,15 +200,15 @@ def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
             where=at(("like",)),
             fix=f"one of {', '.join(_shipped())}",
         )
-    own = {key: value for key, value in data.items() if key not in _NO_TABLES}
-    _check_alike(_data(like), own, (), at)
-    _OWN[version] = own | {
+    tables = {key: value for key, value in data.items() if key not in _NO_TABLES}
+    _check_alike(_data(like), tables, (), at)
+    _USER_VERSIONS[version] = tables | {
         "version": version,
         "release": version,
         "source": str(data.get("source", "a file of the user's")),
         "like": like,
     }
-    for clear in (_read.cache_clear, *FORGET):
+    for clear in (_read.cache_clear, constants.cache_clear, *CACHE_CLEARS):
         clear()
     return version
 
@@ -269,20 +269,20 @@ def _as_large(base: float, value: float) -> bool:
 
 def _data(version: str) -> dict[str, Any]:
     """A version's tables, over those of the version that it is like."""
-    own = dict(_OWN.get(version, {}))
-    if not own:
-        own = packaged_toml(version_file(version))
-    if "like" not in own:
-        return own
-    base = _data(own.pop("like"))
-    return base | {key: _over(base.get(key), value) for key, value in own.items()}
+    tables = dict(_USER_VERSIONS.get(version, {}))
+    if not tables:
+        tables = packaged_toml(version_file(version))
+    if "like" not in tables:
+        return tables
+    base = _data(tables.pop("like"))
+    return base | {key: _merged(base.get(key), value) for key, value in tables.items()}
 
 
-def _over(base: Any, value: Any) -> Any:
-    """A value laid over a shipped one, tables key by key."""
+def _merged(base: Any, value: Any) -> Any:
+    """A value of the user in place of a shipped one; tables are merged key by key."""
     if not isinstance(base, dict) or not isinstance(value, dict):
         return value
-    return base | {key: _over(base.get(key), inner) for key, inner in value.items()}
+    return base | {key: _merged(base.get(key), inner) for key, inner in value.items()}
 
 
 def tuned(version: str = "") -> tuple[Primitive, ...]:
@@ -293,21 +293,21 @@ def tuned(version: str = "") -> tuple[Primitive, ...]:
 
 @cache
 def _read(version: str) -> Constants:
-    bare = _bare(_data(version))
-    bare["algorithms"] = {Primitive(name): own for name, own in bare["algorithms"].items()}
-    bare["cpu"] = {name: CpuConstants(**row) for name, row in bare["cpu"].items()}
-    bare["search"] = {name: ChannelSearch(**row) for name, row in bare["search"].items()}
-    return Constants(**bare)
+    tables = _without_sources(_data(version))
+    tables["algorithms"] = {Primitive(name): names for name, names in tables["algorithms"].items()}
+    tables["cpu"] = {name: CpuConstants(**row) for name, row in tables["cpu"].items()}
+    tables["search"] = {name: ChannelSearch(**row) for name, row in tables["search"].items()}
+    return Constants(**tables)
 
 
-def _bare(value: Any, top: bool = True) -> Any:
+def _without_sources(value: Any, top: bool = True) -> Any:
     """Drop the sources of tables; lists become tuples."""
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, dict):
         return value
     kept = {name: inner for name, inner in value.items() if top or name != "source"}
-    return {name: _bare(inner, False) for name, inner in kept.items()}
+    return {name: _without_sources(inner, False) for name, inner in kept.items()}
 
 
 @dataclass(frozen=True)

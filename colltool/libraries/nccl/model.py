@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
-from colltool.libraries.nccl.hardware import ALGORITHMS, FORGET, PROTOCOLS, Hardware
+from colltool.libraries.nccl.hardware import ALGORITHMS, CACHE_CLEARS, PROTOCOLS, Hardware
 from colltool.libraries.nccl.rules import rules_of
 
 
@@ -112,9 +112,9 @@ def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
     byte on."""
     if primitive not in on.constants.algorithms:
-        tuned = ", ".join(collective.spoken for collective in on.constants.algorithms)
+        tuned = ", ".join(collective.label for collective in on.constants.algorithms)
         raise ColltoolError(
-            f"NCCL has one way for {primitive.spoken}: there is nothing to choose",
+            f"NCCL has one way for {primitive.label}: there is nothing to choose",
             argument="primitive",
             fix=f"it chooses for {tuned}",
         )
@@ -140,7 +140,7 @@ def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]
     return tuple(found)
 
 
-FORGET += [pieces.cache_clear, switch_points.cache_clear]
+CACHE_CLEARS += [pieces.cache_clear, switch_points.cache_clear]
 
 
 def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
@@ -149,14 +149,14 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
     best = min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
     while at < end:
         yield at, best
-        own = lines[best]
+        lowest = lines[best]
         crossing = end
-        flattest = own.b_s_per_byte
+        flattest = lowest.b_s_per_byte
         for index, line in enumerate(lines):
-            flatter_by = own.b_s_per_byte - line.b_s_per_byte
+            flatter_by = lowest.b_s_per_byte - line.b_s_per_byte
             if flatter_by <= 0:
                 continue
-            crossed = (line.a_s - own.a_s) / flatter_by
+            crossed = (line.a_s - lowest.a_s) / flatter_by
             # of lines that cross at one size the flattest is lowest beyond it
             if (crossed, line.b_s_per_byte) < (crossing, flattest):
                 crossing = crossed

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.uneven import STANDS_FOR
+from colltool.algorithms.mixed_sizes import SAME_SIZE_COMPOSITIONS
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.libraries.nccl import graphs
@@ -24,7 +24,7 @@ from colltool.libraries.nccl.hardware import Constants, GpuNodes, Graph, Hardwar
 if TYPE_CHECKING:
     from colltool.estimate.placement import GroupPlacement
 
-SPELLED = {
+ALGORITHM_NAMES = {
     "ring": "Ring",
     "tree": "Tree",
     "collnet_direct": "CollNetDirect",
@@ -84,7 +84,7 @@ def nccl_algorithm(name: str) -> str:
     'nvls_tree'
     """
     wanted = name.lower().replace("_", "")
-    for algorithm, spelled in SPELLED.items():
+    for algorithm, spelled in ALGORITHM_NAMES.items():
         if spelled.lower() == wanted:
             return algorithm
     return ""
@@ -94,8 +94,8 @@ def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
     """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is;
     empty if none."""
     shape = _shape(ranks, nodes)
-    modelled_as = STANDS_FOR.get(spec, spec)
-    for algorithm, name in SPELLED.items():
+    modelled_as = SAME_SIZE_COMPOSITIONS.get(spec, spec)
+    for algorithm, name in ALGORITHM_NAMES.items():
         if _SPECS.get((algorithm, shape, primitive)) == modelled_as:
             return name
     return ""
@@ -122,29 +122,29 @@ def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
     return frozenset(row[0] for row in _ROWS if row[3] == spec and primitive in row[2])
 
 
-SPOKEN = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
+PROTOCOL_NAMES = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
 """NCCL_PROTO's spelling by tuner-file name, from lowest latency to highest bandwidth."""
 
-SHORT = ("short-", "shorter-", "shortest-", "long-")
+SEGMENT_PREFIXES = ("short-", "shorter-", "shortest-", "long-")
 """Prefixes in fabrics for segments of one protocol: fewer channels at smaller sizes."""
 
-SEGMENT = "segment-"
+UNKNOWN_SEGMENT = "segment-"
 """Prefix of calibrated segments whose protocol is not known."""
 
 
 def protocol_of(name: str) -> str:
     """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case; empty if
     unknown."""
-    bare = name.lower()
-    for before in SHORT:
-        bare = bare.removeprefix(before)
-    return bare if bare in SPOKEN else ""
+    base_name = name.lower()
+    for before in SEGMENT_PREFIXES:
+        base_name = base_name.removeprefix(before)
+    return base_name if base_name in PROTOCOL_NAMES else ""
 
 
 def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
     """Why NCCL cannot run an algorithm under a protocol here; empty if it can."""
     if algorithm not in on.constants.algorithms[primitive]:
-        return f"NCCL has no {algorithm} for {primitive.spoken}"
+        return f"NCCL has no {algorithm} for {primitive.label}"
     if protocol != "simple" and algorithm not in ("ring", "tree"):
         return "runs under Simple alone"
     if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:
@@ -347,7 +347,7 @@ def latency_terms(
     between = LatencyTerm("hops between nodes", 1, net_us)
     match algorithm:
         case "ring" if primitive in (BC, REDUCE):
-            return [base, _stream(on, protocol)]
+            return [base, _stream_hops(on, protocol)]
         case "ring":
             crossing = 2 * (on.nodes - 1) if primitive is AR else on.nodes - 1
             host_us = numbers.cpu[on.cpu].net_overhead_us if on.nodes > 1 else 0.0
@@ -376,7 +376,7 @@ def latency_terms(
     raise AssertionError(algorithm)
 
 
-def _stream(on: Hardware, protocol: str) -> LatencyTerm:
+def _stream_hops(on: Hardware, protocol: str) -> LatencyTerm:
     """The hops of a broadcast or reduce, whose messages follow each other through the ring."""
     wires: str = "net"
     if on.nodes == 1 or on.constants.rule["rooted_hops"] == "inside":

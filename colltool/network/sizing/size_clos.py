@@ -1,7 +1,10 @@
-"""Switches and cables of a k-ary fat-tree or a Clos of equal switches, on one rail or several.
+"""Sizes fat-trees and Clos networks: switches and cables of equal switches, on one rail or several.
+
+:func:`fat_tree` is a k-ary fat-tree by its formulas, :func:`clos_plan` the Clos with the fewest
+switches.
 
 With s a level's downlinks over uplinks of one switch, E endpoint ports on a rail and r-port
-switches, ports alone ask for d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves,
+switches, the ports alone require d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves,
 ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top. Source:
 Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.network.sizing.wiring` then wires whole
 switches evenly.
@@ -19,11 +22,19 @@ from colltool.base.errors import ColltoolError, argument_text, clipped, quote
 from colltool.base.formatting import counted, parse_rate
 from colltool.base.primitives import ceil_div
 from colltool.definitions.field_types import MAX_RATIO
-from colltool.network.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
+from colltool.network.sizing.wiring import (
+    FREE,
+    Grouping,
+    Hop,
+    RailWiring,
+    Split,
+    best_wiring,
+    most_ports,
+)
 
 LEVELS = ("leaf", "spine", "core")
 MOST_ENDPOINTS = 10**9
-# Per switch: the largest have 512, and the search for a wiring stays short.
+# Of a switch: the largest have 512. It also bounds the search for a wiring.
 MOST_PORTS = 1024
 
 Hops = Sequence[float | str] | float | str
@@ -38,74 +49,55 @@ _FIX = (
 
 @dataclass(frozen=True)
 class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` include those to the
-    endpoints.
-
-    ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
-    """
+    """A non-blocking k-ary fat-tree of equal k-port switches."""
 
     k: int
     pods: int
     endpoints: int
-    edge: int
-    aggregation: int
-    core: int
+    edge: int  # switches
+    aggregation: int  # switches
+    core: int  # switches
     switches: int
-    links: int
-    paths: int
-    planes: int
+    links: int  # including those to the endpoints
+    paths: int  # of equal length between endpoints of two pods
+    planes: int  # groups of core switches
 
 
 @dataclass(frozen=True)
 class ClosLevel:
-    """One level of switches.
-
-    ``switches``: on all rails; ``per_rail`` on one, where ``least`` would do by ports alone.
-    ``down_ports``, ``up_ports``: of one switch. ``oversubscription``: downlink over uplink
-    bandwidth, 1 at the top. ``cables``: entering from below, on all rails; ``parallel``: of them
-    between one switch and each switch below that it reaches.
-    """
+    """A level of switches."""
 
     name: str
-    switches: int
-    per_rail: int
-    least: int
-    down_ports: int
-    up_ports: int
-    oversubscription: float
-    cables: int
-    parallel: int
+    switches: int  # on all rails
+    per_rail: int  # switches on one rail
+    least: int  # switches on one rail that the number of ports alone would need
+    down_ports: int  # of a switch
+    up_ports: int  # of a switch
+    oversubscription: float  # downlink over uplink bandwidth, 1 at the top
+    cables: int  # from below, on all rails
+    parallel: int  # cables between a switch and each switch below that it reaches
 
 
 @dataclass(frozen=True)
 class ClosPlan:
-    """A Clos of equal switches; no cable joins two rails.
-
-    ``ports``: of all endpoints; ``spare_ports``: unused down-ports of the leaves; both on all
-    rails. ``levels``: bottom up, without those that are not needed. ``cables``: between switches,
-    without those to endpoints. ``oversubscription``: of the whole network, the product of the
-    levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of top
-    switches. ``paths``: top switches between two pods (or two leaves), each a separate path.
-    ``tree_levels``: height of a reduction tree over all endpoints; ``least_levels``: ceil(log_r of
-    a rail's ports), that height if switches had no uplinks.
-    ``split``: number of rails that are planes of one, over which each NIC splits its links.
-    """
+    """A Clos of equal switches; no cable joins two rails."""
 
     rails: int
-    radix: int
-    ports: int
-    spare_ports: int
-    levels: tuple[ClosLevel, ...]
+    radix: int  # ports per switch
+    ports: int  # of all endpoints, on all rails
+    spare_ports: int  # unused down-ports of the leaves, on all rails
+    levels: tuple[ClosLevel, ...]  # bottom up, without those that are not needed
     switches: int
-    cables: int
-    oversubscription: float
-    pods: int
-    planes: int
-    paths: int
-    tree_levels: int
+    cables: int  # between switches
+    oversubscription: float  # of the whole network: the product of the levels'
+    pods: int  # on a rail: groups of leaves with spines of their own
+    planes: int  # on a rail: groups of top switches
+    paths: int  # separate ones between two pods or leaves: one per top switch
+    tree_levels: int  # height of a reduction tree over all endpoints
+    # ceil(log_r of a rail's ports): that height if switches had no uplinks.
     least_levels: int
     notes: tuple[str, ...] = ()
-    split: int = 1
+    split: int = 1  # rails that are planes of a single one, over which each NIC splits its links
 
     def levels_over(self, ports: int) -> int:
         """Switch levels up to where this many packed ports of a rail meet."""
@@ -218,7 +210,7 @@ def clos_plan(
     names: Sequence[str] = LEVELS,
     wanted: Grouping = FREE,
 ) -> ClosPlan:
-    """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole
+    """The Clos of fewest equal switches that can be best_wiring evenly, in whole ports and whole
     switches.
 
     ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share
@@ -272,20 +264,20 @@ def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
 
 def _fewest(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
-) -> tuple[Sequence[Hop], Wired]:
+) -> tuple[Sequence[Hop], RailWiring]:
     """The ratios per level and the wiring with the fewest switches, fewer levels first."""
     # ports that are typed for a level ask for the level above it
     least = 1
     for number, hop in enumerate(hops, start=1):
         if isinstance(hop, Split):
             least = number + 1
-    found: tuple[Sequence[Hop], Wired] | None = None
+    found: tuple[Sequence[Hop], RailWiring] | None = None
     most = inf
     # a level more has to save switches
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
         ratios = [*hops[: count - 1]]
         ratios += [1.0] * (count - 1 - len(hops))
-        made = wired(on_rail, radix, ratios, wanted, most)
+        made = best_wiring(on_rail, radix, ratios, wanted, most)
         if made:
             found = ratios, made
             most = sum(made.switches) - 1
@@ -319,7 +311,7 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
 
 
 def _stages(
-    made: Wired, radix: int, rails: int, ports: int, names: Sequence[str]
+    made: RailWiring, radix: int, rails: int, ports: int, names: Sequence[str]
 ) -> tuple[ClosLevel, ...]:
     """The levels that have switches; one below an empty top keeps the uplinks it was bought
     with."""
@@ -349,7 +341,7 @@ def _stages(
 
 
 def _split_notes(
-    made: Wired, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
+    made: RailWiring, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
 ) -> Iterator[str]:
     """Where the ports of a switch differ from the request, or are left over."""
     for stage, split, hop in zip(stages, made.splits, ratios, strict=False):
@@ -366,7 +358,7 @@ def _split_notes(
 
 
 def _spread_notes(
-    made: Wired, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
+    made: RailWiring, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
 ) -> Iterator[str]:
     """What is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint there."""
     leaf, top = stages[0], stages[-1]
@@ -466,9 +458,11 @@ def _split(ports: re.Match[str], text: str, radix: int) -> Split:
     down_Bps, up_Bps = parse_rate(ports[2]), parse_rate(ports[4])
     if not (down and up and down_Bps and up_Bps):
         raise _refused(f"'{text}' has no ports or no rate")
-    taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
-    if taken > radix:
-        raise _refused(f"'{text}' needs {taken:g} ports at the faster rate, the switch has {radix}")
+    ports_needed = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
+    if ports_needed > radix:
+        raise _refused(
+            f"'{text}' needs {ports_needed:g} ports at the faster rate, the switch has {radix}"
+        )
     return Split(down, up, down * down_Bps / (up * up_Bps))
 
 

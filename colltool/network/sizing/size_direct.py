@@ -1,10 +1,15 @@
-"""Dragonflies, dragonfly+ and HyperX of the fewest equal switches for a number of endpoints, by search
-over all shapes.
+"""Sizes dragonflies, dragonfly+ and HyperX networks: the fewest equal switches for a number of
+endpoints, by search over all shapes.
 
-A shape is taken if its switches have the ports and if no cable between switches carries more than
-``oversubscription`` times its rate when every endpoint sends alike to all at full rate, on minimal
-routes. At 1 the bisection is then at least half of what half of the endpoints inject, enough for
-such traffic; a Clos at 1:1 has all of it. Sources: J. Kim, W. Dally, S. Scott, D. Abts,
+A shape qualifies if its switches have enough ports, and if no cable between switches carries more
+than ``oversubscription`` times its rate under uniform traffic: every endpoint sends to all others at
+full rate, on minimal routes. At 1 the bisection is then at least half of what half of the endpoints
+inject, which is enough for uniform traffic; a Clos at 1:1 has all of it.
+
+:func:`direct_plan` is the entry; each topology has a search (``_dragonfly``, ``_dragonfly_plus``,
+``_hyperx``) that returns the best network of one rail, and a function that lists its levels.
+
+Sources: J. Kim, W. Dally, S. Scott, D. Abts,
 "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 77-88 (a = 2p = 2h is the
 largest balanced one); A. Shpiner et al., "Dragonfly+: low cost topology for scaling datacenters",
 HiPINEB 2017, 1-8; J. Ahn, N. Binkert, A. Davis, M. McLaren, R. Schreiber, "HyperX: topology,
@@ -25,57 +30,42 @@ from colltool.network.sizing.size_clos import check_counts
 
 Direct = Literal["dragonfly", "dragonfly_plus", "hyperx"]
 DIRECT: tuple[Direct, ...] = get_args(Direct)
-# Axes of a HyperX; a fabric file has no more.
-MOST_AXES = 5
+MOST_AXES = 5  # of a HyperX; a fabric file has no more
 
-_ROUNDED = 1e-9
+_ROUNDED = 1e-9  # tolerance for ratios of integers before they are rounded up
 
 
 @dataclass(frozen=True)
 class DirectLevel:
-    """Switches of a kind, with the cables that come to them from below, or cables of a kind between
-    switches.
-
-    ``switches``, ``cables``: on all rails. ``ports``: that the cables take of one switch, at most.
-    ``others``: switches or groups that they lead to; ``parallel``: cables to each. ``load``: of the
-    busiest, when all send to all at full rate, over its rate.
-    """
+    """Switches of a kind with the cables below them, or cables of a kind between switches."""
 
     name: str
-    switches: int
-    ports: int
-    others: int
-    parallel: int
-    cables: int
-    load: float
+    switches: int  # on all rails
+    ports: int  # of one switch that the cables use, at most
+    others: int  # switches or groups at the other ends of one switch's cables
+    parallel: int  # cables to each of these
+    cables: int  # on all rails
+    load: float  # of the busiest cable under uniform traffic, over its rate
 
 
 @dataclass(frozen=True)
 class DirectPlan:
-    """A network whose endpoints are at all its switches, or at all leaves; no cable joins two
-    rails.
-
-    ``hosts``: endpoints at a switch. ``shape``: switches of a group and groups, or of each axis;
-    ``spines``: of a group.
-    ``ports``: of all endpoints; ``spare_ports``: further ones for which there is room, both on all
-    rails. ``cables``: between switches. ``diameter``: links of the longest minimal route, those of
-    both endpoints included. ``tier``: the keys of a fabric file that state it; empty where it has
-    no one tier.
-    """
+    """A network with endpoints at all of its switches, or all leaves; no cable joins two rails."""
 
     split: ClassVar[int] = 1
     topology: Direct
     rails: int
     radix: int
-    ports: int
-    spare_ports: int
-    hosts: int
-    shape: tuple[int, ...]
-    spines: int
+    ports: int  # of all endpoints, on all rails
+    spare_ports: int  # for further endpoints, on all rails
+    hosts: int  # endpoints at a switch
+    shape: tuple[int, ...]  # (switches of a group, groups), or switches along each axis
+    spines: int  # of a group
     levels: tuple[DirectLevel, ...]
     switches: int
-    cables: int
-    diameter: int
+    cables: int  # between switches
+    diameter: int  # links of the longest minimal route, with those of both endpoints
+    # The keys of a tier in a fabric file; empty where no single tier can describe the network.
     tier: dict[str, object]
     notes: tuple[str, ...] = ()
 
@@ -86,52 +76,49 @@ class DirectPlan:
 
     @property
     def bisection(self) -> float:
-        """Least share of what half of the endpoints inject.
+        """A lower bound of the bisection bandwidth, over what half of the endpoints inject.
 
-        Half of that crosses when all send alike to all, which no cable slows by more than
-        :attr:`oversubscription`.
+        Under uniform traffic half of it crosses the bisection, where no cable has more than
+        :attr:`oversubscription` times its rate.
         """
         return 1 / max(1.0, 2 * self.oversubscription)
 
 
-class _Sought(NamedTuple):
-    """What one rail has to join: endpoints of ``unit`` ports, switches of ``radix``, the most load
-    of a cable."""
+class _RailRequest(NamedTuple):
+    """What a network has to join on one rail."""
 
     endpoints: int
-    unit: int
-    radix: int
-    most: float
+    unit: int  # ports of an endpoint
+    radix: int  # ports of a switch
+    most_load: float  # of a cable between switches, over its rate
 
     def hosts_at(self, switches: int) -> int:
         """Endpoints at the fullest of this many switches."""
         return ceil(self.endpoints / switches)
 
     def most_hosts(self, ports: int) -> int:
-        """The most endpoints at a switch, one for one with its ports."""
+        """The most endpoints that fit this many ports of a switch, at least 1."""
         return max(1, ports // self.unit)
 
     def cables_for(self, load: float) -> int:
-        """The fewest parallel cables; ``load``: of one alone."""
-        return max(1, ceil(load / self.most - _ROUNDED))
+        """The fewest parallel cables that share a load, which is given in units of a cable's
+        rate."""
+        return max(1, ceil(load / self.most_load - _ROUNDED))
 
 
-class _Made(NamedTuple):
-    """A network of one rail.
+class _RailNetwork(NamedTuple):
+    """A network of one rail."""
 
-    ``shape``: switches (leaves) and groups, or of each axis; ``parallel``: cables of each kind.
-    """
-
-    nodes: int
-    cables: int
-    hosts: int
-    shape: tuple[int, ...]
-    parallel: tuple[int, ...]
-    spines: int = 0
+    nodes: int  # switches
+    cables: int  # between switches
+    hosts: int  # endpoints at a switch or leaf
+    shape: tuple[int, ...]  # (switches or leaves of a group, groups), or switches along each axis
+    parallel: tuple[int, ...]  # cables between two switches or groups, by kind of cable
+    spines: int = 0  # of a group
 
     @property
     def cost(self) -> tuple[int, int]:
-        """The fewest switches are best, then the fewest cables."""
+        """What the search minimises: switches, then cables."""
         return self.nodes, self.cables
 
 
@@ -148,8 +135,10 @@ def direct_plan(
     """The shape of fewest switches, then of fewest cables, among all that carry uniform traffic at
     ``most`` times a cable's rate.
 
-    ``ports``: of one endpoint, equally many on each of the ``rails``, there all at one switch.
-    ``radix``: ports per switch.
+    Args:
+        ports: of one endpoint, divided evenly over the rails; all those of a rail are at one switch.
+        radix: ports per switch.
+        most: load of the busiest cable under uniform traffic, over its rate.
 
     Raises:
         ColltoolError: counts out of range, ports that rails do not divide, or no such network.
@@ -162,47 +151,47 @@ def direct_plan(
         what = f"{rails} rails do not divide the {ports} ports of an endpoint"
         fix = f"write {argument_text('rails', 1)}, or a number that divides {ports}"
         raise ColltoolError(what, argument="rails", fix=fix)
-    sought = _Sought(endpoints, ports // rails, radix, most)
-    found = _search(topology, sought)
+    request = _RailRequest(endpoints, ports // rails, radix, most)
+    found = _search(topology, request)
     if found is None:
         what = (
-            f"no {_NAMES[topology]} of {radix}-port switches joins {endpoints * sought.unit} ports"
+            f"no {_NAMES[topology]} of {radix}-port switches joins {endpoints * request.unit} ports"
             f" at {most:g}:1"
         )
         fix = "use a larger radix, more rails, or more oversubscription"
         raise ColltoolError(what, argument="endpoints", fix=fix)
-    return _plan(topology, sought, rails, found)
+    return _plan(topology, request, rails, found)
 
 
-def _search(topology: Direct, sought: _Sought) -> _Made | None:
+def _search(topology: Direct, request: _RailRequest) -> _RailNetwork | None:
     match topology:
         case "dragonfly":
-            return _dragonfly(sought)
+            return _dragonfly(request)
         case "dragonfly_plus":
-            return _dragonfly_plus(sought)
+            return _dragonfly_plus(request)
         case "hyperx":
-            return _hyperx(sought)
+            return _hyperx(request)
         case _:
             assert_never(topology)
 
 
-def _plan(topology: Direct, sought: _Sought, rails: int, made: _Made) -> DirectPlan:
-    """A network of one rail on all rails."""
+def _plan(topology: Direct, request: _RailRequest, rails: int, made: _RailNetwork) -> DirectPlan:
+    """The plan that repeats a network of one rail on all rails."""
     level_makers = _hyperx_levels if topology == "hyperx" else _group_levels
-    of_rail = tuple(level_makers(sought, made))
+    of_rail = tuple(level_makers(request, made))
     levels = []
     for level in of_rail:
         switches, cables = rails * level.switches, rails * level.cables
         levels.append(replace(level, switches=switches, cables=cables))
     room = made.hosts * prod(made.shape)
-    # one port of an endpoint: else no one tier states it
-    alone = rails == sought.unit == 1
+    # A tier in a fabric file has one port per endpoint.
+    single_port = rails == request.unit == 1
     return DirectPlan(
         topology=topology,
         rails=rails,
-        radix=sought.radix,
-        ports=rails * sought.unit * sought.endpoints,
-        spare_ports=rails * sought.unit * (room - sought.endpoints),
+        radix=request.radix,
+        ports=rails * request.unit * request.endpoints,
+        spare_ports=rails * request.unit * (room - request.endpoints),
         hosts=made.hosts,
         shape=made.shape,
         spines=made.spines,
@@ -210,12 +199,12 @@ def _plan(topology: Direct, sought: _Sought, rails: int, made: _Made) -> DirectP
         switches=rails * made.nodes,
         cables=rails * made.cables,
         diameter=2 + _hops(topology, made),
-        tier=_tier(topology, made) if alone else {},
-        notes=tuple(_notes(of_rail, sought, made)),
+        tier=_tier(topology, made) if single_port else {},
+        notes=tuple(_notes(of_rail, request, made)),
     )
 
 
-def _hops(topology: Direct, made: _Made) -> int:
+def _hops(topology: Direct, made: _RailNetwork) -> int:
     """Cables between switches on the longest minimal route."""
     if topology == "hyperx":
         return sum(size > 1 for size in made.shape)
@@ -226,8 +215,8 @@ def _hops(topology: Direct, made: _Made) -> int:
     return 2 * inside + 1 if groups > 1 else inside
 
 
-def _tier(topology: Direct, made: _Made) -> dict[str, object]:
-    """The keys of a fabric file that state a network."""
+def _tier(topology: Direct, made: _RailNetwork) -> dict[str, object]:
+    """The keys of a tier in a fabric file that describe a network."""
     links = [{"links": count} for count in made.parallel]
     tier: dict[str, object] = {"topology": topology, "hosts": made.hosts}
     if topology == "hyperx":
@@ -239,62 +228,63 @@ def _tier(topology: Direct, made: _Made) -> dict[str, object]:
     return tier | {"groups": groups, "local": local, "global": far}
 
 
-def _notes(levels: tuple[DirectLevel, ...], sought: _Sought, made: _Made) -> Iterator[str]:
+def _notes(
+    levels: tuple[DirectLevel, ...], request: _RailRequest, made: _RailNetwork
+) -> Iterator[str]:
     if made.nodes == 1:
         yield "one switch joins everything"
-    unused = sought.radix - sum(level.ports for level in levels)
-    # those of leaves and spines are shown by their rows
+    unused = request.radix - sum(level.ports for level in levels)
+    # Of leaves and spines the rows of the table already show it.
     if unused and not made.spines:
-        yield f"a switch leaves at least {unused} of its {sought.radix} ports unused"
+        yield f"a switch leaves at least {unused} of its {request.radix} ports unused"
 
 
-# groups
+# Dragonflies and dragonfly+: groups of switches.
 
 
 def _out_of_group(groups: int, parallel: int, gateways: int) -> int:
-    """Cables between groups at the gateway that has most."""
+    """Cables to other groups at the gateway that has most of them."""
     return ceil_div((groups - 1) * parallel, gateways)
 
 
-def _local_load(hosts: int, made: tuple[int, int, int, int]) -> float:
-    """Load of uniform traffic on one cable of two switches of a group, or from leaf to spine, at the
-    gateway with most cables.
+def _local_load(
+    host_ports: int, *, switches: int, spines: int, groups: int, parallel: int
+) -> float:
+    """Load of uniform traffic between a switch and the gateway with most cables, in units of the
+    rate of a single cable between the two.
 
-    ``hosts``: ports of endpoints at a switch; ``made``: switches, spines, groups and cables between
-    two of these. With x of C cables at a gateway, (g-1)/g of a switch's p leave by it in the ratio
-    x/C and, without spines, as many come in; 1/g stays.
+    Of the traffic of a switch's ``host_ports``, (g-1)/g leaves the group, of which x/C passes a
+    gateway with x of the group's C cables; without spines as much comes in. The rest, 1/g, stays.
     """
-    switches, spines, groups, parallel = made
     if not spines and switches == 1:
         return 0.0
     at_gateway = _out_of_group(groups, parallel, spines or switches)
     leaving = (groups - 1) / groups * at_gateway / ((groups - 1) * parallel or 1)
     if spines:
-        return hosts * (leaving + (switches - 1) / (switches * groups * spines))
-    return hosts * (2 * leaving + 1 / (groups * switches))
+        return host_ports * (leaving + (switches - 1) / (switches * groups * spines))
+    return host_ports * (2 * leaving + 1 / (groups * switches))
 
 
-def _nodes(best: _Made | None) -> float:
-    """Switches of the best network so far; no bound without one."""
+def _fewest_nodes(best: _RailNetwork | None) -> float:
+    """Switches of the best network so far; infinite before one is found."""
     return best.nodes if best else inf
 
 
-def _better(made: _Made | None, best: _Made | None) -> _Made | None:
+def _better(made: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
     """The better of two networks, the first found of equals."""
     if made is None or best is None:
         return made or best
     return made if made.cost < best.cost else best
 
 
-def _dragonfly(sought: _Sought) -> _Made | None:
-    """Search over switches a of a group and groups g; hosts, then cables are the fewest that serve
-    them."""
-    best: _Made | None = None
-    for switches in range(1, sought.radix + 1):
-        hosts = sought.most_hosts(sought.radix - switches + 1)
-        groups = ceil(sought.endpoints / (switches * hosts))
-        while switches * groups <= _nodes(best) and groups - 1 <= switches * sought.radix:
-            made = _one_dragonfly(sought, switches, groups)
+def _dragonfly(request: _RailRequest) -> _RailNetwork | None:
+    """The best dragonfly, by search over the switches of a group and the number of groups."""
+    best: _RailNetwork | None = None
+    for switches in range(1, request.radix + 1):
+        hosts = request.most_hosts(request.radix - switches + 1)
+        groups = ceil(request.endpoints / (switches * hosts))
+        while switches * groups <= _fewest_nodes(best) and groups - 1 <= switches * request.radix:
+            made = _dragonfly_of(request, switches, groups)
             if made:
                 best = _better(made, best)
                 break
@@ -302,72 +292,80 @@ def _dragonfly(sought: _Sought) -> _Made | None:
     return best
 
 
-def _one_dragonfly(sought: _Sought, switches: int, groups: int) -> _Made | None:
-    hosts = sought.hosts_at(switches * groups)
-    ends = hosts * sought.unit
-    far = sought.cables_for(switches * ends / groups if groups > 1 else 0)
-    local = sought.cables_for(_local_load(ends, (switches, 0, groups, far)))
-    if ends + (switches - 1) * local + _out_of_group(groups, far, switches) > sought.radix:
+def _dragonfly_of(request: _RailRequest, switches: int, groups: int) -> _RailNetwork | None:
+    hosts = request.hosts_at(switches * groups)
+    ends = hosts * request.unit
+    far = request.cables_for(switches * ends / groups if groups > 1 else 0)
+    local = request.cables_for(
+        _local_load(ends, switches=switches, spines=0, groups=groups, parallel=far)
+    )
+    if ends + (switches - 1) * local + _out_of_group(groups, far, switches) > request.radix:
         return None
     cables = groups * comb(switches, 2) * local + comb(groups, 2) * far
-    return _Made(switches * groups, cables, hosts, (switches, groups), (local, far))
+    return _RailNetwork(switches * groups, cables, hosts, (switches, groups), (local, far))
 
 
-def _dragonfly_plus(sought: _Sought) -> _Made | None:
-    """Search over leaves of a group and groups; of spines the fewest that serve them."""
-    best: _Made | None = None
-    for leaves in range(1, sought.radix + 1):
-        groups = ceil(sought.endpoints / (leaves * sought.most_hosts(sought.radix)))
-        while (leaves + 1) * groups <= _nodes(best) and groups - 1 <= sought.radix**2:
-            made = _one_dragonfly_plus(sought, leaves, groups, _nodes(best))
+def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
+    """The best dragonfly+, by search over the leaves of a group and the number of groups."""
+    best: _RailNetwork | None = None
+    for leaves in range(1, request.radix + 1):
+        groups = ceil(request.endpoints / (leaves * request.most_hosts(request.radix)))
+        while (leaves + 1) * groups <= _fewest_nodes(best) and groups - 1 <= request.radix**2:
+            made = _dragonfly_plus_of(request, leaves, groups, _fewest_nodes(best))
             best = _better(made, best)
             groups += 1
     return best
 
 
-def _one_dragonfly_plus(sought: _Sought, leaves: int, groups: int, most: float) -> _Made | None:
-    """A dragonfly+ of the fewest spines that have the ports for all that passes them, of at most
-    ``most`` switches."""
-    hosts = sought.hosts_at(leaves * groups)
-    ends = hosts * sought.unit
-    # between two groups, each pair of which has an equal part of all traffic
-    far = sought.cables_for(leaves * ends / groups if groups > 1 else 0)
-    passing = (leaves - 1 / groups) * ends / sought.most + (groups - 1) * far
-    for spines in range(max(1, ceil(passing / sought.radix - _ROUNDED)), sought.radix - ends + 1):
+def _dragonfly_plus_of(
+    request: _RailRequest, leaves: int, groups: int, most: float
+) -> _RailNetwork | None:
+    """The dragonfly+ of these leaves and groups with the fewest spines that have enough ports; None
+    where none has, or it takes more than ``most`` switches."""
+    hosts = request.hosts_at(leaves * groups)
+    ends = hosts * request.unit
+    # Uniform traffic: each pair of groups has an equal part of it.
+    far = request.cables_for(leaves * ends / groups if groups > 1 else 0)
+    spine_ports = (leaves - 1 / groups) * ends / request.most_load + (groups - 1) * far
+    for spines in range(
+        max(1, ceil(spine_ports / request.radix - _ROUNDED)), request.radix - ends + 1
+    ):
         if (leaves + spines) * groups > most:
             break
-        local = sought.cables_for(_local_load(ends, (leaves, spines, groups, far)))
+        local = request.cables_for(
+            _local_load(ends, switches=leaves, spines=spines, groups=groups, parallel=far)
+        )
         at_leaf = ends + spines * local
         at_spine = leaves * local + _out_of_group(groups, far, spines)
-        if max(at_leaf, at_spine) <= sought.radix:
+        if max(at_leaf, at_spine) <= request.radix:
             nodes = (leaves + spines) * groups
             cables = groups * leaves * spines * local + comb(groups, 2) * far
-            return _Made(nodes, cables, hosts, (leaves, groups), (local, far), spines)
+            return _RailNetwork(nodes, cables, hosts, (leaves, groups), (local, far), spines)
     return None
 
 
-def _ends(sought: _Sought, made: _Made, name: str) -> DirectLevel:
-    """The switches that have endpoints."""
-    ends = made.hosts * sought.unit
+def _endpoint_level(request: _RailRequest, made: _RailNetwork, name: str) -> DirectLevel:
+    """The row of the switches that have endpoints."""
+    ends = made.hosts * request.unit
     return DirectLevel(
         name,
         switches=prod(made.shape),
         ports=ends,
         others=ends,
         parallel=1,
-        cables=sought.endpoints * sought.unit,
+        cables=request.endpoints * request.unit,
         load=1.0,
     )
 
 
-def _group_levels(sought: _Sought, made: _Made) -> Iterator[DirectLevel]:
+def _group_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
     switches, groups = made.shape
     local, far = made.parallel
     spines = made.spines
-    ends = made.hosts * sought.unit
-    own = switches * groups
-    load = _local_load(ends, (switches, spines, groups, far)) / local
-    yield _ends(sought, made, "leaf" if spines else "switch")
+    ends = made.hosts * request.unit
+    all_switches = switches * groups
+    load = _local_load(ends, switches=switches, spines=spines, groups=groups, parallel=far) / local
+    yield _endpoint_level(request, made, "leaf" if spines else "switch")
     if spines:
         yield DirectLevel(
             "spine",
@@ -375,7 +373,7 @@ def _group_levels(sought: _Sought, made: _Made) -> Iterator[DirectLevel]:
             ports=switches * local,
             others=switches,
             parallel=local,
-            cables=own * spines * local,
+            cables=all_switches * spines * local,
             load=load,
         )
     else:
@@ -386,7 +384,7 @@ def _group_levels(sought: _Sought, made: _Made) -> Iterator[DirectLevel]:
             ports=ports,
             others=switches - 1,
             parallel=local,
-            cables=own * ports // 2,
+            cables=all_switches * ports // 2,
             load=load,
         )
     yield DirectLevel(
@@ -396,62 +394,63 @@ def _group_levels(sought: _Sought, made: _Made) -> Iterator[DirectLevel]:
         others=groups - 1,
         parallel=far,
         cables=comb(groups, 2) * far,
-        load=own * ends / groups**2 / far if groups > 1 else 0.0,
+        load=all_switches * ends / groups**2 / far if groups > 1 else 0.0,
     )
 
 
-# axes
+# HyperX: switches along axes.
 
 
-def _hyperx(sought: _Sought) -> _Made | None:
-    """Search over all sizes of one to :data:`MOST_AXES` axes, in rising order."""
-    best: _Made | None = None
-    least = ceil(sought.endpoints / sought.most_hosts(sought.radix))
+def _hyperx(request: _RailRequest) -> _RailNetwork | None:
+    """The best HyperX, by search over all shapes of up to :data:`MOST_AXES` axes, sizes
+    ascending."""
+    best: _RailNetwork | None = None
+    least = ceil(request.endpoints / request.most_hosts(request.radix))
 
     def grow(shape: tuple[int, ...], left: int) -> None:
-        """``left``: ports that the cables of further axes may take."""
+        """Try further axes after ``shape``; ``left`` are the ports that their cables may use."""
         nonlocal best
         nodes = prod(shape)
         before = shape[-1] if shape else 1
-        # as the last axis: long enough for all endpoints
+        # As the last axis, which has to be long enough for all endpoints.
         size = max(before, ceil(least / nodes))
-        while size - 1 <= left and nodes * size <= _nodes(best):
-            made = _one_hyperx(sought, (*shape, size))
+        while size - 1 <= left and nodes * size <= _fewest_nodes(best):
+            made = _hyperx_of(request, (*shape, size))
             if made:
                 best = _better(made, best)
                 break
             size += 1
-        # as one before others, which are at least as long
+        # As an axis before others, which are at least as long.
         if len(shape) + 1 < MOST_AXES:
             for size in range(max(2, before), left + 2):
-                if nodes * size * size > _nodes(best):
+                if nodes * size * size > _fewest_nodes(best):
                     break
                 grow((*shape, size), left - size + 1)
 
-    grow((), sought.radix - sought.unit)
+    grow((), request.radix - request.unit)
     return best
 
 
-def _one_hyperx(sought: _Sought, shape: tuple[int, ...]) -> _Made | None:
+def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | None:
     nodes = prod(shape)
-    hosts = sought.hosts_at(nodes)
-    ends = hosts * sought.unit
+    hosts = request.hosts_at(nodes)
+    ends = hosts * request.unit
     parallel = []
-    # ports that a switch still has for the cables of further axes
-    free = sought.radix - ends
+    # Ports that a switch has left for the cables of further axes.
+    free = request.radix - ends
     cables = 0
     for size in shape:
-        each = sought.cables_for(ends / size if size > 1 else 0)
+        each = request.cables_for(ends / size if size > 1 else 0)
         ports = (size - 1) * each
         parallel.append(each)
         free -= ports
         cables += nodes * ports // 2
-    return _Made(nodes, cables, hosts, shape, tuple(parallel)) if free >= 0 else None
+    return _RailNetwork(nodes, cables, hosts, shape, tuple(parallel)) if free >= 0 else None
 
 
-def _hyperx_levels(sought: _Sought, made: _Made) -> Iterator[DirectLevel]:
-    yield _ends(sought, made, "switch")
-    ends = made.hosts * sought.unit
+def _hyperx_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
+    yield _endpoint_level(request, made, "switch")
+    ends = made.hosts * request.unit
     for axis, (size, each) in enumerate(zip(made.shape, made.parallel, strict=True), start=1):
         ports = (size - 1) * each
         yield DirectLevel(

@@ -1,8 +1,9 @@
 """Even wiring of equal switches into a Clos of one to three levels.
 
-Every leaf has equally many cables to each spine of its pod, every spine to each top switch of its
-plane. Over all splits of a switch's ports into down, up and unused that keep the oversubscription,
-and all pods and planes, :func:`wired` minimises switches, then cables between them.
+Every leaf has equally many cables to each spine of its pod, and every spine to each top switch of
+its plane. :func:`best_wiring` searches all splits of a switch's ports into down, up and unused that
+keep the oversubscription, and all numbers of pods and planes, for the fewest switches and then the
+fewest cables between them.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from functools import cache
 from math import ceil, floor, gcd, inf, isqrt, prod
 from typing import Any, NamedTuple
 
-# Tolerance for ratios that round a fraction, such as 1.333 for 4/3.
+# Tolerance for ratios that are typed as rounded fractions, such as 1.333333333 for 4/3.
 _ROUNDED = 1e-9
 
 
 class Split(NamedTuple):
-    """The ports of a switch below the top, and its downlink over its uplink bandwidth."""
+    """The ports of a switch below the top level."""
 
     down: int
     up: int
-    ratio: float
+    ratio: float  # downlink over uplink bandwidth
 
 
 # The most oversubscription of one level, or its ports as they are.
@@ -29,41 +30,31 @@ Hop = float | Split
 
 
 class Grouping(NamedTuple):
-    """What the fabric fixes of leaves and pods; None is free.
+    """Sizes of leaves and pods that the fabric fixes; None where the search is free."""
 
-    ``unit``: ports of one endpoint on a rail, which go to one leaf if that takes no more switches;
-    ``leaf_down``: down-ports of a leaf on one rail; ``leaves_in_pod``: leaves that share spines.
-    """
-
+    # Ports of one endpoint on a rail; they go to one leaf if that takes no more switches.
     unit: int = 1
-    leaf_down: int | None = None
-    leaves_in_pod: int | None = None
+    leaf_down: int | None = None  # down-ports of a leaf on one rail
+    leaves_in_pod: int | None = None  # leaves that share spines
 
 
 FREE = Grouping()
 
 
-class Wired(NamedTuple):
-    """One rail, bottom up.
+class RailWiring(NamedTuple):
+    """The wiring of one rail; tuples are per level, bottom up."""
 
-    ``splits``: of each level below the top. ``switches``: 0 at a top that is not needed; ``least``:
-    the same by ports alone.
-    ``parallel``: cables between a switch and each switch above that it reaches. ``pods``: groups of
-    leaves that share spines; ``planes``: groups of top switches, each reached by other spines of a
-    pod.
-    """
-
-    splits: tuple[Split, ...]
-    switches: tuple[int, ...]
-    least: tuple[int, ...]
-    parallel: tuple[int, ...]
-    pods: int = 1
-    planes: int = 1
+    splits: tuple[Split, ...]  # without the top level
+    switches: tuple[int, ...]  # 0 at a top level that is not needed
+    least: tuple[int, ...]  # switches that the number of ports alone would need
+    parallel: tuple[int, ...]  # cables between a switch and each it reaches one level above
+    pods: int = 1  # groups of leaves that share spines
+    planes: int = 1  # groups of top switches, each reached by different spines of a pod
 
 
-def _order(made: Wired, unit: int) -> tuple[Any, ...]:
-    """Fewest switches, endpoints whole on a leaf, fewest cables between switches, fewest pods, most
-    planes, room to grow."""
+def _order(made: RailWiring, unit: int) -> tuple[Any, ...]:
+    """The sort key of wirings, best first: fewest switches, no endpoint with ports at two leaves,
+    fewest cables, fewest pods, most planes, most free ports."""
     rising = zip(made.switches, made.switches[1:], made.splits, strict=False)
     cables = sum(below * split.up for below, above, split in rising if above)
     straddles = made.switches[0] > 1 and made.splits[0].down % unit > 0
@@ -71,29 +62,35 @@ def _order(made: Wired, unit: int) -> tuple[Any, ...]:
     return sum(made.switches), straddles, cables, made.pods, -made.planes, room
 
 
-def wired(
+def best_wiring(
     ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf
-) -> Wired | None:
-    """The best wiring of one rail by :func:`_order`, of at most ``most`` switches; None where none
-    fits. No hops: a single switch.
+) -> RailWiring | None:
+    """The best wiring of one rail, by :func:`_order`, with at most ``most`` switches; None where none
+    fits.
+
+    Args:
+        ports: of all endpoints on the rail.
+        radix: ports per switch.
+        hops: oversubscription or ports of each level below the top; none for a single switch.
+        wanted: sizes that the fabric fixes.
     """
     if not hops:
-        return Wired((), (1,), (1,), ()) if ports <= radix else None
+        return RailWiring((), (1,), (1,), ()) if ports <= radix else None
     if ports > most_ports(radix, hops, wanted):
         return None
     bounds = []
     for leaf in _leaves(hops[0], radix, wanted):
         bounds.append((_fewest(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
-    found: Wired | None = None
+    found: RailWiring | None = None
     for fewest, leaf in sorted(bounds):
-        # no leaf that follows can do with fewer
+        # No leaf that follows needs fewer.
         if fewest > most:
             break
         leaves = ceil(ports / leaf.down)
         if len(hops) == 1 or leaves == 1:
-            several: Iterable[Wired] = _two(leaves, radix, leaf)
+            several: Iterable[RailWiring] = _two_levels(leaves, radix, leaf)
         else:
-            several = _three(leaves, radix, leaf, hops[1], wanted, most)
+            several = _three_levels(leaves, radix, leaf, hops[1], wanted, most)
         for made in several:
             if sum(made.switches) > most:
                 continue
@@ -112,8 +109,8 @@ def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping) -> int:
 
 
 def _leaves(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
-    """Each number of uplinks with the most down-ports that they carry, and with those of whole
-    endpoints."""
+    """The splits of a leaf to try: for each number of uplinks the most down-ports, and the most that
+    hold whole endpoints."""
     if isinstance(hop, Split):
         yield hop
         return
@@ -128,7 +125,7 @@ def _leaves(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
 
 
 def _carried(ratio: float, up: int, radix: int) -> int:
-    """The most down-ports that this many uplinks carry."""
+    """The most down-ports for this many uplinks at an oversubscription."""
     return min(radix - up, floor(ratio * up + _ROUNDED))
 
 
@@ -150,34 +147,35 @@ def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
     for hop in above:
         down = max_down(hop, radix)
         total += ceil(rising / down - _ROUNDED)
-        if leaves <= down:  # one pod may do
+        if leaves <= down:  # a single pod may be enough
             return total
         rising *= hop.up / hop.down if isinstance(hop, Split) else 1 / hop
     return total + ceil(rising / radix - _ROUNDED)
 
 
-def _two(leaves: int, radix: int, leaf: Split) -> Iterator[Wired]:
-    """Leaves and spines, or the only leaf."""
+def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[RailWiring]:
+    """Wirings of leaves and spines, or of a single leaf."""
     if leaves == 1:
-        yield Wired((leaf,), (1, 0), (1, 0), (0,))
+        yield RailWiring((leaf,), (1, 0), (1, 0), (0,))
         return
-    spines = _sharing(leaves * leaf.up, leaf.up, radix)
+    spines = _fewest_sharing(leaves * leaf.up, leaf.up, radix)
     if spines is not None:
         least = (leaves, ceil(leaves * leaf.up / radix))
-        yield Wired((leaf,), (leaves, spines), least, (leaf.up // spines,))
+        yield RailWiring((leaf,), (leaves, spines), least, (leaf.up // spines,))
 
 
-def _three(
+def _three_levels(
     leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most: float
-) -> Iterator[Wired]:
-    """Leaves, spines and a top, over all pods and numbers of cables between leaf and spine."""
-    # cables from a leaf to each spine of its pod: an even share of its uplinks
+) -> Iterator[RailWiring]:
+    """Wirings of leaves, spines and a top level, for all numbers of pods and of cables between a
+    leaf and a spine."""
+    # Cables from a leaf to each spine of its pod: an even share of its uplinks.
     for each in _divisors(leaf.up):
         of_pod = leaf.up // each
         for in_pod in _pods(leaves, max_down(hop, radix) // each, hop, wanted):
             pods = ceil(leaves / in_pod)
             spines = pods * of_pod
-            # a switch at the top has a cable to every pod
+            # A top switch has a cable to every pod.
             if leaves + spines > most or pods > radix:
                 break
             for spine in _spines(in_pod * each, hop, radix):
@@ -186,22 +184,24 @@ def _three(
                     ceil(leaves * leaf.up / spine.down),
                     ceil(spines * spine.up / radix),
                 )
-                # one pod joins everything, and its spines need no top
+                # A single pod joins everything, and its spines need no top level.
                 if pods == 1:
-                    yield Wired((leaf, spine), (leaves, of_pod, 0), (*least[:2], 0), (each, 0))
+                    yield RailWiring((leaf, spine), (leaves, of_pod, 0), (*least[:2], 0), (each, 0))
                     break
                 if leaves + spines + ceil(of_pod * spine.up / (radix // pods)) > most:
                     break
-                top = _sharing(spines * spine.up, of_pod * spine.up, radix)
+                top = _fewest_sharing(spines * spine.up, of_pod * spine.up, radix)
                 if top is not None:
                     most = min(most, leaves + spines + top)
                     planes = gcd(top, of_pod)
                     parallel = (each, spine.up * planes // top)
-                    yield Wired((leaf, spine), (leaves, spines, top), least, parallel, pods, planes)
+                    yield RailWiring(
+                        (leaf, spine), (leaves, spines, top), least, parallel, pods, planes
+                    )
 
 
 def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
-    """Spines with ``down`` cables from below, the fewest uplinks first."""
+    """The splits of a spine with ``down`` cables from below, fewest uplinks first."""
     if isinstance(hop, Split):
         yield hop
         return
@@ -210,8 +210,8 @@ def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
 
 
 def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
-    """Leaves per pod: the fewest for each number of pods, fewest pods first; or what the fabric
-    fixes."""
+    """Leaves per pod to try: the fewest for each number of pods, fewest pods first; or the number
+    that the fabric fixes."""
     if wanted.leaves_in_pod:
         return [wanted.leaves_in_pod] if wanted.leaves_in_pod <= most else []
     if isinstance(hop, Split):
@@ -220,9 +220,9 @@ def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
     return sorted({ceil(leaves / pods) for pods in counts}, reverse=True)
 
 
-def _sharing(cables: int, groups: int, radix: int) -> int | None:
-    """The fewest switches, a divisor of ``groups``, that share the cables evenly and have ports for
-    all; None if none do."""
+def _fewest_sharing(cables: int, groups: int, radix: int) -> int | None:
+    """The fewest switches that have ports for all cables and divide ``groups``, so that each gets
+    equally many; None if there is no such number."""
     return next((count for count in _divisors(groups) if cables <= count * radix), None)
 
 

@@ -1,7 +1,8 @@
-"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures come
-already escaped.
+"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures are inserted
+as escaped HTML.
 
-Two pages decide: answer, picture, cost, risk, date. The exhibits are an appendix that folds.
+The first two printed pages are for the decision (:func:`_decision`): answer, picture, cost, risks,
+date. The exhibits of each section follow as an appendix that folds (:func:`_exhibits`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
-from colltool.render.markup import bare
+from colltool.render.markup import unstyled_html
 from colltool.render.text import fitting
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.report import report_title
@@ -31,11 +32,12 @@ from colltool.render.views.sweep import changes
 if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportEntry, ReportSection
 
-# characters of a table on A4 in small print; the least needed columns give way, as on a narrow
-# terminal
+# characters of a table on A4 in small print; columns that do not fit are dropped as on a terminal
 WIDTH = 132
 EXTRA = "report"
-_TALL = 1.4  # times its width: such a picture gets a printed page to itself
+_TALL = (
+    1.4  # height over width from which a picture gets a printed page to itself: about that of A4
+)
 _SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
 
 
@@ -49,6 +51,7 @@ def check_page() -> None:
 
 
 def report_page(report: Report) -> str:
+    """The HTML page of a report, self-contained."""
     check_page()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -85,6 +88,7 @@ def report_page(report: Report) -> str:
 
 
 def _decision(report: Report, letters: SharedOutlines) -> dict[str, Any]:
+    """Values of the template for the part of the page that leads to a decision."""
     first, *others = list(answers(report)) or [""]
     entry = chart_of(report)
     chart = None
@@ -96,14 +100,14 @@ def _decision(report: Report, letters: SharedOutlines) -> dict[str, Any]:
         "answer": first,
         "others": others,
         "chart": chart,
-        "cost": _markup(bare([costs])),
+        "cost": _markup(unstyled_html([costs])),
         "unpriced": unpriced(report),
         "risks": list(risks(report)),
     }
 
 
 def _today() -> str:
-    """The date in UTC, of SOURCE_DATE_EPOCH where that is set, as for reproducible builds."""
+    """The date in UTC; that of SOURCE_DATE_EPOCH if it is set, for reproducible output."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     when = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
     return when.date().isoformat()
@@ -116,8 +120,11 @@ def _markup(text: str) -> Any:
 
 
 def _exhibits(section: ReportSection, letters: SharedOutlines) -> Iterator[dict[str, Any]]:
-    """What the template shows of each exhibit. ``plotted`` is the view for the --plot option of its
-    command, None if it has no picture or several commands."""
+    """Values of the template for each exhibit.
+
+    ``plotted`` is the view for the --plot option of its command; None if it has no picture, or not
+    exactly one command.
+    """
     for at, exhibit in enumerate(section.exhibits, 1):
         key = f"{section.key}-{at}"
         shown = {"key": key, "title": exhibit.title, "commands": exhibit.commands}
@@ -132,14 +139,14 @@ def _exhibits(section: ReportSection, letters: SharedOutlines) -> Iterator[dict[
             "healthy": "",
             "picture": _markup(picture),
             "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
-            "tables": _markup(bare(parts)),
+            "tables": _markup(unstyled_html(parts)),
             "dropped": dropped,
             "plotted": exhibit.view if picture and len(exhibit.commands) == 1 else None,
         }
 
 
 def _fitted(result: Any) -> tuple[list[Block], list[str]]:
-    """The blocks of a result as wide as the page, and the columns that do not fit."""
+    """The blocks of a result with the columns that fit the page, and the titles of the others."""
     parts: list[Block] = []
     dropped: dict[str, None] = {}
     for part in _on_page(result):
@@ -153,7 +160,7 @@ def _fitted(result: Any) -> tuple[list[Block], list[str]]:
 
 
 def _on_page(result: Any) -> list[Block]:
-    """Blocks without what the picture or a table of the exhibit already shows."""
+    """The blocks of a result without what the exhibit's picture or tables already show."""
     parts = blocks(result)
     if isinstance(result, FabricShown):  # the tree is drawn as a picture here
         return [part for part in parts if not (isinstance(part, Lines) and part.as_drawn)]

@@ -1,2 +1,4 @@
-"""One module a subject: the columns, the blocks and the document of what a command answers, side by
-side."""
+"""Views of results, one module per subject: the columns of tables, the blocks, and the JSON document.
+
+``VIEWS`` of a module maps result types to their :class:`colltool.render.dispatch.View`.
+"""

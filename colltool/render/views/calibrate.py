@@ -29,7 +29,7 @@ from colltool.calibration.select import Candidate
 from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
-from colltool.estimate.spread import law
+from colltool.estimate.spread import sigma_table
 from colltool.logs.series import Series, Skipped
 from colltool.render.blocks import (
     Block,
@@ -68,7 +68,7 @@ def _points_used(fit: FittedSeries) -> int:
 
 
 _FITTED: Columns[FittedSeries] = (
-    label("collective", path="series.primitive.spoken"),
+    label("collective", path="series.primitive.label"),
     number("ranks", path="series.ranks"),
     label("algorithm", get=lambda fit: " + ".join(fit.algorithms)),
     number("points", "sizes", get=_points_used),
@@ -90,7 +90,7 @@ def _interval(
     field: str, title: str, text: Callable[..., str], drop: int
 ) -> Column[_SharedProtocol]:
     def bounds(row: _SharedProtocol) -> Any:
-        # a number that the data cannot tell from another was held at the fabric's own
+        # the data cannot tell the number from another one: the fit kept the fabric's own value
         if field in row.protocol.tied:
             return "not told"
         return row.protocol.ci95.get(field)
@@ -122,6 +122,8 @@ _PROTOCOLS: Columns[_SharedProtocol] = (
 
 
 class _FittedPoint(NamedTuple):
+    """A measured size of a series, as the fit has it."""
+
     fit: FittedSeries
     residual: Residual
 
@@ -147,8 +149,8 @@ def _residuals(result: Calibration) -> Table:
     return Table((fabric, *_RESIDUALS), tuple(records))
 
 
-_OWN: Columns[SeriesRows] = (
-    label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
+_MEASURED_ROWS: Columns[SeriesRows] = (
+    label("collective", "collective", attrgetter("label"), path="series.primitive"),
     number("ranks", path="series.ranks"),
     label("scope", "measured"),
     number("rows", get=lambda record: len(record.rows)),
@@ -157,14 +159,14 @@ _OWN: Columns[SeriesRows] = (
 )
 
 
-def _own_blocks(result: Calibration) -> list[Block]:
-    machine_rows = result.machine_rows
-    assert machine_rows is not None
-    table = Table(_OWN, machine_rows.series, None, "rows by series")
-    if not any(any(series.forced) for series in machine_rows.series):
+def _rows_blocks(result: Calibration) -> list[Block]:
+    own_rows = result.machine_rows
+    assert own_rows is not None
+    table = Table(_MEASURED_ROWS, own_rows.series, None, "rows by series")
+    if not any(any(series.forced) for series in own_rows.series):
         table = table.without("forced")
     return [
-        Headline(_own(result)),
+        Headline(_rows_answer(result)),
         *_next_lines(result),
         table,
         *map(later, listed("rows skipped", map(_skipped, result.skipped))),
@@ -175,16 +177,18 @@ def _skipped(skip: Skipped) -> str:
     return f"{skip.rows}: {skip.reason} (first at {skip.where})"
 
 
-def _own(result: Calibration) -> str:
-    machine_rows = result.machine_rows
-    assert machine_rows is not None
+def _rows_answer(result: Calibration) -> str:
+    own_rows = result.machine_rows
+    assert own_rows is not None
     where = on_fabric(result.fabric.name, tuple(result.overrides))
-    off = sum(abs(row.r) for row in machine_rows.file.rows) / machine_rows.total
-    rows = counted(machine_rows.total, "row")
-    keep = either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file")
+    off = sum(abs(row.r) for row in own_rows.file.rows) / own_rows.total
+    rows = counted(own_rows.total, "row")
+    how_to_keep = either(
+        shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file"
+    )
     return (
         f"{where}: {rows} of this machine, {percent(off)} off the price without them on average."
-        f" {_written(result, keep)}"
+        f" {_written(result, how_to_keep)}"
     )
 
 
@@ -200,7 +204,7 @@ def _next_lines(result: Calibration) -> list[Block]:
     if row is None:
         text = "next: no further row would narrow these prices by more than a hundredth"
         return [Lines(text, ())]
-    what = f"{row.primitive.spoken} of {size_text(row.bytes)} on {row.ranks} ranks"
+    what = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
     width = f"half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}"
     return [Lines(f"next, what narrows its prices most: {what}, {width}", (row.command,))]
 
@@ -208,13 +212,15 @@ def _next_lines(result: Calibration) -> list[Block]:
 def _half_width(sigma: float) -> str:
     """Half-width of the interval of nine in ten measurements, on average over sizes and
     collectives."""
-    return whole_percent(exp(law()["kappa"] * sigma) - 1)
+    return whole_percent(exp(sigma_table()["kappa"] * sigma) - 1)
 
 
 def _fitted_blocks(result: Calibration) -> list[Block]:
+    """What was fitted, where the machine file is, and the protocols; series and rows left out after
+    them."""
     # rows of calls that no protocol was fitted to are a machine file all the same
     if not result.series:
-        return _own_blocks(result)
+        return _rows_blocks(result)
     left_out = []
     for fit in result.series:
         left_out += [(excluded.reason, fit.series.title) for excluded in fit.left_out]
@@ -230,21 +236,23 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
         *listed("rows skipped", map(_skipped, unused)),
         *listed("rows used with a reservation", map(_skipped, used)),
     ]
-    held = [] if result.machine_rows is None else [Lines(_held(result), ()), *_next_lines(result)]
-    return [Headline(_fitted(result)), *held, _protocols(result), *map(later, detail)]
-
-
-def _held(result: Calibration) -> str:
-    count = 0 if result.machine_rows is None else result.machine_rows.total
-    keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
-    return (
-        f"a machine file would hold {counted(count, 'row')} as they were measured: {localize(keep)}"
+    machine_file = (
+        []
+        if result.machine_rows is None
+        else [Lines(_machine_file_note(result), ()), *_next_lines(result)]
     )
+    return [Headline(_fitted(result)), *machine_file, _protocols(result), *map(later, detail)]
+
+
+def _machine_file_note(result: Calibration) -> str:
+    count = 0 if result.machine_rows is None else result.machine_rows.total
+    how_to_keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
+    return f"a machine file would hold {counted(count, 'row')} as they were measured: {localize(how_to_keep)}"
 
 
 def _fitted(result: Calibration) -> str:
     if not result.series:
-        return _own(result)
+        return _rows_answer(result)
     where = on_fabric(result.fabric.name, result.overrides)
     worst = max(result.series, key=attrgetter("mape"))
     error = f"mean error {percent(worst.mape)}"
@@ -259,7 +267,7 @@ def _fitted(result: Calibration) -> str:
 
 def _protocols(result: Calibration) -> Table:
     """The fitted protocols; one row for those that several collectives share."""
-    # by hand, as protocols hold dicts and cannot be keys
+    # compared one by one: protocols hold dicts, so they are not hashable
     groups: list[list[FittedSeries]] = []
     for fit in result.series:
         for group in groups:
@@ -270,7 +278,7 @@ def _protocols(result: Calibration) -> Table:
             groups.append([fit])
     records = []
     for group in groups:
-        names = ", ".join(dict.fromkeys(fit.series.primitive.spoken for fit in group))
+        names = ", ".join(dict.fromkeys(fit.series.primitive.label for fit in group))
         records += [_SharedProtocol(names, protocol) for protocol in group[0].protocols]
     title = "protocols, the fastest of which holds at each size"
     table = Table(_PROTOCOLS, tuple(records), None, title)
@@ -363,7 +371,7 @@ def _regime(regime: Regime) -> str:
 
 
 _SERIES: Columns[ValidatedSeries] = (
-    label("collective", "collective", attrgetter("spoken"), path="series.primitive"),
+    label("collective", "collective", attrgetter("label"), path="series.primitive"),
     number("ranks", path="series.ranks"),
     number("nodes", drop=4, path="series.nodes"),
     number("sizes", drop=3, get=lambda fit: len(fit.points)),
@@ -380,6 +388,8 @@ _MOST_ROWS = 12
 
 
 class _JudgedPoint(NamedTuple):
+    """A measured size of a series beside its prediction."""
+
     fit: ValidatedSeries
     point: ValidatedPoint
 
@@ -417,6 +427,7 @@ def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = ""
 
 
 def _blocks(result: Validation) -> list[Block]:
+    """How far off predictions are: in all, by series, and at each size."""
     where = on_fabric(result.fabric, result.overrides)
     several = len(result.series) > 1
     out: list[Block] = [Headline(_answer(result))]
@@ -435,7 +446,7 @@ def _blocks(result: Validation) -> list[Block]:
     out += listed("left out", left_out, first=0)
     out += listed("used with a reservation", reserved, first=0)
     if result.readings != USUAL:
-        out.append(Lines(f"readings: {result.readings.spoken()}", ()))
+        out.append(Lines(f"readings: {result.readings.label()}", ()))
     return out
 
 

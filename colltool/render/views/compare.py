@@ -33,7 +33,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
-from colltool.machines.used import own_rows_of
+from colltool.machines.used import user_rows_of
 from colltool.render.blocks import (
     Block,
     Column,
@@ -62,7 +62,7 @@ from colltool.render.shared_documents import (
 
 
 _WHERE: Columns[CompareLine] = (
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", lambda primitive: primitive.label),
     number("ranks"),
     number("bytes", "size", title_size, get=whole_size),
 )
@@ -120,7 +120,7 @@ def _blocks(result: Comparison) -> list[Block]:
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell.reason:
                 reasons[f"{column.name}: {cell.reason}"] = None
-    own_rows = own_rows_of((column.name, column.set) for column in result.columns)
+    own_rows = user_rows_of((column.name, column.set) for column in result.columns)
     return [
         Headline(_answer(result)),
         _table_for_people(result),
@@ -128,7 +128,7 @@ def _blocks(result: Comparison) -> list[Block]:
         *readings_block(result.readings),
         *listed("rows of one's own", own_rows),
         *listed("notes", _notes(result), first=0),
-        *ground_block(result.ground, _ranks(result)),
+        *basis_block(result.ground, _ranks(result)),
         *listed("not priced", reasons),
     ]
 
@@ -139,19 +139,19 @@ def _answer(result: Comparison) -> str:
     # an answer is a sentence or two
     if len(brief) > 2:
         findings += f"; {len(brief) - 2} more below"
-    what = ", ".join(dict.fromkeys(line.primitive.spoken for line in result.lines))
-    asked = sentence(f"{what}, against {result.columns[0].name}, {ideal_or_realistic(result)}")
+    what = ", ".join(dict.fromkeys(line.primitive.label for line in result.lines))
+    question = sentence(f"{what}, against {result.columns[0].name}, {ideal_or_realistic(result)}")
     cells: list[Cell] = []
     for line in result.lines:
         cells += line.cells
-    off = within_cells(cells)
-    answer = f"{layers_first(result.ground)}{findings}. {asked}."
+    off = cell_intervals(cells)
+    answer = f"{layers_prefix(result.ground)}{findings}. {question}."
     if off:
         return f"{answer} {off}."
     return answer
 
 
-def within_cells(cells: Sequence[Cell]) -> str:
+def cell_intervals(cells: Sequence[Cell]) -> str:
     """Narrowest and widest interval of cells; empty without any."""
     priced = [cell for cell in cells if cell.total_s]
     return within_several(
@@ -167,7 +167,7 @@ def _notes(result: Comparison) -> Iterator[str]:
             if len(found) < len(result.lines):
                 some = f"{len(found)} of {counted(len(result.lines), 'row')}, "
             yield f"{column.name}: {some}{running(result.libraries[at], leads=False)}"
-        for line in held_lines([line.cells[at] for line in result.lines]):
+        for line in extrapolated_notes([line.cells[at] for line in result.lines]):
             yield f"{column.name}: {line}"
 
 
@@ -187,7 +187,7 @@ def _one_port_lines(result: Comparison) -> list[str]:
         turned.setdefault((winner.primitive, winner.column), []).append(winner)
     wins = f"with {localize(argument_text('ports', 'one'))}"
     return [
-        f"{primitive.spoken}{_where_turned(result, primitive, winners)}: {wins} {column} wins"
+        f"{primitive.label}{_where_turned(result, primitive, winners)}: {wins} {column} wins"
         for (primitive, column), winners in turned.items()
     ]
 
@@ -223,7 +223,7 @@ def _sentence(result: Comparison, finding: ColumnDifference, *, brief: bool = Fa
     for at, run in enumerate(finding.runs):
         text = _run_sizes(finding.runs, at) + _outcome(run, most, brief=brief)
         ranges.append(text if brief else text + _because(result, finding, run))
-    return f"{finding.column}, {finding.primitive.spoken}{ranks}: {', '.join(ranges)}"
+    return f"{finding.column}, {finding.primitive.label}{ranks}: {', '.join(ranges)}"
 
 
 def _run_sizes(runs: Sequence[OutcomeRange], at: int) -> str:
@@ -256,7 +256,7 @@ def _outcome(run: OutcomeRange, most: str, *, brief: bool) -> str:
     outcome = _OUTCOMES[run.outcome].format(times)
     if run.within is None:
         return outcome
-    # the error of the ratio is larger than its distance from 1
+    # run.within is set if the ratio's error is larger than its distance from 1
     if brief:
         return "no sure difference"
     return f"no sure difference ({outcome}, within the error of {percent(run.within)})"
@@ -306,22 +306,28 @@ def _reason(why: SameReason) -> str:
 
 
 def _summary(result: Comparison) -> str:
-    return "; ".join((*_brief(result), *ground_summary(result.ground)))
+    return "; ".join((*_brief(result), *basis_summary(result.ground)))
 
 
 # --- what makes columns not comparable
 
 
-def ground_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
-    """The differences as a list, but for the layers, which begin the answer."""
-    lines = ground_lines(
+def basis_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
+    """A list of the differences in what prices rest on, without the layers, which the answer names.
+
+    Args:
+        every: all rank counts of the result; a difference on all of them names none.
+    """
+    lines = basis_sentences(
         [difference for difference in ground if difference.code != "layers"], every
     )
     return listed("not alike", lines)
 
 
-def ground_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
-    """A sentence each; ``every`` is all rank counts, which are not named."""
+def basis_sentences(
+    ground: Sequence[BasisDifference], every: Sequence[int] = ()
+) -> tuple[str, ...]:
+    """A sentence for each difference in what prices rest on; ``every`` as in :func:`basis_block`."""
     lines = []
     for difference in ground:
         where = ""
@@ -331,7 +337,7 @@ def ground_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -
     return tuple(lines)
 
 
-def ground_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
+def basis_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
     ways = len({difference.code for difference in ground})
     return (f"not alike in {counted(ways, 'way')}",) if ground else ()
 
@@ -356,9 +362,9 @@ class _Subject(NamedTuple):
         return f"{self} {singular if len(self.names) == 1 else plural}"
 
 
-def layers_first(ground: Sequence[BasisDifference]) -> str:
-    """What all columns are priced by where that is less than some have, for the start of an answer;
-    else empty."""
+def layers_prefix(ground: Sequence[BasisDifference]) -> str:
+    """The start of an answer if all columns are priced with fewer layers of the model than some
+    could have; else empty."""
     for difference in ground:
         if difference.code == "layers":
             return f"{sentence(_least_layers(difference))}. "
@@ -367,7 +373,7 @@ def layers_first(ground: Sequence[BasisDifference]) -> str:
 
 
 def _least_layers(difference: BasisDifference) -> str:
-    """All columns are priced by the layers of the one that is known least."""
+    """Which layers all columns are priced by: those of the column with the fewest."""
     layers, columns = min(difference.parts, key=lambda part: LAYERS.index(part[0]))
     has = _Subject(columns).does("has", "have")
     if layers == "library":
@@ -432,7 +438,7 @@ def _basis_sentence(difference: BasisDifference) -> str:
         case "library":
             libraries = []
             for name, columns in difference.parts:
-                spoken = LIBRARIES[name].spoken if name else "any library"
+                spoken = LIBRARIES[name].label if name else "any library"
                 libraries.append(f"{spoken} on {_listed(columns)}")
             return ", ".join(libraries)
         case "group":
@@ -452,9 +458,9 @@ def _basis_sentence(difference: BasisDifference) -> str:
             assert_never(difference.code)
 
 
-def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Notes on cells beyond the measured sizes or ranks, whose software time is held at the nearest
-    measured one."""
+def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Notes on cells beyond the measured sizes or ranks, which use the nearest measurement of
+    software time."""
     found = Counter(
         cell.extrapolated.partition(" was not measured ")[0] for cell in cells if cell.extrapolated
     )

@@ -48,7 +48,7 @@ def _slowdown(group: GroupCost) -> float:
 _GROUP: Columns[GroupCost] = (
     label("name", "group"),
     number("ranks", drop=6),
-    label("primitive", "primitive", lambda primitive: primitive.spoken, 4),
+    label("primitive", "primitive", lambda primitive: primitive.label, 4),
     label("algorithm", drop=7),
     number("slowdown", "slowdown", format_factor),
     number("interference", "neighbours", format_factor, 3),
@@ -93,17 +93,17 @@ def _answer(result: Contention) -> str:
         waits = f"{worst.name} waits for {result.hottest[0].link}"
         slowdown = f"Slowdown {format_factor(worst.slowdown)}: {waits}"
     where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
-    asked = f"{counted(len(result.groups), 'group')} at once: {where}"
+    question = f"{counted(len(result.groups), 'group')} at once: {where}"
     shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
-    return f"{slowdown}. {sentence(asked)}. {shared}."
+    return f"{slowdown}. {sentence(question)}. {shared}."
 
 
-def _asked(result: Contention | LayoutEta) -> Columns[Any]:
+def _context_columns(result: Contention | LayoutEta) -> Columns[Any]:
     return context(result.overrides, fabric=result.fabric, layout=result.layout)
 
 
 def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
-    table = Table((*_asked(result), *_GROUP), tuple(groups))
+    table = Table((*_context_columns(result), *_GROUP), tuple(groups))
     # without a size there are loads in units of M, but no times
     return table if result.unit == "bytes" else table.without("ideal_s", "together_s")
 
@@ -120,7 +120,7 @@ def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") 
         number("groups", drop=1),
         number("capacity_Bps", "capacity", format_rate, 2),
     )
-    return Table((*_asked(result), *columns), tuple(links), None, title)
+    return Table((*_context_columns(result), *columns), tuple(links), None, title)
 
 
 def _table(result: Contention) -> Table:
@@ -222,7 +222,7 @@ _AGREEMENT = (
 
 
 def _eta_table(result: LayoutEta) -> Table:
-    return Table((*_asked(result), *_ETA), result.etas)
+    return Table((*_context_columns(result), *_ETA), result.etas)
 
 
 def _eta_blocks(result: LayoutEta) -> list[Block]:

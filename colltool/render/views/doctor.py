@@ -66,7 +66,7 @@ def _judged(health: SeriesHealth) -> bool:
 
 
 _SERIES: Columns[SeriesHealth] = (
-    label("collective", "collective", attrgetter("spoken"), path="judged.series.primitive"),
+    label("collective", "collective", attrgetter("label"), path="judged.series.primitive"),
     number("ranks", path="judged.series.ranks"),
     number("nodes", drop=4, path="judged.series.nodes"),
     label("run", path="judged.series.run"),
@@ -90,7 +90,7 @@ _SERIES: Columns[SeriesHealth] = (
     number("small", "small messages", whole_percent),
     label("state", "is", get=_state),
 )
-_FORETOLD: Columns[Prediction] = (
+_PREDICTED: Columns[Prediction] = (
     label("cause", "if the cause is"),
     number("busbw_Bps", "busbw would be", format_rate),
     number("seconds", "time", format_time),
@@ -155,12 +155,14 @@ def _bars(result: Diagnosis) -> str:
 
 
 def diagnosed(result: Diagnosis) -> str:
+    """The answer: what is below expectation, the most likely cause, and how well it explains the
+    times."""
     main = _main(result)
     if main is None:
         return _healthy(result)
     what = f"{sentence(_reached(main))} ({_where(result)})."
     if result.fleet and any(host.bad for host in result.fleet.hosts):
-        what = f"{_fleet_said(result.fleet)} {what}"
+        what = f"{_fleet_text(result.fleet)} {what}"
     also = ""
     more = len(result.findings) - 1
     if more:
@@ -188,7 +190,7 @@ def _healthy(result: Diagnosis) -> str:
     """The answer where nothing was found."""
     where = _where(result)
     if result.fleet and not result.ok:
-        return f"{_fleet_said(result.fleet)} The others reach what {where} should."
+        return f"{_fleet_text(result.fleet)} The others reach what {where} should."
     if not any(map(_judged, result.series)):
         return f"Not judged against {where}: {verdict(result)}."
     healthy = f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
@@ -218,6 +220,7 @@ def _matches(assumed: AssumedFabric) -> str:
 
 
 def _blocks(result: Diagnosis) -> list[Block]:
+    """The answer, the main finding and its causes first; further findings after them."""
     main = _main(result)
     series: list[Block] = []
     if result.series:
@@ -280,7 +283,7 @@ _HOSTS: Columns[FleetHost] = (
 _MOST_HOSTS, _WIDEST_MATRIX = 5, 24
 
 
-def _fleet_said(fleet: Fleet) -> str:
+def _fleet_text(fleet: Fleet) -> str:
     """The sentences that name hosts; a list below the answer has all."""
     named = ". ".join(map(str, fleet.said[: 1 + _MOST_NOTES]))
     return f"{named or f'{len(fleet.hosts)} hosts are alike'}."
@@ -343,14 +346,14 @@ def _test(title: str, experiment: Experiment) -> list[Block]:
         foretold += f", {experiment.note}"
     return [
         Lines(title, (experiment.command,), verbatim=True),
-        Table(_FORETOLD, experiment.foretold, None, foretold),
+        Table(_PREDICTED, experiment.foretold, None, foretold),
     ]
 
 
 def _bound(bound: UpperBound) -> str:
     """``15 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace``."""
     what = (
-        f"{counted(bound.calls, 'call')} of {bound.primitive.spoken}, {bound.ranks} ranks, over"
+        f"{counted(bound.calls, 'call')} of {bound.primitive.label}, {bound.ranks} ranks, over"
         f" {bound.wire}"
     )
     if not bound.missing:
@@ -361,6 +364,7 @@ def _bound(bound: UpperBound) -> str:
 
 
 def verdict(result: Diagnosis) -> str:
+    """The answer in a clause, for titles and reports."""
     if not result.series:
         tiers = ", ".join(dict.fromkeys(bound.wire for bound in result.bounds))
         return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"

@@ -52,7 +52,7 @@ from colltool.render.shared_documents import (
     whole_size,
 )
 
-_SAME = 1e-9
+_SAME = 1e-9  # relative difference that is rounding
 
 
 # --- explain
@@ -68,7 +68,7 @@ def _text(entry: AlgorithmExplanation) -> str:
 
 _COLUMNS: Columns[AlgorithmExplanation] = (
     label("algorithm"),
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", lambda primitive: primitive.label),
     label("title"),
     label("formula", get=_formula),
     label("text", get=_text),
@@ -89,14 +89,14 @@ _PRICED: Columns[AlgorithmExplanation] = (
 
 def _table(result: Explanation) -> Table:
     # empty without a fabric, so that the header is always the same
-    asked: Columns[AlgorithmExplanation] = (
+    columns_of_question: Columns[AlgorithmExplanation] = (
         label("fabric", get=lambda _: result.fabric),
         label("set", get=lambda _: set_text(result.overrides)),
         number("ranks", get=lambda _: result.ranks or None),
         number("bytes", "size", get=lambda _: whole_bytes(result.bytes) or None),
     )
     group = group_columns(result.group, lambda _: result.group)
-    return Table((*_COLUMNS, *asked, *_PRICED, *group), result.entries)
+    return Table((*_COLUMNS, *columns_of_question, *_PRICED, *group), result.entries)
 
 
 def _blocks(result: Explanation) -> list[Block]:
@@ -107,23 +107,25 @@ def _blocks(result: Explanation) -> list[Block]:
 
 
 def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Block]:
+    """An algorithm: the answer where a fabric is given, its formula, and the numbers put in."""
     where = f"on {on_fabric(result.fabric, result.overrides)}"
     row = entry.row
-    asked = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
+    question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
     if row is not None:
-        what = sentence(entry.primitive.spoken)
-        yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {asked}.")
+        what = sentence(entry.primitive.label)
+        yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {question}.")
     yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
         yield Lines(f"{where}: {entry.reason}", ())
     if row is not None:
-        yield Lines(asked, tuple(_numbers(row, entry, result)))
+        yield Lines(question, tuple(_numbers(row, entry, result)))
         yield from r.readings_block(result.readings)
     for estimate in entry.estimates:
-        yield _own_estimate(estimate, result.library)
+        yield _library_estimate(estimate, result.library)
 
 
 def _description(entry: AlgorithmExplanation) -> Iterator[str]:
+    """What is true on every fabric: formula, meaning of M, requirements, status and source."""
     yield from entry.formula
     yield ""
     yield f"M is {entry.size_means}."
@@ -138,7 +140,7 @@ def _description(entry: AlgorithmExplanation) -> Iterator[str]:
         yield f"note: {entry.note}"
 
 
-def _own_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
+def _library_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
     """The library's own estimate, part by part."""
     lines = []
     latency_s = 0.0
@@ -167,7 +169,7 @@ def _took(row: AlgorithmEstimate) -> str:
 
 
 def _title(entry: AlgorithmExplanation) -> str:
-    return f"{entry.algorithm}, {entry.primitive.spoken}: {entry.title.rstrip('.')}"
+    return f"{entry.algorithm}, {entry.primitive.label}: {entry.title.rstrip('.')}"
 
 
 def _numbers(
@@ -241,7 +243,7 @@ def _limits(
 
 
 def _summary(result: Explanation) -> str:
-    uses = ", ".join(entry.primitive.spoken for entry in result.entries)
+    uses = ", ".join(entry.primitive.label for entry in result.entries)
     title = f"{result.algorithm}: {uses}"
     if len(result.entries) == 1:
         title = _title(result.entries[0])
@@ -254,7 +256,7 @@ def _summary(result: Explanation) -> str:
 
 
 def _group(result: Explanation) -> str:
-    return result.group.spoken if result.group else ""
+    return result.group.label if result.group else ""
 
 
 class LatencyShare(NamedTuple):
@@ -373,6 +375,7 @@ class AlgorithmsDocument(Document):
 # --- crossover
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
+"""Closed forms for the size of a crossing, as far as a pair has them: the headings of columns."""
 
 
 class _CrossoverLine(NamedTuple):
@@ -495,6 +498,7 @@ def _crossings(result: Crossover) -> Table:
 
 
 def _crossover_blocks(result: Crossover) -> list[Block]:
+    """The fastest algorithm by size, where pairs cross, and what the library picks."""
     # in one line, or by the pair's own table
     in_answer = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
     winners = _winners(result, result.winners, "fastest")._replace(first=0 if in_answer else None)
@@ -503,7 +507,7 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     out: list[Block] = [Headline(_fastest(result)), winners, _crossings_for_people(result)]
     out += _never_crossing(result)
     if result.uneven:
-        library = LIBRARIES[result.library].spoken
+        library = LIBRARIES[result.library].label
         option = argument_text("library", "all")
         whose = f"some of these carry {library}'s measured overhead, others none"
         out.append(Lines(localize(f"{whose}: {option} leaves it out"), ()))
@@ -522,6 +526,7 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
 
 
 def _crossings_for_people(result: Crossover) -> Table:
+    """The pairs with sizes in words; first those that cross."""
     # pairs that never cross follow, for --all only
     lines = sorted(_pair_lines(result), key=lambda line: line.crossing is None)
     names: dict[str, None] = {}
@@ -541,6 +546,7 @@ def _crossings_for_people(result: Crossover) -> Table:
 
 
 def _never_crossing(result: Crossover) -> list[Block]:
+    """The algorithms that are faster at every size, each with all that it beats."""
     beaten = []
     for pair in result.pairs:
         if pair.dominates is not None and not pair.crossings:
@@ -567,13 +573,13 @@ def _fastest(result: Crossover) -> str:
     """What runs at each size: the library's picks where they are known, then what would be the
     fastest; of named algorithms only the faster one.
     """
-    asked = sentence(crossover_title(result))
+    question = sentence(crossover_title(result))
     fastest = _stretches(result, result.winners)
     if not result.picks or result.asked:
-        return f"{fastest}. {asked}."
+        return f"{fastest}. {question}."
     picks = _stretches(result, result.picks)
-    beside = "" if picks == fastest else f" Fastest by the prices here: {fastest}."
-    return f"{library_title(result)} picks {picks}. {asked}.{beside}"
+    fastest_by_price = "" if picks == fastest else f" Fastest by the prices here: {fastest}."
+    return f"{library_title(result)} picks {picks}. {question}.{fastest_by_price}"
 
 
 def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
@@ -595,12 +601,12 @@ def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
 
 
 def library_title(result: Crossover) -> str:
-    return LIBRARIES[result.library].spoken if result.library else ""
+    return LIBRARIES[result.library].label if result.library else ""
 
 
 def crossover_title(result: Crossover) -> str:
     where = on_fabric(result.fabric, result.overrides)
-    parts = [f"{result.primitive.spoken} on {where}", result.group.spoken]
+    parts = [f"{result.primitive.label} on {where}", result.group.label]
     if result.library:
         parts.append(r.running(result.library, leads=result.library_leads))
     return ", ".join((*parts, result.mode))

@@ -72,7 +72,7 @@ def _blocks(result: FabricShown) -> list[Block]:
     joined = []
     for name, kind in kinds.items():
         rate = format_rate(kind.tier.bandwidth)
-        joined.append(f"{name} {kind.spoken} of {kind.extent} at {rate}")
+        joined.append(f"{name} {kind.label} of {kind.extent} at {rate}")
     name = on_fabric(fabric.name, fabric.overrides)
     details = [
         *library_blocks(fabric),
@@ -105,8 +105,9 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
 
 
 def _tier_text(tier: Tier) -> str:
+    """A tier in a line: its kind, extent, rates and overheads."""
     kind = capabilities_of(tier)
-    text = f"{kind.spoken} of {kind.extent}, "
+    text = f"{kind.label} of {kind.extent}, "
     if not kind.levels:
         text += f"{alpha_text(kind.classes[0])}, "
     text += f"BW {format_rate(tier.bandwidth)}"
@@ -149,18 +150,18 @@ def _table(result: FabricShown) -> Table:
     return Table((*context(fabric=result.fabric.name), *_FACTS), result.facts.tiers)
 
 
-def _given(result: FabricShown) -> dict[str, Any]:
+def _file_content(result: FabricShown) -> dict[str, Any]:
     """The fabric file, with what was set in it."""
-    given = result.fabric.model_dump(by_alias=True, exclude_none=True)
-    del given["schema"]
-    with_old_form(given["tiers"], result.fabric)
-    return given
+    content = result.fabric.model_dump(by_alias=True, exclude_none=True)
+    del content["schema"]
+    with_old_form(content["tiers"], result.fabric)
+    return content
 
 
 class GivenFabricDocument(Document):
     """The text of a fabric file as values."""
 
-    fabric: dict[str, Any] = derived(_given)
+    fabric: dict[str, Any] = derived(_file_content)
 
 
 class FabricShowDocument(GivenFabricDocument, SetInFabricDocument):
@@ -218,11 +219,12 @@ def _tiers_in_brief(fabric: Fabric) -> str:
     texts = []
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
-        texts.append(f"{tier.name} {kind.spoken} {kind.extent}")
+        texts.append(f"{tier.name} {kind.label} {kind.extent}")
     return ", ".join(texts)
 
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
+    """The switches of each tier that was sized by rule, and the fat-tree that it would be."""
     for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
         plan = found.sizing
         if plan is not None:
@@ -245,6 +247,7 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
 
 
 def _notes(result: FabricShown) -> Iterator[Block]:
+    """What the library reached, then the notes of the file, the facts and the bill."""
     fabric = result.fabric
     library = fabric.library_facts
     if library is not None:

@@ -127,8 +127,8 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     """The numbers of a tier, each with its name."""
     tier = diagram.tier
     kind = diagram.kind
-    thing = "port" if kind.has_ports else "link"
-    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
+    unit = "port" if kind.has_ports else "link"
+    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {unit}, one way")]
     if not kind.named:
         facts.append(("latency", alpha_text(kind.classes[0])))
     facts += [("split over", line) for line in planes_lines(kind)]
@@ -150,7 +150,7 @@ def ports_text(diagram: TierDiagram) -> str:
     return f"{counted(diagram.ports, 'link')} in parallel"
 
 
-def most_text(diagram: TierDiagram) -> str:
+def max_size_text(diagram: TierDiagram) -> str:
     """Such as ``full: max_size is 8``; empty without a limit."""
     most = diagram.tier.max_size
     if most is None:
@@ -220,7 +220,7 @@ def alternative_text(fabric: Fabric) -> str:
 def _tier_texts(diagram: TierDiagram) -> Iterator[str]:
     yield kind_text(diagram)
     yield place_text(diagram)
-    yield most_text(diagram)
+    yield max_size_text(diagram)
     yield ports_text(diagram)
     for name, text in fact_texts(diagram):
         yield f"{name} {text}"

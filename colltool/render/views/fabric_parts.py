@@ -401,8 +401,8 @@ def in_network_text(spec: InNetwork) -> str:
     text = f"{can}, alpha_switch {format_time(spec.alpha_switch)}"
     if spec.levels:
         text += f", {counted(spec.levels, 'switch level')}"
-    for primitive, value in spec.own_eta.items():
-        text += f", {primitive.spoken} eta_beta {value:g}"
+    for primitive, value in spec.switch_eta_beta.items():
+        text += f", {primitive.label} eta_beta {value:g}"
     if spec.protocols:
         text += f"; only under {', '.join(spec.protocols)}"
     limits = spec.limits
@@ -421,7 +421,7 @@ def in_network_text(spec: InNetwork) -> str:
 def library_text(facts: LibraryFacts) -> str:
     """Such as ``library NCCL 2.30, hopper GPUs, intel hosts, CollNet off``."""
     known = LIBRARIES.get(facts.name)
-    text = f"library {known.spoken if known else 'any'}"
+    text = f"library {known.label if known else 'any'}"
     if facts.version:
         text += f" {facts.version}"
     if facts.gpu:
@@ -461,7 +461,7 @@ def reached_text(efficiency: Efficiency) -> str:
     ):
         if seconds:
             parts.append(f"{format_time(seconds)} {what}")
-    scope = ", ".join(primitive.spoken for primitive in efficiency.primitives)
+    scope = ", ".join(primitive.label for primitive in efficiency.primitives)
     if efficiency.protocols:
         scope += f" under {', '.join(efficiency.protocols)}"
     return f"{', '.join(efficiency.algorithms)} ({scope}): {'; '.join(parts)}"
@@ -535,7 +535,7 @@ _PROPER_NAMES = {"clos": "Clos", "hyperx": "HyperX"}
 
 def spoken_topology(tier: Tier) -> str:
     """The name of its topology, as it is written in a sentence."""
-    spoken = capabilities_of(tier).spoken.replace("_", " ")
+    spoken = capabilities_of(tier).label.replace("_", " ")
     return _PROPER_NAMES.get(tier.topology, spoken)
 
 

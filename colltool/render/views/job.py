@@ -55,7 +55,7 @@ _MOST_CALLS = 10
 _SENT: Columns[SentBy] = (
     label("dimension", path="call.dimension"),
     label("phase", drop=1, path="call.phase"),
-    label("primitive", "primitive", attrgetter("spoken"), path="call.primitive"),
+    label("primitive", "primitive", attrgetter("label"), path="call.primitive"),
     number("ranks", path="call.group.ranks"),
     number("stride", drop=2, path="call.group.stride"),
     number("bytes", "bytes a call", format_bytes, path="call.bytes"),
@@ -66,7 +66,7 @@ _SENT: Columns[SentBy] = (
     label("source", drop=6, path="call.source", hidden=True),
 )
 _PLAIN: Columns[PlainCall] = (
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     label("dimension", "group"),
     number("ranks", path="group.ranks"),
     number("bytes", "bytes a call", format_bytes),
@@ -499,7 +499,7 @@ def _tier_values(tier: Tier) -> str:
         alphas = [data["alpha"]]
     else:
         alphas = [level["alpha"] for level in data["levels"]]
-    text = f"{tier.name}: {kind.spoken} of {extent}, alpha {_span(format_time, alphas)}"
+    text = f"{tier.name}: {kind.label} of {extent}, alpha {_span(format_time, alphas)}"
     if tier.post:
         text += f", post {format_time(tier.post)}"
     cables = [level.cable_m for level in kind.classes]

@@ -16,7 +16,7 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
-from colltool.engines.intervals import NOBODY_KNOWS
+from colltool.engines.intervals import ERROR_UNKNOWN
 from colltool.engines.library_diff import LibraryDiff, PickChange
 from colltool.engines.results import (
     DispatchRow,
@@ -51,6 +51,8 @@ from colltool.render.shared_documents import FabricDocument, GroupDocument, OnFa
 
 
 class _KernelLine(NamedTuple):
+    """A row of the table: a kernel at one size."""
+
     price: KernelPrice
     row: KernelEstimate
 
@@ -59,7 +61,7 @@ class _KernelLine(NamedTuple):
         return nine_in_ten(self.row.interval, self.row.total_s)
 
 
-def _asked(price: KernelPrice) -> str:
+def _question(price: KernelPrice) -> str:
     what = price.operation.replace("_", "-").capitalize()
     tokens = price.what
     if tokens is None:
@@ -68,7 +70,7 @@ def _asked(price: KernelPrice) -> str:
         experts = f"top {tokens.top_k} of {tokens.experts} experts"
         what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
         size = f"{counted(tokens.tokens, 'token')} of {what_each}"
-    return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.spoken}, {size}"
+    return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.label}, {size}"
 
 
 def _answer(price: KernelPrice) -> str:
@@ -79,10 +81,10 @@ def _answer(price: KernelPrice) -> str:
     if price.what is not None:
         rate = f"{format_bytes(best.bytes)} sent a rank"
     answer = f"{best.library} {best.kernel}: {format_time(best.total_s)}{off}, {rate}."
-    answer += f" {_asked(price)}."
+    answer += f" {_question(price)}."
     if not best.interval:
         answer += f" {sentence(best.measured)}."
-    # less than 2% is no difference that anybody would measure
+    # less than 2% is within the noise of a measurement
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
         times = f"{best.total_s / fastest.total_s:.3g} times faster"
         answer += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {times}."
@@ -107,6 +109,7 @@ _ROW: Columns[_KernelLine] = (
 
 
 def _price_table(prices: Sequence[KernelPrice]) -> Table:
+    """The kernels at all sizes; the question is in hidden columns, for CSV."""
     first = prices[0]
     records: list[_KernelLine] = []
     for price in prices:
@@ -124,6 +127,7 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
 
 
 def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
+    """Why the library takes a kernel, then notes without repetition, and kernels that were refused."""
     lines: dict[str, None] = {}
     of_rows: list[tuple[str, str]] = []
     refused: dict[str, None] = {}
@@ -160,7 +164,7 @@ def _several(result: KernelPriceList) -> str:
     first = result.prices[0]
     names = dict.fromkeys(price.best.kernel for price in result.prices)
     what = first.operation.replace("_", "-")
-    where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.spoken}"
+    where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.label}"
     return f"{first.best.library} takes {', then '.join(names)}: {where}."
 
 
@@ -174,7 +178,7 @@ def _list_summary(result: KernelPriceList) -> str:
 
 def no_kernel_interval(row: Any) -> Any:
     """Why a price by a kernel has no interval."""
-    return NOBODY_KNOWS if row.interval is None else LEFT_OUT
+    return ERROR_UNKNOWN if row.interval is None else LEFT_OUT
 
 
 def _nothing(_: KernelEstimate) -> float:
@@ -298,11 +302,11 @@ def _crossings(result: KernelCrossover) -> Table:
     changes += [
         _KernelSwitch("measured laws", below, above, at) for at, below, above in result.crossings
     ]
-    asked = context(result.overrides, fabric=result.fabric, library=result.library)
-    return Table((*asked, *_CROSSING), tuple(changes))
+    context_columns = context(result.overrides, fabric=result.fabric, library=result.library)
+    return Table((*context_columns, *_CROSSING), tuple(changes))
 
 
-def _judged(threshold: Threshold) -> str:
+def _threshold_text(threshold: Threshold) -> str:
     """Whether a threshold of the library's table is where two kernels are equally fast."""
     at = size_text(threshold.at_bytes)
     apart = format_time(threshold.costs_s)
@@ -310,7 +314,7 @@ def _judged(threshold: Threshold) -> str:
         where = f"its table goes from {threshold.below} to {threshold.above} at {at}"
         return f"{where}; {threshold.faster} is faster at every size, by {apart} there"
     pair = f"from {threshold.below} to {threshold.above}"
-    # a tenth either way: closer than the laws are known
+    # a tenth either way: the formulas are not more precise
     if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
         return f"its threshold of {at} {pair} is right"
     far = "" if threshold.measured else " (beyond the sizes that both were measured at)"
@@ -321,10 +325,10 @@ def _judged(threshold: Threshold) -> str:
 
 def _cross_answer(result: KernelCrossover) -> str:
     fabric = on_fabric(result.fabric, result.overrides)
-    where = f"{result.library} on {fabric}, {result.group.spoken}"
+    where = f"{result.library} on {fabric}, {result.group.label}"
     if result.thresholds:
         worst = max(result.thresholds, key=lambda threshold: threshold.costs_s)
-        return f"{where}: {_judged(worst)}."
+        return f"{where}: {_threshold_text(worst)}."
     if result.crossings:
         steps = ", ".join(
             f"{below} up to {size_text(at)}, then {above}" for at, below, above in result.crossings
@@ -337,7 +341,7 @@ def _cross_blocks(result: KernelCrossover) -> list[Block]:
     return [
         Headline(_cross_answer(result)),
         _crossings(result),
-        *listed("thresholds", map(_judged, result.thresholds)),
+        *listed("thresholds", map(_threshold_text, result.thresholds)),
         *listed("notes", result.notes, first=2),
     ]
 
@@ -436,11 +440,12 @@ _DISPATCH: Columns[DispatchRow] = (
 )
 
 
-def _shown_table(result: LibraryShown) -> Table:
+def _file_table(result: LibraryShown) -> Table:
     return Table(_KERNEL, result.kernels)
 
 
-def _shown_blocks(result: LibraryShown) -> list[Block]:
+def _file_blocks(result: LibraryShown) -> list[Block]:
+    """What a library's file holds: rules, kernels or a dispatch table, and their sources."""
     if result.rules:
         has = "what it picks follows from its constants and these rules"
     elif result.kernels:
@@ -449,7 +454,7 @@ def _shown_blocks(result: LibraryShown) -> list[Block]:
         has = f"{counted(len(result.dispatch), 'row')} of its table"
     return [
         Headline(f"{result.library}, {result.spoken}: {has}."),
-        _shown_table(result),
+        _file_table(result),
         Table(_DISPATCH, result.dispatch, title="which it takes"),
         *listed("rules", [f"{rule}: {value}" for rule, value in result.rules]),
         *listed("not measured", [f"{gpu} by {other}'s numbers" for gpu, other in result.like]),
@@ -457,7 +462,7 @@ def _shown_blocks(result: LibraryShown) -> list[Block]:
     ]
 
 
-def _shown_summary(result: LibraryShown) -> str:
+def _file_summary(result: LibraryShown) -> str:
     return f"{result.library}: {counted(len(result.kernels), 'kernel')}"
 
 
@@ -513,8 +518,10 @@ _CHANGE: Columns[PickChange] = (
 
 
 def _changes(result: LibraryDiff, first: int | None = None) -> Table:
-    asked = context((), fabric=result.fabric, old_library=result.old, new_library=result.new)
-    return Table((*asked, *_CHANGE), result.changes, first=first)
+    context_columns = context(
+        (), fabric=result.fabric, old_library=result.old, new_library=result.new
+    )
+    return Table((*context_columns, *_CHANGE), result.changes, first=first)
 
 
 def _diff_blocks(result: LibraryDiff) -> list[Block]:
@@ -562,6 +569,6 @@ VIEWS = {
         "library-list", _library_blocks, LibrariesDocument.of, _library_table, _library_names
     ),
     LibraryShown: View(
-        "library-show", _shown_blocks, LibraryDocument.of, _shown_table, _shown_summary
+        "library-show", _file_blocks, LibraryDocument.of, _file_table, _file_summary
     ),
 }

@@ -55,7 +55,7 @@ def _compression(rung: Rung) -> float:
 
 
 _COLUMNS: Columns[Rung] = (
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", lambda primitive: primitive.label),
     label("fabric"),
     label("name", path="realistic.name"),
     label("algorithm"),
@@ -140,7 +140,7 @@ def _answer(result: Ladder) -> str:
     for rung in result.rows:
         # exactly 1: the fastest is divided by itself
         if rung.gap_realistic == 1:
-            what = rung.primitive.spoken
+            what = rung.primitive.label
             if several:
                 what += f" of {title_size(float(rung.realistic.bytes))}"
             wins.append((f"{rung.algorithm} on {rung.fabric}", what))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.formatting import format_rate, format_time
 from colltool.calibration.old_form import old_numbers
-from colltool.fabric.ground import media_of
+from colltool.fabric.library_numbers import media_of
 from colltool.fabric.media import Medium
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -31,7 +31,7 @@ class _Row(NamedTuple):
     @property
     def only(self) -> str:
         primitives = self.protocol.primitives or ()
-        return ", ".join(primitive.spoken for primitive in primitives) or "all others"
+        return ", ".join(primitive.label for primitive in primitives) or "all others"
 
 
 def _step(step_s: float) -> str:
@@ -80,7 +80,7 @@ def library_blocks(fabric: Fabric) -> Iterator[Block]:
     tier."""
     rows = tuple(_rows(fabric))
     known = LIBRARIES.get(fabric.library_name)
-    name = known.spoken if known else "the library"
+    name = known.label if known else "the library"
     if rows:
         # a column that says nothing of any row, such as the host's rate, is left out
         empty = [column.key for column in _ADDED if set(map(column.value, rows)) == {None}]
@@ -89,7 +89,7 @@ def library_blocks(fabric: Fabric) -> Iterator[Block]:
     runs = []
     for tier in fabric.tiers:
         for primitive, names in _runs(tier).items():
-            runs.append(f"{tier.name}: {primitive.spoken} runs {', '.join(names)}")
+            runs.append(f"{tier.name}: {primitive.label} runs {', '.join(names)}")
     if runs:
         yield Lines(f"what {name} runs", tuple(runs))
 

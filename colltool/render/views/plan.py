@@ -52,9 +52,11 @@ from colltool.training.sentences import MFU_CONVENTION
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
-_PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
-_MOST_CHANGES = 5
-_MOST_ANCHORED = 3  # each has two more values to type: the measured step and the slowdown
+_PAIRS = 4
+"""KEY=VALUE pairs shown of a change, of which each protocol of a tier may need one; JSON has all."""
+_MOST_CHANGES = 5  # shown without --all
+# the same for a plan that is fitted to a measured step, whose changes have two more values to type
+_MOST_ANCHORED = 3
 
 
 def _group(call: PlannedCall) -> str:
@@ -85,7 +87,7 @@ def _accuracy(call: PlannedCall) -> float | None:
 _COLLECTIVES: Columns[PlannedCall] = (
     label("dimension", path="sent.call.dimension"),
     label("phase", drop=4, path="sent.call.phase"),
-    label("primitive", "primitive", attrgetter("spoken"), path="sent.call.primitive"),
+    label("primitive", "primitive", attrgetter("label"), path="sent.call.primitive"),
     label("group", get=_group),
     number("ranks", path="sent.call.group.ranks", hidden=True),
     number("stride", path="sent.call.group.stride", hidden=True),
@@ -114,8 +116,8 @@ _CHANGES: Columns[Proposal] = (
 )
 _NEEDED: Columns[Needed] = (
     label("what", "least"),
-    label("value", "is", get=lambda need: _worth(need.value, need.what)),
-    label("now", get=lambda need: _worth(need.now, need.what)),
+    label("value", "is", get=lambda need: _value_text(need.value, need.what)),
+    label("now", get=lambda need: _value_text(need.now, need.what)),
     label("set", "with", get=lambda need: _typed(need.set, "fabric")),
     number("step_s", "step", format_time),
 )
@@ -186,7 +188,7 @@ def slow_tier(result: Plan) -> str | None:
     worst = max(by_tier, key=by_tier.__getitem__)
     exposed = by_tier.pop(worst)
     second = max(by_tier.values(), default=0.0)
-    # all that is unsure may be waiting for the second
+    # in the worst case all that is unsure is time of the second tier
     if worst and exposed > second + unsure:
         return worst
     return None
@@ -202,6 +204,7 @@ def answer(result: Plan) -> str:
 
 
 def _sentences(result: Plan) -> Iterator[str]:
+    """The answer: does it fit, how long a step takes, what is exposed, and what would help most."""
     took = format_time(result.step_s)
     memory = result.memory
     # a step that does not fit has no time worth showing first
@@ -210,7 +213,7 @@ def _sentences(result: Plan) -> Iterator[str]:
         yield f"does not fit: stage {memory.worst_stage} needs {needs}; try {_cure(result)}"
         yield f"If it did fit, a step would take {took}"
         return
-    error = _known_error(result)
+    error = _error_text(result)
     yield f"takes {took} a step ({error})" if error else f"takes {took} a step"
     if result.collectives and result.step_s:
         exposed = percent(result.exposed_s / result.step_s)
@@ -257,6 +260,7 @@ def _table(result: Plan) -> Table:
 
 
 def _blocks(result: Plan) -> list[Block]:
+    """The answer, the busiest links and the changes first; all details after them."""
     links = result.links
     tables = []
     if links:
@@ -288,6 +292,7 @@ def _blocks(result: Plan) -> list[Block]:
 
 
 def _changes(result: Plan) -> Table:
+    """The changes that gain most; where the job does not fit, those that make it fit come first."""
     title = "what to change, each priced again"
     most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
     table = Table(_CHANGES, result.changes, None, title, most)
@@ -331,7 +336,7 @@ def _needed(result: Plan) -> list[Block]:
     return [Table(_NEEDED, found.needed, None, title)]
 
 
-def _worth(value: float | None, what: str) -> str:
+def _value_text(value: float | None, what: str) -> str:
     if value is None:
         return "none does it"
     if what.startswith("slowest"):
@@ -497,6 +502,7 @@ class PlanDocument(PlannedDocument):
 
 
 def _facts(result: Plan) -> Iterator[str]:
+    """The lines on a step, from its time to its failures."""
     free = f"{format_time(result.control_step_s)} with a free network"
     share = percent(result.network_share)
     yield f"step {format_time(result.step_s)}; {free}: {share} of the step is network"
@@ -533,6 +539,8 @@ def _stack_error(result: Plan) -> str:
 
 
 def _memory_text(memory: Memory) -> str:
+    """What the worst stage needs, and whether that is closer to its limit than such figures are
+    exact."""
     text = f"memory: {format_bytes(memory.bytes, 3)}"
     where = f" on the worst stage, {memory.worst_stage}"
     if memory.capacity_bytes is None:
@@ -550,7 +558,7 @@ def _memory_text(memory: Memory) -> str:
     return text
 
 
-def _known_error(result: Plan) -> str:
+def _error_text(result: Plan) -> str:
     """How far off the step may be: against the measured step, else by published runs like it; may
     be empty."""
     if result.measured_error is not None and result.job.measured_step_s is not None:
@@ -567,6 +575,7 @@ def _known_error(result: Plan) -> str:
 
 
 def _measured(result: Plan) -> Iterator[str]:
+    """How far the plan is off from what the job measured, and what fitting to it did."""
     job = result.job
     anchor = result.anchor
     if job.measured_step_s is not None and result.measured_error is not None:
@@ -615,6 +624,7 @@ def _run(result: Plan) -> Iterator[str]:
 
 
 def _compressed(small: GradientCompression) -> Iterator[str]:
+    """Whether compressing gradients pays: for a call, for a step, and for the accuracy reached."""
     given = small.given
     scheme = given.scheme
     if given.block:
@@ -642,6 +652,7 @@ def _compressed(small: GradientCompression) -> Iterator[str]:
 
 
 def _failures(rate: Goodput) -> Iterator[str]:
+    """How often a job of this size fails, and how often to write a checkpoint."""
     size = format_bytes(rate.checkpoint_bytes, 3)
     write = format_duration(rate.write_s)
     failures = format_duration(rate.job_mtbf_s)

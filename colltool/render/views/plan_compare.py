@@ -19,7 +19,7 @@ from colltool.base.formatting import (
 )
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
-from colltool.machines.used import common, own_rows_of
+from colltool.machines.used import common, user_rows_of
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text, signed_percent
 from colltool.render.documents import Document, derived, optional, or_null
@@ -31,7 +31,7 @@ from colltool.render.shared_documents import (
     mapping,
     values_set,
 )
-from colltool.render.views.compare import BasisDocument, ground_lines
+from colltool.render.views.compare import BasisDocument, basis_sentences
 from colltool.render.views.fabric_parts import PLURAL
 from colltool.render.views.plan import PlannedDocument
 from colltool.render.views.sensitivity import quantity
@@ -121,7 +121,7 @@ def _unlike(result: Plans) -> Iterator[str]:
     if len(set(covered.values())) > 1:
         texts = map("{}: {}".format, covered, covered.values())
         yield f"network costs do not cover the same: {'; '.join(texts)}"
-    yield from ground_lines(result.ground)
+    yield from basis_sentences(result.ground)
 
 
 def _covered(cost: Cost) -> str:
@@ -192,7 +192,7 @@ def _blocks(result: Plans) -> list[Block]:
     first = result.plans[0]
     took = f"takes {format_time(first.step_s)} a step on {result.titles[0]}"
     shared = common([plan.fabric_overrides for plan in result.plans])
-    own_rows = own_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)
+    own_rows = user_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)
     return [
         Headline(f"{_job(first)} {took}. {'. '.join(_against(result))}."),
         _table(result, on_fabric(_job(first), shared)),
@@ -388,13 +388,13 @@ def _search_answer(result: LayoutSearch) -> str:
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
     how = f"{best.choice.text}: {format_time(best.step_s)} a step."
     job = on_fabric(result.job.name, result.job.overrides)
-    text = f"{job} on {where} is fastest as {how} {_own_answer(result)}"
+    text = f"{job} on {where} is fastest as {how} {_own_layout_text(result)}"
     if result.ties.layouts > 1:
         text += f" {result.ties.layouts} layouts are within {whole_percent(TIE)}, take any."
     return text
 
 
-def _own_answer(result: LayoutSearch) -> str:
+def _own_layout_text(result: LayoutSearch) -> str:
     """How the job's own layout compares with the best."""
     own = result.own.searched
     if own is None:
@@ -498,7 +498,7 @@ def _ranked(result: LayoutSearch) -> list[dict[str, Any]]:
     return [RankedLayoutDocument.of(layout, rank=rank) for rank, layout in layouts]
 
 
-def _own_document(result: LayoutSearch) -> dict[str, Any] | None:
+def _own_layout_document(result: LayoutSearch) -> dict[str, Any] | None:
     own = result.own
     return own.searched and OwnLayoutDocument.of(own.searched, fits=own.fits)
 
@@ -516,7 +516,7 @@ class PlanSearchDocument(PlannedDocument):
     ties_differ_in: list[str] = derived("ties.differ")
     best: RankedLayoutDocument = derived(lambda result: _ranked(result)[0])
     best_job_set: dict[str, str] = mapping("values")
-    own: OwnLayoutDocument | None = derived(_own_document)
+    own: OwnLayoutDocument | None = derived(_own_layout_document)
     own_refused: str | None = or_null("own.why")
     mfu_convention: str = derived(lambda _: MFU_CONVENTION)
     layouts: list[RankedLayoutDocument] = derived(_ranked)

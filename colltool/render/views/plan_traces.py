@@ -17,12 +17,12 @@ from colltool.render.views.trace import (
     axes_text,
     graph_name,
     graphs_table,
-    kept_lines,
+    recorded_lines,
 )
 
 _MOST_ROWS = 8
 _COLLECTIVES: Columns[PlannedTraceCall] = (
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("group_size", "ranks"),
     label("stride", drop=4, get=lambda call: axes_text(call.axes)),
     label("tiers", drop=3, get=lambda call: "+".join(call.tiers)),
@@ -89,7 +89,7 @@ def _blocks(result: TracePlan) -> list[Block]:
     more: list[Block] = [
         Lines("the step", tuple(_facts(result))),
         graphs_table(result.ranks),
-        *kept_lines(result.ranks),
+        *recorded_lines(result.ranks),
     ]
     return [
         Headline(_answer(result)),

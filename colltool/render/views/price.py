@@ -23,8 +23,8 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.estimate.segments import BestSegments
-from colltool.libraries.nccl.hardware import told_version
-from colltool.libraries.nccl.rules import SPELLED
+from colltool.libraries.nccl.hardware import version_label
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
@@ -68,7 +68,7 @@ def _answer(price: Price, row: AlgorithmEstimate) -> str:
         sentence(r.heading(price)),
     ]
     if price.accuracy is not None and row.selectable:
-        rival = _beside(price, row, price.accuracy.median)
+        rival = _rivals(price, row, price.accuracy.median)
         if rival:
             parts.append(sentence(rival))
     for inert in price.inert:
@@ -98,11 +98,11 @@ def _largest_part(row: AlgorithmEstimate) -> str:
     return f"{share} {_ADVICE[row.bound]}"
 
 
-def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
-    """Who is as fast within the error, or faster by more, and how to run that."""
-    own = float(row.total_s)
+def _rivals(price: Price, row: AlgorithmEstimate, error: float) -> str:
+    """Which other row is as fast within the error, or faster by more and how to run it."""
+    own_s = float(row.total_s)
     fastest = price.fastest
-    gain = 1 - float(fastest.total_s) / own
+    gain = 1 - float(fastest.total_s) / own_s
     # only a pick is not the fastest
     if gain > error and not may_be_as_fast(price.best, fastest):
         name = fastest.name
@@ -112,7 +112,7 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
         before = "" if fastest.protocol else " before any library's overhead"
         return f"{name}, of your own, {less}{before}"
     rivals = [rival for rival in price.leading if rival is not row]
-    close = [rival for rival in rivals if float(rival.total_s) <= own * (1 + error)]
+    close = [rival for rival in rivals if float(rival.total_s) <= own_s * (1 + error)]
     if not rivals:
         return ""
     if not close:
@@ -152,21 +152,24 @@ def _winners_answer(prices: Sequence[Price]) -> str:
 # --- all rows
 
 
-def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
-    """Rows that can be selected, then those of other libraries and those that no library runs,
-    which the default view leaves out."""
-    leads: list[r.Ranked] = []
+def _all_blocks(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
+    """The blocks of prices with all rows.
+
+    Selectable rows come first; those of other libraries, and those that no library runs, are in
+    tables that the default view leaves out.
+    """
+    selectable: list[r.Ranked] = []
     others: list[r.Ranked] = []
     unranked: list[r.Ranked] = []
     for price in prices:
-        leads += [r.Ranked(price, row) for row in price.leading]
+        selectable += [r.Ranked(price, row) for row in price.leading]
         for row in price.others:
-            # 1: another library runs it; beyond that nobody does
+            # class 1: another library runs it; higher classes: none does
             kind = others if row.rank_class == 1 else unranked
             kind.append(r.Ranked(price, row))
     tables = []
-    if leads:
-        tables.append(r.row_table(leads, "", None if sizes else 0, sizes=sizes, names=True))
+    if selectable:
+        tables.append(r.row_table(selectable, "", None if sizes else 0, sizes=sizes, names=True))
     if others:
         title = f"priced, but not what {r.spoken(prices[0])} runs here"
         tables.append(r.row_table(others, title, sizes=sizes, names=True))
@@ -218,15 +221,17 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
         took = format_time(r.seconds(by_sharp))
         lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {took} by {by_sharp.title}: {option}")
     shipped = (row for row in price.results if row.status == "shipped")
-    bare = min(shipped, key=_without_software)
-    bare_s = _without_software(bare)
+    fastest_bare = min(shipped, key=_without_software)
+    fastest_bare_s = _without_software(fastest_bare)
     # both lines would have the same number
-    same_number = bool(lines) and bare_s == r.seconds(bare)
+    same_number = bool(lines) and fastest_bare_s == r.seconds(fastest_bare)
     # rows with a protocol are this library's, as measured
-    if bare_s < best_s and not same_number and not price.best.protocol:
+    if fastest_bare_s < best_s and not same_number and not price.best.protocol:
         option = localize(argument_text("library", "all"))
-        took = format_time(bare_s)
-        lines.append(f"by alpha, BW and eta alone, any library: {took} by {bare.title}: {option}")
+        took = format_time(fastest_bare_s)
+        lines.append(
+            f"by alpha, BW and eta alone, any library: {took} by {fastest_bare.title}: {option}"
+        )
     return listed("faster, but not what runs by default", lines)
 
 
@@ -252,6 +257,8 @@ def _warnings(prices: Sequence[Price]) -> list[Block]:
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
+    """What each algorithm takes with one slow rank, by the time that it then has, and why others
+    have none."""
     slow = [(row, row.slow) for row in _rows(prices) if row.slow is not None]
     if not slow:
         return []
@@ -286,7 +293,7 @@ class _Pick(NamedTuple):
 
     @property
     def name(self) -> str:
-        return SPELLED.get(self.estimate.algorithm, self.estimate.algorithm)
+        return ALGORITHM_NAMES.get(self.estimate.algorithm, self.estimate.algorithm)
 
     @property
     def best_name(self) -> str:
@@ -297,7 +304,7 @@ class _Pick(NamedTuple):
         return _size(self.price)
 
 
-_SLOW = 1.02  # times the fastest, from which on a pick is called slow
+_SLOW = 1.02  # a pick that takes this many times as long as the fastest is called slow
 _PICKS: Columns[_Pick] = (
     number("bytes", "size", title_size, path="price.bytes"),
     label("pick", "picks", path="name"),
@@ -333,11 +340,11 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
         return listed(title, reasons, first=0)
     if not picks:
         return []
-    own = picks[0].own
-    name = f"{own.name.upper()} {told_version(own.version)}"
+    library_choice = picks[0].own
+    name = f"{library_choice.name.upper()} {version_label(library_choice.version)}"
     several = len(picks) > 1
     # the answer says it
-    in_answer = len(prices) == 1 and prices[0].shows_pick and name.endswith(own.version)
+    in_answer = len(prices) == 1 and prices[0].shows_pick and name.endswith(library_choice.version)
     what = f"picks by its own cost model: {_picked(picks)}"
     out: list[Block] = [Lines(f"{name} {what}", (), first=0 if in_answer else None)]
     slow = (_slow_pick(pick, several=several) for pick in picks if _is_slow(pick))
@@ -377,6 +384,8 @@ def _slow_pick(pick: _Pick, *, several: bool) -> str:
 
 
 class _SizeWinner(NamedTuple):
+    """The fastest algorithm at a size, and the one after it where there is one."""
+
     price: Price
     row: AlgorithmEstimate
     second: AlgorithmEstimate | None
@@ -411,12 +420,13 @@ _NAMES: dict[str, Column[_SizeWinner]] = {
 
 
 def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Table:
+    """A row per size: the winner and by how much; protocols only where the library has some."""
     records = []
     for price in result.prices:
         best, *rivals = price.results
         records.append(_SizeWinner(price, best, rivals[0] if rivals else None))
-    asked = r.price_context(result.prices[0])
-    table = Table((*asked, *columns), tuple(records)).with_shown("bytes")
+    context_columns = r.price_context(result.prices[0])
+    table = Table((*context_columns, *columns), tuple(records)).with_shown("bytes")
     if any(record.row.protocol for record in records):
         return table
     return table.without("protocol")
@@ -425,7 +435,7 @@ def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Tabl
 def _list_blocks(result: PriceList) -> list[Block]:
     prices = result.prices
     if not result.winners_only:
-        return _all(prices, sizes=len(prices) > 1)
+        return _all_blocks(prices, sizes=len(prices) > 1)
     return [
         Headline(_winners_answer(prices)),
         _winners(result, tuple(_NAMES.get(column.key, column) for column in _WINNER)),
@@ -461,7 +471,7 @@ def _size_count(price: Price) -> int:
 
 
 def _price_blocks(result: Price) -> list[Block]:
-    return _all(tuple(r.at_each_size(result)), sizes=_is_array(result))
+    return _all_blocks(tuple(r.at_each_size(result)), sizes=_is_array(result))
 
 
 def _price_table(result: Price) -> Table:
@@ -480,7 +490,7 @@ def _summary(result: Price) -> str:
 # --- breakdown
 
 
-def _shown_algorithm(phase: PhaseCost) -> str:
+def _algorithm_name(phase: PhaseCost) -> str:
     # the label that an estimate gives to copying a rank's own data, which no algorithm does
     return "own copy" if phase.label == "own share" else phase.algorithm
 
@@ -488,8 +498,8 @@ def _shown_algorithm(phase: PhaseCost) -> str:
 _PHASE: Columns[PhaseCost] = (
     label("tier"),
     label("level", drop=5),
-    label("primitive", "phase", lambda primitive: primitive.spoken),
-    label("algorithm", get=_shown_algorithm),
+    label("primitive", "phase", lambda primitive: primitive.label),
+    label("algorithm", get=_algorithm_name),
     label("label", "step", drop=4),
     number("ranks", drop=7),
     number("bytes", "payload", format_bytes, 6),
@@ -525,6 +535,7 @@ _LINKS: Columns[_Link] = (
 
 
 def _link(phase: PhaseCost) -> _Link:
+    """What a phase runs on, as the table of links shows it: latency, bandwidth and both η."""
     steps = float(phase.n_alpha * phase.eta_alpha)
     # rounded, so that phases of one tier agree
     alpha = float(f"{float(phase.alpha_s) / steps:.9g}") if steps else None
@@ -548,6 +559,7 @@ def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) ->
 
 
 def _phases(result: Breakdown) -> Table:
+    """The phases of an algorithm; the question is in hidden columns, for CSV."""
     price = result.price
     row = price.results[0]
 

@@ -206,7 +206,7 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, float):
         show = _SHOWN.get(key.rpartition(".")[2])
         return show(value) if show else quantity(key, value)
-    return value.spoken if isinstance(value, Primitive) else str(value)
+    return value.label if isinstance(value, Primitive) else str(value)
 
 
 def _assumed_blocks(result: Assumptions) -> list[Block]:

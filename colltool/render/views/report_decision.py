@@ -32,7 +32,7 @@ from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Columns, Table, gathered, label, number
 from colltool.render.documents import Document
 from colltool.render.intervals import NINE_OF_TEN, within
-from colltool.render.views.compare import ground_lines
+from colltool.render.views.compare import basis_sentences
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.plan_compare import verdict as planned_on
@@ -70,7 +70,7 @@ def chart_of(result: Report) -> ReportEntry | None:
     return pictured[kinds[0]] if kinds else None
 
 
-def _every(result: Report) -> list[Any]:
+def _all_results(result: Report) -> list[Any]:
     """The results of all exhibits."""
     results = []
     for section in result.sections:
@@ -90,13 +90,13 @@ def _nothing(_: Report, _result: Any) -> tuple[str, ...]:
     return ()
 
 
-def _closely(_: Report, result: Breakdown) -> Iterator[str]:
+def _reference_time(_: Report, result: Breakdown) -> Iterator[str]:
     price = result.price
     row = price.best
     size = title_size(float(price.bytes))
     rate = format_rate(float(row.busbw_Bps))
     yield (
-        f"{price.primitive.spoken} of {size} on {price.group.spoken} takes"
+        f"{price.primitive.label} of {size} on {price.group.label} takes"
         f" {format_time(float(row.total_s))}, {rate} busbw, bound by {row.bound}"
     )
 
@@ -107,13 +107,13 @@ def _compared(report: Report, result: Comparison) -> Iterator[str]:
     for line in result.lines:
         if (line.ranks, line.bytes) == (report.ranks, report.bytes):
             size = title_size(report.bytes)
-            what = f"{line.primitive.spoken} of {size} on {line.ranks} ranks"
+            what = f"{line.primitive.label} of {size} on {line.ranks} ranks"
             texts = [_other(result, line, at) for at in range(1, len(result.columns))]
             first = result.columns[0].name
-            own = line.cells[0].total_s
+            first_s = line.cells[0].total_s
             answer = f"cannot run on {first}"
-            if own is not None:
-                answer = f"takes {format_time(own)} on {first}"
+            if first_s is not None:
+                answer = f"takes {format_time(first_s)} on {first}"
             yield f"{what} {'; '.join((answer, *texts))}"
             return
 
@@ -170,7 +170,7 @@ def _steps(result: Plans) -> Iterator[str]:
 
 
 _ANSWERS: dict[type, Callable[[Report, Any], Iterable[str]]] = {
-    Breakdown: _closely,
+    Breakdown: _reference_time,
     Comparison: _compared,
     Plan: lambda _, result: (planned(result),),
     Diagnosis: lambda _, result: (f"benchmarks: {diagnosed(result)}",),
@@ -226,10 +226,10 @@ class BoughtDocument(Document):
 def cost_table(result: Report) -> Table:
     """What each fabric is made of and costs by its file, and the job's step there; columns without
     a value are left out."""
-    every = _every(result)
-    shown = _of_type(every, FabricShown)
-    plans = _first(every, Plans)
-    single = _first(every, Plan)
+    results = _all_results(result)
+    shown = _of_type(results, FabricShown)
+    plans = _first(results, Plans)
+    single = _first(results, Plan)
     # without a job there is no step, and one fabric has one plan
     steps = plans.plans if plans else [single] * len(shown)
     rows = []
@@ -262,37 +262,37 @@ def unpriced(result: Report) -> str:
 def risks(result: Report) -> Iterator[str]:
     """What the answer hangs on: the model's error, the numbers that move it, what they rest on,
     what is not alike."""
-    every = _every(result)
+    results = _all_results(result)
     errors = []
-    for breakdown in _of_type(every, Breakdown):
+    for breakdown in _of_type(results, Breakdown):
         price = breakdown.price
         if price.best.interval is not None:
-            errors.append((within(price.best), price.primitive.spoken))
+            errors.append((within(price.best), price.primitive.label))
     for off, names in gathered(errors).items():
         yield f"{NINE_OF_TEN} {', '.join(names)} {off}."
-    yield from map(_hangs_on, _of_type(every, Sensitivity))
+    yield from map(_most_sensitive_text, _of_type(results, Sensitivity))
     for fabric, title in zip(result.fabrics, result.titles, strict=True):
-        yield f"{title}: {_rests_on(basis_of(fabric))}."
-    for assumptions in _of_type(every, Assumptions):
+        yield f"{title}: {_basis_text(basis_of(fabric))}."
+    for assumptions in _of_type(results, Assumptions):
         numbers = counted(len(assumptions.stated), "number")
         without = sum(not entry.source for entry in assumptions.stated)
         if without:
             name = assumptions.fabric.name
             yield f"{name}: {without} of {numbers} in its file have no source."
-    plans = _first(every, Plans)
+    plans = _first(results, Plans)
     if plans:
         # the lines before are the comparison, which the answers have
         for line in planned_on(plans)[len(plans.plans) - 1 :]:
             yield f"{line}."
         return
     lines: dict[str, None] = {}
-    for comparison in _of_type(every, Comparison):
-        lines.update(dict.fromkeys(ground_lines(comparison.ground)))
+    for comparison in _of_type(results, Comparison):
+        lines.update(dict.fromkeys(basis_sentences(comparison.ground)))
     for line in lines:
         yield f"{sentence(line)}."
 
 
-_RESTS = {
+_BASIS = {
     "measured": "prices rest on numbers measured on such machines",
     "datasheet": "prices rest on datasheets; no measurement is in them",
     "announced": "announced, not shipped: its numbers are the vendor's",
@@ -300,18 +300,18 @@ _RESTS = {
 }
 
 
-def _rests_on(basis: str) -> str:
+def _basis_text(basis: str) -> str:
     """What the prices of a fabric rest on; ``basis`` may be ``as`` with the name of a machine."""
-    return _RESTS.get(basis) or f"prices rest on numbers measured on {basis[3:]}"
+    return _BASIS.get(basis) or f"prices rest on numbers measured on {basis[3:]}"
 
 
-def _hangs_on(result: Sensitivity) -> str:
+def _most_sensitive_text(result: Sensitivity) -> str:
     """The number that moves the time most, and what a wrong choice of algorithm would lose."""
     most = f"at most {percent(result.regret_p95)}"
     if result.regret_p95 < 0.0005:
         most = "less than 0.1%"
     lost = f"today's choice of algorithm loses {most} in 95 of 100 draws of its numbers"
-    what = sentence(result.primitive.spoken)
+    what = sentence(result.primitive.label)
     if not result.moves:
         return f"{what}: {lost}."
     bar = max(result.moves, key=lambda move: abs(move.high_s - move.low_s))

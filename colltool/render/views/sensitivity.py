@@ -37,7 +37,7 @@ from colltool.render.shared_documents import (
     model_echo,
     whole_size,
 )
-from colltool.render.views.compare import BasisDocument, ground_block, ground_summary
+from colltool.render.views.compare import BasisDocument, basis_block, basis_summary
 
 
 def quantity(key: str, value: float) -> str:
@@ -123,11 +123,11 @@ def _turns(result: Sensitivity) -> str:
     return f"{none} turns it within a factor of 100"
 
 
-def _drawn(result: Sensitivity | Contest) -> str:
-    drawn = counted(result.samples, "sample")
+def _samples_text(result: Sensitivity | Contest) -> str:
+    samples = counted(result.samples, "sample")
     if result.samples == result.samples_asked:
-        return drawn
-    return f"{drawn} (not {result.samples_asked}: the numbers are too many)"
+        return samples
+    return f"{samples} (not {result.samples_asked}: the numbers are too many)"
 
 
 _MOST_NUMBERS = 12
@@ -137,16 +137,17 @@ def _facts(result: Sensitivity) -> tuple[str, ...]:
     """How many samples were drawn, and from which ranges."""
     whose = "ranges assumed: none given" if result.assumed else "ranges as given"
     numbers = counted(len(result.numbers), "number")
-    lines = [f"{_drawn(result)} of {numbers}, seed {result.seed}; {whose}"]
-    for number_drawn in result.numbers[:_MOST_NUMBERS]:
-        value = quantity(number_drawn.key, number_drawn.value)
-        lines.append(f"  {number_drawn.key} {value}: {_ends(number_drawn, 'to')}")
+    lines = [f"{_samples_text(result)} of {numbers}, seed {result.seed}; {whose}"]
+    for number_range in result.numbers[:_MOST_NUMBERS]:
+        value = quantity(number_range.key, number_range.value)
+        lines.append(f"  {number_range.key} {value}: {_ends(number_range, 'to')}")
     if len(result.numbers) > _MOST_NUMBERS:
         lines.append("  ...")
     return tuple(lines)
 
 
 def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
+    """Who wins in how many samples, which number turns it, and what is worth measuring."""
     out: list[Block] = [
         Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}."),
         _samples(result, people=True),
@@ -194,13 +195,13 @@ def _samples(result: Sensitivity, *, people: bool = False) -> Table:
         if any(name.lower() != algorithm for algorithm, name in names.items()):
             how = "how (inside / across)"
             columns.insert(0, label("how", how, fold=22, get=lambda row: result.how[row.algorithm]))
-    asked = context(
+    context_columns = context(
         fabric=result.fabric,
         primitive=result.primitive,
         ranks=result.group.ranks,
         bytes=whole_bytes(result.bytes),
     )
-    return Table((*asked, first, *columns), result.rows)
+    return Table((*context_columns, first, *columns), result.rows)
 
 
 def sensitivity_title(result: Sensitivity) -> str:
@@ -209,7 +210,7 @@ def sensitivity_title(result: Sensitivity) -> str:
         library = f", {running(result.library, leads=result.library_leads)}"
     where = on_fabric(result.fabric, result.overrides)
     size = f"{title_size(result.bytes)} per rank"
-    what = f"{result.primitive.spoken} on {where}, {result.group.spoken}"
+    what = f"{result.primitive.label} on {where}, {result.group.label}"
     return f"{what}, {size}{library}, {ideal_or_realistic(result)}"
 
 
@@ -291,23 +292,26 @@ def _contest_table(result: Contest) -> Table:
 
 
 def _contest_blocks(result: Contest) -> list[Block]:
+    """Which fabric wins in how many samples, and which of their numbers were drawn together."""
     first = result.sides[0].name
-    lines = [f"{_drawn(result)}, seed {result.seed}"]
+    lines = [f"{_samples_text(result)}, seed {result.seed}"]
     for side in result.sides:
         whose = "assumed: none given" if side.assumed else "as given"
-        ranges = ", ".join(f"{drawn.key} {_ends(drawn, 'to')}" for drawn in side.numbers)
+        ranges = ", ".join(
+            f"{number_range.key} {_ends(number_range, 'to')}" for number_range in side.numbers
+        )
         lines.append(f"  {side.name}, ranges {whose}: {ranges or 'none'}")
     for beats in result.beats:
         shared = ", ".join(beats.shared) or "nothing"
         pair = f"{first} and {beats.name}"
         lines.append(f"  drawn once for {pair}: {shared}; all else for each by itself")
     size = f"{result.ranks} ranks, {title_size(result.bytes)} per rank"
-    asked = f"{result.primitive.spoken} against {first}, {size}, {ideal_or_realistic(result)}"
+    question = f"{result.primitive.label} against {first}, {size}, {ideal_or_realistic(result)}"
     return [
-        Headline(f"{'; '.join(contest_verdict(result))}. {sentence(asked)}."),
+        Headline(f"{'; '.join(contest_verdict(result))}. {sentence(question)}."),
         _contest_table(result),
         Lines("samples", tuple(lines), first=1),
-        *ground_block(result.ground, [result.ranks]),
+        *basis_block(result.ground, [result.ranks]),
     ]
 
 
@@ -331,7 +335,7 @@ def _against_first(first: str, beats: Beats) -> str:
 
 
 def _contest_summary(result: Contest) -> str:
-    return "; ".join((*contest_verdict(result), *ground_summary(result.ground)))
+    return "; ".join((*contest_verdict(result), *basis_summary(result.ground)))
 
 
 class SideDocument(Document):

@@ -39,10 +39,10 @@ from colltool.serving.spread import ServedBar, ServeSpread
 
 
 def _where(result: Served) -> str:
-    own = result.deployment
-    sizes = f"batch {own.batch}, {own.input} in, {own.output} out"
+    deployment = result.deployment
+    sizes = f"batch {deployment.batch}, {deployment.input} in, {deployment.output} out"
     fabric = on_fabric(result.fabric, result.overrides)
-    return f"{result.job} on {fabric}, {own.spoken}, {sizes}, {result.engine}"
+    return f"{result.job} on {fabric}, {deployment.label}, {sizes}, {result.engine}"
 
 
 def _took(seconds: float, call: ServedOperation | KvTransfer | ReshardWay) -> str:
@@ -52,7 +52,7 @@ def _took(seconds: float, call: ServedOperation | KvTransfer | ReshardWay) -> st
     return f"{format_time(seconds)}{each}{off}"
 
 
-def _most(phase: ServedPhase) -> ServedOperation:
+def _largest_operation(phase: ServedPhase) -> ServedOperation:
     """The operation that takes most of a phase."""
     return max(phase.operations, key=lambda operation: operation.total_s)
 
@@ -68,9 +68,9 @@ def _answer(result: Served) -> str:
         answer += f" That is {whole_percent(result.share)} of {format_time(result.tpot_s or 0.0)}."
     elif decode.floor_s:
         answer += f" Memory and FLOPs take at least {format_time(decode.floor_s)} a token."
-    most = _most(decode)
-    calls = f"{format_count(most.calls)} x {most.operation} by {most.kernel}"
-    return f"{answer} Most of it: {calls}, {_took(most.each_s, most)}.{_memory(result)}"
+    largest = _largest_operation(decode)
+    calls = f"{format_count(largest.calls)} x {largest.operation} by {largest.kernel}"
+    return f"{answer} Most of it: {calls}, {_took(largest.each_s, largest)}.{_memory(result)}"
 
 
 def _memory(result: Served) -> str:
@@ -81,6 +81,8 @@ def _memory(result: Served) -> str:
 
 
 class _ServedLine(NamedTuple):
+    """A row of the table: an operation of decode or of prefill."""
+
     phase: ServedPhase
     call: ServedOperation
 
@@ -111,11 +113,14 @@ def _operations(result: Served) -> Table:
     # decode first: its latency is what users feel
     for phase in reversed(result.phases):
         records += [_ServedLine(phase, operation) for operation in phase.operations]
-    asked = context(result.overrides, job=result.job, fabric=result.fabric, engine=result.engine)
-    return Table((*asked, *_OPERATION), tuple(records))
+    context_columns = context(
+        result.overrides, job=result.job, fabric=result.fabric, engine=result.engine
+    )
+    return Table((*context_columns, *_OPERATION), tuple(records))
 
 
 def _bounds(result: Served) -> list[str]:
+    """What no kernel can beat: tokens/s by the network, the floors of both phases, and memory."""
     decode = result.decode
     lines = []
     if result.bound_tokens_s is not None:
@@ -215,13 +220,15 @@ class ServeDocument(ServedJobDocument, OnFabricDocument):
 
 
 class _NamedServed(NamedTuple):
+    """One of several deployments, by the name that it has in their table."""
+
     name: str
     served: Served
 
     @property
     def kernel(self) -> str:
         decode = self.served.decode
-        return _most(decode).kernel if decode.operations else ""
+        return _largest_operation(decode).kernel if decode.operations else ""
 
 
 _SERVED: Columns[_NamedServed] = (
@@ -247,8 +254,8 @@ def _list_table(result: ServeList) -> Table:
     records = _list_records(result)
     best = records.index(min(records, key=_network_s))
     first = result.served[0]
-    asked = context(first.overrides, job=first.job, engine=first.engine)
-    return Table((*asked, *_SERVED), tuple(records), best)
+    context_columns = context(first.overrides, job=first.job, engine=first.engine)
+    return Table((*context_columns, *_SERVED), tuple(records), best)
 
 
 def _list_answer(result: ServeList) -> str:
@@ -333,8 +340,8 @@ _WAY: Columns[ReshardWay] = (
 
 
 def _ways(result: Resharded) -> Table:
-    asked = context(result.overrides, job=result.job, fabric=result.fabric)
-    return Table((*asked, *_WAY), result.ways, 0)
+    context_columns = context(result.overrides, job=result.job, fabric=result.fabric)
+    return Table((*context_columns, *_WAY), result.ways, 0)
 
 
 def _reshard_blocks(result: Resharded) -> list[Block]:

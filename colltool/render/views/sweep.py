@@ -30,10 +30,10 @@ from colltool.render.intervals import IntervalDocument, no_cell_interval
 from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
 from colltool.render.views.compare import (
     BasisDocument,
-    ground_block,
-    held_lines,
-    layers_first,
-    within_cells,
+    basis_block,
+    cell_intervals,
+    extrapolated_notes,
+    layers_prefix,
 )
 
 _MOST_ROWS = 12  # of the default view
@@ -143,12 +143,12 @@ def _blocks(result: Sweep) -> list[Block]:
     tables = [_for_people(result)] if result.pivot is None else _pivots(result, result.pivot)
     ranks = [value for value in axis_values(result, "ranks") if isinstance(value, int)]
     return [
-        Headline(f"{layers_first(result.ground)}{_answer(result)}"),
+        Headline(f"{layers_prefix(result.ground)}{_answer(result)}"),
         *tables,
         *readings_block(result.readings, _keys(result)),
         *changes(result),
         *listed("notes", _notes(result)),
-        *ground_block(result.ground, ranks),
+        *basis_block(result.ground, ranks),
     ]
 
 
@@ -158,7 +158,7 @@ def _keys(result: Sweep) -> list[str]:
 
 def _answer(result: Sweep) -> str:
     answer = f"{_wins(result)}. {sentence(sweep_title(result))}."
-    off = within_cells(result.priced)
+    off = cell_intervals(result.priced)
     if off:
         answer += f" {off}."
     if result.close:
@@ -191,7 +191,7 @@ def _wins(result: Sweep) -> str:
 def sweep_title(result: Sweep) -> str:
     """The question as a title, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
-    what = result.primitive.spoken
+    what = result.primitive.label
     where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
     if where:
         what += f" on {where}"
@@ -243,7 +243,7 @@ def _notes(result: Sweep) -> Iterator[str]:
     others = sum(not cell.selectable for cell in result.priced)
     if result.library and 0 < others < len(result.priced):
         yield f"{others} of {every}: the library implements none of these algorithms"
-    yield from held_lines(result.cells)
+    yield from extrapolated_notes(result.cells)
     reasons = dict.fromkeys(cell.reason for cell in result.cells)
     for reason in filter(None, reasons):
         yield f"not priced: {reason}"

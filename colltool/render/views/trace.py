@@ -41,7 +41,7 @@ from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_
 from colltool.render.shared_documents import OnFabricDocument, mapping
 from colltool.training.parallel_config import Axes
 
-_MOST_TOTALS = 8
+_MOST_TOTALS = 8  # rows of a table without --all
 _CARRIER = (
     "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees"
     " (colltool guide traces)"
@@ -69,7 +69,7 @@ _LATE: Columns[RankWait] = (
     number("wait_s", "waits", format_time),
 )
 _WAITS: Columns[CallWait] = (
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("group_size", "ranks"),
     number("calls"),
     number("wire_s", "on the wire", format_time),
@@ -90,7 +90,7 @@ _REPLAYED: Columns[Replayed] = (
     number("kept", "others", path="unpriced"),
 )
 _COMPARED: Columns[ComparedCalls] = (
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("ranks"),
     number("bytes", "size", size_text),
     number("then_s", "before", format_time),
@@ -102,7 +102,7 @@ _TOTALS: Columns[CallTotal] = (
     number("ranks", path="group_size"),
     label("stride", drop=5, get=lambda total: axes_text(total.axes)),
     label("tiers", "on", drop=6, get=lambda total: ", ".join(total.tiers)),
-    label("primitive", "primitive", attrgetter("spoken")),
+    label("primitive", "primitive", attrgetter("label")),
     number("bytes", "size", size_text),
     label("dtype", "dtype", clipped, hidden=True),
     label("coalesced", "", get=lambda total: "coalesced" if total.coalesced else "", hidden=True),
@@ -206,6 +206,7 @@ def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
 def _blame_slow(
     result: TraceComparison, slow: Sequence[LinkHealth], fine: Sequence[LinkHealth]
 ) -> Iterator[str]:
+    """Which tiers are slow, how much of the time is exposed on them, and what cannot be told apart."""
     tiers = [wire.tier for wire in slow]
     # tiers whose calls also cross another slow tier are not named
     names = [" or ".join((wire.tier, *wire.beside)) for wire in slow if not _both(wire, tiers)]
@@ -250,6 +251,7 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
 
 
 def traced(result: TraceComparison) -> str:
+    """The answer on a trace: exposed communication, speed, and what is to blame."""
     title = trace_title(result)
     if result.replayed and not result.calls:
         answer = f"{title}: none has a duration to compare."
@@ -283,7 +285,7 @@ def graph_name(graph: Replayed) -> str:
     return clipped(graph.file)
 
 
-def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
+def recorded_lines(graphs: Sequence[Replayed]) -> list[Block]:
     """Why calls of graphs keep their recorded durations."""
     whys = Counter[Statement]()
     for graph in graphs:
@@ -303,7 +305,7 @@ def _waited(result: TraceComparison) -> str:
         return ""
     text = f"Beside {format_time(wire)} on the wire a rank waits {format_time(wait)} for the others"
     late = max(result.waits.ranks, key=attrgetter("last"))
-    # twice as often as if all came last alike
+    # more than twice as often as if all ranks came last equally often
     if late.last * len(result.waits.ranks) > 2 * late.calls:
         who = f"rank {late.rank}" if late.rank is not None else late.file
         text += f": {who} comes last in {late.last} of {late.calls}"
@@ -327,7 +329,7 @@ def against(result: TraceComparison) -> str:
     )
     most = max(compared_totals(result), key=lambda row: abs(row.change_s), default=None)
     if most and most.change_s:
-        what = f"{most.primitive.spoken} of {size_text(most.bytes)}"
+        what = f"{most.primitive.label} of {size_text(most.bytes)}"
         text += f"; most by {what}: {_or_none(most.then_s)} to {_or_none(most.now_s)} a step"
     return f"{text}."
 
@@ -342,6 +344,7 @@ def _or_none(seconds: float) -> str:
 
 
 def _facts(result: TraceComparison) -> Iterator[str]:
+    """What the traces are of, which times are only bounds, and how much compute hides."""
     each = format_time(result.window_s / (result.steps or len(result.files)))
     text = f"a trace spans {each}: it has no ProfilerStep# annotations"
     if result.steps:
@@ -383,6 +386,7 @@ def _each(parts: Sequence[str]) -> str:
 
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
+    """The answer and the calls first; waits, findings and what is left out after them."""
     out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
     if result.against:
         rows = tuple(sorted(compared_totals(result), key=lambda row: -abs(row.change_s)))
@@ -393,7 +397,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         out.append(Table(_WAITS, result.waits.collectives, None, "wire and waiting, by collective"))
     if result.replayed:
         out.append(graphs_table(result.replayed))
-        out += kept_lines(result.replayed)
+        out += recorded_lines(result.replayed)
     if result.unpriced:
         title = "communication kernels of which no bytes are known"
         out.append(Table(_UNPRICED, result.unpriced, None, title, _MOST_TOTALS))
@@ -420,6 +424,7 @@ def _reasons(result: TraceComparison) -> Counter[Statement]:
 
 
 def _left_out(result: TraceComparison) -> Iterator[str]:
+    """Calls and files that are not or only partly used, and why."""
     for excluded in result.left_out:
         kernels = counted(excluded.kernels, "kernel")
         yield f"{excluded.reason}: {kernels}, first in {clipped(excluded.file)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from colltool.algorithms.trace import Held, Holdings, Message, Trace, Traced
+from colltool.algorithms.trace import Holdings, Message, Trace, TracedChunk, TracedStep
 from colltool.base.formatting import (
     counted,
     format_count,
@@ -34,7 +34,7 @@ from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
 
 _COLUMNS: Columns[Verified] = (
-    label("primitive", "primitive", lambda primitive: primitive.spoken),
+    label("primitive", "primitive", lambda primitive: primitive.label),
     label("fabric", drop=7),
     label("algorithm"),
     number("ranks", drop=6),
@@ -109,7 +109,7 @@ def _blocks(result: Verification) -> list[Block]:
     noted = []
     for row in worst_first:
         if row.note:
-            noted.append((row.note, f"{row.algorithm} ({row.primitive.spoken}, {row.fabric})"))
+            noted.append((row.note, f"{row.algorithm} ({row.primitive.label}, {row.fabric})"))
     skipped = ((row.reason, row.algorithm) for row in result.skipped)
     return [
         Headline(_answer(result)),
@@ -125,18 +125,18 @@ def _answer(result: Verification) -> str:
     formulas = _formulas(result)
     if not formulas:
         names = ", ".join(dict.fromkeys(row.algorithm for row in result.results))
-        ends = " and ".join(dict.fromkeys(row.primitive.spoken for row in result.results))
+        ends = " and ".join(dict.fromkeys(row.primitive.label for row in result.results))
         proved = f"{names}: proved, every rank ends with what {ends} promises."
         return f"{proved} {sentence(_counts(result))}."
     verdicts = [row.verdict for row in formulas]
     wrong = verdicts.count("mismatch")
-    held = verdicts.count("proved")
+    proved_count = verdicts.count("proved")
     every = counted(len(verdicts), "formula")
     if wrong:
         return f"{wrong} of {every} do not hold: {_counts(result)}."
-    if held < len(verdicts):
-        which = f"{held} of {every} hold"
-    elif held == 1:
+    if proved_count < len(verdicts):
+        which = f"{proved_count} of {every} hold"
+    elif proved_count == 1:
         which = "The formula holds"
     else:
         which = f"All of {every} hold"
@@ -181,7 +181,7 @@ class _TraceRow(NamedTuple):
     """The state after a step; step 0 is the start."""
 
     step: int
-    traced: Traced | None
+    traced: TracedStep | None
     holds: Holdings
 
     @property
@@ -211,7 +211,7 @@ def _trace_table(row: Verified, trace: Trace, nodes: range) -> Table:
     for number_of_step, step in enumerate(trace.steps, start=1):
         states.append(_TraceRow(number_of_step, step, step.holds))
     moved = _MOVED if nodes.start == 0 else ()
-    held = (_held(trace, node) for node in nodes)
+    held = (_holdings_column(trace, node) for node in nodes)
     columns: Columns[_TraceRow] = (number("step"), *moved, *held)
     return Table(columns, tuple(states), None, _trace_title(row, trace, nodes))
 
@@ -221,7 +221,7 @@ def _trace_title(row: Verified, trace: Trace, nodes: range) -> str:
     if len(trace.chunk_bytes) > 1:
         sizes = sorted({f"M/{1 / size:g}" for size in trace.chunk_bytes})
         chunks = f"{len(trace.chunk_bytes)} chunks of {' and '.join(sizes)}"
-    where = f"{row.primitive.spoken} on {row.fabric}, {row.group.spoken}"
+    where = f"{row.primitive.label} on {row.fabric}, {row.group.label}"
     title = f"{row.algorithm}, {where}: {chunks}"
     if len(nodes) == len(trace.start):
         return title
@@ -229,7 +229,7 @@ def _trace_title(row: Verified, trace: Trace, nodes: range) -> str:
     return f"{title}; {ranks}"
 
 
-def _held(trace: Trace, node: int) -> Column[_TraceRow]:
+def _holdings_column(trace: Trace, node: int) -> Column[_TraceRow]:
     """The column of what a rank, or a switch after the ranks, holds."""
 
     def chunks(row: _TraceRow) -> str:
@@ -239,7 +239,7 @@ def _held(trace: Trace, node: int) -> Column[_TraceRow]:
     return label(f"rank_{node}", title, get=chunks, fold=6)
 
 
-def _chunk(held: Held, trace: Trace) -> str:
+def _chunk(held: TracedChunk, trace: Trace) -> str:
     if trace.summed and not held.values:
         return f"{held.chunk}:{_summed(held.ranks, trace.ranks)}"
     return _numbered(held)
@@ -267,7 +267,7 @@ def _merged(messages: Sequence[Message]) -> str:
     return " ".join(f"{pair}:{','.join(chunks)}{add}" for (pair, add), chunks in carried.items())
 
 
-def _numbered(sent: Message | Held) -> str:
+def _numbered(sent: Message | TracedChunk) -> str:
     """A chunk, with its numbers if the run is on numbers: ``2(5)``."""
     if not sent.values:
         return str(sent.chunk)
@@ -297,7 +297,7 @@ class MessageDocument(Document, extends=Message):
     values: list[float] = optional("values")
 
 
-class HeldDocument(Document, extends=Held):
+class HeldDocument(Document, extends=TracedChunk):
     """A chunk that a node holds, and the ranks that it is summed over."""
 
     values: list[float] = optional("values")

@@ -19,8 +19,8 @@ from colltool.definitions.field_types import (
     Part,
     Size,
     Words,
-    agreeing,
-    units_own,
+    model_check,
+    parsed_quantity,
 )
 
 MAX_DIMENSION = 10_000_000  # of a model: a larger one is a typing error
@@ -53,7 +53,7 @@ def _parsed_with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator
     def read(value: Any) -> float:
         if not isinstance(value, str):
             raise ValueError(f"{what} needs its unit")
-        return float(units_own(parse, value))
+        return float(parsed_quantity(parse, value))
 
     return BeforeValidator(read)
 
@@ -150,7 +150,7 @@ class MoeFile(Part):
     groups: Dimension = 1
     top_groups: Dimension | None = None
 
-    @agreeing
+    @model_check
     def _top_fits(self) -> Iterator[FieldError]:
         if self.top_groups is not None and self.top_groups > self.groups:
             what = f"a token goes to {self.top_groups} of {self.groups} groups"
@@ -213,7 +213,7 @@ class ModelFile(Part):
         FieldHint("a list of what is not counted, in words"),
     ] = ()
 
-    @agreeing
+    @model_check
     def _is_whole(self) -> Iterator[FieldError]:
         missing = [key for key in ("hidden", "heads", "ffn", "vocab") if getattr(self, key) is None]
         only_size = self.parameters is not None and self.moe is None and self.mla is None

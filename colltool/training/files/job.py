@@ -17,7 +17,7 @@ from colltool.definitions.field_types import (
     PrimitiveName,
     Size,
     Words,
-    agreeing,
+    model_check,
 )
 from colltool.training.files import (
     ContextMode,
@@ -84,7 +84,7 @@ class ParallelLayoutFile(Part):
         FieldHint("the layers of each pipeline stage, such as [21, 20, 20]"),
     ] = None
 
-    @agreeing
+    @model_check
     def _order_is_whole(self) -> Iterator[FieldError]:
         if sorted(self.order) != sorted(ORDER):
             missing = [axis for axis in ORDER if axis not in self.order]
@@ -110,7 +110,7 @@ class ShardFile(Part):
     bucket: Size | None = None
     grad_bytes: Annotated[Literal[2, 4] | None, FieldHint("2 or 4")] = None
 
-    @agreeing
+    @model_check
     def _agrees(self) -> Iterator[FieldError]:
         mode, row = self.mode, SHARDINGS[self.mode]
         if self.group is not None and not row.grouped and mode != "zero1":
@@ -180,7 +180,7 @@ class CompressionFile(Part):
         float | None, Field(ge=1, le=1e5, strict=True), FieldHint("a ratio from 1, such as 8")
     ] = None
 
-    @agreeing
+    @model_check
     def _agrees(self) -> Iterator[FieldError]:
         owners = {"block": "int8", "keep": "topk", "warmup": "1bit-adam"}
         for key, owner in owners.items():
@@ -200,7 +200,7 @@ class ComputeFile(Part):
     forward: Duration | None = None
     backward: Duration | None = None
 
-    @agreeing
+    @model_check
     def _is_one_pair(self) -> Iterator[FieldError]:
         pairs = [("forward_per_layer", "backward_per_layer"), ("forward", "backward")]
         given = [pair for pair in pairs if any(getattr(self, key) is not None for key in pair)]
@@ -227,7 +227,7 @@ class RecomputeFile(Part):
         FieldHint("a list of modules, such as [core_attn, mlp]"),
     ] = None
 
-    @agreeing
+    @model_check
     def _is_one(self) -> Iterator[FieldError]:
         if (self.layers is None) == (self.modules is None):
             fix = "{layers: 4} of each stage, or {modules: [core_attn, mlp]}"
@@ -265,7 +265,7 @@ class CallFile(Part):
     bucket: Size | None = None
     time: Duration | None = None
 
-    @agreeing
+    @model_check
     def _agrees(self) -> Iterator[FieldError]:
         if self.time == 0:
             fix = "the time that one takes, or leave time out for a price"

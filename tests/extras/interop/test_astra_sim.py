@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.price import price
-from colltool.extras.interop.astra_sim import astra_sim, to_know
+from colltool.extras.interop.astra_sim import astra_sim, usage_notes
 from colltool.fabric.model import Fabric
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 
@@ -123,14 +123,14 @@ def test_a_torus_is_said_to_relay_an_all_to_all_and_how_much_too_slow_that_is(
     on = fabric(torus(*shape))
     (row,) = price(on, A2A, 1e15, only=["dim-by-dim"]).results
     ratio = all_to_all(on, 1e15) / float(row.total_s)
-    (said,) = [note for note in to_know(on) if "do not trust an all-to-all on a Ring" in note]
+    (said,) = [note for note in usage_notes(on) if "do not trust an all-to-all on a Ring" in note]
     assert f"move {ratio:.2g}x the bytes of dim-by-dim" in said
     assert f"and {sum(n * (n - 1) // 2 for n in shape)} messages" in said
     assert ratio > 2
 
 
 def test_rings_of_two_relay_nothing() -> None:
-    assert not [note for note in to_know(fabric(torus(2, 2))) if "all-to-all on a Ring" in note]
+    assert not [note for note in usage_notes(fabric(torus(2, 2))) if "all-to-all on a Ring" in note]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_rings_of_two_relay_nothing() -> None:
     ],
 )
 def test_the_congestion_unaware_binary_is_the_one_to_run(on: Fabric, why: str) -> None:
-    (run,) = [note for note in to_know(on) if note.startswith("run ")]
+    (run,) = [note for note in usage_notes(on) if note.startswith("run ")]
     assert run.startswith("run AstraSim_Analytical_Congestion_Unaware: ")
     assert run.endswith(why)
     assert run in astra_sim(on)["network.yml"].replace("\n# ", " ")
@@ -168,7 +168,7 @@ def test_the_size_below_which_one_protocol_misleads() -> None:
         price(on, AR, 1e9, only=["ring"]).results[0],
     )
     assert (slow.protocol, fast.protocol) == ("LL", "Simple")
-    (said,) = [note for note in to_know(on) if "mislead" in note]
+    (said,) = [note for note in usage_notes(on) if "mislead" in note]
     assert said.startswith(
         "below 375 KB they mislead: an all-reduce is faster there under LL"
     )  # 25 us / (10/6 (1/20 - 1/100) ns)
@@ -178,7 +178,7 @@ def test_the_size_below_which_one_protocol_misleads() -> None:
         "Simple",
     ]
     assert not [
-        note for note in to_know(fabric(star(6, protocols=listed[1:]))) if "mislead" in note
+        note for note in usage_notes(fabric(star(6, protocols=listed[1:]))) if "mislead" in note
     ]
 
 
@@ -216,7 +216,7 @@ def test_system_names_an_algorithm_for_every_dimension_of_every_collective() -> 
     )
     assert files["all-reduce-implementation"] == ["ring", "ring", "direct", "ring"]
     assert files["all-to-all-implementation"] == ["ring", "ring", "direct", "direct1"]
-    keys = [f"{one.spoken}-implementation" for one in (AR, AG, RS, A2A)]
+    keys = [f"{one.label}-implementation" for one in (AR, AG, RS, A2A)]
     assert all(len(files[key]) == 4 for key in keys)
     assert files["endpoint-delay"] >= 1
     assert (files["active-chunks-per-dimension"], files["preferred-dataset-splits"]) == (1, 1)
@@ -314,5 +314,5 @@ def test_a_group_below_the_uneven_level_is_fine(ranks: int) -> None:
 def test_no_algorithm_needs_a_power_of_two_that_is_not_there(primitive: Primitive) -> None:
     assert (
         "halvingDoubling"
-        not in system(fabric(star(6), clos(12, alpha=2)))[f"{primitive.spoken}-implementation"]
+        not in system(fabric(star(6), clos(12, alpha=2)))[f"{primitive.label}-implementation"]
     )

@@ -14,7 +14,7 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop import chakra as export
-from colltool.extras.interop.chakra import chakra, to_know
+from colltool.extras.interop.chakra import chakra, usage_notes
 from colltool.logs.chakra_format import COLLECTIVES, ChakraNode, decoded
 from colltool.training.plan import Plan
 from tests.chakra_proto import read_all
@@ -125,7 +125,7 @@ def test_the_protobuf_library_reads_it() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    text = "\n".join(to_know(planned(2, 4)))
+    text = "\n".join(usage_notes(planned(2, 4)))
     assert "left out, it is no work: bubble" in text
 
 

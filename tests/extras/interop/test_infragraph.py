@@ -14,9 +14,10 @@ from small import clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star,
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop.infragraph import infragraph
-from colltool.fabric.dumps.read import imported
+from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.load import load_fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.network.links import TierRanks
 from colltool.network.tier_links import links_of
 from colltool.network.wires import DragonflyWires, GraphWires
 
@@ -67,7 +68,7 @@ def test_read_back_it_is_the_fabric_that_went_out(name: str, tmp_path: Path) -> 
     went = load_fabric(name)
     file = tmp_path / "network.json"
     file.write_text(infragraph(went))
-    came = load_fabric(yaml.safe_load(imported(["infragraph", str(file)])))
+    came = load_fabric(yaml.safe_load(import_dumps(["infragraph", str(file)])))
     assert came.ranks == went.ranks
     for there, back in zip(went.tiers, came.tiers, strict=True):
         assert back.endpoints == there.endpoints
@@ -127,7 +128,9 @@ def test_ways_are_as_long_as_those_of_messages(of: colltool.Fabric) -> None:
     kind, every = capabilities_of(tier), np.arange(tier.endpoints)
     alphas_s = [one.alpha_s for one in kind.reached]
     wires = kind.wires(tier.endpoints)
-    model = links_of(kind.joined_by, tier.endpoints, axes=kind.axes, alphas_s=alphas_s, wires=wires)
+    model = links_of(
+        kind.joined_by, TierRanks(tier.endpoints), axes=kind.axes, alphas_s=alphas_s, wires=wires
+    )
     ends = [accelerator(of, rank) for rank in every * (of.ranks // tier.endpoints)]
     found, due = [], []
     for start, end in enumerate(ends):
@@ -170,7 +173,7 @@ def test_cuts_are_those_of_the_prices(of: colltool.Fabric) -> None:
 def read_back(of: colltool.Fabric, folder: Path, like: str | None = None) -> colltool.Fabric:
     file = folder / "network.json"
     file.write_text(infragraph(of))
-    return load_fabric(yaml.safe_load(imported(["infragraph", str(file)], like=like)))
+    return load_fabric(yaml.safe_load(import_dumps(["infragraph", str(file)], like=like)))
 
 
 def test_a_graph_read_back_has_the_same_links_and_price(tmp_path: Path) -> None:

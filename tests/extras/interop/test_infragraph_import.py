@@ -20,7 +20,7 @@ import yaml
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop.infragraph_import import read_infragraph
-from colltool.fabric.dumps.read import imported
+from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.topology import capabilities_of
 
@@ -31,7 +31,7 @@ FILES = Path(__file__).parent / "infragraph"
 
 def made(name: str, **options: Any) -> Any:
     return colltool.load_fabric(
-        yaml.safe_load(imported(["infragraph", str(FILES / name)], **options))
+        yaml.safe_load(import_dumps(["infragraph", str(FILES / name)], **options))
     )
 
 

@@ -22,7 +22,7 @@ from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.sentences import FitFinding
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.extras.pictures.plot import chart_of, check_plot, drawn, page_svg, picture
-from colltool.extras.pictures.plot.fits import What, calibration_panels, judged_panels
+from colltool.extras.pictures.plot.fits import Quantity, calibration_panels, judged_panels
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Point, Series
 
@@ -34,13 +34,13 @@ REASON = EXCLUDED.words
 TEXTS = re.compile(r"<text[^>]*>([^<]*)</text>")
 
 
-def plot_calibration(result: Calibration, path: Path, what: What = "time") -> None:
+def plot_calibration(result: Calibration, path: Path, what: Quantity = "time") -> None:
     """As the command does it: checked, drawn, written."""
     check_plot(path)
     write_file(path, picture(result, path.suffix, what))
 
 
-def plot_validation(result: Validation, path: Path, what: What = "time") -> None:
+def plot_validation(result: Validation, path: Path, what: Quantity = "time") -> None:
     """As the command does it: checked, drawn, written."""
     check_plot(path)
     write_file(path, picture(result, path.suffix, what))
@@ -168,7 +168,7 @@ def test_series_with_the_same_title_are_told_apart_by_what_differs() -> None:
 
 
 def test_busbw_turns_the_spread_around() -> None:
-    spot = judged_panels(validation(series(ranks=8)).series, "busbw")[0].curves[0].spots[0]
+    spot = judged_panels(validation(series(ranks=8)).series, "busbw")[0].curves[0].points[0]
     seconds = 1e-5 + 1024 / 4e11
     factor = 2 * 7 / 8
     assert spot.measured == pytest.approx(1024 / seconds * factor)
@@ -183,7 +183,7 @@ def test_a_point_that_no_row_mentions_is_shown_as_left_out() -> None:
     cut = replace(
         whole, series=(whole.series[0]._replace(residuals=whole.series[0].residuals[1:]),)
     )
-    spots = calibration_panels(cut, "time")[0].curves[0].spots
+    spots = calibration_panels(cut, "time")[0].curves[0].points
     assert [spot.left_out for spot in spots] == ["no model at this size"] + [""] * (len(SIZES) - 1)
 
 
@@ -201,7 +201,7 @@ class TestDrawn:
     )
     @pytest.mark.parametrize("what", ["time", "busbw"])
     def test_the_file_is_what_its_suffix_says_and_the_same_each_time(
-        self, tmp_path: Path, name: str, start: bytes, what: What
+        self, tmp_path: Path, name: str, start: bytes, what: Quantity
     ) -> None:
         path = tmp_path / name
         plot_calibration(calibration(series()), path, what)

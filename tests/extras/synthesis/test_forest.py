@@ -114,13 +114,13 @@ def test_most_flow_of_a_textbook_network() -> None:
 @pytest.mark.parametrize("wrap", [False, True])
 def test_a_lattice_has_its_links(shape: tuple[int, ...], wrap: bool) -> None:
     found = lattice_wires(tuple(Axis(size, wrap) for size in shape))
-    assert Counter((edge.a, edge.b) for edge in found.edges) == lp.lattice(shape, wrap=wrap)
+    assert Counter((edge.src, edge.dst) for edge in found.edges) == lp.lattice(shape, wrap=wrap)
 
 
 def test_a_twisted_torus_has_its_links() -> None:
     axes = twisted_axes((2, 2, 4))
     assert axes is not None
-    arcs = Counter((edge.a, edge.b) for edge in lattice_wires(axes).edges)
+    arcs = Counter((edge.src, edge.dst) for edge in lattice_wires(axes).edges)
     assert arcs == lp.lattice((2, 2, 4), twist=dict.fromkeys((0, 1), (0, 0, 2)))
 
 

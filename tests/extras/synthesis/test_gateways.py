@@ -13,6 +13,7 @@ from small import dragonfly, fabric, graph
 
 import colltool
 from colltool.network.dragonfly import gateway_order
+from colltool.network.links import TierRanks
 from colltool.network.routed_links import RoutedLinks
 from colltool.network.wires import DragonflyWires
 
@@ -33,7 +34,7 @@ def test_no_link_carries_more_than_one_message_of_the_ring(
     ring = np.array(gateway_order(made))
     assert sorted(ring) == list(range(made.endpoints))
     assert ring[0] == 0
-    links = RoutedLinks(made, made.endpoints)
+    links = RoutedLinks(made, TierRanks(made.endpoints))
     assert max(load.max() for load in links.loads(ring, np.roll(ring, -1), np.ones(len(ring)))) == 1
 
 

@@ -15,6 +15,7 @@ from small import dragonfly, fabric, graph
 import colltool
 from colltool.extras.synthesis.mcf import flows_of
 from colltool.fabric.topology import capabilities_of
+from colltool.network.links import TierRanks
 from colltool.network.routed_links import RoutedLinks
 from tests.extras.synthesis.test_forest import Links, networks, wires_of
 
@@ -67,7 +68,7 @@ def test_on_a_dragonfly_it_is_the_best_of_ranks_that_forward(
     where = fabric(dragonfly(hosts, switches, groups, cables=cables, local=80.0, far=120.0))
     wires = capabilities_of(where.tiers[0]).wires(where.ranks)
     assert wires is not None
-    links = RoutedLinks(wires.scaled(1e-9), where.ranks, capacity_Bps=100.0)
+    links = RoutedLinks(wires.scaled(1e-9), TierRanks(where.ranks, capacity_Bps=100.0))
     takes = np.array(
         [[one_byte(links, a, b) for b in range(where.ranks)] for a in range(where.ranks)]
     )

@@ -18,7 +18,7 @@ from colltool.extras.synthesis.forest import forest_of
 from colltool.fabric.topology import capabilities_of
 from colltool.network.group import Group
 from colltool.network.wires import Edge, GraphWires
-from colltool.verification.executed import flat, formula
+from colltool.verification.executed import execute_flat, formula_counts
 
 
 @st.composite
@@ -45,7 +45,7 @@ def networks(draw: st.DrawFn) -> GraphWires:
 @given(networks(), st.booleans())
 @settings(max_examples=examples(60), deadline=None)
 def test_trees_are_the_best_that_cuts_let_through(wires: GraphWires, broadcast: bool) -> None:
-    ranks, arcs = wires.endpoints, {(edge.a, edge.b): edge.Bps for edge in wires.edges}
+    ranks, arcs = wires.endpoints, {(edge.src, edge.dst): edge.Bps for edge in wires.edges}
     found = forest_of(wires, (0,) if broadcast else tuple(range(ranks)))
     best = lp.broadcast_s(arcs, ranks) if broadcast else lp.all_gather_s(arcs, ranks)
     assert 1 / found.rate == pytest.approx(best if broadcast else best * ranks)
@@ -68,7 +68,7 @@ def test_schedules_do_what_they_should_in_the_time_of_the_formula(
         Group(wires.endpoints, "graph", wires=wires),
     )
     segments = 24  # more than any way is long
-    execution, expected = flat(row, group, segments), formula(row, group, segments)
+    execution, expected = execute_flat(row, group, segments), formula_counts(row, group, segments)
     assert execution.outcome.holds, execution.outcome.problem
     assert execution.counts == pytest.approx(expected)
 

@@ -13,7 +13,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.ibnetdiscover import read_ibnetdiscover
-from colltool.fabric.dumps.read import imported
+from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.lint import check_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
@@ -32,7 +32,7 @@ def found(folder: Path, net: Subnet) -> ClosNetwork:
 
 
 def made(folder: Path, *dumps: str, **options: Any) -> Fabric:
-    (folder / "made.yaml").write_text(imported(dumps, name="made", **options), encoding="utf-8")
+    (folder / "made.yaml").write_text(import_dumps(dumps, name="made", **options), encoding="utf-8")
     return check_fabric(str(folder / "made.yaml")).fabric
 
 
@@ -150,9 +150,9 @@ def test_a_node_and_its_network(tmp_path: Path) -> None:
     one, other = (colltool.price(each, "ar", size="1GB").results[0] for each in (fabric, own))
     assert (fabric.ranks, one.total_s) == (64, other.total_s)
     with pytest.raises(ColltoolError, match="tells how many there are: 8"):
-        imported(dumps, nodes=16)
+        import_dumps(dumps, nodes=16)
     with pytest.raises(ColltoolError, match="tells again"):
-        imported([*dumps, *dumps[:2]])
+        import_dumps([*dumps, *dumps[:2]])
 
 
 def test_without_aggregation_nodes_there_is_no_sharp(tmp_path: Path) -> None:

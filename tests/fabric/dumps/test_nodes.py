@@ -12,7 +12,7 @@ from dumps import DGX_1V, NDV4_TOPO, NVSWITCHES, nccl_topo, rccl_topo, topo_matr
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.dumps.read import imported
+from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.lint import check_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -29,7 +29,7 @@ def take(tmp_path: Path) -> Imported:
     def taken(kind: str, text: str, **options: Any) -> Fabric:
         (tmp_path / "dump").write_text(text, encoding="utf-8")
         (tmp_path / "made.yaml").write_text(
-            imported([kind, str(tmp_path / "dump")], name="made", **options), encoding="utf-8"
+            import_dumps([kind, str(tmp_path / "dump")], name="made", **options), encoding="utf-8"
         )
         return check_fabric(str(tmp_path / "made.yaml")).fabric
 
@@ -90,7 +90,7 @@ def test_a_known_machine_is_the_bundled_fabric(
 
 def test_what_was_told_has_its_source_and_the_rest_is_marked(tmp_path: Path) -> None:
     (tmp_path / "node.xml").write_text(nccl_topo(8, NVSWITCHES), encoding="utf-8")
-    text = imported(["nccl-topo", str(tmp_path / "node.xml")])
+    text = import_dumps(["nccl-topo", str(tmp_path / "node.xml")])
     data = yaml.safe_load(text)
     assert data["like"] == "hgx-h200"
     assert data["set"]["nvlink.source.bandwidth"].startswith("18 NVLinks a GPU: ")

@@ -11,7 +11,7 @@ import pytest
 import colltool.libraries.nccl.hardware as module
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric, shipped_fabrics
-from colltool.libraries.nccl.hardware import ALGORITHMS, GPUS, constants, told_version, versions
+from colltool.libraries.nccl.hardware import ALGORITHMS, GPUS, constants, version_label, versions
 from colltool.libraries.nccl.rules import RULES, rules_of
 
 FILES = sorted((Path(module.__file__).parent / "data").glob("*.toml"))
@@ -114,7 +114,7 @@ def test_what_only_looks_like_a_version_is_none(other: str) -> None:
 def test_data_of_a_pre_release_say_so() -> None:
     """2.30's are of a release; 2.31's were read before it was out, and what is newer has nothing
     nearer."""
-    assert told_version("2.30") == "2.30"
-    assert told_version("2.31") == "2.31 (its pre-release 2.31.0a7)"
+    assert version_label("2.30") == "2.30"
+    assert version_label("2.31") == "2.31 (its pre-release 2.31.0a7)"
     with pytest.raises(ColltoolError, match=r"the nearest is 2\.31 \(its pre-release 2\.31\.0a7\)"):
         constants("2.32")

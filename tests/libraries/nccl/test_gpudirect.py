@@ -8,7 +8,7 @@ import pytest
 import colltool
 from colltool.base.primitives import AG, AR, Primitive
 from colltool.estimate.library_pick import hardware_on
-from colltool.fabric.ground import has_gpudirect
+from colltool.fabric.library_numbers import has_gpudirect
 from colltool.libraries.nccl.model import estimates
 
 # What NCCL 2.28.9 printed on hosts of one H100 over a socket of 10 Gbit/s

@@ -11,7 +11,7 @@ import colltool
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.placement import GroupSpec
-from colltool.fabric.ground import under_library
+from colltool.fabric.library_numbers import under_library
 from colltool.libraries.nccl.model import pick
 
 SIZES = [2.0**power for power in range(10, 35)]

@@ -21,8 +21,8 @@ from colltool.network.sizing.size_direct import (
     DIRECT,
     Direct,
     DirectPlan,
-    _one_dragonfly,
-    _Sought,
+    _dragonfly_of,
+    _RailRequest,
     direct_plan,
 )
 from colltool.network.wires import DragonflyWires
@@ -307,7 +307,7 @@ def test_published_dragonfly_plus() -> None:
 def test_frontier_as_it_was_built() -> None:
     """74 groups of 32 switches, 16 ports of each for nodes, four cables to every other group: 512
     ports over 292, 57%."""
-    made = _one_dragonfly(_Sought(9472 * 4, 1, 64, 1.75), 32, 74)
+    made = _dragonfly_of(_RailRequest(9472 * 4, 1, 64, 1.75), 32, 74)
     assert made is not None
     assert (made.hosts, made.parallel) == (16, (1, 4))
 

@@ -18,7 +18,7 @@ from colltool.network.sizing.size_clos import (
     fat_tree_plan,
     tree_levels,
 )
-from colltool.network.sizing.wiring import wired
+from colltool.network.sizing.wiring import best_wiring
 
 
 def switches(plan: ClosPlan) -> list[int]:
@@ -261,7 +261,7 @@ def test_three_levels_of_a_fabric_are_sized_as_it_says() -> None:
 def test_of_equal_wirings_the_one_with_most_planes() -> None:
     """34 ports on 8-port switches: 27 switches, 72 cables between them and 3 pods, in 3 planes or
     in 2."""
-    rail = wired(34, 8, (1.0, 1.0))
+    rail = best_wiring(34, 8, (1.0, 1.0))
     assert rail is not None
     assert (rail.switches, rail.pods, rail.planes) == ((12, 9, 6), 3, 3)
     assert [(split.down, split.up) for split in rail.splits] == [(3, 3), (4, 4)]

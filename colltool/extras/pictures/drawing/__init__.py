@@ -18,7 +18,7 @@ from colltool.render.views.fabric_diagram import (
     diagrams,
     fact_texts,
     kind_text,
-    most_text,
+    max_size_text,
     place_text,
 )
 
@@ -27,7 +27,7 @@ WIDTH = 480.0
 _MARGIN = 12.0  # around the cards
 _PADDING = 16.0  # inside them
 _BETWEEN = 30.0  # from one to the next
-_WORDS = 150.0  # the column of texts in a card
+_TEXT_WIDTH = 150.0  # the column of texts in a card
 _GAP = 12.0  # from there to the drawing
 _PAPER = "#ffffff"
 _DARK_PAPER = "#0d1117"
@@ -56,8 +56,8 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
         dark = f".ct-page {{ fill: {_DARK_PAPER}; }} {rules(DARK)}"
         style = ET.SubElement(root, "style")
         style.text = f"@media (prefers-color-scheme: dark) {{ {dark} }}"
-        look = {"class": "ct-page", "width": width, "fill": _PAPER}
-        sheet = ET.SubElement(root, "rect", look)
+        attributes = {"class": "ct-page", "width": width, "fill": _PAPER}
+        sheet = ET.SubElement(root, "rect", attributes)
     canvas = Canvas(root)
     bottom = _head(canvas, fabric)
     focus = None
@@ -107,26 +107,26 @@ def _card(
     canvas.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
     texts = TextColumn(canvas, inside._replace(top=inside.top + 24))
     texts.write("; ".join(filter(None, (kind_text(diagram), place_text(diagram)))), most=4)
-    texts.write_each(filter(None, [most_text(diagram)]))
+    texts.write_each(filter(None, [max_size_text(diagram)]))
     top = texts.bottom + 8
     for name, text in fact_texts(diagram):
-        canvas.text(inside.left, top + 14, name, _WORDS, tone="ct-soft")
+        canvas.text(inside.left, top + 14, name, _TEXT_WIDTH, tone="ct-soft")
         fact = TextColumn(canvas, _right_half(inside, top))
         fact.write(text)
         top = fact.bottom
     top += _PADDING
-    words = TextColumn(canvas, Area(inside.left, top, _WORDS))
+    text_column = TextColumn(canvas, Area(inside.left, top, _TEXT_WIDTH))
     draw, _ = DRAWN[diagram.kind.joined_by]
-    focus = draw(canvas, diagram, words, _right_half(inside, top))
-    words.skip_to(focus.y)
-    bottom = words.bottom + _PADDING
+    focus = draw(canvas, diagram, text_column, _right_half(inside, top))
+    text_column.skip_to(focus.y)
+    bottom = text_column.bottom + _PADDING
     box.set("height", f"{bottom - frame.top:.1f}")
     return bottom, focus
 
 
 def _right_half(inside: Area, top: float) -> Area:
     """The part of a card on the right of its column of texts."""
-    return Area(inside.left + _WORDS + _GAP, top, inside.width - _WORDS - _GAP)
+    return Area(inside.left + _TEXT_WIDTH + _GAP, top, inside.width - _TEXT_WIDTH - _GAP)
 
 
 __all__ = ["DARK", "LIGHT", "drawn_endpoints", "fabric_svg", "rules"]

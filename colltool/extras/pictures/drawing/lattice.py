@@ -13,8 +13,8 @@ from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text, por
 
 AXES = 3  # of a block
 MOST = 8  # places of an axis that are all drawn; of more, the first and last few
-_HEAD = 4
-_TAIL = 2
+_HEAD = 4  # places at the start of a longer axis that are drawn
+_TAIL = 2  # at its end
 # All in pixels.
 _ARC = 16.0  # from a line to its wraparound
 _RIM = 8.0  # from a line without one to the number of its axis
@@ -22,11 +22,12 @@ _MARGIN = 34.0  # room for both
 _BETWEEN = 40.0  # from one block to the next
 _STEP = 30.0  # from one place to the next, at most
 _DEPTH = (0.52, -0.42)  # x and y of a step along the third axis, in steps along the others
-# The side of a block where the number and wraparound of each axis are drawn: x, y, how far below,
-# anchor of the text.
 _SIDES = ((0.0, -1.0, 0.0, "middle"), (-1.0, 0.0, 5.0, "end"), (0.8, 0.6, 8.0, "start"))
+"""Where the number and the wraparound of each axis are drawn: the direction away from the block, how
+much lower the number is, and the anchor of its text."""
 
 Point = tuple[float, float]
+"""x to the right and y down."""
 
 
 class Place(NamedTuple):
@@ -90,7 +91,7 @@ def axis_text(number: int, axes: Sequence[Axis]) -> str:
 
 
 def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
-    """The blocks of a tier, outermost first."""
+    """Draw the blocks of a tier, outermost first; return the first endpoint of the innermost."""
     outermost, *inner = reversed(list(enumerate(blocks_of(diagram.kind.axes))))
     focus = _draw_block(canvas, diagram, words, room, outermost, None)
     for block in inner:
@@ -108,8 +109,11 @@ def _draw_block(
     numbered: tuple[int, Sequence[Axis]],
     outer: Focus | None,
 ) -> Focus:
-    """Draw a block of axes as high as the next text, and zoom into it from a place of the block
-    around it."""
+    """Draw a block of axes as high as the next text, and zoom into it from ``outer``, a place of the
+    block around it.
+
+    ``numbered``: the number of the block from the innermost, 0, and its axes.
+    """
     index, axes = numbered
     top = words.bottom
     first = index * AXES + 1

@@ -114,8 +114,8 @@ def _graph(wires: GraphWires, room: Area) -> Sketch:
     spots |= zip(switches, on_circle(middle, _INNER_RADIUS, len(switches)), strict=True)
     links = set()
     for edge in wires.edges:
-        if edge.a in spots and edge.b in spots:
-            links.add((min(edge.a, edge.b), max(edge.a, edge.b)))
+        if edge.src in spots and edge.dst in spots:
+            links.add((min(edge.src, edge.dst), max(edge.src, edge.dst)))
     many = wires.nodes - wires.endpoints
     texts = [switches_text(many)] if many else []
     return Sketch(spots, sorted(links), frozenset(switches), texts)

@@ -1,4 +1,4 @@
-"""The drawing primitives: clipped text, boxes and lines in SVG.
+"""The drawing primitives: clipped text, boxes and lines in SVG, with all lengths in pixels.
 
 A colour is set as an attribute, for programs without style sheets, and as a class, whose CSS rules
 (of a page, or for a dark scheme) take precedence.
@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 from colltool.base.errors import printable
 
 Tone = Literal["ct-ink", "ct-soft", "ct-line", "ct-box", "ct-switch", "ct-accent"]
+"""The class of a colour: ``ct-line`` colours strokes, the others fills."""
 LIGHT: dict[Tone, str] = {
     "ct-ink": "#1f2328",
     "ct-soft": "#57606a",
@@ -30,7 +31,6 @@ DARK: dict[Tone, str] = {
     "ct-switch": "#2f4f73",
     "ct-accent": "#f0a35e",
 }
-"""``ct-line`` colours strokes, the others fills."""
 
 _DASHED = {"stroke-dasharray": "4 3"}
 # Pixels: font size and line height.
@@ -39,6 +39,8 @@ LINE = 19.0
 
 
 class Area(NamedTuple):
+    """A part of the picture, open to the bottom."""
+
     left: float
     top: float
     width: float
@@ -80,6 +82,8 @@ def rules(colours: dict[Tone, str]) -> str:
 
 
 class Canvas:
+    """Draws into an SVG element; what comes later lies on top."""
+
     def __init__(self, parent: ET.Element) -> None:
         self.parent = parent
 
@@ -100,9 +104,9 @@ class Canvas:
         anchor: str = "start",
     ) -> None:
         """A line of text; if it does not fit, it is clipped and has the whole as its tooltip."""
-        whole = printable(text)
-        line = clipped_to(whole, room, size, bold=bold)
-        self.line_of_text(x, y, line, whole, tone=tone, size=size, bold=bold, anchor=anchor)
+        full_text = printable(text)
+        line = clipped_to(full_text, room, size, bold=bold)
+        self.line_of_text(x, y, line, full_text, tone=tone, size=size, bold=bold, anchor=anchor)
 
     def box(
         self,
@@ -116,7 +120,8 @@ class Canvas:
         dashed: bool = False,
         outlined: bool = True,
     ) -> ET.Element:
-        look = {
+        """A rectangle from its upper left corner; ``round_`` is the radius of its corners."""
+        attributes = {
             "x": _n(x),
             "y": _n(y),
             "width": _n(width),
@@ -126,10 +131,10 @@ class Canvas:
             "class": tone,
         }
         if outlined:
-            look |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
+            attributes |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
         if dashed:
-            look |= _DASHED
-        return ET.SubElement(self.parent, "rect", look)
+            attributes |= _DASHED
+        return ET.SubElement(self.parent, "rect", attributes)
 
     def square(
         self,
@@ -150,7 +155,8 @@ class Canvas:
         self.path(f"M{steps}", dashed=dashed)
 
     def path(self, steps: str, *, dashed: bool = False) -> None:
-        look = {
+        """A line by the commands of an SVG path."""
+        attributes = {
             "d": steps,
             "fill": "none",
             "class": "ct-line",
@@ -158,8 +164,8 @@ class Canvas:
             "stroke-width": "1",
         }
         if dashed:
-            look |= _DASHED
-        ET.SubElement(self.parent, "path", look)
+            attributes |= _DASHED
+        ET.SubElement(self.parent, "path", attributes)
 
     def dot(self, x: float, y: float, radius: float) -> None:
         place = {"cx": _n(x), "cy": _n(y), "r": _n(radius)}
@@ -176,25 +182,31 @@ class Canvas:
         x: float,
         y: float,
         line: str,
-        whole: str,
+        full_text: str,
         *,
         tone: Tone,
         size: float = TEXT,
         bold: bool = False,
         anchor: str = "start",
     ) -> None:
-        """A line as it is; ``whole`` is its tooltip where the line is cut."""
-        look = {"x": _n(x), "y": _n(y), "fill": LIGHT[tone], "class": tone, "font-size": _n(size)}
+        """A line as it is; where it is not ``full_text``, that is its tooltip."""
+        attributes = {
+            "x": _n(x),
+            "y": _n(y),
+            "fill": LIGHT[tone],
+            "class": tone,
+            "font-size": _n(size),
+        }
         if bold:
-            look["font-weight"] = "bold"
+            attributes["font-weight"] = "bold"
         if anchor != "start":
-            look["text-anchor"] = anchor
-        element = ET.SubElement(self.parent, "text", look)
-        if line == whole:
+            attributes["text-anchor"] = anchor
+        element = ET.SubElement(self.parent, "text", attributes)
+        if line == full_text:
             element.text = line
         else:
             title = ET.SubElement(element, "title")
-            title.text = whole
+            title.text = full_text
             title.tail = line
 
 
@@ -207,12 +219,12 @@ class TextColumn:
         self.bottom = area.top
 
     def write(self, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False) -> None:
-        """Text wrapped into at most ``most`` lines, with a tooltip if it is clipped."""
-        whole = printable(" ".join(text.split()))
-        lines = lines_of(whole, self.area.width / (BOLD if bold else 1), TEXT, most)
+        """Text wrapped into at most ``most`` lines, with a tooltip on the last if it is clipped."""
+        full_text = printable(" ".join(text.split()))
+        lines = lines_of(full_text, self.area.width / (BOLD if bold else 1), TEXT, most)
         last = len(lines) - 1
         for number, line in enumerate(lines):
-            tooltip = whole if number == last and line.endswith("...") else line
+            tooltip = full_text if number == last and line.endswith("...") else line
             y = self.bottom + LINE * number + TEXT
             self.canvas.line_of_text(self.area.left, y, line, tooltip, tone=tone, bold=bold)
         self.bottom += LINE * len(lines)
@@ -235,7 +247,7 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-# Widths of letters, as shares of the font size: no font is at hand to measure.
+# Widths of letters, as shares of the font size, on the wide side: no font is at hand to measure.
 NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0
 BOLD = 1.12  # times as wide
 _LONGEST = 1000  # letters; no line has more
@@ -257,12 +269,12 @@ def _width(char: str) -> float:
 
 
 def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
-    """The text, cut and ended with ``...`` if it is wider than the room."""
+    """The text, cut and ended with ``...`` if it is wider than ``room`` pixels at this font size."""
     font = size * (BOLD if bold else 1.0)
     if _fitting(text, room / font) == len(text):
         return text
-    kept = _fitting(text, (room - width_of("...", size, bold=bold)) / font)
-    return f"{text[:kept].rstrip()}..."
+    length = _fitting(text, (room - width_of("...", size, bold=bold)) / font)
+    return f"{text[:length].rstrip()}..."
 
 
 def _fitting(text: str, widest: float) -> int:

@@ -1,7 +1,8 @@
 """Drawings of switched tiers (star, Clos): a row per level, endpoints at the bottom.
 
 The band of links between two rows is as wide as its bandwidth: at 4:1 oversubscription it has a
-quarter of the full width."""
+quarter of the full width.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +31,13 @@ _BEHIND = 3.0  # how far other rails show from behind
 _BAND = 0.7  # width of a band without oversubscription, as a share of the switch's
 
 MOST_SLOTS = 27
-# Slots of a group by the number of levels; from three levels on 3: first, gap, last.
+"""Endpoints side by side, up to which every group in sight is drawn whole; beyond only the first."""
 _SLOTS_PER_GROUP = {1: 9, 2: 4}
+"""Slots of a group by the number of levels; from three levels on 3: first, gap, last."""
 
 
 def draw_switches(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
+    """Draw the levels of a tier above its endpoints; return the first endpoint."""
     links = canvas.group()
     boxes = canvas.group()
     tree = _tree_of(diagram)
@@ -88,6 +91,8 @@ def _unnamed(level: LevelDiagram) -> str:
 
 @dataclass
 class _SwitchDrawing:
+    """A drawing of switches: ``tops`` is the upper edge of each level, at -1 of the endpoints."""
+
     links: Canvas
     boxes: Canvas
     levels: Sequence[LevelDiagram]
@@ -167,6 +172,7 @@ def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
     everywhere = most ** len(groups) <= MOST_SLOTS
 
     def tree(level: int, endpoints: int) -> SwitchTree:
+        """A switch of a level with this many endpoints below it."""
         if level < 0:
             return SwitchTree(-1)
         each = groups[level - 1] if level else 1

@@ -38,7 +38,7 @@ ChartOf = Callable[[Any, bool], Chart]
 
 
 def _over_size(chart: Callable[..., Chart]) -> dict[str, ChartOf]:
-    return {what: partial(chart, what=what) for what in ("time", "busbw")}
+    return {quantity: partial(chart, quantity=quantity) for quantity in ("time", "busbw")}
 
 
 VIEWS: dict[type, dict[str, ChartOf]] = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A page replaces these five by its own colours.
+# Colours that a page replaces by its own, see PAGE_COLOURS.
 INK = "#1a1a1a"  # text and marks
 SOFT = "#595959"  # secondary text
 LINE = "#666666"  # axes
@@ -24,6 +24,7 @@ GRID = "#e6e6e6"
 PAPER = "#ffffff"  # the background
 
 Dash = str | tuple[int, tuple[int, ...]]
+"""matplotlib's line style: a name, or an offset and lengths of strokes and gaps."""
 # For areas: Okabe and Ito's palette, which colour-blind readers can tell apart.
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 # For thin lines: the same hues, darker where needed for a contrast of 3:1 with white and with a
@@ -74,22 +75,24 @@ STYLE: dict[Any, Any] = {
 }
 NAMES_WIDE = 0.24  # share of the width for the names of rows
 GREY = "#b3b3b3"  # baselines and overheads
-ACROSS = "////"
+ACROSS = "////"  # hatch of latency and of what is hidden
 PAGED = 9.4
 """Inches of a picture on a page: its text is then as large as the page's on a screen of 1280
 pixels."""
-_MARK = 1.6  # line width in points
+_MARK = 1.6  # points: width of a line across a bar
 _SLANTED = 0.3  # inches from one slanted label to the next
 _MOST_LINES = 12  # of a name or a title
+_LETTER = 0.068  # inches: the average letter of 8 points in DejaVu Sans
 
 
 def letters(inches: float) -> int:
-    """How many letters of 8 points fit."""
-    return int(inches / 0.068)
+    """How many letters of 8 points fit into a width."""
+    return int(inches / _LETTER)
 
 
 def wrapped(text: str, inches: float, points: float = 8) -> str:
-    """Text in lines that fit, without control characters, which names from files may have."""
+    """Text in lines that fit a width at a font size of ``points``, without control characters,
+    which names from files may have."""
     return "\n".join(lines_of(printable(text), 72 * inches, points, _MOST_LINES))
 
 
@@ -99,13 +102,13 @@ def text_on(colour: str) -> str:
 
 
 def text_in(
-    axes: Axes, place: tuple[float, float], colour: str, most: int, *texts: str, **look: Any
+    axes: Axes, place: tuple[float, float], colour: str, most: int, *texts: str, **style: Any
 ) -> None:
     """Write into the middle of a coloured area the first text of at most ``most`` letters; nothing
     where none is as short."""
     for text in texts:
         if len(text) <= most:
-            axes.text(*place, text, ha="center", va="center", color=text_on(colour), **look)
+            axes.text(*place, text, ha="center", va="center", color=text_on(colour), **style)
             return
 
 
@@ -124,7 +127,7 @@ def hatch_of(at: int) -> str:
 
 
 class Pen(NamedTuple):
-    """A line: a colour that comes again gets another dash and mark."""
+    """The look of a line and of the points on it."""
 
     colour: str
     dash: Dash
@@ -132,6 +135,7 @@ class Pen(NamedTuple):
 
 
 def pen_of(at: int) -> Pen:
+    """The pen of line ``at``: a colour that comes again has another dash and mark."""
     turn = at + at // len(PENS)
     return Pen(PENS[at % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
 
@@ -169,12 +173,12 @@ def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list
     """Indices of those of the ascending places on an axis that have room for a slanted label."""
     if logs:
         places = list(map(log10, places))
-    whole = (places[-1] - places[0]) or 1.0
-    kept: list[int] = []
+    length = (places[-1] - places[0]) or 1.0
+    indices: list[int] = []
     for index, place in enumerate(places):
-        if not kept or (place - places[kept[-1]]) / whole * inches >= _SLANTED:
-            kept.append(index)
-    return kept
+        if not indices or (place - places[indices[-1]]) / length * inches >= _SLANTED:
+            indices.append(index)
+    return indices
 
 
 def log_scale(
@@ -222,6 +226,8 @@ def lettered_keys(labels: Iterable[str], *, hatched: bool = False) -> list[Key]:
 
 
 class Chart(NamedTuple):
+    """A picture as data: panels in rows, the legend below them, and a text in place of it all."""
+
     title: str  # not drawn on a page, which has its own headings
     alt: str
     panels: Sequence[Panel]  # row by row
@@ -263,8 +269,8 @@ def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
     number of lines."""
     handles: dict[str, Any] = {key.label: _handle(key, figure.axes[0]) for key in keys}
     for axes in list(figure.axes):
-        own_handles, names = axes.get_legend_handles_labels()
-        handles |= zip(map(str, names), own_handles, strict=True)
+        axes_handles, names = axes.get_legend_handles_labels()
+        handles |= zip(map(str, names), axes_handles, strict=True)
     if not handles:
         return 0
     labels = [wrapped(label, width - 0.8) for label in handles]
@@ -279,13 +285,13 @@ def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
 def _handle(key: Key, axes: Axes) -> Any:
     """What the legend shows before a label: drawn on the axes, but without any point."""
     if key.colour:
-        (handle,) = axes.fill([], [], **_look(key.colour, key.hatch))
+        (handle,) = axes.fill([], [], **_area_style(key.colour, key.hatch))
         return handle
     (mark,) = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)
     return mark
 
 
-def _look(colour: str, hatch: str) -> dict[str, Any]:
+def _area_style(colour: str, hatch: str) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": DARK_TEXT, "linewidth": 0.4}
 
 
@@ -299,12 +305,12 @@ class BarPiece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A stacked bar: ``behind`` is the text after its end, ``mark`` where a line is drawn across
+    """A stacked bar: ``end_text`` is the text after its end, ``mark`` where a line is drawn across
     it."""
 
     name: str
     pieces: Sequence[BarPiece]
-    behind: str = ""
+    end_text: str = ""
     mark: float | None = None
 
     @property
@@ -324,8 +330,11 @@ def bars_panel(
     most: float = 0.0,
     along: str = "",
 ) -> Panel:
-    """Stacked horizontal bars, the first on top; the axis ends at ``most`` (0: the longest bar),
-    longer bars get an arrow."""
+    """Stacked horizontal bars, the first on top.
+
+    ``show`` writes a value of the axis, ``along`` is its label. It ends at ``most`` (0: the longest
+    bar); longer bars get an arrow.
+    """
     return Panel(partial(_bars, bars, show, most, along), 0.5 * len(bars) + 0.5, title)
 
 
@@ -337,19 +346,20 @@ def _bars(
     axes: Axes,
     inches: float,
 ) -> None:
+    """Draw the bars of :func:`bars_panel` on axes that are ``inches`` wide, names included."""
     longest = max((bar.reach for bar in bars), default=0.0)
     end = min(most or longest, longest) or 1.0
-    behind = max((len(bar.behind) for bar in bars), default=0)
+    end_text = max((len(bar.end_text) for bar in bars), default=0)
     room = (1 - NAMES_WIDE) * inches - 0.2
     # The axis goes on past the longest bar, so that the text behind it is not cut off.
-    scale = end / max(0.35, 1 - (behind + 2) / letters(room))
+    scale = end / max(0.35, 1 - (end_text + 2) / letters(room))
     for row, bar in enumerate(bars):
         stop = _draw_pieces(axes, row, bar.pieces, end, (room, scale))
         if bar.mark is not None:
             axes.plot([bar.mark, bar.mark], [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
         # a bar that is cut off gets an arrow; the factor is for rounding
         arrow = "> " if bar.length > end * (1 + 1e-9) else ""
-        axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.behind}", va="center")
+        axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.end_text}", va="center")
     name_rows(axes, [bar.name for bar in bars], NAMES_WIDE * inches)
     axes.set_xlim(0, scale)
     value_axis(axes, show)
@@ -363,14 +373,17 @@ def _draw_pieces(
     end: float,
     inches_per_unit: tuple[float, float],
 ) -> float:
-    """Draw the pieces of a bar, cut at the end of the axis; return where the last one stops."""
+    """Draw the pieces of a bar, cut at ``end``; return where the last one stops.
+
+    ``inches_per_unit``: a length in inches, and what it stands for on the axis.
+    """
     inches, units = inches_per_unit
     left = 0.0
     for piece in pieces:
         shown = min(left + piece.amount, end) - left
         if not shown:
             continue
-        axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
+        axes.barh(row, shown, left=left, height=0.62, **_area_style(piece.colour, piece.hatch))
         # the whole text, just its letter, or nothing
         most = letters(inches * abs(shown) / units) - 1
         texts = filter(None, (piece.text, piece.text.partition(" ")[0]))

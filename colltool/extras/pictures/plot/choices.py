@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Draw = Callable[["Axes", float], None]
+"""Draws on axes of a width in inches."""
 
-_MOST_BARS = 12
-_MOST_LINES = 8
+_MOST_BARS = 12  # of spreads and of moved numbers
+_MOST_LINES = 8  # of a panel: as many pens as can be told apart
 _MOST_MARKS = 12  # per line
 _LETTER_WIDE = 0.17  # inches of the narrowest cell with a letter
 _PANEL_HIGH = 2.9  # inches of a panel of lines
@@ -103,9 +104,9 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     for fixed, cells in tables:
         draw = partial(_map, result, pivot, cells, names, lettered)
         panels.append(Panel(draw, height, pivot_title(result, fixed)))
-    often = Counter(fastest).most_common()
-    counts = ", ".join(f"{name} in {cells}" for name, cells in often[:6])
-    if len(often) > 6:
+    win_counts = Counter(fastest).most_common()
+    counts = ", ".join(f"{name} in {cells}" for name, cells in win_counts[:6])
+    if len(win_counts) > 6:
         counts += " and others"
     axes = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
     title = sweep_title(result)
@@ -123,11 +124,13 @@ def _map(
     axes: Axes,
     _inches: float,
 ) -> None:
+    """Draw a table of cells in the colours of their fastest algorithms, which ``names`` has in the
+    order of the legend."""
     for row, line in enumerate(cells):
         end = 0
-        for name, same in groupby(line, key=attrgetter("algorithm")):
+        for name, run in groupby(line, key=attrgetter("algorithm")):
             start = end
-            end = start + len(list(same))
+            end = start + len(list(run))
             if name is None:
                 continue
             at = names.index(name)
@@ -172,8 +175,8 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
         title = pivot_title(result, fixed)
         drawn = _drawn_rows(cells)
         if len(drawn) < len(cells):
-            left_out = f"{len(drawn)} of {len(cells)} lines"
-            title = f"{title}, {left_out}" if title else left_out
+            drawn_share = f"{len(drawn)} of {len(cells)} lines"
+            title = f"{title}, {drawn_share}" if title else drawn_share
         panels.append(Panel(partial(_lines, result, pivot, cells), _PANEL_HIGH, title))
     alt = f"Bus bandwidth over {axis_title(pivot.cols)}"
     if len(axis_values(result, pivot.rows)) > 1:
@@ -201,6 +204,7 @@ def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
 
 
 def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inches: float) -> None:
+    """Draw a line for each row of a table, of the busbw of the fastest algorithm in its cells."""
     over = axis_values(result, pivot.cols)
     down = axis_values(result, pivot.rows)
     places = _places(pivot.cols, over)
@@ -248,10 +252,10 @@ def _relabel(
 ) -> None:
     """Label an axis that is not message size, with as many of its values as have room."""
     logs = axis == "ranks" and len(set(places)) == len(values) > 1
-    kept = apart(places, inches, logs=logs)
+    indices = apart(places, inches, logs=logs)
     axes.set_xscale("log" if logs else "linear")
-    names = [shown(axis, values[at]) for at in kept]
-    axes.set_xticks([places[at] for at in kept], names, rotation=_slant(kept, 5))
+    names = [shown(axis, values[at]) for at in indices]
+    axes.set_xticks([places[at] for at in indices], names, rotation=_slant(indices, 5))
     axes.set_xticks([], minor=True)
     axes.set_xlabel(axis_title(axis))
 
@@ -259,6 +263,7 @@ def _relabel(
 def _pen_line(
     axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None
 ) -> None:
+    """Draw rates as a line with pen number ``pen``; without a name it is not in the legend."""
     colour, dash, mark = pen_of(pen)
     axes.plot(
         places,
@@ -273,6 +278,7 @@ def _pen_line(
 
 
 def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches: float) -> None:
+    """Set log axes of busbw over message size, with a tick at each size that has room."""
     if rates:
         ends = (min(rates) / 1.4, max(rates) * 1.4)
         log_scale(axes, "y", ends, partial(format_rate, digits=3))
@@ -289,7 +295,7 @@ def comparison_chart(result: Comparison, paged: bool) -> Chart:
     reaches to no contention."""
     groups: dict[tuple[str, int], list[CompareLine]] = {}
     for line in result.lines:
-        groups.setdefault((line.primitive.spoken, line.ranks), []).append(line)
+        groups.setdefault((line.primitive.label, line.ranks), []).append(line)
     panels = []
     where = []
     for (primitive, ranks), lines in groups.items():
@@ -303,11 +309,12 @@ def comparison_chart(result: Comparison, paged: bool) -> Chart:
 
 
 def _compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: float) -> None:
+    """Draw the busbw of each fabric, and a band from there to that without contention."""
     every: list[float] = []
     for at, column in enumerate(result.columns):
         sizes = []
         rates = []
-        quiet = []  # without contention
+        without_contention = []
         for line in lines:
             cell = line.cells[at]
             if cell.busbw_Bps and cell.total_s:
@@ -315,10 +322,12 @@ def _compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: 
                 ideal_s = cell.ideal_s or cell.total_s
                 sizes.append(line.bytes)
                 rates.append(cell.busbw_Bps)
-                quiet.append(cell.busbw_Bps * cell.total_s / ideal_s)
+                without_contention.append(cell.busbw_Bps * cell.total_s / ideal_s)
         _pen_line(axes, sizes, rates, at, column.name)
-        axes.fill_between(sizes, rates, quiet, color=pen_of(at).colour, alpha=0.15, linewidth=0)
-        every += rates + quiet
+        axes.fill_between(
+            sizes, rates, without_contention, color=pen_of(at).colour, alpha=0.15, linewidth=0
+        )
+        every += rates + without_contention
     _over_size(axes, [line.bytes for line in lines], every, inches - 1)
 
 
@@ -334,9 +343,9 @@ def sensitivity_chart(result: Sensitivity, _paged: bool) -> Chart:
     below = _bar_panel(
         partial(_tornado, result, moves), moves, f"{result.winner} with one number changed"
     )
-    often = ", ".join(f"{row.algorithm} {percent(row.wins)}" for row in result.rows[:3])
+    win_counts = ", ".join(f"{row.algorithm} {percent(row.wins)}" for row in result.rows[:3])
     title = sensitivity_title(result)
-    alt = f"{title}. Of all samples these win: {often}."
+    alt = f"{title}. Of all samples these win: {win_counts}."
     if moved:
         alt += f" {moved[0].key} moves it most."
     return Chart(f"{title}: {sensitivity_verdict(result)}", alt, (above, below), points=9)
@@ -347,6 +356,7 @@ def _bar_panel(draw: Draw, rows: Sequence[Any], title: str) -> Panel:
 
 
 def _spreads(result: Sensitivity, rows: Sequence[Spread], axes: Axes, inches: float) -> None:
+    """Draw each algorithm's times over the samples as a bar, with a mark at the median."""
     for at, row in enumerate(rows):
         colour = COLOURS[6] if row.algorithm == result.winner else COLOURS[7]
         ends = [row.p5_s, row.p95_s]
@@ -357,15 +367,16 @@ def _spreads(result: Sensitivity, rows: Sequence[Spread], axes: Axes, inches: fl
 
 
 def _tornado(result: Sensitivity, moves: Sequence[Any], axes: Axes, inches: float) -> None:
-    today = next(row.nominal_s for row in result.rows if row.algorithm == result.winner)
+    """Draw the winner's time with each number at its low and its high end, from the nominal time."""
+    nominal_s = next(row.nominal_s for row in result.rows if row.algorithm == result.winner)
     for at, move in enumerate(moves):
         ends = ((move.low_s, move.low, COLOURS[0]), (move.high_s, move.high, COLOURS[1]))
         for end, value, colour in ends:
-            axes.barh(at, end - today, left=today, color=colour, height=0.6)
-            side = "left" if end > today else "right"
+            axes.barh(at, end - nominal_s, left=nominal_s, color=colour, height=0.6)
+            side = "left" if end > nominal_s else "right"
             text = f" {quantity(move.key, value)} "
             axes.text(end, at, text, va="center", ha=side, fontsize=7)
-    axes.axvline(today, color=INK, linewidth=0.8)
+    axes.axvline(nominal_s, color=INK, linewidth=0.8)
     _time_rows(axes, [move.key for move in moves], inches)
 
 

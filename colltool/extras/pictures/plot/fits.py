@@ -36,36 +36,35 @@ from colltool.render.views.doctor import verdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-What = Literal["time", "busbw"]
+Quantity = Literal["time", "busbw"]
+"""What the y axis shows: seconds, or bus bandwidth in bytes/s."""
 
 MAX_PANELS = 12  # in a file; a page has room for fewer
 MAX_CURVES = 8  # in the panel of a collective; more only where there would be too many panels
 _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
-_SHAPES = (
-    "X",
-    "s",
-    "D",
-    "P",
-    "p",
-    "h",
-)  # of points left out, one per reason; the last for all others
+"""Columns of panels by the number of panels; 4 for more."""
+_SHAPES = ("X", "s", "D", "P", "p", "h")
+"""matplotlib's marks for points that the fit leaves out, one per reason; the last for all others."""
 _HOLLOW: dict[str, Any] = {"markerfacecolor": PAPER, "markersize": 5.5}
-_BANDS_PERCENT = {15: 0.06, 5: 0.08}  # opacity of the error bands, the inner one on top
+_BANDS_PERCENT = {15: 0.06, 5: 0.08}
+"""Opacity of the bands behind the errors by half their height; both lie on top of each other."""
 _SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
+"""Where the axis of errors may end: at the first that the worst one fits into."""
 _TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
+"""Digits of the ticks in each decade of time, few to many, see :func:`.chart.decade_ticks`."""
 
 
 class Modelled(NamedTuple):
-    """The model's time for a point; ``error`` is modelled/measured time - 1, ``law`` its algorithm
-    and protocol."""
+    """The model's time for a point; ``error`` is modelled/measured time - 1, ``model_name`` its
+    algorithm and protocol."""
 
     seconds: float
     error: float
-    law: str
+    model_name: str
 
 
 class PlotPoint(NamedTuple):
-    """A point; its values are in the unit of the y axis."""
+    """A measured size; ``measured``, ``low``, ``high`` and ``model`` are in the unit of the y axis."""
 
     bytes: float
     measured: float
@@ -82,90 +81,99 @@ class PlotPoint(NamedTuple):
 
 
 class SeriesCurve(NamedTuple):
-    """``name`` distinguishes a series from the others of its collective; ``law`` names the algorithms
-    of its model."""
+    """A measured series with its model.
+
+    ``name`` distinguishes it from the others of its collective; ``model_name`` has all algorithms
+    of its model; ``mape`` and ``worst`` are errors as shares.
+    """
 
     series: Series
     name: str
-    law: str
+    model_name: str
     mape: float
     worst: float
-    spots: tuple[PlotPoint, ...]
+    points: tuple[PlotPoint, ...]
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What may distinguish it from another series of the same title."""
+        """What may distinguish the series from another one of the same title."""
         series = self.series
         return series.library, series.version, series.dtype, " ".join(series.files)
 
 
 class SizePanel(NamedTuple):
+    """The series that share a panel, with its title and a line on the model's errors."""
+
     title: str
     subtitle: str
     curves: Sequence[SeriesCurve]
 
     @property
-    def spots(self) -> list[PlotPoint]:
-        return list(chain.from_iterable(curve.spots for curve in self.curves))
+    def points(self) -> list[PlotPoint]:
+        return list(chain.from_iterable(curve.points for curve in self.curves))
 
 
 def calibration_panels(
-    result: Calibration, what: What, most: int = MAX_PANELS
+    result: Calibration, quantity: Quantity, most: int = MAX_PANELS
 ) -> tuple[SizePanel, ...]:
+    """The panels of the fitted series, at most ``most`` unless there are more collectives."""
     curves = []
     for fit in result.series:
         rows = {}
         reasons = {}
         for row in fit.residuals:
-            law = _law(row.algorithm, row.protocol)
-            rows[row.bytes] = Modelled(row.fitted_s, row.relative_error, law)
+            model_name = _model_name(row.algorithm, row.protocol)
+            rows[row.bytes] = Modelled(row.fitted_s, row.relative_error, model_name)
             if not row.used:
                 reasons[row.bytes] = "no reason given"
         for excluded in fit.left_out:
             reasons[excluded.bytes] = excluded.reason
-        curves.append(_curve(fit, " + ".join(fit.algorithms), rows, reasons, what))
+        curves.append(_curve(fit, " + ".join(fit.algorithms), rows, reasons, quantity))
     return _panels(curves, most)
 
 
 def judged_panels(
-    judged: Iterable[ValidatedSeries], what: What, most: int = MAX_PANELS
+    judged: Iterable[ValidatedSeries], quantity: Quantity, most: int = MAX_PANELS
 ) -> tuple[SizePanel, ...]:
+    """The same of series that were compared with a prediction."""
     curves = []
     for fit in judged:
         rows = {}
         for row in fit.points:
-            law = _law(row.algorithm, row.protocol)
-            rows[row.bytes] = Modelled(row.predicted_s, row.relative_error, law)
-        laws = ", ".join(every(row.algorithm for row in fit.points))
-        curves.append(_curve(fit, laws, rows, {}, what))
+            model_name = _model_name(row.algorithm, row.protocol)
+            rows[row.bytes] = Modelled(row.predicted_s, row.relative_error, model_name)
+        model_names = ", ".join(distinct(row.algorithm for row in fit.points))
+        curves.append(_curve(fit, model_names, rows, {}, quantity))
     return _panels(curves, most)
 
 
 def _curve(
     fit: FittedSeries | ValidatedSeries,
-    law: str,
+    model_name: str,
     rows: Mapping[float, Modelled],
     reasons: Mapping[float, str],
-    what: What,
+    quantity: Quantity,
 ) -> SeriesCurve:
+    """A series with the model (``rows``) and the reason for leaving a point out, by bytes."""
     series = fit.series
-    spots = tuple(_spot(series, point, rows, reasons, what) for point in series.points)
-    return SeriesCurve(series, series.who, law, fit.mape, fit.worst, spots)
+    points = tuple(_plot_point(series, point, rows, reasons, quantity) for point in series.points)
+    return SeriesCurve(series, series.who, model_name, fit.mape, fit.worst, points)
 
 
-def _law(algorithm: str, protocol: str) -> str:
+def _model_name(algorithm: str, protocol: str) -> str:
     return f"{algorithm}, {protocol}" if protocol else algorithm
 
 
-def _spot(
+def _plot_point(
     series: Series,
     point: Point,
     rows: Mapping[float, Modelled],
     reasons: Mapping[float, str],
-    what: What,
+    quantity: Quantity,
 ) -> PlotPoint:
     def value(seconds: float) -> float:
-        return seconds if what == "time" else series.busbw_Bps(point, seconds)
+        """A time in the unit of the y axis."""
+        return seconds if quantity == "time" else series.busbw_Bps(point, seconds)
 
     row = rows.get(point.bytes)
     reason = reasons.get(point.bytes, "")
@@ -199,7 +207,7 @@ def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
         return tuple(_size_panel([curve]) for curve in named)
     groups: dict[str, list[SeriesCurve]] = {}
     for curve in named:
-        groups.setdefault(curve.series.primitive.spoken, []).append(curve)
+        groups.setdefault(curve.series.primitive.label, []).append(curve)
     # As few panels as are allowed, but never two collectives in one.
     size = MAX_CURVES
     parts = _in_parts(groups.values(), size)
@@ -219,6 +227,7 @@ def _in_parts(groups: Iterable[list[SeriesCurve]], size: int) -> list[list[Serie
 
 
 def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
+    """A panel of series of one collective: its title names the series, or the span of ranks."""
     name = curves[0].name
     if len(curves) > 1:
         ranks = [curve.series.ranks for curve in curves]
@@ -227,33 +236,37 @@ def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
     means = []
     worsts = []
     for curve in curves:
-        if any(spot.fitted for spot in curve.spots):
+        if any(point.fitted for point in curve.points):
             means.append(curve.mape)
             worsts.append(curve.worst)
     if means:
         mean = _span(percent(min(means)), percent(max(means)))
         errors = f"mean error {mean}, worst {percent(max(worsts, key=abs), sign='+')}"
-    laws = ", ".join(every(curve.law for curve in curves))
-    return SizePanel(f"{curves[0].series.primitive.spoken}, {name}", f"{errors}; {laws}", curves)
+    model_names = ", ".join(distinct(curve.model_name for curve in curves))
+    return SizePanel(
+        f"{curves[0].series.primitive.label}, {name}", f"{errors}; {model_names}", curves
+    )
 
 
 def _span(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def every(items: Iterable[str]) -> list[str]:
+def distinct(items: Iterable[str]) -> list[str]:
     """The texts without duplicates and empty ones, in order."""
     return list(dict.fromkeys(filter(None, items)))
 
 
-def calibration_chart(result: Calibration, paged: bool, what: What) -> Chart:
+def calibration_chart(result: Calibration, paged: bool, quantity: Quantity) -> Chart:
     title = f"{result.fabric.name}, tier {result.tier}: measured and fitted"
-    return _chart(calibration_panels(result, what, _most(paged)), title, paged, what)
+    return _chart(calibration_panels(result, quantity, _max_panels(paged)), title, paged, quantity)
 
 
-def validation_chart(result: Validation, paged: bool, what: What) -> Chart:
+def validation_chart(result: Validation, paged: bool, quantity: Quantity) -> Chart:
     title = f"{result.fabric}: measured and predicted, mean error {percent(result.mape)}"
-    return _chart(judged_panels(result.series, what, _most(paged)), title, paged, what)
+    return _chart(
+        judged_panels(result.series, quantity, _max_panels(paged)), title, paged, quantity
+    )
 
 
 def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
@@ -261,7 +274,7 @@ def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
     if result.fleet and result.fleet.pairs:
         return fleet_chart(result.fleet)
     title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
-    panels = judged_panels([health.judged for health in result.series], "busbw", _most(paged))
+    panels = judged_panels([health.judged for health in result.series], "busbw", _max_panels(paged))
     reached = "; ".join(map(_reached, result.series))
     alt = f"Measured busbw beside what is expected, over message size: {reached}. {title}."
     return _chart(panels, title, paged, "busbw")._replace(alt=alt)
@@ -275,38 +288,40 @@ def _reached(health: SeriesHealth) -> str:
     return f"{health.judged.series.title}: {', '.join(shares) or 'not judged'}"
 
 
-def _most(paged: bool) -> int:
+def _max_panels(paged: bool) -> int:
     return 4 if paged else MAX_PANELS
 
 
-def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> Chart:
+def _chart(panels: Sequence[SizePanel], title: str, paged: bool, quantity: Quantity) -> Chart:
+    """The chart of the panels, whose alt text has the titles of all."""
     if not panels:
         raise ColltoolError(
             "there is no series to plot", argument="plot", fix="give logs with at least one row"
         )
     columns = 1 if paged else _COLUMNS.get(len(panels), 4)
-    drawing = _SizeChart(panels, columns, what, _styles(panels))
+    drawing = _SizeChart(panels, columns, quantity, _styles(panels))
     drawn = [Panel(partial(drawing.draw, at), 3.7) for at in range(len(panels))]
     texts = "; ".join(f"{panel.title}: {panel.subtitle}" for panel in panels)
-    return Chart(title, f"{title}. {what} over message size: {texts}", drawn, columns=columns)
+    return Chart(title, f"{title}. {quantity} over message size: {texts}", drawn, columns=columns)
 
 
 class _Styles(NamedTuple):
-    """Lines by series where panels share several (``shared``), else by the law of the model; marks
-    of what is left out."""
+    """Lines by series where a panel has several (``shared``), else by the model's name; the mark of
+    a point that is left out by the reason."""
 
     shared: bool
     lines: dict[str, Pen]
     shapes: dict[str, str]
 
     def modelled(self, curve: SeriesCurve, row: Modelled) -> Pen:
-        return self.lines[curve.name if self.shared else row.law]
+        return self.lines[curve.name if self.shared else row.model_name]
 
     def measured(self, curve: SeriesCurve) -> Pen:
         return self.lines[curve.name] if self.shared else Pen(INK, "-", "o")
 
 
 def _styles(panels: Sequence[SizePanel]) -> _Styles:
+    """The looks of all panels of a chart, which have one legend."""
     curves: list[SeriesCurve] = []
     for panel in panels:
         curves += panel.curves
@@ -317,20 +332,20 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
     for curve in sorted(curves, key=lambda curve: curve.series.ranks):
         if shared:
             lines.setdefault(curve.name, pen_of(len(lines)))
-        for spot in curve.spots:
-            if spot.row and not shared:
-                lines.setdefault(spot.row.law, pen_of(len(lines)))
-            if spot.left_out and spot.left_out not in shapes:
-                shapes[spot.left_out] = _SHAPES[min(len(shapes), len(_SHAPES) - 1)]
+        for point in curve.points:
+            if point.row and not shared:
+                lines.setdefault(point.row.model_name, pen_of(len(lines)))
+            if point.left_out and point.left_out not in shapes:
+                shapes[point.left_out] = _SHAPES[min(len(shapes), len(_SHAPES) - 1)]
     return _Styles(shared, lines, shapes)
 
 
 class _SizeChart(NamedTuple):
-    """What the panels of a chart share: its rows of ``columns`` panels, and their looks."""
+    """What the panels of a chart share: their rows of ``columns`` panels, and their looks."""
 
     panels: Sequence[SizePanel]
     columns: int
-    what: What
+    quantity: Quantity
     styles: _Styles
 
     def draw(self, at: int, main: Axes, inches: float) -> None:
@@ -338,18 +353,18 @@ class _SizeChart(NamedTuple):
         errors of the model."""
         panel = self.panels[at]
         strip = _strip_below(main)
-        spots = panel.spots
-        _scale_sizes(main, strip, [spot.bytes for spot in spots])
-        _scale_values(main, spots, self.what)
-        limit = _error_scale(strip, [spot.fitted.error for spot in spots if spot.fitted])
+        points = panel.points
+        _scale_sizes(main, strip, [point.bytes for point in points])
+        _scale_values(main, points, self.quantity)
+        limit = _error_scale(strip, [point.fitted.error for point in points if point.fitted])
         for curve in panel.curves:
-            _draw_model(main, curve, self.styles, self.what)
+            _draw_model(main, curve, self.styles, self.quantity)
             _draw_measured(main, curve, self.styles)
             _draw_errors(strip, curve, self.styles, limit)
         _write_titles(main, panel, inches)
         # Only the panels on the left, and those with none below them, name their axes.
         if at % self.columns == 0:
-            main.set_ylabel(self.what)
+            main.set_ylabel(self.quantity)
             strip.set_ylabel("time error")
         if at + self.columns >= len(self.panels):
             strip.set_xlabel("message size")
@@ -375,12 +390,13 @@ def _write_titles(main: Axes, panel: SizePanel, inches: float) -> None:
     main.annotate(text, (0, 1), (0, 5), "axes fraction", "offset points", color=SOFT)
 
 
-def _scale_values(main: Axes, spots: Sequence[PlotPoint], what: What) -> None:
+def _scale_values(main: Axes, points: Sequence[PlotPoint], quantity: Quantity) -> None:
+    """Set the y axis: busbw from 0, times on a log axis with some room at both ends."""
     values = []
-    for spot in spots:
+    for point in points:
         # NaN, where there is no model, is no value either
-        values += [value for value in (spot.low, spot.high, spot.model) if value > 0]
-    if what == "busbw":
+        values += [value for value in (point.low, point.high, point.model) if value > 0]
+    if quantity == "busbw":
         # so that a point at 0 is drawn whole
         main.set_ylim(-0.03 * max(values), 1.08 * max(values))
         main.yaxis.set_major_formatter(lambda rate, _: format_rate(rate))
@@ -400,8 +416,8 @@ def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
         main.plot([], [], color=look.pop("color", INK), label=label, **look)
 
     entry("measured (median)", marker="o", linestyle="", markersize=3.5)
-    spots = chain.from_iterable(panel.spots for panel in panels)
-    if any(spot.high > spot.low for spot in spots):
+    points = chain.from_iterable(panel.points for panel in panels)
+    if any(point.high > point.low for point in points):
         entry("fastest to slowest repeat", marker="|", linestyle="", markersize=8)
     for name, pen in pens.lines.items():
         look: dict[str, Any] = {"color": pen.colour, "linestyle": pen.dash, "markersize": 3.5}
@@ -419,32 +435,32 @@ def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
 
 
 def _runs(
-    curve: SeriesCurve, pens: _Styles, what: What
+    curve: SeriesCurve, pens: _Styles, quantity: Quantity
 ) -> Iterator[tuple[Pen, list[tuple[float, float]]]]:
     """The model's line in pieces of one pen, which meet half-way between two points."""
     pen = Pen("", "", "")
     run: list[tuple[float, float]] = []
-    for spot in curve.spots:
-        if spot.row is None:
+    for point in curve.points:
+        if point.row is None:
             continue
-        own = pens.modelled(curve, spot.row)
-        if run and own != pen:
+        next_pen = pens.modelled(curve, point.row)
+        if run and next_pen != pen:
             size, value = run[-1]
-            middle = sqrt(value * spot.model)
-            if what == "busbw":  # whose axis is not logarithmic
-                middle = (value + spot.model) / 2
-            border = (sqrt(size * spot.bytes), middle)
+            middle = sqrt(value * point.model)
+            if quantity == "busbw":  # whose axis is not logarithmic
+                middle = (value + point.model) / 2
+            border = (sqrt(size * point.bytes), middle)
             yield pen, [*run, border]
             run = [border]
-        pen = own
-        run.append((spot.bytes, spot.model))
+        pen = next_pen
+        run.append((point.bytes, point.model))
     if run:
         yield pen, run
 
 
-def _draw_model(main: Axes, curve: SeriesCurve, pens: _Styles, what: What) -> None:
+def _draw_model(main: Axes, curve: SeriesCurve, pens: _Styles, quantity: Quantity) -> None:
     width = 1.0 if pens.shared else 1.6
-    for pen, run in _runs(curve, pens, what):
+    for pen, run in _runs(curve, pens, quantity):
         sizes, values = zip(*run, strict=True)
         main.plot(sizes, values, color=pen.colour, linestyle=pen.dash, linewidth=width, zorder=2)
 
@@ -458,39 +474,41 @@ def _draw_measured(main: Axes, curve: SeriesCurve, pens: _Styles) -> None:
     repeated: list[float] = []
     lows: list[float] = []
     highs: list[float] = []
-    for spot in curve.spots:
-        if spot.left_out:
-            shape = pens.shapes[spot.left_out]
-            main.plot([spot.bytes], [spot.measured], shape, color=colour, zorder=4, **_HOLLOW)
+    for point in curve.points:
+        if point.left_out:
+            shape = pens.shapes[point.left_out]
+            main.plot([point.bytes], [point.measured], shape, color=colour, zorder=4, **_HOLLOW)
         else:
-            sizes.append(spot.bytes)
-            values.append(spot.measured)
-        if spot.high > spot.low:
-            repeated.append(spot.bytes)
-            lows.append(spot.low)
-            highs.append(spot.high)
+            sizes.append(point.bytes)
+            values.append(point.measured)
+        if point.high > point.low:
+            repeated.append(point.bytes)
+            lows.append(point.low)
+            highs.append(point.high)
     main.vlines(repeated, lows, highs, colour, linewidth=1, zorder=3)
     main.plot(sizes, values, dot, color=colour, markersize=3.5, zorder=3)
 
 
 def _draw_errors(strip: Axes, curve: SeriesCurve, pens: _Styles, limit: float) -> None:
-    for spot in curve.spots:
-        if spot.row is None:
+    """Draw the model's error at each point, in percent; ``limit`` is the end of the axis."""
+    for point in curve.points:
+        if point.row is None:
             continue
-        error = 100 * spot.row.error
-        colour, _, dot = pens.modelled(curve, spot.row)
+        error = 100 * point.row.error
+        colour, _, dot = pens.modelled(curve, point.row)
         look: dict[str, Any] = {"marker": dot if pens.shared else "o", "markersize": 3, "zorder": 3}
         if abs(error) > limit:
             # an arrow at the edge towards where the point would be
             look = {"markersize": 5, "zorder": 4, "label": "error off the scale"}
             look["marker"] = "^" if error > 0 else "v"
             error = copysign(0.86 * limit, error)
-        elif spot.left_out:
-            look = {"marker": pens.shapes[spot.left_out], "zorder": 4, **_HOLLOW}
-        strip.plot([spot.bytes], [error], color=colour, linestyle="", **look)
+        elif point.left_out:
+            look = {"marker": pens.shapes[point.left_out], "zorder": 4, **_HOLLOW}
+        strip.plot([point.bytes], [error], color=colour, linestyle="", **look)
 
 
 def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
+    """Set the axis of errors, which are shares; return its end in percent."""
     worst = 100 * max(map(abs, errors), default=0.0)
     limit = next((scale for scale in _SCALES_PERCENT if scale >= worst * 1.1), _SCALES_PERCENT[-1])
     tick = 15 if limit <= 30 else limit // 2
@@ -505,6 +523,7 @@ def _error_scale(strip: Axes, errors: Sequence[float]) -> float:
 
 
 def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
+    """Set the axis of bytes that the panel and its strip share; the labels are below the strip."""
     low = min(sizes) / 1.6
     high = max(sizes) * 1.6
     main.set_xscale("log", base=2)  # the strip shares it

@@ -34,7 +34,7 @@ class GlyphOutlines:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
 
-    def take(self, root: ElementTree.Element) -> None:
+    def share(self, root: ElementTree.Element) -> None:
         """Replace a plot's own outlines by references to the shared ones."""
         names: dict[str, str] = {}
         for defs in root.iter("defs"):
@@ -68,7 +68,7 @@ def inline_svg(drawn: bytes, alt: str, prefix: str, letters: GlyphOutlines | Non
     _strip(root)
     _rename(root, prefix)
     if letters is not None:
-        letters.take(root)
+        letters.share(root)
     _flatten(root)
     for element in root.iter():
         _restyle(element)

@@ -55,19 +55,21 @@ from colltool.training.step_time import StepPart
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SOFTWARE = "--"  # not dots: as SVG curves they take 10 KB per colour
-_LONGEST = 2.5  # times the estimate: where the axis ends; longer baselines get an arrow
-_MOST_BARS = 16
-_CALL = COLOURS[0]
+_SOFTWARE = "--"  # hatch of software time; not dots: as SVG curves they take 10 KB per colour
+_AXIS_END_FACTOR = 2.5  # times the estimate: where the axis ends; longer baselines get an arrow
+_MOST_BARS = 16  # calls of a trace
+_CALL = COLOURS[0]  # one colour for all calls of a trace
 
 _short = partial(format_time, digits=3)
 _bytes = partial(format_bytes, digits=3)
 
 
 def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
+    """The phases of an algorithm as one bar, each split into latency and bandwidth, above the bars of
+    flat algorithms."""
     row = result.price.results[0]
     total = float(row.total_s)
-    bars = [Bar(row.title, _whole(row), _short(total))]
+    bars = [Bar(row.title, _total_pieces(row), _short(total))]
     if row.streams:
         for at, phase in enumerate(row.phases):
             latency = _piece(phase.alpha_s, colour_of(at), ACROSS)
@@ -82,7 +84,7 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
     alt = f"{title}, {_short(total)} in all. {_phase_shares(row)}."
     if baselines:
         alt += f" Flat baselines: {', '.join(baselines)}."
-    panel = bars_panel(bars, _short, "", _LONGEST * total, "time")
+    panel = bars_panel(bars, _short, "", _AXIS_END_FACTOR * total, "time")
     return Chart(title, alt, (panel,), _phase_keys(row))
 
 
@@ -117,10 +119,11 @@ def _phase_shares(row: AlgorithmEstimate) -> str:
 
 
 def _phase(phase: PhaseCost) -> str:
+    """A phase in the legend: where it runs, what it is, and its latency and bandwidth time."""
     place = phase.tier
     if phase.level and phase.level != place:
         place = f"{place} {phase.level}" if place else phase.level
-    how = f"{phase.primitive.spoken}, {phase.algorithm}"
+    how = f"{phase.primitive.label}, {phase.algorithm}"
     return f"{place}: {how} {_short(float(phase.alpha_s))} + {_short(float(phase.bandwidth_s))}"
 
 
@@ -128,7 +131,7 @@ def _piece(seconds: Any, colour: str, hatch: str = "", text: str = "") -> BarPie
     return BarPiece(float(seconds), text, colour, hatch)
 
 
-def _whole(row: AlgorithmEstimate) -> list[BarPiece]:
+def _total_pieces(row: AlgorithmEstimate) -> list[BarPiece]:
     """The phases one after the other; of phases that stream through each other the latencies, and
     one bandwidth, that of the busiest tier."""
     pieces = []
@@ -145,11 +148,12 @@ def _whole(row: AlgorithmEstimate) -> list[BarPiece]:
 
 
 def plan_chart(result: Plan, _paged: bool) -> Chart:
+    """The parts of a training step, how much of its communication is hidden, and its memory."""
     names = [part.name for part in result.parts]
     step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
     control_step = _short(result.control_step_s)
-    free = Bar("free network", (_piece(result.control_step_s, GREY),), control_step)
-    panels = [bars_panel([step, free], _short, "the step, and the same with a free network")]
+    label_end = Bar("free network", (_piece(result.control_step_s, GREY),), control_step)
+    panels = [bars_panel([step, label_end], _short, "the step, and the same with a free network")]
     paces = {found.sent.call.dimension for found in result.collectives if found.paces}
     bars = [_hiding(at, part) for at, part in enumerate(result.parts) if part.name in paces]
     if bars:
@@ -236,6 +240,8 @@ def _room(memory: Memory) -> str:
 
 
 def plans_chart(result: Plans, _paged: bool) -> Chart:
+    """The steps of several plans as bars of the same parts; a mark where each ends with a free
+    network."""
     parts = chain.from_iterable(plan.parts for plan in result.plans)
     names = list(dict.fromkeys(part.name for part in parts))
     bars = []
@@ -246,13 +252,14 @@ def plans_chart(result: Plans, _paged: bool) -> Chart:
         bars.append(Bar(result.titles[at], _pieces(plan.parts, names), took, plan.control_step_s))
     first = result.plans[0]
     title = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
-    times = ", ".join(f"{bar.name} {bar.behind}" for bar in bars)
+    times = ", ".join(f"{bar.name} {bar.end_text}" for bar in bars)
     alt = f"A step of {first.job.name} on {first.ranks} ranks: {times}."
     keys = [*lettered_keys(names, hatched=True), Key("the end with a free network")]
     return Chart(title, alt, (bars_panel(bars, _short, along="time of a step"),), keys)
 
 
 def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
+    """The calls of a trace that took longest, hidden and exposed, with a mark at what is expected."""
     totals = longest(result)
     bars = list(map(_call_bar, totals))
     keys = (
@@ -262,7 +269,7 @@ def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
     )
     title = trace_title(result)
     verdict = trace_verdict(result)
-    most = "; ".join(f"{bar.name}: {bar.behind}" for bar in bars[:3])
+    most = "; ".join(f"{bar.name}: {bar.end_text}" for bar in bars[:3])
     alt = f"{title}: {verdict}. Longest: {most}."
     if len(totals) < len(result.totals):
         title += f" (the {len(totals)} of {len(result.totals)} that took most)"
@@ -271,7 +278,7 @@ def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
 
 
 def _call_bar(call: CallTotal) -> Bar:
-    name = f"{call.primitive.spoken} {size_text(call.bytes)}, {call.group_size} ranks"
+    name = f"{call.primitive.label} {size_text(call.bytes)}, {call.group_size} ranks"
     if call.calls > 1:
         name = f"{call.calls} x {name}"
     took = _short(call.total_s)
@@ -284,12 +291,13 @@ def _call_bar(call: CallTotal) -> Bar:
 
 
 def longest(result: TraceComparison) -> list[CallTotal]:
+    """The calls that took most in all, as many as a chart has bars."""
     return sorted(result.totals, key=lambda call: -call.total_s)[:_MOST_BARS]
 
 
-_USUAL = (1e3, 1e9)  # bytes that the axis shows at least
+_USUAL = (1e3, 1e9)  # bytes that the axis of a crossover shows at least
 _BEYOND = 30.0  # factor by which the axis goes past the outermost change
-_MOST_PAIRS = 6
+_MOST_PAIRS = 6  # of algorithms with a ribbon each
 _TALL = 0.27  # half the height of a ribbon, as a share of its row
 
 
@@ -304,6 +312,8 @@ class Stretch(NamedTuple):
 
 
 class Ribbon(NamedTuple):
+    """A row of the crossover chart: which algorithm wins at each size, in ascending stretches."""
+
     title: str
     stretches: Sequence[Stretch]
 
@@ -379,13 +389,13 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
                 most = letters(inches_per_e * log(end / start))
                 at = names.index(stretch.name)
                 _draw_stretch(axes, row, (start, end), stretch.protocol, at, most)
-        free = low
+        label_end = low
         # A size too close to the last is left out: the table has it.
         for size in ribbon.changes:
             text = _bytes(size)
-            if size > low and inches_per_e * log(size / free) >= 0.065 * len(text):
+            if size > low and inches_per_e * log(size / label_end) >= 0.065 * len(text):
                 axes.text(size, row - _TALL - 0.05, text, ha="center", va="bottom", fontsize=7)
-                free = size
+                label_end = size
     log_scale(axes, "x", (low, high), title_size)
     axes.set_xlabel("message size")
     name_rows(axes, [ribbon.title for ribbon in ribbons], NAMES_WIDE * inches)

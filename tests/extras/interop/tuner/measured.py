@@ -6,7 +6,7 @@ from typing import Any
 
 from colltool.base.primitives import AR, Primitive
 from colltool.estimate.library_pick import hardware_on
-from colltool.extras.interop.nccl_tuner_rows import HURTS
+from colltool.extras.interop.nccl_tuner_rows import GUARD_FACTOR
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.model import estimates
 from tests.small import clos, fabric, star, switch
@@ -72,4 +72,4 @@ def hurts(
         if one.seconds is not None
         and one.algorithm in (("ring", "nvls") if primitive is AR else ("ring",))
     }
-    return known[way] > HURTS * min(known.values()) * (1 + 1e-9)
+    return known[way] > GUARD_FACTOR * min(known.values()) * (1 + 1e-9)

@@ -49,7 +49,7 @@ _PACKAGE = Path(__file__).parent.parent
 _CODE = ("algorithms", "estimate", "fabric", "network", "extras/synthesis")
 
 
-class KeptRoutes:
+class RouteCache:
     """Costs on the large groups of a shipped fabric, by the links and by the term.
 
     Each cost is as JSON has it: the fields of its runs of messages.
@@ -82,19 +82,19 @@ class KeptRoutes:
             self.has_new = False
 
 
-_routes: ContextVar[KeptRoutes | None] = ContextVar("routes", default=None)
+_routes: ContextVar[RouteCache | None] = ContextVar("routes", default=None)
 
 
 @contextmanager
-def kept_routes(fabric: Fabric) -> Iterator[None]:
-    """Take costs from what was kept of a fabric, and keep those that are worked out meanwhile.
+def route_cache(fabric: Fabric) -> Iterator[None]:
+    """Reuse costs kept of a fabric within the block, and keep those worked out there for later.
 
     Only of shipped fabrics: the numbers of others are the user's own.
     """
     if not fabric.ships or fabric.overrides or not routed(fabric.tiers):
         yield
         return
-    routes = _recalled(fabric.name)
+    routes = _read_cache(fabric.name)
     token = _routes.set(routes)
     try:
         yield
@@ -107,7 +107,7 @@ def routed_costs(terms: Terms, wired: LinkNetwork, readings: ModelOptions) -> li
     """The cost of one term on a group whose tiers are routed, worked out once."""
     worst = readings.ring_alpha == "worst"
     # only walks and trees over rails differ with the number of ports
-    spread = _over_rails(terms.route) and spread_inside(wired.seats[0].tier, readings)
+    spread = _over_rails(terms.route) and spread_inside(wired.positions[0].tier, readings)
     # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
     key = f"{terms!r} {worst} {spread}"
     if key in wired.costs:
@@ -147,11 +147,11 @@ def _over_rails(route: Route) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _recalled(name: str) -> KeptRoutes:
+def _read_cache(name: str) -> RouteCache:
     found = recall(f"routes-{name}", _code_state())
     if isinstance(found, dict) and all(isinstance(costs, dict) for costs in found.values()):
-        return KeptRoutes(name, found)
-    return KeptRoutes(name, {})
+        return RouteCache(name, found)
+    return RouteCache(name, {})
 
 
 def _code_state() -> str:
@@ -163,8 +163,8 @@ def _code_state() -> str:
 def _links(wired: LinkNetwork) -> str:
     """A digest of all that routes and costs of a group depend on."""
     parts: list[object] = [wired.ranks, wired.ideal, wired.uneven]
-    for seat in wired.seats:
-        tier = seat.tier
-        parts += [vars(tier), tier.__pydantic_private__, seat.endpoints, seat.inside]
-        parts += [seat.behind, seat.nics, seat.occupancy]
+    for position in wired.positions:
+        tier = position.tier
+        parts += [vars(tier), tier.__pydantic_private__, position.endpoints, position.inside]
+        parts += [position.behind, position.nics, position.occupancy]
     return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -1,10 +1,15 @@
-"""One root: broadcast, reduce, and the single message of point-to-point. M is the payload."""
+"""Broadcast, reduce and point-to-point: collectives with a root, rank 0. M is the payload."""
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain as joined
+from itertools import chain as concatenated
 
+from colltool.algorithms.binary_trees import (
+    chain_program,
+    edges_of,
+    one_root_tree_arrays,
+)
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.program import (
     Batches,
@@ -25,11 +30,6 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rings import gather_on_ring
-from colltool.algorithms.trees import (
-    edges_of,
-    in_line,
-    two_trees_under_one_root,
-)
 from colltool.base.errors import argument_text
 from colltool.base.primitives import (
     BC,
@@ -50,7 +50,7 @@ from colltool.network.arrays import np
 from colltool.network.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.network.twisted import diameter_of, is_twisted
 
-mpi = partial(
+mpi_algorithm = partial(
     algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP
 )
 
@@ -84,10 +84,10 @@ def chain(group: Group) -> Terms:
 
 @schedule("chain", BC, REDUCE)
 def _chain(primitive: Primitive, group: Group, segments: int) -> Program:
-    return in_line(primitive, np.arange(group.ranks), segments)
+    return chain_program(primitive, np.arange(group.ranks), segments)
 
 
-@mpi("binomial", BC, REDUCE, usual=True, equation="t = lg N α + lg N M/BW")
+@mpi_algorithm("binomial", BC, REDUCE, usual=True, equation="t = lg N α + lg N M/BW")
 def binomial(group: Group) -> Terms:
     """Binomial tree, whole payload in every round.
 
@@ -102,10 +102,10 @@ def binomial(group: Group) -> Terms:
 
 
 @moves("binomial", BC, REDUCE, chunks=1, per_pair=1)
-def fan_out(n: int) -> Batches:
-    """Binomial tree: every holder of the payload, chunk 0, sends it a stride ahead; the stride
+def binomial_steps(n: int) -> Batches:
+    """Binomial tree: every rank that has the payload, chunk 0, sends it a stride ahead; the stride
     halves every round."""
-    # Ranks at every second multiple of the stride hold the payload by now.
+    # The ranks that have it by now are at every second multiple of the stride.
     for stride in reversed(strides(n)):
         rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
         yield (step(rank, rank + stride, 0),)
@@ -135,12 +135,10 @@ def pipelined_tree(group: Group) -> Terms:
 
 @schedule("pipelined-tree", BC, REDUCE)
 def _pipelined_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    return pipelined(
-        primitive, group.ranks, segments, edges_of(two_trees_under_one_root(group.ranks))
-    )
+    return pipelined(primitive, group.ranks, segments, edges_of(one_root_tree_arrays(group.ranks)))
 
 
-@mpi(
+@mpi_algorithm(
     "scatter-allgather",
     BC,
     source=f"{THAKUR_RABENSEIFNER_GROPP}; {CHAN}",
@@ -155,17 +153,17 @@ def scatter_allgather(group: Group) -> Schedule:
     (10, 1.75)
     """
     n = group.ranks
-    # The last block is smaller where N is no power of two.
+    # The last block is smaller where N is not a power of two.
     blocks = tuple((stride, min(stride, n - stride) / n) for stride in reversed(strides(n)))
     scatter = Terms(len(blocks), (n - 1) / n, Rounds("fanout", blocks), label="scatter")
     return scatter, step_a_peer(n, Ring(), "all-gather")
 
 
 def _scattered(n: int) -> Batches:
-    """Binomial scatter: every holder of a block gives away the half that starts a stride ahead."""
+    """Binomial scatter: every rank that has a block sends on the half that starts a stride ahead."""
     chunk = np.arange(n, dtype=np.int64)
     for stride in reversed(strides(n)):
-        # The far half of every block of two strides.
+        # The second half of every block of two strides.
         far = chunk[chunk // stride % 2 == 1]
         home = far // stride * stride
         yield (step(home - stride, home, far),)
@@ -173,9 +171,9 @@ def _scattered(n: int) -> Batches:
 
 @moves("scatter-allgather", BC)
 def _scatter_allgather(n: int) -> Batches:
-    """Binomial scatter of N blocks, then a ring all-gather that sends ranks even the blocks they
-    have."""
-    return joined(_scattered(n), gather_on_ring(np.arange(n, dtype=np.int64)))
+    """Binomial scatter of N blocks, then a ring all-gather, which also sends ranks blocks that they
+    have from the scatter."""
+    return concatenated(_scattered(n), gather_on_ring(np.arange(n, dtype=np.int64)))
 
 
 @algorithm(
@@ -216,8 +214,8 @@ def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
 
 
 def _farthest_rank(group: Group) -> int:
-    """The rank with the longest way from rank 0: the last one, or on a lattice half round every
-    ring and to the end of every line."""
+    """The rank that is farthest from rank 0: the last one; on a lattice half round every ring and at
+    the end of every line."""
     if not group.axes:
         return group.ranks - 1
     if is_twisted(group.axes):

@@ -1,8 +1,8 @@
-"""A fabric on the measured rows of its owner's machine (layer 4): those of a machine file in place
-of a shipped machine.
+"""A fabric priced with measured rows of the user's machine (layer 4), in place of those of a shipped
+machine.
 
-The file is one that is named, or ``NAME.machine.yaml`` in the folder of the fabric's
-``NAME.yaml``.
+The rows are in a machine file: one that the user names, or ``NAME.machine.yaml`` in the folder of
+the fabric's ``NAME.yaml``. :func:`on_machine` checks that the file fits the fabric.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, argument_text, nearest
 from colltool.base.files import MACHINE_SUFFIX, read_text
-from colltool.fabric.ground import media_of
+from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric
 from colltool.machines.factor import INSIDE, MeasuredMachine
 
 if TYPE_CHECKING:
-    from colltool.machines.own import MachineFile, MachineRow
+    from colltool.machines.machine_file import MachineFile, MachineRow
 
 # A machine that was made of rows, or the path of its file.
-OwnMachine = MeasuredMachine | str | os.PathLike[str]
+CustomMachine = MeasuredMachine | str | os.PathLike[str]
 
 
-def beside(fabric_file: str) -> str | None:
-    """The machine file of a fabric's file: ``cluster.machine.yaml`` of ``cluster.yaml``; None where
-    there is none."""
+def machine_file_of(fabric_file: str) -> str | None:
+    """Return the machine file next to a fabric's file, ``cluster.machine.yaml`` of
+    ``cluster.yaml``; None where there is none."""
     found = f"{os.path.splitext(fabric_file)[0]}{MACHINE_SUFFIX}"
     return found if found != fabric_file and os.path.isfile(found) else None
 
 
-def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
-    """The fabric priced with a machine's own rows.
+def on_machine(fabric: Fabric, machine: CustomMachine) -> Fabric:
+    """Return the fabric priced with the measured rows of a machine.
 
     Raises:
         ColltoolError: a file that cannot be read, or one of another device or other media; names
@@ -42,7 +42,7 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
     """
     if isinstance(machine, MeasuredMachine):
         _check_device(fabric, machine.devices[0] if machine.devices else None, machine.name)
-        return _with(fabric, machine)
+        return _with_machine(fabric, machine)
     if not isinstance(machine, str | os.PathLike):
         raise ColltoolError(
             f"expected a machine file, got a {type(machine).__name__}",
@@ -51,40 +51,44 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
         )
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
-    return fabric.view(f"on {path}\n{text}", lambda: _with(fabric, _machine_of(fabric, text, path)))
+    return fabric.view(
+        f"on {path}\n{text}", lambda: _with_machine(fabric, _machine_of(fabric, text, path))
+    )
 
 
-def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
-    """The fabric on a machine, also before its overrides and under others: d belongs to the machine,
-    not to a question about it."""
-    filed, again = fabric.filed, fabric.again
-    found = fabric.with_own_machine(machine)
-    if filed is None and again is None:
+def _with_machine(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
+    """The fabric with a machine, which stays with it without its overrides and under others."""
+    as_filed = fabric.as_filed
+    reload = fabric.reload
+    found = fabric.with_custom_machine(machine)
+    if as_filed is None and reload is None:
         return found
-    with_others = None if again is None else partial(_with_others, again, machine)
-    # so that an interval that asks for the price before a dial moved gets it with the same rows
-    before = filed and filed.with_own_machine(machine)
+    with_others = None if reload is None else partial(_reload_with_machine, reload, machine)
+    # an interval compares with the price without an override, which needs the same rows
+    before = as_filed and as_filed.with_custom_machine(machine)
     return found.with_overrides(tuple(fabric.overrides), before, with_others)
 
 
-def _with_others(
+def _reload_with_machine(
     load: Callable[[list[str]], Fabric], machine: MeasuredMachine, overrides: list[str]
 ) -> Fabric:
-    return load(overrides).with_own_machine(machine)
+    return load(overrides).with_custom_machine(machine)
 
 
 def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
-    from colltool.machines.own import machine_of, read_machine_file
+    """The machine of a file's text, on top of the shipped machine of the fabric."""
+    from colltool.machines.machine_file import machine_of, read_machine_file
 
     file = read_machine_file(text, path)
     _check_device(fabric, file.device, f"{path}: device")
-    kept = _applying(fabric, file, path)
+    kept = _rows_of_media(fabric, file, path)
     base = fabric.machine
+    # a user's machine is replaced, not corrected
     if base is not None and base.file:
         base = None
     machine = machine_of(file.model_copy(update={"rows": kept}), base, path=path)
-    applying = {row.scope for row in kept}
-    idle = dict.fromkeys(row.scope for row in file.rows if row.scope not in applying)
+    used = {row.scope for row in kept}
+    idle = dict.fromkeys(row.scope for row in file.rows if row.scope not in used)
     return replace(machine, idle=tuple(idle))
 
 
@@ -99,8 +103,8 @@ def _check_device(fabric: Fabric, device: str | None, where: str) -> None:
     )
 
 
-def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow, ...]:
-    """The rows whose medium the fabric has."""
+def _rows_of_media(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow, ...]:
+    """The rows of a file whose medium the fabric has."""
     inner, *outer = [medium.name if medium else "" for medium in media_of(fabric)]
     if file.media.inside != inner:
         has = inner or "no known medium"
@@ -125,6 +129,7 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
 
 
 def _another(fabric: Fabric) -> str:
+    """The fix for a machine file of another machine."""
     return (
         f"measure {fabric.name} and write {argument_text('output', f'{fabric.name}{MACHINE_SUFFIX}')}, or"
         " leave this file out"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from colltool.base.cache import cache_folder, keep, recall
-from colltool.estimate import kept_routes
+from colltool.estimate import route_cache
 from colltool.fabric.shipped import shipped_folder
 
 PRICE = ("price", "ar", "-n", "1024", "-M", "16MB", "--format", "json")
@@ -54,7 +54,7 @@ def test_a_file_of_the_users_and_a_changed_fabric_are_not_kept(tmp_path: Path) -
 
 def test_an_entry_of_another_form_is_ignored() -> None:
     first, _ = priced("frontier")
-    state = kept_routes._code_state()
+    state = route_cache._code_state()
     costs = recall("routes-frontier", state)
     assert len(costs) >= 1
     broken = {links: {term: [[1]] for term in terms} for links, terms in costs.items()}

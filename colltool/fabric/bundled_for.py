@@ -1,4 +1,6 @@
-"""The bundled fabric of the usual machine around a device, by the name that its tools print."""
+"""The bundled fabric of the usual machine with a device, found by the device's name as tools print
+it (``NVIDIA H100 80GB HBM3``). The table is data: ``data/bundled_for.csv``.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,23 @@ from typing import NamedTuple
 
 
 class DeviceMatch(NamedTuple):
-    """Devices by a pattern of their names, the bundled fabric of the usual machine around them, and
-    the overrides in which that machine differs."""
+    """Devices by a regular expression of their names, the bundled fabric of the usual machine with
+    them, and the overrides by which that machine differs from the fabric."""
 
     pattern: str
     fabric: str
     differs: tuple[str, ...] = ()
 
 
-# The same machine in several hosts.
+# The bundled fabric of several hosts, by that of one.
 CLUSTERS = {"mi300x": "mi300x-cluster"}
-# GPUs in slots, not joined by NVSwitch
+# GPUs in PCIe slots, which no NVSwitch joins.
 _CARDS = DeviceMatch("", "a100-pcie")
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
-def known(device: str) -> DeviceMatch | None:
-    """The match of a device's name, such as ``NVIDIA H100 80GB HBM3``; None where none is known."""
+def bundled_for(device: str) -> DeviceMatch | None:
+    """Return the row of a device's name; None if no fabric is known for it."""
     if _CARD.search(device):
         return _CARDS
     return next((row for row in _table() if re.search(row.pattern, device)), None)
@@ -48,7 +50,7 @@ def fabric_of_device(text: str) -> str:
     """
     if not _DEVICE.fullmatch(text.upper()):
         return ""
-    match = known(text.upper())
+    match = bundled_for(text.upper())
     return match.fabric if match is not None and not match.differs else ""
 
 

@@ -1,4 +1,6 @@
-"""A fabric with failed ranks or links: its links written out as a graph, without those."""
+"""A fabric with failed ranks or links: :func:`without_parts` writes the links of its single tier out
+as a graph, without those that failed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from colltool.network.wires import GraphWires
 
 _PART = re.compile(r"(\d{1,8})(?:-(\d{1,8}))?")
 # Keys of a tier that mean the same on a graph.
-_KEPT = (
+_KEYS_KEPT = (
     "name",
     "alpha",
     "bandwidth",
@@ -30,58 +32,58 @@ _KEPT = (
     "notes",
 )
 
-# Bytes/s and seconds of what joins two ranks.
+# Bytes/s and seconds (α) of the link between two ranks.
 Links = dict[tuple[int, int], tuple[float, float]]
 
 
-def remove(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
-    """The data of a fabric whose single tier is a graph of what is left; ranks after a failed one
-    move up.
+def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
+    """Return the data of a fabric whose single tier is a graph of the links that are left; ranks
+    behind a failed one move up.
 
     Args:
         failed: ranks such as ``3``, and links such as ``0-1``.
 
     Raises:
-        ColltoolError: not written so, not there, several tiers, or ranks at switches, which have no
-            links of their own.
+        ColltoolError: a text that is no rank or link, a part that the fabric does not have, several
+            tiers, or ranks at switches, which have no links among them.
     """
     ranks, links = _parts(failed)
     tier, *others = load_fabric(data).tiers
     if others:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
-        raise _refused(what, "start from a fabric of that tier alone")
+        raise _error(what, "start from a fabric of that tier alone")
     kind = capabilities_of(tier)
     found = _links(kind, tier)
-    _check_there(tier.endpoints, found, ranks, links)
+    _check_parts_exist(tier.endpoints, found, ranks, links)
     left = [rank for rank in range(tier.endpoints) if rank not in ranks]
     if len(left) < 2:
         what = f"{len(left)} of {tier.endpoints} ranks would be left"
-        raise _refused(what, "leave two ranks or more")
-    new_rank = {rank: place for place, rank in enumerate(left)}
+        raise _error(what, "leave two ranks or more")
+    new_rank = {rank: new for new, rank in enumerate(left)}
     kept: Links = {}
     for (a, b), numbers in found.items():
         if (a, b) not in links and a in new_rank and b in new_rank:
             kept[new_rank[a], new_rank[b]] = numbers
     linked = set(chain.from_iterable(kept))
-    for place, rank in enumerate(left):
-        if place not in linked:
+    for new, rank in enumerate(left):
+        if new not in linked:
             what = f"rank {rank} is left without any link"
-            raise _refused(what, "it has failed too: name it as well")
-    plain = _numbers(kind, tier)
+            raise _error(what, "it has failed too: name it as well")
+    tier_numbers = _numbers(kind, tier)
     tier_data = dict(data["tiers"][0])
-    graph = {key: tier_data[key] for key in _KEPT if key in tier_data} | {"topology": "graph"}
-    graph["edges"] = [_edge(ends, numbers, plain) for ends, numbers in sorted(kept.items())]
+    graph = {key: tier_data[key] for key in _KEYS_KEPT if key in tier_data} | {"topology": "graph"}
+    graph["edges"] = [_edge(ends, numbers, tier_numbers) for ends, numbers in sorted(kept.items())]
     return {**data, "tiers": [graph]}
 
 
 def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
-    """The ranks and the links of what is typed."""
+    """The ranks and the links that were typed."""
     ranks, links = set(), set()
     for text in failed:
         part = _PART.fullmatch(text.strip())
         if part is None:
             what = f"'{clipped(text)}' is no rank or link"
-            raise _refused(what, "write a rank, 3, or a link, 0-1")
+            raise _error(what, "write a rank, 3, or a link, 0-1")
         if part[2] is None:
             ranks.add(int(part[1]))
         else:
@@ -90,23 +92,23 @@ def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
     return ranks, links
 
 
-def _check_there(
+def _check_parts_exist(
     endpoints: int, found: Links, ranks: set[int], links: set[tuple[int, int]]
 ) -> None:
-    """Refuse to take away what is not there."""
+    """Raise an error for ranks or links that the fabric does not have."""
     for rank in ranks:
         if rank >= endpoints:
-            raise _refused(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
+            raise _error(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
     for link in links:
         if link not in found:
             first = link[0]
             ends = [sum(pair) - first for pair in found if first in pair]
             neighbours = ", ".join(map(str, sorted(ends))) or "nobody"
             what = f"there is no link {first}-{link[1]}"
-            raise _refused(what, f"rank {first} has links to {neighbours}")
+            raise _error(what, f"rank {first} has links to {neighbours}")
 
 
-def _refused(what: str, fix: str) -> ColltoolError:
+def _error(what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, argument="without", fix=fix)
 
 
@@ -116,6 +118,7 @@ def _numbers(kind: TierCapabilities[Tier], tier: Tier) -> tuple[float, float]:
 
 
 def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
+    """The links of a tier; an error if its ranks have none among them."""
     joined = kind.joined_by
     match joined:
         case "pair_links":
@@ -127,29 +130,29 @@ def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
             wires = kind.wires(tier.endpoints)
             graph = wires and wires.between_ranks
             if graph is None:
-                raise _at_switches(tier)
+                raise _no_links_error(tier)
             return _of_graph(graph)
         case "switches" | "tiers":
-            raise _at_switches(tier)
+            raise _no_links_error(tier)
         case _:
             assert_never(joined)
 
 
 def _of_graph(graph: GraphWires) -> Links:
-    """The links of a graph by their ends, parallel ones as one."""
+    """The links of a graph by their ends, parallel links added up."""
     found: Links = {}
     for edge in graph.edges:
-        if edge.a < edge.b:
-            before, _ = found.get((edge.a, edge.b), (0.0, 0.0))
-            found[edge.a, edge.b] = before + edge.Bps, edge.alpha_s
+        if edge.src < edge.dst:
+            before, _ = found.get((edge.src, edge.dst), (0.0, 0.0))
+            found[edge.src, edge.dst] = before + edge.Bps, edge.alpha_s
     return found
 
 
 def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int]]:
-    """Neighbours on a torus or mesh, the first axis fastest."""
+    """Pairs of neighbours on a torus or mesh; ranks are numbered along the first axis first."""
     if any(axis.twist for axis in kind.axes):
         what = f"the links of a twisted torus, '{tier.name}', are not written out"
-        raise _refused(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
+        raise _error(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
     found = []
     stride = 1
     for axis in kind.axes:
@@ -163,19 +166,22 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
     return found
 
 
-def _at_switches(tier: Tier) -> ColltoolError:
+def _no_links_error(tier: Tier) -> ColltoolError:
+    """The error of a tier whose ranks have no links among them."""
     fix = f"a rank less is {argument_text('overrides', [f'{tier.name}.size={tier.endpoints - 1}'])}"
-    return _refused(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
+    return _error(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
 
 
-def _edge(ends: tuple[int, int], numbers: tuple[float, float], plain: tuple[float, float]) -> Any:
+def _edge(
+    ends: tuple[int, int], numbers: tuple[float, float], tier_numbers: tuple[float, float]
+) -> Any:
     """A link as a file has it; only numbers that differ from the tier's are written."""
-    if numbers == plain:
+    if numbers == tier_numbers:
         return list(ends)
     rate_Bps, alpha_s = numbers
     edge: dict[str, Any] = {"between": list(ends)}
-    if rate_Bps != plain[0]:
+    if rate_Bps != tier_numbers[0]:
         edge["bandwidth"] = f"{rate_Bps / 1e9!r}GB/s"
-    if alpha_s != plain[1]:
+    if alpha_s != tier_numbers[1]:
         edge["alpha"] = f"{alpha_s * 1e6!r}us"
     return edge

@@ -1,5 +1,8 @@
-"""A machine of one's own: measured rows in ``NAME.machine.yaml``, and the factor that a Gaussian
-process makes of them.
+"""A user's machine: measured rows in ``NAME.machine.yaml``, and the factor that a Gaussian process
+makes of them.
+
+:func:`read_machine_file` and :func:`machine_text` read and write the file, :func:`machine_of` makes a
+:class:`~colltool.machines.factor.MeasuredMachine` of it.
 
 Three rows of a primitive, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of its other
 sizes (ten clusters that the shipped factors had not seen; half of it where the series has no hump).
@@ -25,15 +28,15 @@ from colltool.definitions.field_types import (
     Part,
     PrimitiveName,
     Size,
-    units_own,
+    parsed_quantity,
 )
 from colltool.definitions.reader import Reading, read
 from colltool.machines.factor import (
     INSIDE,
     SIZES,
+    CustomProtocol,
     MachineFactor,
     MeasuredMachine,
-    OwnProtocol,
 )
 from colltool.machines.smoother import (
     Observation,
@@ -45,13 +48,14 @@ from colltool.machines.smoother import (
 )
 
 SCHEMA = "colltool.machine/1"
-# Doublings of the largest measured rank count that a grid reaches.
+# A grid reaches this many doublings beyond the largest measured rank count.
 BEYOND = 8
 _MOST_ROWS = 5_000
+# Seconds: more than a day is no collective.
 _MOST_SECONDS = 1e5
 
-# ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say
-# nothing.
+# ln of the seconds of layers 1 to 3 for (primitive, scope, ranks, bytes); None where they have no
+# price.
 LogPrice = Callable[[str, str, int, float], float | None]
 
 
@@ -59,7 +63,7 @@ def _seconds(value: Any) -> float:
     """Read a time; a number without a unit is refused."""
     if not isinstance(value, str):
         raise ValueError("expected text with a unit")
-    return float(units_own(fmt.parse_time, value))
+    return float(parsed_quantity(fmt.parse_time, value))
 
 
 Seconds = Annotated[
@@ -161,21 +165,22 @@ class MachineFile(Part):
     ]
 
 
-# Standard deviation of ln(measured / price) of a machine that was not measured, by scope.
+# Default standard deviation of ln(measured / price) of a machine that was not measured: inside a
+# domain, and across any medium.
 SIGMA = {INSIDE: 0.1}
 SIGMA_ACROSS = 0.25
-# of that variance is one curve of the machine, the rest scatter of its rows
+# Share of that variance that is one curve over sizes; the rest is scatter of rows around it.
 _CURVE = 0.85
 
 
 def read_machine_file(content: str | Mapping[str, Any], name: str = "") -> MachineFile:
-    """A machine file's text or mapping; raises every error with its place."""
+    """Return a machine file from its text or mapping; raises every error with its place."""
     reading: Reading[MachineFile] = read(MachineFile, content, name)
     return reading.result()
 
 
 def machine_text(file: MachineFile) -> str:
-    """A machine file as YAML, a line a row."""
+    """Return a machine file as YAML, one line per row."""
     lines = [f"schema: {SCHEMA}", f"name: {file.name}"]
     if file.fabric:
         lines.append(f"fabric: {file.fabric}")
@@ -214,8 +219,8 @@ def machine_of(
     price: LogPrice | None = None,
     path: str = "",
 ) -> MeasuredMachine:
-    """The machine that a file's rows make; the arguments are those of :func:`machine_from_rows`,
-    and the file's path."""
+    """Return the machine of a file; ``base`` and ``price`` as in :func:`machine_from_rows`, ``path``:
+    of the file."""
     found = machine_from_rows(
         file.name,
         file.rows,
@@ -225,12 +230,12 @@ def machine_of(
         base=base,
         price=price,
     )
-    protocols = tuple(map(_own_protocol, file.protocols))
+    protocols = tuple(map(_custom_protocol, file.protocols))
     return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=protocols)
 
 
-def _own_protocol(row: ProtocolRow) -> OwnProtocol:
-    return OwnProtocol(
+def _custom_protocol(row: ProtocolRow) -> CustomProtocol:
+    return CustomProtocol(
         primitive=str(row.primitive),
         scope=row.scope,
         algorithm=row.algorithm,
@@ -251,22 +256,22 @@ def machine_from_rows(
     base: MeasuredMachine | None = None,
     price: LogPrice | None = None,
 ) -> MeasuredMachine:
-    """A machine whose d follows its owner's rows and goes to 0, or to ``base``'s d, away from them.
+    """Return a machine whose d follows the user's rows and goes to 0, or to ``base``'s d, away from
+    them.
 
-    A row of one primitive also speaks, less loudly, for the others in its scope.
+    A row of one primitive also moves d of the others in its scope, by less.
 
     Args:
-        base: a shipped machine of the same device and media; the rows then say how this one differs
-            from it, and where there are none it holds.
-        price: keeps prices in order (see :mod:`colltool.machines.shape`); without it d is what the
-            process says.
+        base: a shipped machine of the same device and media; the rows then correct it.
+        price: to keep prices monotonic (see :mod:`colltool.machines.shape`); without it d is the
+            posterior mean as it is.
     """
     settings = settings or SmootherSettings()
     factors = dict(base.factors) if base else {}
     prior = dict(base.prior) if base else {}
     for scope in dict.fromkeys(row.scope for row in rows):
         in_scope = [row for row in rows if row.scope == scope]
-        smoother = own_smoother(scope, settings)
+        smoother = machine_smoother(scope, settings)
         prior[scope] = smoother.prior
         observed = [_observed(row, base) for row in in_scope]
         ranks = grid_ranks([row.ranks for row in in_scope])
@@ -291,9 +296,9 @@ def machine_from_rows(
     )
 
 
-def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
-    """The process for one owner's rows: all are of one source, so that what the source has of its
-    own is d."""
+def machine_smoother(scope: str, settings: SmootherSettings) -> Smoother:
+    """Return the Gaussian process for the rows of one machine: they are of one source, so that d has
+    no separate part for the source."""
     sigma = settings.sigma or SIGMA.get(scope, SIGMA_ACROSS)
     curve = Smooth(sqrt(_CURVE) * sigma, settings.size_doublings, settings.rank_doublings)
     return Smoother(
@@ -305,14 +310,14 @@ def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
 
 
 def grid_ranks(measured: Sequence[int]) -> list[int]:
-    """The rank counts of a grid: doublings from 2 on to :data:`BEYOND` past the largest measured,
-    and the measured ones."""
+    """Return the rank counts of a grid: doublings from 2 to :data:`BEYOND` past the largest measured
+    one, and the measured ones."""
     doublings = range(1, ceil(log2(max(measured))) + BEYOND + 1)
     return sorted({*measured, *(2**doubling for doubling in doublings)})
 
 
 def _observed(row: MachineRow, base: MeasuredMachine | None) -> Observation:
-    """A row by how it differs from the base."""
+    """A row as an observation of its difference from the base."""
     known = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
     r = row.r - float(known)
     return Observation(str(row.primitive), row.scope, row.ranks, row.bytes, r, "own")
@@ -321,7 +326,7 @@ def _observed(row: MachineRow, base: MeasuredMachine | None) -> Observation:
 def _on_base(
     found: Posterior, base: MeasuredMachine, target: Observation, ranks: Sequence[int]
 ) -> Posterior:
-    """d of the base plus what the rows say beyond it."""
+    """The posterior with the d of the base added."""
     import numpy as np
 
     sizes = np.array(SIZES, dtype=float)
@@ -333,7 +338,7 @@ def _on_base(
 def _in_order(
     found: Posterior, price: LogPrice, target: Observation, ranks: Sequence[int]
 ) -> Posterior:
-    """The nearest d under which a larger message or group takes no less time."""
+    """The posterior with the nearest d under which a larger message or group takes no less time."""
     import numpy as np
 
     from colltool.machines.shape import room_of, shaped

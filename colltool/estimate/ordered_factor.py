@@ -1,7 +1,7 @@
-"""A machine's own factor kept in order: no price falls as the message or the group grows
+"""A machine's factor exp(d), corrected so that no price falls as the message or the group grows
 (:mod:`colltool.machines.shape`).
 
-The prices are those of the fabric as its file has it, so that no option of a question moves d.
+The prices are those of the fabric as its file has it, so that no option of a request changes d.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import SameFabric, place
-from colltool.fabric.ground import scope_of
+from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric
 from colltool.machines.factor import SIZES, MachineFactor
 

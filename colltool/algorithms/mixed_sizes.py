@@ -1,27 +1,30 @@
-"""Algorithms between domains of different sizes, whose shards do not match across: NCCL's tree, and
-an all-gather that keeps every port outside busy."""
+"""Algorithms for domains of different sizes, whose ranks cannot be paired across domains.
+
+NCCL's tree with a chain in every domain (``multi-rail-tree``), its rings over rails, and an all-gather
+that keeps every port of the outer network busy (``multi-rail-direct``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from colltool.algorithms.binary_trees import (
+    double_tree,
+    double_tree_arrays,
+    edges_of,
+    tree_all_reduce,
+)
 from colltool.algorithms.libraries import nccl_inside
 from colltool.algorithms.program import (
     Batches,
     Edges,
     Program,
-    gathered,
+    gather_or_reverse,
     schedule,
     step,
 )
 from colltool.algorithms.registry import MSCCLPP, NCCL_TREES, TWO_TREES, algorithm
 from colltool.algorithms.rings import on_rings, paths
-from colltool.algorithms.trees import (
-    both_ways,
-    double_tree,
-    edges_of,
-    two_trees,
-)
 from colltool.base.primitives import (
     AG,
     AR,
@@ -35,18 +38,18 @@ from colltool.base.primitives import (
 from colltool.network.arrays import Floats, Indices, np
 from colltool.network.group import Group, Topology, all_ports
 
-UNEVEN: frozenset[Topology] = frozenset({"uneven_tiers"})
-IN_SWITCHES = ("in-network", "double-binary-tree")
-"""What a composition may have between domains of different sizes: switches that reduce, whoever
-keeps a share, and trees."""
-STANDS_FOR = {"multi-rail-tree": "hierarchical:ring/double-binary-tree"}
-"""Between domains of different sizes, and the composition that it is between those of one."""
+MIXED_SIZES: frozenset[Topology] = frozenset({"uneven_tiers"})
+OUTER_ALGORITHMS = ("in-network", "double-binary-tree")
+"""What a composition may run between domains of different sizes: switches, which reduce for any
+number of ranks, and trees."""
+SAME_SIZE_COMPOSITIONS = {"multi-rail-tree": "hierarchical:ring/double-binary-tree"}
+"""The composition that an algorithm is equal to where all domains have the same size."""
 
 
 @algorithm(
     "multi-rail-tree",
     AR,
-    on=UNEVEN,
+    on=MIXED_SIZES,
     shipped_by=("NCCL", "RCCL"),
     limits=(nccl_inside,),
     source=f"{TWO_TREES}; {NCCL_TREES}",
@@ -69,20 +72,21 @@ def multi_rail_tree(group: Group) -> Terms:
     domains = group.domains
     rails = min(domains)
     trees = double_tree(len(domains))
-    deepest = 0  # from a root to the end of a chain
-    links = 0  # of both trees at a domain
+    deepest = 0  # edges from a root to the end of a chain
+    links = 0  # the most edges of both trees at a domain
     for number, ranks in enumerate(domains):
         for parents in trees:
             deepest = max(deepest, ranks - 1 + _depth(parents, number))
         links = max(links, _links_at(trees, number))
-    # where a chain begins halves go to other domains and not up the chain
+    # The rank at which a chain begins sends half of the vector per edge to other domains, instead
+    # of up the chain.
     sent = max(2.0, (2 * rails - 1 + links / 2) / rails)
     fill = max(domains) - rails + log2_ceil(len(domains))
     return Terms(2 * deepest, sent, Trees(both_ways=True, rails=True), fill=fill)
 
 
 def _links_at(trees: Sequence[tuple[int, ...]], number: int) -> int:
-    """Edges to a domain's parents and children, over all trees."""
+    """The number of edges between a domain and its parents and children, over all trees."""
     links = 0
     for parents in trees:
         links += (parents[number] >= 0) + parents.count(number)
@@ -90,11 +94,12 @@ def _links_at(trees: Sequence[tuple[int, ...]], number: int) -> int:
 
 
 def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
-    """Walks through all ranks of each domain, one from each of as many as the smallest has, shape
-    (walks, ranks of it).
+    """For each domain, walks through all of its ranks, which begin at as many ranks as the smallest
+    domain has; shape (walks, ranks of the domain).
 
-    Round it, or where these are to ``spread`` over its links over different ones: of an odd number
-    two from each share them out.
+    Walks go round the domain, or with ``spread`` (every two ranks have a link) over different links
+    each. If any domain has an odd number of ranks, two walks begin at each rank, as it takes two to
+    use its links equally.
     """
     rails = min(domains)
     walks_from_each = 2 if any(ranks % 2 for ranks in domains) else 1
@@ -102,8 +107,9 @@ def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
     start = 0
     for ranks in domains:
         if spread:
-            every = paths(ranks)
-            by_start = every[np.argsort(every[:, 0], kind="stable")].reshape(ranks, -1, ranks)
+            all_paths = paths(ranks)
+            order = np.argsort(all_paths[:, 0], kind="stable")
+            by_start = all_paths[order].reshape(ranks, -1, ranks)
             from_each = by_start[:rails]
             repeats = walks_from_each // from_each.shape[1]
             walk = np.repeat(from_each, repeats, axis=1).reshape(-1, ranks)
@@ -115,12 +121,12 @@ def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
 
 
 def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
-    """NCCL's trees between domains of such sizes: both over the ranks where walks start, behind
-    each of which a walk is a chain."""
+    """The edges of NCCL's trees: for each walk a double binary tree over the ranks at which it begins
+    in each domain, continued by the walk as a chain inside the domain."""
     trees = []
     for walks in zip(*walks_over_rails(domains, spread=spread), strict=True):
         heads = np.array([walk[0] for walk in walks])
-        for between in two_trees(len(domains)):
+        for between in double_tree_arrays(len(domains)):
             parents = np.full(sum(domains), -1)
             parents[heads] = np.where(between >= 0, heads[between], -1)
             for walk in walks:
@@ -131,7 +137,8 @@ def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
 
 @schedule("multi-rail-ring", AR, AG, RS, per_pair=lambda n: 2 * n)
 def _multi_rail_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Rings over rails; between domains of one size they are priced, and not executed."""
+    """Rings over rails, for domains of different sizes; between those of one size they are priced
+    but not executed."""
     walks = walks_over_rails(group.domains, spread=group.spread)
     return on_rings(primitive, np.concatenate(walks, axis=1))
 
@@ -140,14 +147,14 @@ def _multi_rail_ring(primitive: Primitive, group: Group, _segments: int) -> Prog
 def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
     """A double binary tree with as many pairs of trees as the smallest domain has ranks."""
     edges = rail_trees(group.domains, spread=group.spread)
-    return both_ways(primitive, group.ranks, edges, segments)
+    return tree_all_reduce(primitive, group.ranks, edges, segments)
 
 
 @algorithm(
     "multi-rail-direct",
     AG,
     RS,
-    on=UNEVEN,
+    on=MIXED_SIZES,
     requires=(all_ports,),
     source=f"as all-gathers across nodes of one size of {MSCCLPP}",
     note=(
@@ -172,19 +179,19 @@ def multi_rail_direct(group: Group) -> Terms:
     """
     ranks = group.ranks
     others = len(group.domains) - 1
-    # what a rank sends, in shards, as if all left by one port: its own shard, and on inside its
-    # part of the others'
-    sent = max(others + own - 1 + (ranks - own) * (own - 1) / own for own in group.domains)
+    # The shards that a rank sends in all: its own to every other domain and to the other ranks of
+    # its domain, and there also its part of the shards that come from outside.
+    sent = max(others + size - 1 + (ranks - size) * (size - 1) / size for size in group.domains)
     return Terms(2, max(ranks - 1, sent) / ranks, ShardExchange())
 
 
 @schedule("multi-rail-direct", AG, RS, per_pair=lambda n: n)
 def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Each rank's shard in pieces, cut wherever a domain has a share that ends: piece ``p`` of rank
-    ``r`` is r * pieces + p."""
+    """Each rank's shard is cut at the borders of the equal shares that the ranks of any domain take
+    of it: piece p of rank r is chunk r * pieces + p."""
     ends = set[float]()
-    for own in set(group.domains):
-        ends.update(at / own for at in range(1, own + 1))
+    for size in set(group.domains):
+        ends.update(share / size for share in range(1, size + 1))
     sizes = np.diff([0.0, *sorted(ends)])
     middles = np.array(sorted(ends)) - sizes / 2
     home = np.repeat(np.arange(group.ranks), len(sizes))
@@ -195,18 +202,19 @@ def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Pr
         np.tile(sizes / group.ranks, group.ranks),
         home=home,
         target=home,
-        batches=gathered(primitive, lambda: _dealt_out(group.domains, middles)),
+        batches=gather_or_reverse(primitive, lambda: _exchanged(group.domains, middles)),
         streamed=True,
     )
 
 
-def _dealt_out(domains: Sequence[int], middles: Floats) -> Batches:
-    """Across, and one's own inside; then inside what has come.
+def _exchanged(domains: Sequence[int], middles: Floats) -> Batches:
+    """Two steps: every rank sends its pieces to other domains and inside its own; then each sends
+    on inside what came from outside.
 
-    ``middles``: of the pieces, as shares of a shard. A piece goes to the rank of each other domain
-    whose share it lies in.
+    ``middles`` are the middles of the pieces, in units of a shard. Each other domain receives a
+    piece at the rank whose share of the shard it lies in.
     """
-    across: list[tuple[int, int, int]] = []  # from a rank to another a piece
+    across: list[tuple[int, int, int]] = []  # (sender, receiver, piece)
     inside: list[tuple[int, int, int]] = []
     for rank, part in np.ndindex(sum(domains), len(middles)):
         piece = rank * len(middles) + part
@@ -216,9 +224,9 @@ def _dealt_out(domains: Sequence[int], middles: Floats) -> Batches:
             if rank in members:
                 across += [(rank, other, piece) for other in members if other != rank]
             else:
-                taker = first + int(middles[part] * ranks)
-                across.append((rank, taker, piece))
-                inside += [(taker, other, piece) for other in members if other != taker]
+                receiver = first + int(middles[part] * ranks)
+                across.append((rank, receiver, piece))
+                inside += [(receiver, other, piece) for other in members if other != receiver]
             first += ranks
     for messages in (across, inside):
         if messages:

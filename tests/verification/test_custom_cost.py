@@ -15,10 +15,10 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
 from colltool.commands.requests import under_library
-from colltool.custom.schedule import PRIMITIVES, CustomSchedule, own_from_program
+from colltool.custom.schedule import PRIMITIVES, CustomSchedule, custom_from_program
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place
-from colltool.verification.own_cost import own_costs, with_own_names
+from colltool.verification.custom_cost import custom_costs, with_unique_names
 
 MB = 1e6
 
@@ -58,7 +58,7 @@ def test_what_sends_as_a_shipped_schedule_costs_the_same(fabric: str, n: int, id
             priced = colltool.price(
                 loaded, primitive, ranks=n, size=MB, algorithms=row.name, readings=readings
             ).best
-            costs = own_costs([own_from_program("x", program)], loaded, n, readings)
+            costs = custom_costs([custom_from_program("x", program)], loaded, n, readings)
             own = next(one for one in costs if one.protocol == priced.protocol).at(MB)
             assert (float(own.alpha_s), float(own.bandwidth_s)) == (
                 pytest.approx(float(priced.alpha_s)),
@@ -83,8 +83,8 @@ def test_no_price_is_below_the_cut_bound(fabric: str, n: int) -> None:
             or row.why_not(group)
         ):
             continue
-        for cost in own_costs(
-            [own_from_program("x", make(group._replace(axes=()), 1))], loaded, n, readings
+        for cost in custom_costs(
+            [custom_from_program("x", make(group._replace(axes=()), 1))], loaded, n, readings
         ):
             row = cost.at(1e9)
             assert row.lower_bound_s is not None
@@ -171,7 +171,7 @@ def test_names_are_told_apart() -> None:
         named("ring", "b/x.xml"),
         named("ring", ""),
     ]
-    names = [one.name for one in with_own_names(several, {"ring"})]
+    names = [one.name for one in with_unique_names(several, {"ring"})]
     assert names == ["ring@x.xml", "mine", "mine@c.xml", "ring@x.xml-2", "ring@own"]
 
 

@@ -1,4 +1,4 @@
-"""Prices under a protocol's numbers of a machine's owner, which a log of a forced algorithm gave, in
+"""Prices under protocol numbers that the owner of a machine fitted to logs of a forced algorithm, in
 place of the library's."""
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
-from colltool.machines.factor import OwnProtocol
+from colltool.machines.factor import CustomProtocol
 
 
-def numbers_of(own: OwnProtocol, listed: str) -> ProtocolNumbers:
+def numbers_of(fitted: CustomProtocol, listed: str) -> ProtocolNumbers:
     """An owner's protocol under the name that the fabric's tiers list it by."""
-    return ProtocolNumbers(name=listed, launch_s=own.launch_s, step_s=own.step_s, share=own.share)
+    return ProtocolNumbers(
+        name=listed, launch_s=fitted.launch_s, step_s=fitted.step_s, share=fitted.share
+    )
 
 
 def priced_under(
@@ -39,9 +41,9 @@ def priced_under(
     return next((candidate for candidate in found if candidate.protocol == numbers.name), None)
 
 
-def own_of(
-    known: Sequence[OwnProtocol], primitive: Primitive, scope: str, algorithm: str
-) -> dict[str, OwnProtocol]:
+def protocols_of(
+    known: Sequence[CustomProtocol], primitive: Primitive, scope: str, algorithm: str
+) -> dict[str, CustomProtocol]:
     """The owner's numbers of one algorithm by protocol: ll, ll128, simple."""
     key = (str(primitive), scope, algorithm)
     return {row.protocol: row for row in known if (row.primitive, row.scope, row.algorithm) == key}

@@ -1,9 +1,11 @@
-"""The price of a custom schedule: its messages, step by step, on the links of a group.
+"""Prices custom schedules: their messages, step by step, on the links of a group.
 
-Latency is the longest chain of messages, each rank waiting for what it is sent in a step before it
-goes on to the next; a step takes the bytes of its busiest port, link or uplink. α, bandwidth and η
-are those that shipped algorithms are priced with; what a library adds to its own schedules
-(start-up, shares of bandwidth that it reaches) is not known for a file.
+Latency is that of the longest chain of messages, where each rank waits for the messages that it
+receives in a step before it starts the next. The transfer time of a step is that of its busiest
+port, link or uplink. α, bandwidth and η are the same as for shipped algorithms; what a library adds
+to its own schedules (start-up, shares of bandwidth) is not known for a custom one.
+
+:func:`custom_costs` is the entry, :class:`CustomLinks` executes a schedule and adds up its cost.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colltool.algorithms.executor import Network, joined
+from colltool.algorithms.executor import Network, concatenated
 from colltool.algorithms.program import Step
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, argument_text
@@ -40,14 +42,14 @@ _UNMEASURED = "unmeasured: executed on the fabric's links"
 _WITHOUT_LIBRARY = f"{_UNMEASURED}; of a library's start-up and losses nothing is in it"
 
 
-def own_costs(
-    schedules: Sequence[CustomSchedule], fabric: Fabric, group: AnyGroup, readings: ModelOptions
+def custom_costs(
+    schedules: Sequence[CustomSchedule], fabric: Fabric, group: AnyGroup, options: ModelOptions
 ) -> list[CostModel]:
-    """Each schedule under each protocol of a group; ColltoolError where it is for another number of
-    ranks."""
-    placed = place(on_layers(fabric, readings), group)
+    """The cost of each schedule under each protocol of a group; ColltoolError where a schedule is for
+    another number of ranks, or the options do not apply to custom schedules."""
+    placed = place(on_layers(fabric, options), group)
     for name, usual in (("placement", "packed"), ("ports", "all")):
-        value = getattr(readings, name)
+        value = getattr(options, name)
         if value != usual:
             what = f"a schedule of your own is executed {usual}, not {value}"
             fix = f"leave it out, or {argument_text('algorithm_files')}"
@@ -57,11 +59,12 @@ def own_costs(
     costs = []
     for schedule in schedules:
         for under in under_protocols(placed, schedule.primitive):
-            costs.append(own_cost(schedule, under, readings))
+            costs.append(custom_cost(schedule, under, options))
     return costs
 
 
 def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
+    """Raise ColltoolError for a schedule that is for another number of ranks than the group has."""
     if schedule.ranks != placed.ranks:
         what = f"{schedule.name} is for {schedule.ranks} ranks, and the group has {placed.ranks}"
         raise ColltoolError(
@@ -69,66 +72,70 @@ def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
         )
 
 
-def with_own_names(
-    schedules: Sequence[CustomSchedule], taken: Collection[str]
+def with_unique_names(
+    schedules: Sequence[CustomSchedule], used: Collection[str]
 ) -> list[CustomSchedule]:
-    """Schedules under names of their own, which neither shipped algorithms nor other schedules
-    have: ``ring`` becomes ``ring@my.xml``, a second one ``ring@my.xml-2``."""
+    """The schedules under names that are neither in ``used`` nor given twice: ``ring`` becomes
+    ``ring@my.xml``, a second one ``ring@my.xml-2``."""
     renamed: list[CustomSchedule] = []
-    used = set(taken)
+    in_use = set(used)
     for schedule in schedules:
         name = schedule.name
-        if name in used:
+        if name in in_use:
             name = with_file = f"{name}@{Path(schedule.file).name or 'own'}"
             number = 2
-            while name in used:
+            while name in in_use:
                 name = f"{with_file}-{number}"
                 number += 1
-        used.add(name)
+        in_use.add(name)
         renamed.append(schedule._replace(name=name))
     return renamed
 
 
-class OwnLinks(Network):
-    """The longest chain of α, message after message through the ranks, and the bytes of every step,
-    tier by tier.
+class CustomLinks(Network):
+    """Adds up the longest chain of messages and the transfer time of every step, tier by tier.
 
-    A rank goes on to its next step when all that it is sent in this one has arrived; one that only
-    sends, when that has arrived.
+    A rank starts its next step when all messages to it in this step have arrived; a rank that only
+    sends, when its own messages have arrived.
     """
 
-    def __init__(self, placed: PlacedGroup, readings: ModelOptions) -> None:
+    def __init__(self, placed: PlacedGroup, options: ModelOptions) -> None:
         self.placed = placed
         self.planes = [capabilities_of(span.tier).planes for span in placed.spans]
-        self.numbers = [numbers_on(span.seat, ideal=readings.ideal) for span in placed.spans]
+        self.numbers = [numbers_on(span.position, ideal=options.ideal) for span in placed.spans]
         places = places_of(placed.domains, placed.ranks)
         links = []
         for span, tier in zip(placed.spans, self.numbers, strict=True):
             last = span is placed.spans[-1]
             links.append(
                 links_on(
-                    span.seat, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last
+                    span.position,
+                    places,
+                    eta_alpha=tier.eta_alpha,
+                    eta_beta=tier.eta_beta,
+                    last=last,
                 )
             )
         super().__init__(*links)
         self.post_s = np.array([tier.post_s * tier.eta_alpha for tier in self.numbers])
-        # When each place can go on, and the chain of messages that it waited for, tier by tier.
+        # When each rank starts its next step, and the hops and latency on each tier of the chain of
+        # messages that it waited for; shapes (N,) and (N, tiers).
         self.ready_s = np.zeros(places)
         self.chain_hops = np.zeros((places, len(links)))
         self.chain_alpha_s = np.zeros((places, len(links)))
-        # Seconds per byte of M, each step's on its busiest tier.
+        # Seconds per byte of M by tier; each step counts on its busiest tier.
         self.per_byte_s = np.zeros(len(links))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        src, dst, chunk = joined(seated(batch, self.placed.domains, self.placed.ranks))
+        src, dst, chunk = concatenated(seated(batch, self.placed.domains, self.placed.ranks))
         size = chunk_bytes[chunk]
-        on = tier_of(self.tiers, src, dst)
+        travels_on = tier_of(self.tiers, src, dst)
         alpha_s = np.zeros(len(src))
         hops = np.zeros(len(src))
         busiest_s = 0.0
         busiest = 0
         for number, tier in enumerate(self.tiers):
-            here = on == number
+            here = travels_on == number
             if not here.any():
                 continue
             start = src[here]
@@ -138,50 +145,57 @@ class OwnLinks(Network):
             loads = _loads(tier, self.planes[number], start, end, size[here])
             for link_class, load in zip(tier.classes, loads, strict=True):
                 seconds = float(load.max(initial=0.0)) / link_class.capacity_Bps
-                # Of equally busy tiers the outermost counts.
+                # Among equally busy tiers the outermost counts.
                 if seconds >= busiest_s:
                     busiest_s = seconds
                     busiest = number
         self.per_byte_s[busiest] += busiest_s
-        self._wait(src, dst, on, alpha_s + self._posting(src, dst, on), hops)
+        latency_s = alpha_s + self._posting_s(src, dst, travels_on)
+        self._wait(src, dst, travels_on, latency_s, hops)
 
-    def _wait(self, src: Indices, dst: Indices, on: Indices, alpha_s: Floats, hops: Floats) -> None:
-        """Let the ranks wait for the last of what they are sent, or of what they send."""
-        # A rank that only sends waits for its own message: as if it were sent to itself.
-        only = np.flatnonzero(~np.isin(src, dst))
-        message = np.concatenate([np.arange(len(src)), only])
-        waits = np.concatenate([dst, src[only]])
-        arrives = self.ready_s[src[message]] + alpha_s[message]
-        order = np.argsort(arrives, kind="stable")
+    def _wait(
+        self, src: Indices, dst: Indices, travels_on: Indices, latency_s: Floats, hops: Floats
+    ) -> None:
+        """Advance every rank to the arrival of the last message that it waits for."""
+        # A rank that only sends waits for its own messages: as if they were sent to itself.
+        send_only = np.flatnonzero(~np.isin(src, dst))
+        message = np.concatenate([np.arange(len(src)), send_only])
+        waiting_rank = np.concatenate([dst, src[send_only]])
+        arrival_s = self.ready_s[src[message]] + latency_s[message]
+        # The last arrival for each rank, -1 for a rank without messages: later ones overwrite
+        # earlier ones.
+        order = np.argsort(arrival_s, kind="stable")
         last = np.full(len(self.ready_s), -1)
-        last[waits[order]] = order  # of several the latest stays
-        late = np.flatnonzero(last >= 0)
-        late = late[arrives[last[late]] > self.ready_s[late]]
-        by = message[last[late]]
-        before = src[by]
-        # Read for all places before any is written.
-        chain_hops = self.chain_hops[before]
-        chain_alpha_s = self.chain_alpha_s[before]
-        each = np.arange(len(by))
-        chain_hops[each, on[by]] += hops[by]
-        chain_alpha_s[each, on[by]] += alpha_s[by]
-        self.chain_hops[late] = chain_hops
-        self.chain_alpha_s[late] = chain_alpha_s
-        self.ready_s[late] = arrives[last[late]]
+        last[waiting_rank[order]] = order
+        delayed = np.flatnonzero(last >= 0)
+        delayed = delayed[arrival_s[last[delayed]] > self.ready_s[delayed]]
+        cause = message[last[delayed]]
+        sender = src[cause]
+        # The chain of a delayed rank is that of the sender and this message; all are read before
+        # any is written.
+        chain_hops = self.chain_hops[sender]
+        chain_alpha_s = self.chain_alpha_s[sender]
+        each = np.arange(len(cause))
+        chain_hops[each, travels_on[cause]] += hops[cause]
+        chain_alpha_s[each, travels_on[cause]] += latency_s[cause]
+        self.chain_hops[delayed] = chain_hops
+        self.chain_alpha_s[delayed] = chain_alpha_s
+        self.ready_s[delayed] = arrival_s[last[delayed]]
 
-    def _posting(self, src: Indices, dst: Indices, on: Indices) -> Floats:
-        """Seconds that the sender takes to post to its further peers of the step, for each message;
-        shape (m,)."""
+    def _posting_s(self, src: Indices, dst: Indices, travels_on: Indices) -> Floats:
+        """Seconds by which each message is late because its sender posts to other peers in the same
+        step, shape (m,)."""
         if not self.post_s.any():
             return np.zeros(len(src))
         ranks = len(self.ready_s)
         pairs, first = np.unique(src.astype(np.int64) * ranks + dst, return_index=True)
-        posts = self.post_s[on[first]]
-        posted: Floats = (np.bincount(pairs // ranks, posts, ranks) - posts.max())[src]
-        return np.maximum(posted, 0.0)
+        post_s = self.post_s[travels_on[first]]
+        # One post of each sender is part of α; the most expensive is taken for it.
+        further_s: Floats = (np.bincount(pairs // ranks, post_s, ranks) - post_s.max())[src]
+        return np.maximum(further_s, 0.0)
 
     def chain(self) -> tuple[Floats, Floats]:
-        """Hops and seconds of the longest chain on each tier; shape (tiers,) each."""
+        """Hops and latency in seconds of the longest chain on each tier; shape (tiers,) each."""
         end = int(self.ready_s.argmax())
         return self.chain_hops[end], self.chain_alpha_s[end]
 
@@ -189,13 +203,16 @@ class OwnLinks(Network):
 def _loads(
     tier: LinkModel, planes: Planes | None, src: Indices, dst: Indices, size: Floats
 ) -> list[Floats]:
-    """Bytes on a tier's links; on a port whose planes hash flows, as many more as the flows of its
-    peers leave planes idle."""
+    """Bytes on a tier's links, an array per class.
+
+    Where flows are hashed to planes, the bytes on a port are divided by the share of its planes
+    that the flows to its peers keep busy, relative to the tier's usual share.
+    """
     loads = tier.loads(src, dst, size)
     if planes is None or planes.spread != "ecmp":
         return loads
     pairs = np.unique(np.stack([src, dst]), axis=1)
-    # Ports out, then in, are the first two classes.
+    # The first two classes are ports out and ports in.
     for port, ranks in enumerate((src, dst)):
         gains = []
         for peers in np.bincount(pairs[port]).tolist():
@@ -204,9 +221,9 @@ def _loads(
     return loads
 
 
-def own_cost(schedule: CustomSchedule, under: PlacedGroup, readings: ModelOptions) -> CostModel:
-    """A schedule on a group as it is, under one protocol or none."""
-    links = OwnLinks(under, readings)
+def custom_cost(schedule: CustomSchedule, placed: PlacedGroup, options: ModelOptions) -> CostModel:
+    """The cost of a schedule on a group, under the group's protocol if it has one."""
+    links = CustomLinks(placed, options)
     sizes = schedule.program().chunk_bytes
     for number, batch in enumerate(schedule.batches, start=1):
         try:
@@ -216,7 +233,7 @@ def own_cost(schedule: CustomSchedule, under: PlacedGroup, readings: ModelOption
             raise ColltoolError(what, where=schedule.file, fix=error.fix) from error
     hops, alpha_s = links.chain()
     parts = []
-    for number, span in enumerate(under.spans):
+    for number, span in enumerate(placed.spans):
         n_alpha = float(hops[number])
         per_byte_s = float(links.per_byte_s[number])
         cost = _link_cost(span, links.numbers[number], n_alpha, float(alpha_s[number]), per_byte_s)
@@ -228,27 +245,28 @@ def own_cost(schedule: CustomSchedule, under: PlacedGroup, readings: ModelOption
             )
     steps = counted(len(schedule.batches), "step")
     messages = counted(schedule.messages, "message")
-    _, reach = flat_group(under, readings)
+    _, paths = flat_group(placed, options)
     return CostModel(
         schedule.primitive,
         schedule.ranks,
-        (*parts, *own_part(under, schedule.primitive, schedule.name)),
-        readings,
+        (*parts, *own_part(placed, schedule.primitive, schedule.name)),
+        options,
         choice=Choice(schedule.name),
-        overhead_s=under.overhead_s,
-        composed=len(under.spans) > 1,
+        overhead_s=placed.overhead_s,
+        composed=len(placed.spans) > 1,
         status="own",
         notes=(
-            _how_measured(under.protocol),
+            _how_measured(placed.protocol),
             f"{schedule.form}, proved in {steps} of {messages}",
-            *plane_notes(reach),
+            *plane_notes(paths),
         ),
-        protocol=under.protocol,
-        cut_bound=cut_bound_of(under, schedule.primitive, readings),
+        protocol=placed.protocol,
+        cut_bound=cut_bound_of(placed, schedule.primitive, options),
     )
 
 
 def _how_measured(protocol: str) -> str:
+    """The note on where the numbers of a price come from."""
     if protocol:
         return f"{_UNMEASURED}, with protocol {protocol} as the library's own schedules had it"
     return _WITHOUT_LIBRARY
@@ -259,8 +277,8 @@ def _link_cost(
 ) -> LinkCost:
     """The cost of a schedule on one tier.
 
-    α is the mean over the chain; n_β counts an uplink's bytes as those of a port that takes as
-    long.
+    α is the mean over the messages of the chain. n_β is that of a port that would take as long as
+    the busiest link or uplink.
     """
     classes = capabilities_of(span.tier).classes
     mean_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * tier.eta_alpha

@@ -23,7 +23,7 @@ def left(tiers: str, *failed: str) -> Fabric:
 def edges(of: Fabric) -> set[tuple[int, ...]]:
     wires = capabilities_of(of.tiers[0]).wires(of.ranks)
     assert isinstance(wires, GraphWires)
-    return {(edge.a, edge.b) for edge in wires.edges if edge.a < edge.b}
+    return {(edge.src, edge.dst) for edge in wires.edges if edge.src < edge.dst}
 
 
 def seconds(of: Fabric, primitive: str, algorithm: str) -> float:

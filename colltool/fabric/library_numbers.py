@@ -1,8 +1,9 @@
-"""Layer 3 on a fabric: what the library in force adds on each tier, by device and medium, or as a
-file of schema /1 has it.
+"""Layer 3 on a fabric: the measured numbers of its library, put on each tier.
 
-The numbers are private to the fabric's tiers: a file keeps wires and contention alone, and each of
-its keys acts on every price.
+A fabric file has wires and contention alone. :func:`with_library_numbers` finds what was measured
+of the library by the device and the medium of each tier (or takes it from a file of schema /1), and
+keeps it in private attributes of the tiers, so that a key of the file still acts on every price.
+:func:`under_library` does the same for another library.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from colltool.machines.shipped import machine_for
 
 
 def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
-    """The medium of each tier, innermost first; None where nothing tells.
+    """Return the medium of each tier, innermost first; None where nothing tells.
 
-    Between hosts NCCL's and RCCL's usual network is taken, InfiniBand, where a tier's name says
-    nothing and the inside is known.
+    Between hosts the default of NCCL and RCCL is InfiniBand, if the name of the tier says nothing
+    and the medium inside is known.
     """
     found: list[Medium | None] = []
     for number, tier in enumerate(fabric.tiers):
@@ -50,11 +51,11 @@ def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
     return tuple(found)
 
 
-def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
-    """The fabric with what its library adds on each tier.
+def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
+    """Return the fabric with what its library adds on each tier.
 
-    ``as_filed``: the same file without overrides. A file's own protocols, and rates that a host
-    sets, are shares of *its* numbers, so that an override acts by ratio.
+    ``as_filed``: the same file without overrides. Protocols of a file, and rates that a host
+    limits, are shares of *its* numbers, so that an override scales them.
     """
     filed = fabric
     if as_filed is not None and len(as_filed.tiers) == len(fabric.tiers):
@@ -70,17 +71,18 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
         tiers.append(tier.with_library(_joined(_of_file(tier, before), known)))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
     if not layered:
-        return found.with_reached(()).with_machine(None)
-    # what such a file lists was measured of it as a whole: a machine's factor would count it twice
-    if _has_own(fabric):
-        return found.with_reached(()).with_machine(fabric.own_machine)
+        return found.with_efficiencies(()).with_machine(None)
+    # numbers of such a file include what a machine's factor would count again
+    if _lists_numbers(fabric):
+        return found.with_efficiencies(()).with_machine(fabric.custom_machine)
     across = media[-1] if len(media) > 1 else None
-    machine = fabric.own_machine or machine_for(fabric.device, media[0] or "", across)
-    reached = _reached(fabric.library_name, gpus, media[-1])
-    return found.with_reached(reached).with_machine(machine)
+    machine = fabric.custom_machine or machine_for(fabric.device, media[0] or "", across)
+    efficiencies = _efficiencies(fabric.library_name, gpus, media[-1])
+    return found.with_efficiencies(efficiencies).with_machine(machine)
 
 
 def _gpus(fabric: Fabric, media: Sequence[str | None]) -> tuple[str, ...]:
+    """The devices or generations whose measurements may apply, nearest first."""
     facts = fabric.library_facts
     return gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
 
@@ -89,8 +91,7 @@ def _known(
     fabric: Fabric, tier: Tier, before: Tier, gpus: Sequence[str], medium: str | None
 ) -> TierLibrary | None:
     """What was measured of the fabric's library on a tier; None where nothing was."""
-    # where messages are routed link by link α is of links, and a library's time a step adds to no
-    # pair's
+    # a routed tier states α per link, and a library's time per step is per pair of ranks
     if capabilities_of(tier).joined_by == "routes":
         return None
     facts = fabric.library_facts
@@ -98,8 +99,8 @@ def _known(
     if known is None:
         return None
     if medium in NETWORKS and not has_gpudirect(fabric):
-        known = _staged(known, before, gpus)
-    return _on_line(known, before)
+        known = _through_host_memory(known, before, gpus)
+    return _host_limited(known, before)
 
 
 def has_gpudirect(fabric: Fabric) -> bool:
@@ -132,19 +133,19 @@ def with_p2p(fabric: Fabric, works: bool) -> Fabric:
         facts = fabric.library_facts
         assert facts is not None  # of a library that has numbers for both
         library = facts.model_copy(update={"p2p": works})
-        return on_ground(fabric.model_copy(update={"library": library}))
+        return with_library_numbers(fabric.model_copy(update={"library": library}))
 
     return fabric.view(f"p2p {works}", made)
 
 
-# Rate of a NIC through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search
-# has it.
+# Bytes/s of a NIC through the host's memory, in and out, on Intel's hosts, by GPU generation.
+# Source: the rates of NCCL's graph search.
 _STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
 
 
-def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
-    """What is left of numbers between hosts where the NICs do not reach the GPUs' memory: no LL128,
-    and half a slot at most."""
+def _through_host_memory(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
+    """Numbers between hosts whose NICs do not reach the GPUs' memory: no LL128, and rates limited
+    by the host's memory."""
     most = 1.0
     for gpu in gpus:
         if gpu in _STAGED_BPS:
@@ -156,14 +157,14 @@ def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrar
     return numbers._replace(protocols=kept)
 
 
-def _has_own(fabric: Fabric) -> bool:
-    """Whether the file itself says what its library reaches, in the form of schema /1."""
+def _lists_numbers(fabric: Fabric) -> bool:
+    """Whether the file itself has numbers of its library, in the form of schema /1."""
     facts = fabric.library_facts
     return any(tier.protocols for tier in fabric.tiers) or bool(facts and facts.reached)
 
 
-def _on_line(numbers: TierLibrary, tier: Tier) -> TierLibrary:
-    """Rates that a host sets as shares of the tier's line."""
+def _host_limited(numbers: TierLibrary, tier: Tier) -> TierLibrary:
+    """Numbers whose rates limited by the host are shares of the tier's line rate."""
     line_Bps = tier.bandwidth * tier.eta.beta
     protocols = []
     for row in numbers.protocols:
@@ -175,24 +176,23 @@ def _on_line(numbers: TierLibrary, tier: Tier) -> TierLibrary:
     return numbers._replace(protocols=tuple(protocols))
 
 
-def _joined(own: TierLibrary | None, known: TierLibrary | None) -> TierLibrary | None:
-    """A file's own protocols before those that are known, primitive by primitive."""
-    if own is None or known is None:
-        return own or known
-    open_ = [primitive for primitive in Primitive if not own.protocols_for(primitive)]
-    protocols = list(own.protocols)
+def _joined(filed: TierLibrary | None, known: TierLibrary | None) -> TierLibrary | None:
+    """The protocols of a file, and those that were measured for primitives without any."""
+    if filed is None or known is None:
+        return filed or known
+    missing = [primitive for primitive in Primitive if not filed.protocols_for(primitive)]
+    protocols = list(filed.protocols)
     for row in known.protocols:
-        primitives = [primitive for primitive in row.primitives or Primitive if primitive in open_]
+        primitives = [name for name in row.primitives or Primitive if name in missing]
         if primitives:
             protocols.append(row._replace(primitives=tuple(primitives)))
     return TierLibrary(
-        tuple(protocols), own.switch or known.switch, {**known.runs, **own.runs}, own.source
+        tuple(protocols), filed.switch or known.switch, {**known.runs, **filed.runs}, filed.source
     )
 
 
 def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
-    """The protocols of a file of schema /1, as shares of the tier's numbers ``before`` overrides and
-    as times on top of them."""
+    """The protocols of a file of schema /1, relative to the tier's numbers before overrides."""
     if not tier.protocols and not tier.algorithms:
         return None
     switch = None
@@ -207,8 +207,8 @@ def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
 
 
 def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
-    """A protocol of schema /1, whose numbers take the place of the tier's, as numbers relative to
-    them at the same price."""
+    """A protocol of schema /1, which replaces the tier's numbers, as numbers relative to them that
+    give the same price."""
     eta = protocol.eta or tier.eta
     nearest_s = capabilities_of(tier).nearest_alpha_s
     alpha_s = nearest_s if protocol.alpha is None else protocol.alpha
@@ -232,7 +232,10 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
 
 
 @cache
-def _reached(library: str, gpus: tuple[str, ...], medium: str | None) -> tuple[Efficiency, ...]:
+def _efficiencies(
+    library: str, gpus: tuple[str, ...], medium: str | None
+) -> tuple[Efficiency, ...]:
+    """The published or measured shares of bandwidth that a library reaches on a medium."""
     rows = reached_rows(library, gpus, medium)
     if not rows:
         return ()
@@ -255,8 +258,8 @@ def _with_units(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
-    """Tiers that a library's numbers were put on by their name or their device, with the medium;
-    stated ones are left out."""
+    """Return tiers whose medium was concluded from their name or their device, with the medium, if
+    a library's numbers depend on it."""
     found = []
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         guessed = medium is not None and medium.how != "stated" and medium.name != tier.name
@@ -266,10 +269,10 @@ def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
 
 
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:
-    """The fabric with another library, keeping what its own says of the hardware, not what was
-    measured of that library.
+    """Return the fabric with another library: facts of the hardware stay, numbers measured of the
+    former library go.
 
-    ``version``: of its cost model; what was measured stays, as versions of one library share their
+    ``version``: of its cost model; measurements stay, as versions of one library share their
     kernels.
     """
     facts = fabric.library_facts
@@ -285,16 +288,16 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
     facts = fabric.library_facts
     named = LibraryFacts(name=library, version=version or None)
     if facts:
-        # what a file says was reached is of the library that it names
+        # shares in the file were measured of the library that it names
         other = {"name": library, "version": version or None, "reached": ()}
         named = facts.model_copy(update=other)
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
-    return on_ground(kept.model_copy(update={"library": named}))
+    return with_library_numbers(kept.model_copy(update={"library": named}))
 
 
 def launch_of(fabric: Fabric) -> float:
-    """Seconds that a call takes to start: what the file states, else the least of its library's
-    protocols; 0 where unknown."""
+    """Return the seconds that a call takes to launch: what the file states, else the least of its
+    library's protocols; 0 if unknown."""
     if fabric.states_launch:
         return fabric.launch_overhead
     known = []
@@ -306,18 +309,18 @@ def launch_of(fabric: Fabric) -> float:
 
 
 def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
-    """The fabric before some of its overrides, under the same library; None where it was not loaded
-    with any of these."""
+    """Return the fabric without some of its overrides, under the same library; None if it was
+    loaded with none of these."""
     kept = [f"{key}={value}" for key, value in fabric.overrides if key not in keys]
-    if fabric.again is None or len(kept) == len(fabric.overrides):
+    if fabric.reload is None or len(kept) == len(fabric.overrides):
         return None
-    before, facts = fabric.again(kept), fabric.library_facts
+    before, facts = fabric.reload(kept), fabric.library_facts
     return before if facts is None else under_library(before, facts.name, facts.version or "")
 
 
 def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
-    """Where a group's rows were measured: inside, or the outermost medium that it crosses; empty
-    where that is not known."""
+    """Return the scope of a group's measurements: ``inside``, or the outermost medium that it
+    crosses; empty if that is not known."""
     if tiers == [fabric.tiers[0].name]:
         return INSIDE
     names = [tier.name for tier in fabric.tiers]
