@@ -25,6 +25,8 @@ from colltool.fabric import load
 # Hundreds of tests start the program: it is compiled once, not at every start, whatever the
 # machine's environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# nor does a width that the terminal or the workers state fold what goes into a pipe
+os.environ.pop("COLUMNS", None)
 sys.dont_write_bytecode = False
 
 # What the program keeps between processes is kept apart from the user's own.

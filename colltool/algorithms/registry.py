@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypedDict, Unpack, assert_never, get_args
 
+from colltool.algorithms.aliases import any_spec_called
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.primitives import (
@@ -401,7 +402,10 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     known = list(dict.fromkeys([*usual, *also, *on_demand]))
     others = [SHORT[other] for other, key in _ROWS if key == name.lower()]
     hint = nearest(name, known)
-    if others:
+    meant = any_spec_called(name)
+    if meant in known:
+        hint = f"that is '{meant}' here."
+    elif others:
         hint = f"'{name}' is an algorithm of {', '.join(others)}."
     raise ColltoolError(
         f"no algorithm '{clipped(name)}' for {primitive.label}",

@@ -14,8 +14,8 @@ from math import log2
 from operator import attrgetter
 from typing import NamedTuple
 
+from colltool.base.formatting import format_size
 from colltool.base.primitives import A2A, AG, AR, NCCL_TESTS, RS, Primitive
-from colltool.calibration.serialise import exact_size
 from colltool.estimate.spread import by_size, sigma_table
 from colltool.machines.factor import INSIDE
 from colltool.machines.machine_file import MachineFile, machine_smoother
@@ -52,7 +52,7 @@ class NextRow(NamedTuple):
     def command(self) -> str:
         """The call of nccl-tests, with one process per GPU."""
         # nccl-tests writes 8M for 8 MiB
-        size = exact_size(self.bytes).removesuffix("iB")
+        size = format_size(self.bytes).removesuffix("iB")
         return (
             f"mpirun -np {self.ranks} ./build/{NCCL_TESTS[self.primitive]} -b {size} -e {size} -g 1"
         )

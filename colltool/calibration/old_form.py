@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from colltool.calibration.serialise import exact_size, rate_text, time_text
+from colltool.base.formatting import format_size
+from colltool.calibration.serialise import rate_text, time_text
 from colltool.definitions.field_types import MIN_ALPHA_S
 from colltool.estimate.protocols import switch_under
 from colltool.fabric.library import Efficiency
@@ -82,8 +83,8 @@ def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
             found[key] = text(found[key])
     if row.measured is not None:
         found["measured"] = {
-            "smallest": exact_size(row.measured.smallest),
-            "largest": exact_size(row.measured.largest),
+            "smallest": format_size(row.measured.smallest),
+            "largest": format_size(row.measured.largest),
         }
         if row.measured.ranks:
             found["measured"]["ranks"] = list(row.measured.ranks)
@@ -126,7 +127,7 @@ def _reached_data(figure: Efficiency) -> dict[str, Any]:
     if figure.software:
         found["software"] = []
         for measured in figure.software:
-            size = exact_size(measured.size)
+            size = format_size(measured.size)
             row = {"ranks": measured.ranks, "size": size, "time": time_text(measured.time)}
             found["software"].append(row)
     return found

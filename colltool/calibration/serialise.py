@@ -166,8 +166,8 @@ def protocol_entries(
             entry["local_copy"] = rate_text(protocol.copy_Bps)
         entry["primitives"] = list(map(str, primitives))
         entry["measured"] = {
-            "smallest": exact_size(min(sizes)),
-            "largest": exact_size(max(sizes)),
+            "smallest": format_size(min(sizes)),
+            "largest": format_size(max(sizes)),
             "ranks": ranks_of(series),
         }
         entry["source"] = source
@@ -205,15 +205,6 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
 def ranks_of(series: Sequence[Series]) -> list[int]:
     """The rank counts that were measured."""
     return sorted({measured.ranks for measured in series})
-
-
-def exact_size(size: float) -> str:
-    """``32MiB`` or ``16MB``: the shortest text that is read back as the same number."""
-    found = [format_size(size)]
-    for unit, factor in _BINARY.items():
-        if size % factor == 0:
-            found.append(f"{size / factor:.0f}{unit}")
-    return min(found, key=len)
 
 
 def time_text(seconds: float) -> str:

@@ -115,7 +115,8 @@ def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
     applicable = []
     for name in only:
         base = parse_choice(name).base
-        if nccl_algorithm(name) or specs_called(name, primitive, composed):
+        by_library = base not in all_names and nccl_algorithm(name)
+        if base not in known and (by_library or specs_called(name, primitive, composed)):
             applicable.append(name)
             continue
         if base not in all_names:

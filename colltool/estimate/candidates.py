@@ -12,9 +12,10 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
+from colltool.algorithms.aliases import normal_form
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.libraries import Running
-from colltool.algorithms.names import normal_form, specs_called
+from colltool.algorithms.names import specs_called
 from colltool.algorithms.registry import (
     Algorithm,
     Choice,

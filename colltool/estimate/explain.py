@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from inspect import cleandoc
 from typing import ClassVar, NamedTuple
 
+from colltool.algorithms.aliases import any_spec_called, names_for
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.names import any_spec_called, names_for
 from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import (
     Algorithm,

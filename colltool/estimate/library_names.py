@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from colltool.algorithms.aliases import normal_form
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.libraries import LIBRARIES, ships
-from colltool.algorithms.names import normal_form
 from colltool.base.primitives import Primitive
 from colltool.estimate.groups import PlacedGroup, running_on
 from colltool.libraries.nccl.rules import name_on, nccl_algorithm, spec_on

@@ -178,11 +178,11 @@ def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
 
 
 def per_rack_for(fabric: Fabric, ranks: int) -> int | None:
-    """The most ranks of each rack with which so many ranks fill whole racks; None where none
-    does."""
+    """The most ranks of each rack with which so many ranks fill whole racks, at least half of
+    them; None where there is none."""
     racks = fabric.tiers[-1].endpoints
     here = fabric.ranks // racks
-    for per_rack in range(here - 1, 1, -1):
+    for per_rack in range(here - 1, max(1, here // 2 - 1), -1):
         if ranks % per_rack == 0 and ranks // per_rack <= racks:
             try:
                 with_per_rack(fabric, per_rack)

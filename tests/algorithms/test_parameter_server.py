@@ -99,7 +99,6 @@ def test_nccl_has_none() -> None:
         ("parameter-server:2/2", "has no number of servers"),
         ("parameter-server:99999999999999999999", "has no number of servers"),
         ("ring:8", "'ring' takes no choice of algorithms, got ':8'"),
-        ("ps", "that is 'parameter-server' here"),
     ],
 )
 def test_what_is_no_number_of_servers(name: str, words: str) -> None:

@@ -57,8 +57,8 @@ def test_an_entry_is_what_the_model_reads() -> None:
         (1024.0, "1KiB"),
         (1025.0, "1.025KB"),
         (16e6, "16MB"),
-        (3 * 2.0**29, "1536MiB"),
-        (2.0**59, "536870912GiB"),
+        (3 * 2.0**29, "1.5GiB"),
+        (2.0**59, "512PiB"),
     ],
 )
 def test_sizes_read_back_exactly(size: float, text: str) -> None:

@@ -341,7 +341,7 @@ def test_csv_names_the_library(read: Reader) -> None:
         (CSV + "all_reduce,8,1024,nan\n", "'nan' is not a time"),
         (CSV + "all_reduce,8,1024,1e999\n", "is not a time"),
         (CSV + "all_reduce,8,1024,0\n", "'0' is not a time"),
-        (CSV + "all_reduce,8,1K,5\n", "is not a unit of size"),
+        (CSV + "all_reduce,8,1k,5\n", "is not a unit of size"),
         (CSV + "all_reduce,8.5,1024,5\n", "'8.5' is not a number of ranks"),
         (CSV + "all_reduce,1,1024,5\n", "'1' is not a number of ranks"),
         (CSV + "all_reduce,,1024,5\n", "no number of ranks"),
