@@ -10,7 +10,7 @@ from colltool.base.formatting import parse_rate, parse_size, parse_time
 from colltool.base.primitives import AR, BC
 from colltool.calibration.serialise import (
     FittedProtocol,
-    exact_size,
+    format_size,
     protocol_entries,
     rate_text,
     time_text,
@@ -62,8 +62,8 @@ def test_an_entry_is_what_the_model_reads() -> None:
     ],
 )
 def test_sizes_read_back_exactly(size: float, text: str) -> None:
-    assert parse_size(exact_size(size)) == size
-    assert exact_size(size) == text
+    assert parse_size(format_size(size)) == size
+    assert format_size(size) == text
 
 
 def test_a_share_of_the_line_rate_stands_for_the_bandwidth() -> None:
