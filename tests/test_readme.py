@@ -67,6 +67,28 @@ def test_the_python_of_a_document_runs(path: Path, folder: Path) -> None:
         exec(compile(block, path.name, "exec"), {})
 
 
+# Commands that documents show to fail, for what they say then.
+FAILS_ON_PURPOSE = {
+    "colltool verify --algorithm-file wrong.yaml",
+    "colltool report -f mi300x -p ar -o report.xls",
+    "colltool fabric check broken.yaml",
+    "colltool job check moe.yaml nonsense.yaml",
+    "colltool job show moe.yaml -n 128 --set layout.pp=49",
+    "colltool plan moe.yaml -f hgx-h200 -n 16 --search --keep ep=1 --keep pp=1 --keep shard=ddp",
+    "colltool plan moe.yaml -f hgx-h200 -n 16 --search --keep pp=5",
+}
+
+
+def test_no_document_shows_a_command_that_fails_unless_it_means_to() -> None:
+    """``--update-readme`` would write the error of a column that went as if it were an answer."""
+    failing = set()
+    for path in DOCUMENTS:
+        for command in shown(path.read_text(encoding="utf-8")):
+            if re.search(r"^exit (2|70)$", command.output, re.MULTILINE):
+                failing.add(command.line)
+    assert failing == FAILS_ON_PURPOSE
+
+
 def test_the_reader_of_commands_reads_them() -> None:
     block = (
         "$ colltool a | head -2\none\ntwo\n$ colltool b\nerror: x\nexit 2\n$ colltool c | tail -1\n"

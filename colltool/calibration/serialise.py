@@ -28,7 +28,6 @@ from colltool.logs.series import Series
 _VAGUE = 5
 # A copy rate is visible where copies take this share of the wires' time per byte.
 _VISIBLE = 0.02
-# Bytes of each unit.
 # The fields of a protocol in the order of θ.
 _FIELDS = ("launch_overhead_s", "alpha_s", "bandwidth_Bps", "local_copy_Bps")
 # Logs that a source names at most.
