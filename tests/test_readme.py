@@ -169,8 +169,8 @@ def numbers_of(line: str) -> list[float]:
 
 def test_the_table_of_errors_is_the_benchmark_s() -> None:
     """``bench_spread.py --write`` leaves every source out, and writes what it finds."""
-    shown = TEXT[TEXT.index("| measurements | rows |") : TEXT.index("From data sheets alone")]
-    told = [line.split("|")[2:-1] for line in shown.splitlines()[2:] if line]
+    table = TEXT[TEXT.index("| measurements | rows |") : TEXT.index("| what else was held")]
+    told = [line.split("|")[2:-1] for line in table.splitlines()[2:] if line]
     with UNSEEN.open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
     assert len(told) == len(found) == 10
@@ -196,24 +196,17 @@ def test_what_the_benchmark_finds_holds_the_bars() -> None:
 
 
 def test_the_other_errors_are_those_that_answers_use() -> None:
-    told = " ".join(
-        TEXT[TEXT.index("From data sheets alone") : TEXT.index("By machine, wire and size")].split()
-    )
-    sheets, step, kinds = (
-        numbers_of(part.replace("%", ""))
-        for part in re.split(r" A training step | on Megatron", told)
-    )
-    steps = [
-        published_error(name)
-        for name in ("all", "megatron", "megatron-2021", "fsdp", "jax", "megatron moe")
-    ]
-    assert sheets[-4:] == [pytest.approx(100 * error, abs=0.51) for error in DATASHEET]
-    assert step == [
-        pytest.approx(100 * step_error(1.0, same_device=False), abs=0.051),
-        steps[0] and steps[0].runs,
-    ]
-    assert kinds[:5] == [one and one.runs for one in steps[1:]]
-    assert kinds[5:] == [pytest.approx(100 * one.median, abs=0.051) for one in steps[1:] if one]
+    table = TEXT[TEXT.index("| what else was held") : TEXT.index("Three measurements of your own")]
+    rows = [line.split("|")[1:-1] for line in table.splitlines()[2:] if line]
+    errors = [float(error.strip(" %")) for _, _, error in rows]
+    assert errors[:4] == [pytest.approx(100 * error, abs=0.51) for error in DATASHEET]
+    assert errors[4] == pytest.approx(100 * step_error(1.0, same_device=False), abs=0.051)
+    names = ("all", "megatron", "megatron-2021", "fsdp", "jax", "megatron moe")
+    for name, (_, cases, _), error in zip(names, rows[4:], errors[4:], strict=True):
+        steps = published_error(name)
+        assert steps is not None
+        assert numbers_of(cases) == [steps.runs]
+        assert name == "all" or error == pytest.approx(100 * steps.median, abs=0.051)
 
 
 def test_the_guide_tells_the_errors_of_steps_that_plans_print() -> None:
