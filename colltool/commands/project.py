@@ -109,7 +109,8 @@ def with_project(options: Sequence[Option], values: Mapping[str, Any]) -> dict[s
         stated.pop("ranks", None)
     for name, key in _STATED.items():
         option = known.get(name)
-        if option is None or found[name]:
+        # no item of a list was typed either; a 0 was
+        if option is None or found[name] not in (None, []):
             continue
         if key in stated:
             found[name] = _as_typed(option, stated[key])

@@ -73,3 +73,8 @@ def test_without_any_the_error_says_what_to_type(project: Path, run: Any) -> Non
     assert not project.exists()
     assert "add -f with" in run("price", "ar", "-M", "1MB").err
     assert "add -M 16MB" in run("breakdown", "ar", "-f", "nvl72").err
+
+
+def test_a_zero_is_something_that_was_typed(project: Path, run: Any) -> None:
+    project.write_text('fabric = "dgx-h100"\nranks = 64\n')
+    assert "at least 2 ranks, got 0" in run("price", "ar", "-n", "0", "-M", "1MB").err
