@@ -11,8 +11,8 @@ from __future__ import annotations
 import csv
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
-from math import hypot, log2, sqrt
+from functools import cache, lru_cache
+from math import hypot, inf, log2, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -188,25 +188,38 @@ def nearest_row(request: ErrorRequest, sigma_table: SigmaTable, index: Index) ->
     """The measured row of the same place at the least distance; None where nothing was measured
     there."""
     at = log2(request.size)
-    ranks = log2(request.ranks)
     best: Distance | None = None
-    for series in index.get(request.place, ()):
+    best_order = (inf, 0)
+    for doublings, place, series in _by_ranks(index.get(request.place, ()), request.ranks):
+        ranks = sigma_table["ranks"] * doublings
+        # the rest is further away by its ranks alone
+        if ranks**2 > best_order[0]:
+            break
         size = _closest(series.sizes, at)
-        known = series.collective == request.collective
-        found = Distance(
+        collective = 0.0
+        if series.collective != request.collective:
             # by the row's size, so that a question that moves away from it comes no nearer
-            collective=0.0
-            if known
-            else sigma_table["collective"] * _fading(size, _KNOTS["1MB"], _16GB),
-            ranks=sigma_table["ranks"]
-            * _beyond(abs(log2(series.ranks) - ranks), NEAR_RANKS, MOST_RANKS),
-            size=sigma_table["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE),
-            series=series,
-            log_size=size,
-        )
-        if best is None or found.squared < best.squared:
-            best = found
+            collective = sigma_table["collective"] * _fading(size, _KNOTS["1MB"], _16GB)
+        off = sigma_table["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE)
+        found = Distance(collective, ranks, off, series, size)
+        # of equals the first in the file
+        order = (found.squared, place)
+        if order < best_order:
+            best, best_order = found, order
     return best
+
+
+@lru_cache(maxsize=256)
+def _by_ranks(
+    rows: tuple[MeasuredSeries, ...], ranks: int
+) -> tuple[tuple[float, int, MeasuredSeries], ...]:
+    """The series of a place with their distance in ranks, in doublings, and their place in the
+    file; the nearest first."""
+    found = []
+    for place, series in enumerate(rows):
+        apart = abs(log2(series.ranks) - log2(ranks))
+        found.append((_beyond(apart, NEAR_RANKS, MOST_RANKS), place, series))
+    return tuple(sorted(found, key=lambda row: row[:2]))
 
 
 def comparable(request: ErrorRequest, index: Index) -> int:
