@@ -1,0 +1,260 @@
+"""Answers that a chat can hold: a document cut to so many bytes, saying what was left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+BRIEF = 8_000
+"""Bytes of an answer, its text included."""
+WHOLE = 1_000_000
+"""Bytes of an answer with ``detail``."""
+LONGEST_TEXT = 1_000
+"""Bytes of the text beside a document."""
+_DIGITS = 6
+# characters of a text within a document that is not worth leaving out
+_SHORT = 400
+
+
+_SECONDARY: dict[str, tuple[str, ...]] = {
+    "price": (
+        "sizes of one",
+        "ways",
+        "interval.parts",
+        "phases",
+        "notes",
+        "runs",
+        "infeasible",
+        "shipped_by",
+        "why_not",
+        "bound_ratio",
+        "alpha_share",
+        "bandwidth_share",
+        "n_alpha",
+        "n_beta",
+        "lower_bound_s",
+        "layers",
+        "detail",
+        "sizes[].model",
+        "sizes[].group",
+        "sizes[].machine",
+    ),
+    "breakdown": ("interval.parts", "baselines[].phases", "baselines[].notes", "infeasible"),
+    "fabric-list": ("numbers", "tiers"),
+    "fabric-show": ("source", "library", "failures", "bill"),
+    "report": ("result", "commands"),
+    "plan": ("interval.parts", "group", "compression", "control_step_s"),
+    "": ("interval.parts", "nearest", "notes"),
+}
+"""What goes before any row does, by document: keys, or the ends of paths to them."""
+
+
+class Bounded(NamedTuple):
+    """A document that fits, and what it leaves out: ``{"results": "5 of 23"}``."""
+
+    document: dict[str, Any]
+    left_out: dict[str, str]
+
+
+class _Part(NamedTuple):
+    """A list, an object or a long text of a document, and its keys: ``("results", "[]", "phases")``."""
+
+    keys: tuple[str, ...]
+    value: Any
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.keys).replace(".[]", "[]")
+
+    @property
+    def depth(self) -> int:
+        """How many lists and objects it is in."""
+        return sum(key != "[]" for key in self.keys)
+
+
+def size_of(value: Any) -> int:
+    """The bytes of a value as compact JSON."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode("utf-8", "replace"))
+
+
+def bounded(document: dict[str, Any], most: int) -> Bounded:
+    """A document in at most ``most`` bytes.
+
+    Numbers lose digits first, then lists their last items, the deepest and largest first: rows are
+    sorted by what matters. Objects and long texts go last.
+    """
+    if size_of(document) <= most:
+        return Bounded(document, {})
+    kind = str(document.get("schema", "")).removeprefix("colltool.").partition("/")[0]
+    document = _rounded(document)
+    left_out: dict[str, str] = {}
+    for path in _SECONDARY.get(kind, _SECONDARY[""]):
+        if size_of(document) <= most:
+            return Bounded(document, left_out)
+        if path == "sizes of one":
+            # one size stands in results and in sizes
+            if "results" in document:
+                document.pop("sizes", None)
+        elif (shorter := _without(document, path, "")) != document:
+            document = shorter
+            left_out[path] = "all of it"
+    counts: dict[str, int] = {}
+    shown: dict[str, int] = {}
+    while (bytes_ := size_of(document)) > most:
+        part = _to_shorten(document)
+        if part is None:
+            break
+        name = part.name
+        longest = _longest(document, part.keys)
+        counts.setdefault(name, longest)
+        # a list of the first level says something as long as it has a row
+        least = 1 if len(part.keys) == 1 and longest > 1 else 0
+        shown[name] = max(least, int(longest * _step(bytes_ / most)))
+        _shorten(document, part.keys, shown[name])
+    for name, kept in shown.items():
+        outer = name.rpartition("[]")[0]
+        # what is in something that is gone needs no line of its own
+        if not any(
+            other in (outer, name.rpartition(".")[0]) and not shown[other] for other in shown
+        ):
+            left_out[name] = f"{kept} of {counts[name]}" if kept else "all of it"
+    return Bounded(document, left_out)
+
+
+def _without(value: Any, path: str, at: str) -> Any:
+    """A copy without the values at the end of a path."""
+    if isinstance(value, list):
+        return [_without(one, path, f"{at}[]") for one in value]
+    if not isinstance(value, dict):
+        return value
+    answer = {}
+    for key, one in value.items():
+        inner = f"{at}.{key}"
+        if not inner.endswith(f".{path}"):
+            answer[key] = _without(one, path, inner)
+    return answer
+
+
+def _rounded(value: Any) -> Any:
+    """A copy with :data:`_DIGITS` significant digits of each number that is no integer."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list) else value
+
+
+def _step(excess: float) -> float:
+    """The share of a list to keep: a long way to go takes long steps."""
+    if excess > 8:
+        return 0.125
+    return 0.5 if excess > 1.5 else 0.75
+
+
+def _to_shorten(document: dict[str, Any]) -> _Part | None:
+    """The list that is worth least for its bytes; an object or a long text where lists are short."""
+    lists: dict[tuple[str, ...], int] = {}
+    others: dict[tuple[str, ...], int] = {}
+    parts: dict[tuple[str, ...], _Part] = {}
+    for part in _parts(document, ()):
+        keys = part.keys
+        can_shrink = isinstance(part.value, list) and len(part.value) > (len(keys) == 1)
+        into = lists if can_shrink else others
+        if can_shrink or len(keys) > 1 or not isinstance(part.value, list):
+            into[keys] = into.get(keys, 0) + size_of(part.value)
+            parts[keys] = part
+    for weights in (lists, others):
+        if weights:
+            heaviest = max(weights, key=lambda keys: weights[keys] * parts[keys].depth)
+            return parts[heaviest]
+    return None
+
+
+def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Part]:
+    """Each list, object and long text within a value."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            inner = (*keys, key)
+            if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > _SHORT):
+                yield _Part(inner, one)
+            yield from _parts(one, inner)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _parts(one, (*keys, "[]"))
+
+
+def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The objects that hold the last of the keys."""
+    first, *rest = keys
+    if first == "[]":
+        for one in value if isinstance(value, list) else ():
+            yield from _holders(one, tuple(rest))
+    elif isinstance(value, dict) and first in value:
+        if rest:
+            yield from _holders(value[first], tuple(rest))
+        else:
+            yield value
+
+
+def _longest(document: dict[str, Any], keys: tuple[str, ...]) -> int:
+    """The most items of a list at these keys; 1 of what is none."""
+    values = [holder[keys[-1]] for holder in _holders(document, keys)]
+    return max(len(value) if isinstance(value, list) else 1 for value in values)
+
+
+def _shorten(document: dict[str, Any], keys: tuple[str, ...], count: int) -> None:
+    """Keep the first items of the lists at these keys; without any, the keys go."""
+    key = keys[-1]
+    for holder in _holders(document, keys):
+        if count:
+            holder[key] = holder[key][:count]
+        else:
+            del holder[key]
+
+
+def first_sentences(text: str, most: int = LONGEST_TEXT) -> str:
+    """The sentences of a text that fit into so many bytes."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= most:
+        return text
+    clipped = encoded[: most - 3].decode("utf-8", "ignore")
+    end = max(clipped.rfind(mark) for mark in (". ", ".\n", "; ", "\n"))
+    return clipped[: end + 1] if end > most // 4 else f"{clipped}..."
+
+
+def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
+    """One sentence on what was left out, and how to get it."""
+    if not left_out:
+        return ""
+    # lists first: what is missing of them matters most
+    ordered = sorted(left_out.items(), key=lambda one: one[1] == "all of it")
+    parts = []
+    for name, shown in ordered[:4]:
+        parts.append(f"{name} left out" if shown == "all of it" else f"{name} ({shown})")
+    more = len(left_out) - len(parts)
+    listed = ", ".join(parts) + (f" and {more} more" if more else "")
+    how = "ask for less in one call: fewer sizes, ranks or fabrics"
+    if not detail:
+        how = 'send "detail": true for all of it'
+    return f"Shortened to fit: {listed}; {how}."
+
+
+def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
+    """A chapter, or one section of it, in at most :data:`BRIEF` bytes unless ``detail``."""
+    headings = [line.lstrip("# ") for line in text.split("\n") if line.startswith("## ")]
+    chosen = text
+    if section is not None:
+        wanted = section.strip().lower()
+        for part in text.split("\n## ")[1:]:
+            if part.lower().startswith(wanted):
+                chosen = f"## {part}"
+                break
+    most = WHOLE if detail else BRIEF
+    if len(chosen.encode()) <= most:
+        return chosen
+    listed = "; ".join(headings)[:1000]
+    note = f'\n\nShortened. Sections: {listed}. Send "section", or "detail": true for all of it.'
+    kept = chosen.encode()[: most - len(note.encode())].decode("utf-8", "ignore")
+    return kept[: kept.rfind("\n")] + note
