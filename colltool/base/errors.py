@@ -2,8 +2,9 @@
 of the command line.
 
 A shell user typed ``--ranks 64``, a Python user ``ranks=64``, an assistant sent ``"ranks": 64``.
-:func:`argument_text` puts a neutral mark into the text, :func:`spell` turns marks into an audience's words where the text leaves the
-program: ``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled` any. Notes of a result
+:func:`argument_text` puts a neutral mark into the text, :func:`spell` turns marks into an
+audience's words where the text leaves the program: ``str(error)`` is Python's spelling,
+:meth:`ColltoolError.spelled` any. Notes of a result
 are spelled by :func:`localize`. User input is quoted by :func:`quote`: on one line, clipped, control
 characters escaped.
 

@@ -47,12 +47,14 @@ if TYPE_CHECKING:
     from colltool.base.result import Result
 
 INSTRUCTIONS = """\
-What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's network, what a training step or a token makes of
-it, and what measured logs say. fabric and plan (what: jobs) list what ships. Send your own fabric, job, layout or log as its
-text or content; names of files work within the folder that the server was given. Sizes are texts with a unit: 16MB is 10^6, 16MiB
-2^20. Answers are JSON in SI units (*_s seconds, *_Bps bytes per second) of at most 8 KB; left_out says what was shortened, "detail": true
-sends all. interval is where nine of ten measurements lie; where the interval of a ratio holds 1, either may win. An error says
-what is wrong, where, and what to send instead."""
+What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's network, what a
+training step or a token makes of it, and what measured logs say. fabric and plan (what: jobs) list
+what ships. Send your own fabric, job, layout or log as its text or content; names of files work
+within the folder that the server was given. Sizes are texts with a unit: 16MB is 10^6, 16MiB 2^20.
+Answers are JSON in SI units (*_s seconds, *_Bps bytes per second) of at most 8 KB; left_out says
+what was shortened, "detail": true sends all. interval is where nine of ten measurements lie; where
+the interval of a ratio holds 1, either may win. An error says what is wrong, where, and what to
+send instead."""
 # calls that work at once; each has a process of its own, which a cancelled call ends
 _LANES = 2
 

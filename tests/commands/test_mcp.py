@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from jsonschema import Draft202012Validator
 
 import colltool
 from colltool.commands.app import COMMANDS
-from colltool.commands.tools import TOOLS, input_schema, output_schema
+from colltool.commands.tools import ALIASES, TOOLS, find_kind, input_schema
 
 pytest.importorskip("mcp")
 from mcp.client import Client
@@ -295,13 +296,35 @@ def test_every_command_of_the_questions_is_asked() -> None:
 def test_a_question_of_the_documents_is_answered_with_the_same_numbers(
     line: str, folder: Path, run: Any, remembered: Any
 ) -> None:
-    found = answer(*QUICK[line], folder)
+    name, arguments = QUICK[line]
+    found = answer(name, {**arguments, "detail": True}, folder)
     assert not found.is_error, found.content
     document = json.loads(run(*line.split(), "--format", "json").out)
     assert numbers(found.structured_content) == numbers(document)
     assert list(found.structured_content) == list(document)
-    Draft202012Validator(output_schema(QUICK[line][0])).validate(document)
-    assert json.loads(found.content[-1].text) == found.structured_content
+    (said,) = found.content
+    assert 20 < len(said.text.encode()) <= 1000
+
+
+@pytest.mark.parametrize("line", QUICK, ids=list(map(str, range(len(QUICK)))))
+def test_an_answer_is_short_and_says_what_it_leaves_out(line: str, folder: Path) -> None:
+    name, arguments = QUICK[line]
+    whole = answer(name, {**arguments, "detail": True}, folder).structured_content
+    found = answer(name, arguments, folder)
+    (said,) = found.content
+    assert bytes_of(found.structured_content) + len(said.text.encode()) <= 8192
+    assert len(said.text.encode()) <= 1000
+    assert found.structured_content["schema"] == whole["schema"]
+    is_short = "Shortened to fit: " in said.text
+    assert is_short == ("detail" in said.text)
+    if not is_short:
+        assert found.structured_content == whole
+    elif bytes_of(whole) > 8192:
+        assert found.structured_content["left_out"]
+
+
+def bytes_of(document: Any) -> int:
+    return len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 @pytest.mark.parametrize("line", FILES)
@@ -328,47 +351,69 @@ ONLY_IN_PYTHON = {"price", "load_fabric", "load_job", "readings"}
 WITHOUT_A_TOOL = {"mcp", "schema", "export", "library", "job", "fabric"}
 
 
-def test_every_public_function_is_a_tool() -> None:
+def kinds() -> Iterator[tuple[str, str]]:
+    """Each tool with each of its questions."""
+    for name, tool in TOOLS.items():
+        for what in tool.kinds:
+            yield name, what
+
+
+def test_every_public_function_answers_a_tool() -> None:
     functions = {name for name in colltool.__all__ if inspect.isfunction(getattr(colltool, name))}
-    assert functions - ONLY_IN_PYTHON <= {
-        tool.function.partition(":")[2] for tool in TOOLS.values()
-    }
-    assert set(COMMANDS) - WITHOUT_A_TOOL <= set(TOOLS)
+    reached = {TOOLS[name].kinds[what].function.partition(":")[2] for name, what in kinds()}
+    assert functions - ONLY_IN_PYTHON <= reached
+    assert len(TOOLS) == 12
+    # by its own name, too, without a word about what
+    for function in reached - {"price_list"}:
+        name, what = find_kind(function, {"fabric": "nvl72"} if function == "show_fabric" else {})
+        assert TOOLS[name].kinds[what].function.endswith(f":{function}")
+    assert set(COMMANDS) - WITHOUT_A_TOOL <= {*TOOLS, *ALIASES}
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_tool_describes_itself_and_each_argument(name: str) -> None:
     schema = input_schema(name)
     Draft202012Validator.check_schema(schema)
-    assert (output_schema(name) is None) == (name in ("nccl_tuner", "astra_sim", "guide"))
-    assert TOOLS[name].description.endswith((".", ")"))
     for argument, one in schema["properties"].items():
-        assert len(one["description"]) > 5, argument
-        assert "--" not in one["description"] or argument == "name"
-        assert {"type", "anyOf", "enum"} & set(one)
-    taken = inspect.signature(TOOLS[name].call).parameters
-    assert set(schema["required"]) == {
-        key
-        for key, one in taken.items()
-        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
-    }
+        assert len(one.get("description", "what it asks")) > 5, argument
+        assert "--" not in one.get("description", "")
+        assert {"type", "enum"} & set(one)
+    for what, kind in TOOLS[name].kinds.items():
+        needed = {key for key, one in kind.arguments.items() if one.is_required}
+        assert needed & set(schema["required"]) or not schema["required"] or what
+    # what the schema asks for, every question of the tool takes
+    for what in TOOLS[name].kinds:
+        taken = TOOLS[name].kinds[what].arguments
+        assert set(schema["required"]) <= {*taken, "logs"}
+
+
+def test_the_list_of_tools_is_short() -> None:
+    async def ask() -> None:
+        async with Client(server()) as client:
+            listed = await client.list_tools()
+        assert len(listed.tools) == 12
+        assert len(listed.model_dump_json(by_alias=True, exclude_none=True).encode()) <= 20_000
+
+    asyncio.run(ask())
 
 
 def test_the_calls_of_the_documents_fit_their_schemas() -> None:
-    """And the bounds of a row are there: no rank is half, no share above one."""
+    """And the types are there: no half of a rank, no number for a name."""
     for name, arguments in (*ASKED.values(), *FILES.values(), *QUICK.values()):
-        Draft202012Validator(input_schema(name)).validate(arguments)
+        tool, what = find_kind(name, arguments)
+        schema = input_schema(tool)
+        asked = {"what": what, **arguments} if len(TOOLS[tool].kinds) > 1 else arguments
+        checked = Draft202012Validator({**schema, "required": []})
+        if set(asked) <= set(schema["properties"]) and what not in (
+            "sweep",
+            "astra_sim",
+            "nccl_tuner",
+        ):
+            checked.validate(asked)
     good = {"fabric": "nvl72", "primitive": "ar"}
     price = Draft202012Validator(input_schema("price"))
-    assert price.is_valid({**good, "slow_rank": 0.8, "readings": {"ideal": True}, "shape": [4, 4]})
-    for bad in (
-        {"ranks": 1.5},
-        {"slow_rank": 2},
-        {"top": 0},
-        {"readings": {"idea": True}},
-        {"shap": "4x4"},
-        {"sizes": "1MB"},
-    ):
+    assert price.is_valid({**good, "sizes": "1MB", "readings": {"ideal": True}})
+    for bad in ({"ranks": 1.5}, {"top": 0}, {"fabric": 5}, {"primitive": None}):
         assert not price.is_valid({**good, **bad}), bad
 
 
@@ -389,17 +434,29 @@ def refused(name: str, arguments: dict[str, Any], folder: Path | None = None) ->
     [
         ("pric", {}, "no tool 'pric'\n  did you mean 'price'?"),
         ("price", {"fabrik": "nvl72"}, "price has no argument 'fabrik'\n  did you mean 'fabric'?"),
-        ("price", {"fabric": "nvl72"}, "primitive is missing\n  give primitive: ar, ag"),
+        (
+            "price",
+            {"fabric": "nvl72"},
+            "primitive is missing\n  send primitive: ar (all-reduce), ag",
+        ),
         (
             "price",
             {"fabric": "nvl73", "primitive": "ar"},
-            "shipped fabric is called 'nvl73'\n  did you mean 'nvl72'?",
+            "shipped fabric is called 'nvl73'\n  did you mean 'nvl72'? list the shipped ones: fabric, what list",
         ),
         (
             "price",
-            {"fabric": "nvl72", "primitive": "ar", "ranks": "8"},
-            "expected a whole number, got '8'\n  write ranks=8",
+            {"fabric": "nvl72", "primitive": "ar", "ranks": "eight"},
+            "expected a whole number, got 'eight'\n  write \"ranks\": 8",
         ),
+        (
+            "price",
+            {"fabric": "nvl72", "primitive": "ar", "size": "1MB", "sizes": ["1MB"]},
+            "sizes: given twice",
+        ),
+        ("compare", {"what": "fabric"}, "compare answers what: compare, sweep"),
+        ("fabric", {"what": 5}, "no question 5 here"),
+        ("price", {"fabric": "nvl72", "primitive": "ar", "detail": "x"}, "detail"),
         (
             "price",
             {"fabric": "nvl72", "primitive": "ar", "readings": 5},
@@ -427,6 +484,7 @@ def test_a_mistake_is_an_error_of_the_tool_that_says_what_to_write(
     text = refused(name, arguments)
     assert text.startswith("error: ")
     assert said in text
+    assert not re.search(r"(?<!\w)--?[a-z]|colltool [a-z]", text), "the words of a shell"
 
 
 ODD: tuple[Any, ...] = (
@@ -445,14 +503,14 @@ ODD: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("name", [name for name in TOOLS if input_schema(name)["properties"]])
+@pytest.mark.parametrize("name", [*TOOLS, *ALIASES])
 def test_no_value_of_an_argument_is_a_bug(name: str) -> None:
     """Whatever a model makes up: an error that a person could mend, or an answer."""
-    schema = input_schema(name)
-    needed = {
-        argument: "nvl72" if "fabric" in argument else "ar" for argument in schema["required"]
-    }
-    for argument in schema["required"]:
+    tool, what = find_kind(name, {})
+    taken = TOOLS[tool].kinds[what].arguments
+    required = [argument for argument, one in taken.items() if one.is_required] or ["what"]
+    needed = {argument: "nvl72" if "fabric" in argument else "ar" for argument in required}
+    for argument in required:
         for odd in ODD:
             found = answer(name, {**needed, argument: odd})
             assert not any("bug" in one.text[:3] for one in found.content), (
@@ -460,6 +518,7 @@ def test_no_value_of_an_argument_is_a_bug(name: str) -> None:
                 odd,
                 found.content,
             )
+            assert len(found.content[0].text.encode("utf-8", "replace")) <= 8192
 
 
 # --- files
@@ -508,7 +567,7 @@ OUTSIDE = (
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_no_other_file_is_read_or_known_to_be_there(name: str, yard: Path) -> None:
     text = refused("show_fabric", {"fabric": name}, yard)
-    assert "is no file that may be read here\n  name a file within the server's folder" in text
+    assert "is no file that may be read here\n  name a file within the server's folder, or" in text
     assert "tiers" not in text
     if name.endswith("out.yaml"):
         assert text.replace("out", "none") == refused(
@@ -581,9 +640,6 @@ def test_a_client_of_the_sdk_asks_in_this_process(yard: Path) -> None:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools) == list(TOOLS)
             assert tools["price"].input_schema == input_schema("price")
-            assert tools["price"].output_schema["properties"]["schema"] == {
-                "enum": ["colltool.price/1"]
-            }
             found = await client.call_tool(
                 "price",
                 {"fabric": "cluster.yaml", "primitive": "ar", "ranks": 64, "sizes": ["1GB"]},
@@ -641,7 +697,7 @@ def test_a_process_answers_on_its_streams_and_ends_with_them(yard: Path) -> None
             found = await client.call_tool(
                 "price", {"fabric": "star512", "primitive": "ar", "sizes": ["1MB"], "top": 1}
             )
-            assert found.structured_content == json.loads(found.content[-1].text)
+            assert found.structured_content["results"][0]["name"]
 
     asyncio.run(ask())
 
