@@ -219,10 +219,10 @@ def _answer_of(
     if isinstance(found, str):
         return _without_folder(found, texts_folder), None
     content = document(found)
-    # the fitted file, which an assistant sends on as machine
-    for key in ("text", "machine_text"):
-        if name == "calibrate" and getattr(found, key, None):
-            content[key] = getattr(found, key)
+    # what was fitted as a file, which an assistant sends on as machine or fabric
+    if name == "calibrate":
+        key = "text" if getattr(found, "series", ()) else "machine_text"
+        content[key] = getattr(found, key)
     plain = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     whole = json.loads(_without_folder(json_text(plain), texts_folder))
     text = first_sentences(_without_folder(_headline(found), texts_folder))

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from colltool.base.errors import ColltoolError, quote
+
 BRIEF = 8_000
 """Bytes of an answer, its text included."""
 WHOLE = 1_000_000
@@ -13,6 +15,9 @@ WHOLE = 1_000_000
 LONGEST_TEXT = 1_000
 """Bytes of the text beside a document."""
 _DIGITS = 6
+_GRIDS = ("rows", "cells", "points", "sizes")
+_FEW = 3
+_ALL = "all of it"
 # characters of a text within a document that is not worth leaving out
 _SHORT = 400
 
@@ -99,7 +104,7 @@ def bounded(document: dict[str, Any], most: int) -> Bounded:
                 document.pop("sizes", None)
         elif (shorter := _without(document, path, "")) != document:
             document = shorter
-            left_out[path] = "all of it"
+            left_out[path] = _ALL
     counts: dict[str, int] = {}
     shown: dict[str, int] = {}
     while (bytes_ := size_of(document)) > most:
@@ -119,7 +124,7 @@ def bounded(document: dict[str, Any], most: int) -> Bounded:
         if not any(
             other in (outer, name.rpartition(".")[0]) and not shown[other] for other in shown
         ):
-            left_out[name] = f"{kept} of {counts[name]}" if kept else "all of it"
+            left_out[name] = f"{kept} of {counts[name]}" if kept else _ALL
     return Bounded(document, left_out)
 
 
@@ -160,7 +165,9 @@ def _to_shorten(document: dict[str, Any]) -> _Part | None:
     parts: dict[tuple[str, ...], _Part] = {}
     for part in _parts(document, ()):
         keys = part.keys
-        can_shrink = isinstance(part.value, list) and len(part.value) > (len(keys) == 1)
+        # a list within a row that is as short as this is a part of the row
+        least = 1 if len(keys) == 1 else _FEW
+        can_shrink = isinstance(part.value, list) and len(part.value) > least
         into = lists if can_shrink else others
         if can_shrink or len(keys) > 1 or not isinstance(part.value, list):
             into[keys] = into.get(keys, 0) + size_of(part.value)
@@ -209,9 +216,17 @@ def _shorten(document: dict[str, Any], keys: tuple[str, ...], count: int) -> Non
     key = keys[-1]
     for holder in _holders(document, keys):
         if count:
-            holder[key] = holder[key][:count]
+            holder[key] = _some_of(key, holder[key], count)
         else:
             del holder[key]
+
+
+def _some_of(key: str, rows: list[Any], count: int) -> list[Any]:
+    """The first rows of a ranking; of a grid as many from its first to its last."""
+    if key not in _GRIDS or count < 2 or count >= len(rows):
+        return rows[:count]
+    step = (len(rows) - 1) / (count - 1)
+    return [rows[round(at * step)] for at in range(count)]
 
 
 def first_sentences(text: str, most: int = LONGEST_TEXT) -> str:
@@ -225,36 +240,48 @@ def first_sentences(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
-    """One sentence on what was left out, and how to get it."""
+    """What was left out, and how to get it."""
     if not left_out:
         return ""
-    # lists first: what is missing of them matters most
-    ordered = sorted(left_out.items(), key=lambda one: one[1] == "all of it")
-    parts = []
-    for name, shown in ordered[:4]:
-        parts.append(f"{name} left out" if shown == "all of it" else f"{name} ({shown})")
-    more = len(left_out) - len(parts)
-    listed = ", ".join(parts) + (f" and {more} more" if more else "")
-    how = "ask for less in one call: fewer sizes, ranks or fabrics"
-    if not detail:
-        how = 'send "detail": true for all of it'
-    return f"Shortened to fit: {listed}; {how}."
+    # lists of the first level first
+    by_depth = sorted(left_out, key=lambda name: name.count("."))
+    some = [f"{left_out[name]} {name}" for name in by_depth if left_out[name] != _ALL]
+    none = [name for name, shown in left_out.items() if shown == _ALL]
+    sentences = []
+    if some:
+        sentences.append(f"Shown: {_listed(some)}.")
+    if none:
+        sentences.append(f"Left out: {_listed(none)}.")
+    how = 'Send "detail": true for all of it.'
+    if detail:
+        how = "Ask for less in one call: fewer sizes, ranks or fabrics."
+    return " ".join([*sentences, how])
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _FEW
+    return ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
 
 
 def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
-    """A chapter, or one section of it, in at most :data:`BRIEF` bytes unless ``detail``."""
-    headings = [line.lstrip("# ") for line in text.split("\n") if line.startswith("## ")]
+    """A chapter, or one section of it, in at most :data:`BRIEF` bytes unless ``detail``.
+
+    Raises:
+        ColltoolError: no section begins like that; names all.
+    """
+    sections = text.split("\n## ")[1:]
+    headings = "; ".join(part.partition("\n")[0] for part in sections)[:1000]
     chosen = text
     if section is not None:
-        wanted = section.strip().lower()
-        for part in text.split("\n## ")[1:]:
-            if part.lower().startswith(wanted):
-                chosen = f"## {part}"
-                break
+        wanted = str(section).strip().lower()
+        found = [part for part in sections if part.lower().startswith(wanted)]
+        if not found:
+            what = f"no section begins with {quote(section)}"
+            raise ColltoolError(what, argument="section", fix=f"sections: {headings}")
+        chosen = f"## {found[0]}"
     most = WHOLE if detail else BRIEF
     if len(chosen.encode()) <= most:
         return chosen
-    listed = "; ".join(headings)[:1000]
-    note = f'\n\nShortened. Sections: {listed}. Send "section", or "detail": true for all of it.'
+    note = f'\n\nShortened. Sections: {headings}. Send "section", or "detail": true for all of it.'
     kept = chosen.encode()[: most - len(note.encode())].decode("utf-8", "ignore")
     return kept[: kept.rfind("\n")] + note

@@ -30,6 +30,7 @@ _OTHER_NAMES = {
     "num_gpus": "ranks",
     "model": "job",
     "config": "job",
+    "name": "fabric",
     "set": "overrides",
     "job_set": "job_overrides",
     "parameter": "vary",
@@ -56,6 +57,7 @@ _FILES = {
     "new",
 }
 """Arguments that name files; each may be the file's text."""
+_SEVERAL_FABRICS = ("fabric", "fabrics", "against")
 
 
 class Argument:
@@ -151,7 +153,10 @@ def shaped(argument: Argument, value: Any) -> Any:
     is_text = isinstance(value, str)
     if is_text and argument.takes_several and value.lstrip().startswith("["):
         value = _list_in(value)
-    if isinstance(value, list) and len(value) == 1 and not argument.takes_several:
+    if isinstance(value, list) and value and not argument.takes_several:
+        if len(value) > 1:
+            fix = "send a call for each; compare takes several fabrics, ranks, sizes and primitives"
+            raise ColltoolError(f"expected one, got {len(value)}", argument=argument.name, fix=fix)
         value = value[0]
     if isinstance(value, str) and argument.name not in _FILES:
         several = value.split(",")
@@ -160,8 +165,8 @@ def shaped(argument: Argument, value: Any) -> Any:
             value = [one.strip() for one in several]
         elif argument.is_list:
             value = [value]
-    elif isinstance(value, str) and argument.is_list and not is_content(value):
-        value = _names_in(value)
+    elif isinstance(value, str) and argument.name in _SEVERAL_FABRICS and argument.takes_several:
+        value = value if is_content(value) else _names_in(value)
     elif argument.is_list and isinstance(value, int | float) and not isinstance(value, bool):
         value = [value]
     if argument.is_count:
@@ -171,7 +176,9 @@ def shaped(argument: Argument, value: Any) -> Any:
 
 def _names_in(value: str) -> list[str]:
     """Names of fabrics; one that sets values (``nvl72:racks=4,ib.alpha=1us``) stands alone."""
-    return [value] if ":" in value else [one.strip() for one in value.split(",")]
+    if ":" in value or "," not in value:
+        return [value]
+    return [one.strip() for one in value.split(",")]
 
 
 def _list_in(text: str) -> Any:
@@ -193,8 +200,9 @@ def is_content(value: Any) -> bool:
     """Whether a value is the text of a file, and not its name."""
     if not isinstance(value, str):
         return False
-    opens = value.lstrip()[:1] in ("{", "[", "<")
-    return opens or "\n" in value.strip("\n") or "  " in value.strip() or len(value) > 1000
+    text = value.strip()
+    opens = text[:1] in ("{", "[", "<")
+    return opens or len(text) > 1000 or any(mark in text for mark in ("\n", "  ", ": "))
 
 
 @contextmanager
@@ -242,27 +250,50 @@ def _in_files(name: str, value: Any, folder: Path, number: str = "") -> Any:
         return [path for one in several for path in (one if isinstance(one, list) else [one])]
     if isinstance(value, dict) and _is_written(name, value):
         if name == "job":
-            return _written(folder, f"config{number}.json", json.dumps(value))
-        return [_written(folder, _file_name(key), text) for key, text in value.items()]
+            return _written(folder, f"{_model_name(value)}{number}.json", json.dumps(value))
+        names = [_file_name(key) for key in value]
+        if len(set(names)) < len(names):
+            what = "two of the names are one, without the characters that no file has"
+            raise ColltoolError(what, argument=name, fix="send other names")
+        return [_written(folder, *named) for named in zip(names, value.values(), strict=True)]
     if not is_content(value):
         return value
-    return _written(folder, f"{_stem(name, value)}{number}{_suffix(name, value)}", value)
+    config = _config_in(value) if name == "job" else None
+    if config is not None:
+        return _written(folder, f"{_model_name(config)}{number}.json", value)
+    return _written(folder, _text_name(name, number, value), value)
+
+
+def _config_in(text: str) -> Mapping[str, Any] | None:
+    """The config.json of a model that a text holds, if it does."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and _is_written("job", found) else None
 
 
 def _file_name(typed: str) -> str:
     """A name that stays in its folder."""
-    return re.sub(r"[^\w.@+=-]", "_", str(typed)).lstrip(".")[:100] or "log"
+    return re.sub(r"[^\w.@+=-]", "_", str(typed)).lstrip(".")[:100] or "text"
 
 
-def _stem(name: str, text: str) -> str:
-    return "config" if name == "job" and text.lstrip().startswith("{") else name.removesuffix("s")
+def _model_name(config: Mapping[str, Any]) -> str:
+    """What a config.json calls its model: the last part of a path."""
+    typed = config.get("_name_or_path")
+    return _file_name(typed.rstrip("/").rpartition("/")[2]) if typed else "model"
 
 
-def _suffix(name: str, text: str) -> str:
+def _text_name(name: str, number: str, text: str) -> str:
+    """What to call the file of a text: the argument in singular, and the suffix of its format."""
     first = text.lstrip()[:1]
-    if name in _SUFFIXES:
-        return _SUFFIXES[name]
-    return {"{": ".json", "[": ".json", "<": ".xml"}.get(first, ".yaml")
+    known = {"{": ".json", "[": ".json", "<": ".xml"}.get(first, ".yaml")
+    # YAML holds all of JSON, and a job in .json is a config.json
+    if name == "job":
+        known = ".yaml"
+    return f"{name.removesuffix('s')}{number}{_SUFFIXES.get(name, known)}"
 
 
 def _written(folder: Path, name: str, text: str) -> str:

@@ -133,11 +133,12 @@ TOOLS = {
     ),
     "explain": Tool(
         "How a number comes about. algorithm: the formula, its source, what it assumes, who ships"
-        " it, with the numbers of a fabric. verify: formulas against schedules executed message by"
+        " it, with the numbers of a fabric. algorithms: all of them. verify: formulas against schedules executed message by"
         " message. contention: what a layout of groups on a fabric costs. ladder: the reference"
         " table of 512 ranks, with and without contention.",
         {
-            "algorithm": Kind("colltool:explain"),
+            "algorithms": Kind("colltool.commands.explain:list_algorithms"),
+            "algorithm": Kind("colltool:explain", ("algorithm",)),
             "contention": Kind("colltool:contention", ("layout", "matrix", "hot", "zipf")),
             "ladder": Kind("colltool:ladder", ("definition",)),
             "verify": Kind("colltool:verify", ("segments",)),
@@ -202,8 +203,8 @@ TOOLS = {
         "what logs! fabric ranks nodes primitive expect against overrides readings",
     ),
     "calibrate": Tool(
-        "Fit a fabric to the logs of your own machine. The answer has a machine file (text): send"
-        " it as machine to price and others.",
+        "Put the logs of your own machine on top of a fabric: machine_text of the answer is a machine"
+        " file; send it as machine to price and others. machine_only: false fits a fabric (text).",
         {"calibrate": Kind("colltool:calibrate")},
         "fabric! logs! ranks nodes primitive tier name overrides",
     ),
@@ -233,6 +234,7 @@ ALIASES = {
     "compare_sensitivity": ("compare", "sensitivities"),
     "diff": ("compare", "diff"),
     "diff_libraries": ("compare", "libraries"),
+    "list_algorithms": ("explain", "algorithms"),
     "ladder": ("explain", "ladder"),
     "contention": ("explain", "contention"),
     "verify": ("explain", "verify"),
@@ -351,16 +353,22 @@ def astra_sim(
 def guide(topic: str | None = None, section: str | None = None, *, detail: bool = False) -> str:
     """A chapter of the manual as Markdown, or one section of it; without a topic, what each is
     about."""
+    from colltool.commands.reading import flag_of
     from colltool.commands.tool_answers import brief_chapter
     from colltool.guides import TOPICS, about, read_guide
 
     if topic is None:
-        return "\n".join(["# Guides", "", *(f"- {one}: {about(one)}" for one in TOPICS), ""])
+        lines = [f"- {one}: {about(one)}" for one in TOPICS]
+        return "\n".join(["# Guides", "", *lines, "", _READ_COMMANDS, ""])
     if not isinstance(topic, str):
-        raise ColltoolError(f"expected a topic, got {quote(topic)}", argument="topic")
-    return brief_chapter(read_guide(topic), section, detail=detail)
+        what = f"expected a topic, got {quote(topic)}"
+        raise ColltoolError(what, argument="topic", fix=f"topics: {', '.join(TOPICS)}")
+    return brief_chapter(read_guide(topic), section, detail=flag_of(detail, "detail"))
 
 
+_READ_COMMANDS = """\
+Commands in them are tools here: `colltool price ar -f nvl72 -n 144 -M 16MB` is price with
+{"primitive": "ar", "fabric": "nvl72", "ranks": 144, "size": "16MB"}."""
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 1}
 _NUMBER: Schema = {"type": "number"}
@@ -514,7 +522,7 @@ def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
     known = kind.arguments
     if "detail" not in known:
         rest.pop("detail", None)
-    given = named(tool_name, rest, known, ", ".join(known))
+    given = named(tool_name, rest, known, ", ".join(dict.fromkeys([*tool.listed, *known])))
     given = {
         key: shaped(known[key], value) if key in known else value for key, value in given.items()
     }
@@ -555,6 +563,8 @@ def _loaded(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
     import inspect
 
     parameters = inspect.signature(kind.call).parameters
+    if kind.function == "colltool:calibrate":
+        given.setdefault("machine_only", True)
     parts = given.pop("readings", None)
     if isinstance(parts, dict):
         given["readings"] = checked(**parts)
@@ -587,27 +597,40 @@ def _loaded(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
 
 # a command, and the tool with its ``what`` that answers the same
 _COMMANDS = {
-    "fabric list": "fabric, what list",
-    "fabric show": "fabric, what show",
-    "fabric size": "fabric, what size",
-    "library list": "serve, what libraries",
-    "library show": "serve, what library",
-    "library init": "guide, topic serving",
-    "fabric init": "guide, topic fabrics",
-    "job list": "plan, what jobs",
-    "job show": "plan, what job",
+    "fabric list": ("fabric", "list"),
+    "fabric show": ("fabric", "show"),
+    "fabric size": ("fabric", "size"),
+    "library list": ("serve", "libraries"),
+    "library show": ("serve", "library"),
+    "job list": ("plan", "jobs"),
+    "job show": ("plan", "job"),
 }
+_GUIDES = {"library init": "serving", "fabric init": "fabrics", "job init": "jobs"}
+# what a function is given, and an assistant sends otherwise
+_SAID = {
+    "colltool price --format json -o FILE": 'price and "detail": true',
+    "colltool price --format json": 'price with "detail": true',
+    ", or what load_fabric returns": ", or its text",
+}
+_PYTHON_VALUE = re.compile(r"(?<![\w.\"])([a-z]+[a-z_ ]*)=(\[[^\]]*\]|\"[^\"]*\")")
 
 
 def in_words_of_tools(text: str) -> str:
     """A sentence with tools and arguments in place of commands, functions and options."""
-    text = re.sub(r"colltool guide (\w+)", r"guide, topic \1", text)
-    for typed, tool in _COMMANDS.items():
-        text = text.replace(f"colltool {typed}", tool)
+    for said, sent in _SAID.items():
+        text = text.replace(said, sent)
+    text = re.sub(r"colltool guide (\w+)", r'guide with "topic": "\1"', text)
+    for typed, topic in _GUIDES.items():
+        text = text.replace(f"colltool {typed}", f'guide with "topic": "{topic}"')
+    for typed, (tool, what) in _COMMANDS.items():
+        text = text.replace(f"colltool {typed}", _call_text(tool, what))
     for name in (*ALIASES, *TOOLS):
         tool, what = ALIASES.get(name, (name, ""))
-        words = f"{tool}, what {what}" if what else tool
-        text = re.sub(rf"\bcolltool[ .]{name}\b(\(\))?|\b{name}\(\)", words, text)
+        called = rf"\bcolltool[ .]{name}\b(\(\))?|\b{name}\(\)"
+        text = re.sub(called, _call_text(tool, what), text)
+    # fixes write arguments one after the other
+    text = re.sub(r'("\w+": (?:"[^"]*"|[^\s",]+)) (?="\w+": )', r"\1, ", text)
+    text = _PYTHON_VALUE.sub(_as_sent, text)
     names = {flag: name for name, flags in OPTIONS.items() for flag in flags}
 
     def name_of(flag: re.Match[str]) -> str:
@@ -615,3 +638,14 @@ def in_words_of_tools(text: str) -> str:
         return names.get(word) or word.lstrip("-").replace("-", "_")
 
     return re.sub(r"(?<![\w-])(--[a-z][a-z-]*|-[fnMaeb](?= [\w./]))", name_of, text)
+
+
+def _call_text(tool: str, what: str) -> str:
+    return f'{tool} with "what": "{what}"' if what else tool
+
+
+def _as_sent(found: re.Match[str]) -> str:
+    """``ranks=[8]`` as ``"ranks": [8]``; words before the name stay."""
+    *before, name = found[1].replace("job overrides", "job_overrides").split(" ")
+    value = found[2].replace("'", '"')
+    return " ".join([*before, f'"{name}": {value}'])

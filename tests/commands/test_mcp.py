@@ -315,8 +315,7 @@ def test_an_answer_is_short_and_says_what_it_leaves_out(line: str, folder: Path)
     assert bytes_of(found.structured_content) + len(said.text.encode()) <= 8192
     assert len(said.text.encode()) <= 1000
     assert found.structured_content["schema"] == whole["schema"]
-    is_short = "Shortened to fit: " in said.text
-    assert is_short == ("detail" in said.text)
+    is_short = 'Send "detail": true for all of it.' in said.text
     if not is_short:
         assert found.structured_content == whole
     elif bytes_of(whole) > 8192:
@@ -365,7 +364,7 @@ def test_every_public_function_answers_a_tool() -> None:
     assert len(TOOLS) == 12
     # by its own name, too, without a word about what
     for function in reached - {"price_list"}:
-        name, what = find_kind(function, {"fabric": "nvl72"} if function == "show_fabric" else {})
+        name, what = find_kind(function, {"algorithm": "ring"} if function == "explain" else {})
         assert TOOLS[name].kinds[what].function.endswith(f":{function}")
     assert set(COMMANDS) - WITHOUT_A_TOOL <= {*TOOLS, *ALIASES}
 
@@ -442,7 +441,7 @@ def refused(name: str, arguments: dict[str, Any], folder: Path | None = None) ->
         (
             "price",
             {"fabric": "nvl73", "primitive": "ar"},
-            "shipped fabric is called 'nvl73'\n  did you mean 'nvl72'? list the shipped ones: fabric, what list",
+            "shipped fabric is called 'nvl73'\n  did you mean 'nvl72'? list the shipped ones: fabric with \"what\": \"list\"",
         ),
         (
             "price",
@@ -630,6 +629,136 @@ def test_outside_of_the_server_every_file_is_read_as_ever(yard: Path) -> None:
     assert colltool.load_fabric("../out.yaml").name == "cluster"
 
 
+def texts() -> dict[str, str]:
+    return documents.files()
+
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "_name_or_path": "meta/Small-1B",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 16,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "tie_word_embeddings": True,
+}
+LOG, CLUSTER = texts()["node07.log"], texts()["cluster.yaml"]
+
+
+def answered(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What a server without a folder answers, in whole."""
+    found = answer(name, {**arguments, "detail": True})
+    assert not found.is_error, found.content[0].text
+    assert "/colltool-" not in json.dumps(found.structured_content), "where texts were put"
+    return found.structured_content
+
+
+def test_the_text_of_a_log_is_taken_for_the_log(folder: Path) -> None:
+    of_the_file = answer("doctor", {"logs": "node07.log", "detail": True}, folder)
+    for given in ({"logs": LOG}, {"log": LOG}, {"logs": [LOG]}, {"logs": {"node07.log": LOG}}):
+        found = answered("doctor", given)
+        assert numbers(found) == numbers(of_the_file.structured_content)
+    assert "log-2.log" in json.dumps(answered("doctor", {"logs": [LOG, LOG]}))
+    assert "node08" in json.dumps(answered("doctor", {"logs": {"node07": LOG, "node08": LOG}}))
+    for call in ("validate", "calibrate"):
+        assert answered(call, {"fabric": "dgx-h100", "logs": LOG})
+    assert "log.log:1: no table" in refused("doctor", {"logs": "no\nlog"})
+
+
+def test_what_was_fitted_is_sent_back_as_text() -> None:
+    given = {"fabric": "dgx-h100", "logs": LOG}
+    machine = answer("calibrate", given).structured_content["machine_text"]
+    asked = {"fabric": "dgx-h100", "primitive": "ar", "ranks": 8, "size": "256MB"}
+    priced = answered("price", {**asked, "machine": machine})
+    assert priced["machine"] == {"file": "machine.yaml", "rows": 11}
+    fitted = answered("calibrate", {**given, "machine_only": False})["text"]
+    assert answered("price", {**asked, "fabric": fitted})["fabric"] == "dgx-h100-calibrated"
+
+
+def test_the_text_of_a_fabric_is_taken_for_the_file(folder: Path) -> None:
+    asked = {"primitive": "ar", "ranks": 64, "size": "1GB"}
+    of_the_file = answer("price", {**asked, "fabric": "cluster.yaml", "detail": True}, folder)
+    assert answered("price", {**asked, "fabric": CLUSTER}) == of_the_file.structured_content
+    wrong = CLUSTER.replace("topology: star", "topology: stir")
+    assert "fabric.yaml:5:" in refused("price", {**asked, "fabric": wrong})
+    assert "fabric-2.yaml:5:" in refused(
+        "compare", {"fabrics": ["nvl72", wrong], "primitives": "ar"}
+    )
+
+
+def test_a_config_of_a_model_is_taken_as_text_and_as_an_object() -> None:
+    asked = {"fabric": "dgx-h100", "ranks": 8}
+    of_the_text = answered("plan", {**asked, "job": json.dumps(CONFIG)})
+    assert of_the_text["job"] == "Small-1B"
+    assert answered("plan", {**asked, "model": CONFIG}) == of_the_text
+    job = {"schema": "colltool.job/1", "name": "mine", "model": "llama3-8b", "sequence": 8192}
+    job |= {"stack": "megatron", "device": "h100"}
+    job["batch"] = {"global": 32, "micro": 1}  # type: ignore[assignment]
+    for given in (job, json.dumps(job)):
+        assert answered("plan", {**asked, "ranks": 32, "job": given})["job"] == "mine"
+
+
+def test_two_answers_are_compared_as_texts() -> None:
+    asked = {"fabric": "star512", "primitive": "ar", "ranks": 8, "size": "1MB"}
+    old = answered("price", asked)
+    new = answered("price", {**asked, "overrides": "star.bandwidth=450GB/s"})
+    found = answered("compare", {"old": json.dumps(old), "new": json.dumps(new)})
+    assert found["schema"] == "colltool.diff/1"
+    assert found["changed"]
+    assert found == answered("diff", {"old": old, "new": new})
+    assert '"detail": true' in refused("compare", {"old": "{}", "new": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "same"),
+    [
+        (
+            "price",
+            {"fabrics": ["star512"], "primitives": "ar", "size": "1MB,2MB", "ranks": "8"},
+            {"fabric": "star512", "primitive": "ar", "sizes": ["1MB", "2MB"], "ranks": 8},
+        ),
+        (
+            "price",
+            {"fabric": "star512", "collective": "ar", "sizes": '["1MB"]', "algorithm": "ring"},
+            {"fabric": "star512", "primitive": "ar", "sizes": ["1MB"], "algorithms": ["ring"]},
+        ),
+        (
+            "breakdown",
+            {"fabric": "star512", "primitive": "ar", "sizes": ["1MB"], "algorithms": ["ring"]},
+            {"fabric": "star512", "primitive": "ar", "size": "1MB", "algorithm": "ring"},
+        ),
+        (
+            "compare",
+            {"fabric": "star512,torus512", "primitive": "ar,a2a", "ranks": "512", "size": "1MB"},
+            {
+                "fabrics": ["star512", "torus512"],
+                "primitives": ["ar", "a2a"],
+                "ranks": 512,
+                "sizes": ["1MB"],
+            },
+        ),
+        (
+            "compare",
+            {"fabrics": ["nvl72:nodes=4", "dgx-b200:nodes=36"], "primitives": "ar", "size": "1G"},
+            {
+                "fabrics": ["nvl72:nodes=4", "dgx-b200:nodes=36"],
+                "primitives": "ar",
+                "sizes": ["1G"],
+            },
+        ),
+        ("fabric", {"name": "nvl72"}, {"what": "show", "fabric": "nvl72"}),
+        ("plan", {"what": "jobs"}, {"what": "list_jobs"}),
+    ],
+)
+def test_names_and_values_are_taken_in_singular_and_plural(
+    name: str, arguments: dict[str, Any], same: dict[str, Any]
+) -> None:
+    assert answered(name, arguments) == answered(name, same)
+
+
 # --- the protocol
 # -------------------------------------------------------------------------------------------------------------
 
@@ -661,6 +790,138 @@ def test_a_client_of_the_sdk_asks_in_this_process(yard: Path) -> None:
                     await client.read_resource(address)
 
     asyncio.run(ask())
+
+
+NATURAL: tuple[tuple[str, dict[str, Any], str, str], ...] = (
+    ("price", {"fabric": "nvl72.yaml", "primitive": "ar", "size": "16MB"}, "price", "NVLSTree"),
+    (
+        "price",
+        {"fabric": "dgx-h100", "primitive": "all-reduce", "ranks": 64, "size": "1GB"},
+        "price",
+        "NVLSTree",
+    ),
+    (
+        "crossover",
+        {"fabric": "dgx-h100", "primitive": "all-reduce", "ranks": 64},
+        "crossover",
+        "Tree",
+    ),
+    (
+        "breakdown",
+        {"fabric": "nvl72", "primitive": "ar", "ranks": 144, "size": "16MB"},
+        "breakdown",
+        "NVLSTree",
+    ),
+    (
+        "compare",
+        {
+            "fabric": "dgx-h100",
+            "primitive": "ar",
+            "ranks": [64, 256],
+            "overrides": ["ib.levels.leaf.group=4"],
+            "vary": "ib.levels.spine.oversubscription=1,4",
+        },
+        "compare",
+        "oversubscription=4",
+    ),
+    (
+        "plan",
+        {"model": "llama3-70b", "fabric": "dgx-h100", "ranks": 512, "overrides": {"ib.size": 64}},
+        "plan",
+        "llama3-70b on 512",
+    ),
+    (
+        "serve",
+        {
+            "model": "llama3-70b",
+            "fabric": "hgx-h200",
+            "tp": 8,
+            "batch": 64,
+            "engine": "vllm@0.24.0",
+        },
+        "serve",
+        "ms",
+    ),
+    ("doctor", {"logs": LOG}, "doctor", "77%"),
+    (
+        "price",
+        {
+            "fabric": "star512",
+            "primitive": "ar",
+            "ranks": 8,
+            "size": "1MB",
+            "algorithm_file": (
+                "name: mine\nprimitive: all-reduce\nsteps:\n"
+                "  - {send: {from: all, to: all, chunk: all}}\n"
+            ),
+        },
+        "",
+        "algorithm_file",
+    ),
+    ("price", {"fabric": CLUSTER, "primitive": "ar", "size": "1GB"}, "price", "Ring"),
+    ("validate", {"fabric": "dgx-h100", "logs": LOG}, "validate", "8.1%"),
+    ("calibrate", {"fabric": "dgx-h100", "log": LOG}, "calibrate", "11 rows"),
+    ("fabric", {}, "fabric-list", "nvl72"),
+)
+"""What README asks, as an assistant would with the list of tools alone: the tool, the arguments, the
+document that answers, and a word of its first sentence. Without a document: refused in words."""
+
+
+def test_an_assistant_with_the_server_alone_answers_the_questions_of_readme() -> None:
+    async def ask() -> None:
+        async with Client(server()) as client:
+            for name, arguments, document, word in NATURAL:
+                found = await client.call_tool(name, arguments)
+                (said,) = found.content
+                assert word in said.text, (name, said.text)
+                assert found.is_error == (not document)
+                if document:
+                    assert found.structured_content["schema"] == f"colltool.{document}/1"
+                    size = len(said.text.encode()) + bytes_of(found.structured_content)
+                    assert size <= 8192, name
+
+    asyncio.run(ask())
+
+
+SLOW: dict[str, Any] = {
+    "what": "sweep",
+    "fabrics": ["dgx-h100"],
+    "primitives": "ar",
+    "ranks": list(range(16, 129, 8)),
+    "sizes": [f"{size}KB" for size in range(1, 1001)],
+}
+"""Minutes of work."""
+
+
+def test_a_call_that_is_cancelled_stops_and_holds_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colltool.commands.mcp._LANES", 1)
+
+    async def ask() -> None:
+        async with Client(server()) as client:
+            await client.call_tool("guide", {})
+            for _ in range(2):
+                with pytest.raises(MCPError, match="Timed out"):
+                    await client.call_tool("compare", SLOW, read_timeout_seconds=1)
+                found = await client.call_tool("guide", {}, read_timeout_seconds=60)
+                assert not found.is_error
+
+    asyncio.run(ask())
+
+
+def test_a_call_without_the_memory_it_takes_ends_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, said in ((MemoryError, "more memory than there is"), (RecursionError, "more depth")):
+
+        def fails(*_: Any, error: type[Exception] = error) -> None:
+            raise error
+
+        monkeypatch.setattr("colltool.commands.mcp.call_tool", fails)
+        text = refused("price", {})
+        assert said in text
+        assert "fewer ranks" in text
+    monkeypatch.setattr("colltool.commands.mcp.call_tool", lambda *_: 1 / 0)
+    assert refused("price", {}) == (
+        "bug in colltool: ZeroDivisionError: division by zero (please report it)"
+    )
 
 
 def test_resources_are_the_shipped_fabrics_the_guides_and_the_schema() -> None:
@@ -731,6 +992,22 @@ def test_a_folder_that_is_none(run: Any, tmp_path: Path) -> None:
     done = run("mcp", "--folder", str(tmp_path / "none"))
     assert (done.code, done.out) == (2, "")
     assert "--folder: is not a folder" in done.err
+
+
+@pytest.mark.parametrize("detail", [False, True])
+def test_many_sizes_are_answered_within_bounds(detail: bool) -> None:
+    sizes = [f"{size}KB" for size in range(1, 401 if detail else 61)]
+    asked = {"fabric": "star512", "primitive": "ar", "ranks": 8, "sizes": sizes}
+    found = answer("price", {**asked, "detail": detail})
+    shown = found.structured_content["sizes"]
+    assert bytes_of(found.structured_content) <= (1_000_000 if detail else 8192)
+    text = found.content[0].text
+    if detail:
+        assert "fewer sizes" in text
+    else:
+        assert f"Shown: {len(shown)} of 60 sizes" in text
+        # of a grid its ends are shown
+        assert (shown[0]["bytes"], shown[-1]["bytes"]) == (1000, 60_000)
 
 
 def test_a_call_asks_for_no_more_answers_than_it_can_hold() -> None:
