@@ -122,11 +122,11 @@ def server(folder: Path | None = None) -> Server[Any]:
 
         if not limit:
             limit.append(CapacityLimiter(_LANES))
-        given = params.arguments or {}
+        asked = (os.getpid(), params.name, params.arguments or {}, folder)
         try:
             # a thread could not be stopped
             return await to_process.run_sync(
-                answer, params.name, given, folder, cancellable=True, limiter=limit[0]
+                _answer_in_worker, *asked, cancellable=True, limiter=limit[0]
             )
         except BrokenWorkerProcess:
             return _refusal("the work was ended from outside: memory may be short", _LESS)
@@ -169,6 +169,27 @@ def _refusal(what: str, fix: str) -> CallToolResult:
     from mcp_types import CallToolResult, TextContent
 
     return CallToolResult(content=[TextContent(text=f"error: {what}\n  {fix}")], is_error=True)
+
+
+def _answer_in_worker(
+    server_pid: int, name: str, arguments: Mapping[str, Any], folder: Path | None
+) -> CallToolResult:
+    """:func:`answer` in a process that ends when the server does, even amid its work."""
+    from signal import SIGTERM
+    from threading import Event, Thread
+
+    is_done = Event()
+
+    def end_with_server() -> None:
+        while not is_done.wait(timeout=2):
+            if os.getppid() != server_pid:
+                os.kill(os.getpid(), SIGTERM)
+
+    Thread(target=end_with_server, daemon=True).start()
+    try:
+        return answer(name, arguments, folder)
+    finally:
+        is_done.set()
 
 
 def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) -> CallToolResult:

@@ -15,6 +15,8 @@ WHOLE = 1_000_000
 LONGEST_TEXT = 1_000
 """Bytes of the text beside a document."""
 _DIGITS = 6
+# whole numbers below it, such as bytes of a message, keep their digits
+_EXACT = 2**40
 _GRIDS = ("rows", "cells", "points", "sizes")
 _FEW = 3
 _ALL = "all of it"
@@ -25,11 +27,12 @@ _SHORT = 400
 _SECONDARY: dict[str, tuple[str, ...]] = {
     "price": (
         "sizes of one",
-        "ways",
+        "library.ways",
         "interval.parts",
-        "phases",
+        "results[].phases",
+        "runs.phases",
         "notes",
-        "runs",
+        "library.runs",
         "infeasible",
         "shipped_by",
         "why_not",
@@ -48,7 +51,8 @@ _SECONDARY: dict[str, tuple[str, ...]] = {
     "breakdown": ("interval.parts", "baselines[].phases", "baselines[].notes", "infeasible"),
     "fabric-list": ("numbers", "tiers"),
     "fabric-show": ("source", "library", "failures", "bill"),
-    "report": ("result", "commands"),
+    "report": ("commands", "result"),
+    "serve-list": ("interval.parts", "nearest", "notes", "operations"),
     "plan": ("interval.parts", "group", "compression", "control_step_s"),
     "": ("interval.parts", "nearest", "notes"),
 }
@@ -62,7 +66,7 @@ class Bounded(NamedTuple):
     left_out: dict[str, str]
 
 
-class _Part(NamedTuple):
+class _Piece(NamedTuple):
     """A list, an object or a long text of a document, and its keys: ``("results", "[]", "phases")``."""
 
     keys: tuple[str, ...]
@@ -144,6 +148,8 @@ def _without(value: Any, path: str, at: str) -> Any:
 
 def _rounded(value: Any) -> Any:
     """A copy with :data:`_DIGITS` significant digits of each number that is no integer."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
@@ -158,11 +164,11 @@ def _step(excess: float) -> float:
     return 0.5 if excess > 1.5 else 0.75
 
 
-def _to_shorten(document: dict[str, Any]) -> _Part | None:
+def _to_shorten(document: dict[str, Any]) -> _Piece | None:
     """The list that is worth least for its bytes; an object or a long text where lists are short."""
     lists: dict[tuple[str, ...], int] = {}
     others: dict[tuple[str, ...], int] = {}
-    parts: dict[tuple[str, ...], _Part] = {}
+    parts: dict[tuple[str, ...], _Piece] = {}
     for part in _parts(document, ()):
         keys = part.keys
         # a list within a row that is as short as this is a part of the row
@@ -179,13 +185,13 @@ def _to_shorten(document: dict[str, Any]) -> _Part | None:
     return None
 
 
-def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Part]:
+def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Piece]:
     """Each list, object and long text within a value."""
     if isinstance(value, dict):
         for key, one in value.items():
             inner = (*keys, key)
             if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > _SHORT):
-                yield _Part(inner, one)
+                yield _Piece(inner, one)
             yield from _parts(one, inner)
     elif isinstance(value, list):
         for one in value:

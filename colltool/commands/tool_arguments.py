@@ -60,7 +60,7 @@ _FILES = {
 _SEVERAL_FABRICS = ("fabric", "fabrics", "against")
 
 
-class Argument:
+class Parameter:
     """A parameter of a function as an assistant may give it."""
 
     def __init__(self, name: str, annotation: str, default: Any) -> None:
@@ -90,7 +90,7 @@ class Argument:
         return "int" in re.findall(r"\w+", self.annotation) and "AnyShape" not in self.annotation
 
 
-def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str, Argument]:
+def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str, Parameter]:
     """The arguments of a function, and overrides for the fabrics and jobs that it loads.
 
     ``top``: whether it also takes ``top``, to cut its answer to the first rows.
@@ -101,13 +101,13 @@ def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str
         # single options of the model are keys of the object readings
         if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
             continue
-        found[name] = Argument(name, str(parameter.annotation), parameter.default)
+        found[name] = Parameter(name, str(parameter.annotation), parameter.default)
     if "fabric" in parameters or "fabrics" in parameters:
-        found.setdefault("overrides", Argument("overrides", "Overrides", ()))
+        found.setdefault("overrides", Parameter("overrides", "Overrides", ()))
     if "job" in parameters:
-        found.setdefault("job_overrides", Argument("job_overrides", "Overrides", ()))
+        found.setdefault("job_overrides", Parameter("job_overrides", "Overrides", ()))
     if top:
-        found["top"] = Argument("top", "int | None", None)
+        found["top"] = Parameter("top", "int | None", None)
     return found
 
 
@@ -123,7 +123,7 @@ def variants(name: str) -> Iterator[str]:
 
 
 def named(
-    tool: str, given: Mapping[str, Any], known: Mapping[str, Argument], listed: str
+    tool: str, given: Mapping[str, Any], known: Mapping[str, Parameter], listed: str
 ) -> dict[str, Any]:
     """The values by the names of a function.
 
@@ -148,7 +148,7 @@ def named(
     return found
 
 
-def shaped(argument: Argument, value: Any) -> Any:
+def shaped(argument: Parameter, value: Any) -> Any:
     """A value in the shape that the function takes: one or several, a number for its digits."""
     is_text = isinstance(value, str)
     if is_text and argument.takes_several and value.lstrip().startswith("["):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import OPTIONS, ColltoolError, clipped, nearest, quote
 from colltool.commands.tool_arguments import (
-    Argument,
+    Parameter,
     arguments_of,
     named,
     shaped,
@@ -57,7 +57,7 @@ class Kind(NamedTuple):
         return function
 
     @property
-    def arguments(self) -> dict[str, Argument]:
+    def arguments(self) -> dict[str, Parameter]:
         """All that it takes, by name."""
         return arguments_of(self.call, top=self.top)
 
@@ -552,7 +552,7 @@ def _refuse_many(given: Mapping[str, Any]) -> None:
             raise ColltoolError(what, argument=argument, fix=fix)
 
 
-def _how_to_give(tool: str, argument: Argument) -> str:
+def _how_to_give(tool: str, argument: Parameter) -> str:
     row = _SHAPES.get(f"{tool}.{argument.name}") or _SHAPES.get(argument.name)
     return f"send {argument.name}: {row[1]}" if row else f"send {argument.name}"
 

@@ -12,7 +12,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -906,6 +907,43 @@ def test_a_call_that_is_cancelled_stops_and_holds_no_other(monkeypatch: pytest.M
                 assert not found.is_error
 
     asyncio.run(ask())
+
+
+def test_a_worker_ends_with_its_server() -> None:
+    """Though nobody stopped it, and it works for minutes."""
+    program = [sys.executable, "-m", "colltool", "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as one:
+        assert one.stdin is not None
+        assert one.stdout is not None
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        hello["clientInfo"] = {"name": "a test", "version": "1"}
+        for line in (
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "compare", "arguments": SLOW}},
+        ):
+            one.stdin.write(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
+            one.stdin.flush()
+        one.stdout.readline()
+        children = Path(f"/proc/{one.pid}/task/{one.pid}/children")
+        if not children.exists():
+            pytest.skip("no list of children here")
+        worker = waited_for(lambda: children.read_text().split())[0]
+        one.kill()
+    # a zombie has ended, though nobody asked how
+    status = Path("/proc", worker, "status")
+    assert waited_for(lambda: not status.exists() or "(zombie)" in status.read_text())
+
+
+def waited_for(found: Callable[[], Any]) -> Any:
+    """What is found within a minute."""
+    for _ in range(600):
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.1)
+    raise AssertionError("waited a minute")
 
 
 def test_a_call_without_the_memory_it_takes_ends_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
