@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     from colltool.base.result import Result
 
 INSTRUCTIONS = """\
-What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's network, what a
-training step or a token makes of it, and what measured logs say. fabric and plan (what: jobs) list
-what ships. Send your own fabric, job, layout or log as its text or content; names of files work
-within the folder that the server was given. Sizes are texts with a unit: 16MB is 10^6, 16MiB 2^20.
+What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's network, what that
+means for a training step or a served token, and what measured logs say. List what ships with fabric
+and plan (what: jobs). Send your own fabric, job, layout or log as its text or content; file names
+work within the folder that the server was given. Sizes carry a unit: 16MB is 10^6, 16MiB 2^20.
 Answers are JSON in SI units (*_s seconds, *_Bps bytes per second) of at most 8 KB; left_out says
-what was shortened, "detail": true sends all. interval is where nine of ten measurements lie; where
-the interval of a ratio holds 1, either may win. An error says what is wrong, where, and what to
-send instead."""
-# calls that work at once; each has a process of its own, which a cancelled call ends
+what was shortened, "detail": true sends all. Nine of ten measurements lie within interval; if the
+interval of a ratio contains 1, it is too close to call. An error says what is wrong, where, and
+what to send instead."""
+# calls that run at once, each in a process of its own, which ends when the call is cancelled
 _LANES = 2
 
 
@@ -64,9 +64,9 @@ def mcp_command(folder: Path | None = None) -> None:
     """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and
     stdout, until stdin ends.
 
-    Twelve tools answer what the commands answer, with the JSON of the command line shortened to 8
-    KB; resources are the shipped fabrics and the guides. Texts of logs and of YAML are taken as
-    they are; no file is read but those of --folder.
+    Twelve tools cover all commands. An answer is the JSON of the command line, shortened to 8 KB
+    unless the assistant asks for detail; resources are the shipped fabrics and the guides. Logs and
+    YAML may be sent as text; only files in --folder are read.
 
     Examples:
       colltool mcp
@@ -129,7 +129,7 @@ def server(folder: Path | None = None) -> Server[Any]:
                 _answer_in_worker, *asked, cancellable=True, limiter=limit[0]
             )
         except BrokenWorkerProcess:
-            return _refusal("the work was ended from outside: memory may be short", _LESS)
+            return _refusal("the worker process died, probably out of memory", _LESS)
 
     return Server(
         "colltool",
@@ -219,8 +219,9 @@ def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) 
             said = "\n".join(f"error: {in_words_of_tools(problem)}" for problem in problems)
             text = first_sentences(_without_folder(said, texts_folder), BRIEF)
         except (MemoryError, RecursionError) as error:
-            kind = "memory" if isinstance(error, MemoryError) else "depth"
-            return _refusal(f"this takes more {kind} than there is", _LESS)
+            if isinstance(error, MemoryError):
+                return _refusal("this needs more memory than is available", _LESS)
+            return _refusal("this is nested too deeply", "send a flatter definition")
         except Exception as error:  # a bug of ours ends one answer, not the server
             first_line = str(error).partition("\n")[0][:200]
             text = f"bug in colltool: {type(error).__name__}: {first_line} (please report it)"

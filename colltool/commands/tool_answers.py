@@ -66,7 +66,7 @@ class Bounded(NamedTuple):
     left_out: dict[str, str]
 
 
-class _Piece(NamedTuple):
+class _Nested(NamedTuple):
     """A list, an object or a long text of a document, and its keys: ``("results", "[]", "phases")``."""
 
     keys: tuple[str, ...]
@@ -164,11 +164,11 @@ def _step(excess: float) -> float:
     return 0.5 if excess > 1.5 else 0.75
 
 
-def _to_shorten(document: dict[str, Any]) -> _Piece | None:
+def _to_shorten(document: dict[str, Any]) -> _Nested | None:
     """The list that is worth least for its bytes; an object or a long text where lists are short."""
     lists: dict[tuple[str, ...], int] = {}
     others: dict[tuple[str, ...], int] = {}
-    parts: dict[tuple[str, ...], _Piece] = {}
+    parts: dict[tuple[str, ...], _Nested] = {}
     for part in _parts(document, ()):
         keys = part.keys
         # a list within a row that is as short as this is a part of the row
@@ -185,13 +185,13 @@ def _to_shorten(document: dict[str, Any]) -> _Piece | None:
     return None
 
 
-def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Piece]:
+def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Nested]:
     """Each list, object and long text within a value."""
     if isinstance(value, dict):
         for key, one in value.items():
             inner = (*keys, key)
             if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > _SHORT):
-                yield _Piece(inner, one)
+                yield _Nested(inner, one)
             yield from _parts(one, inner)
     elif isinstance(value, list):
         for one in value:

@@ -117,7 +117,7 @@ TOOLS = {
     ),
     "compare": Tool(
         "Which fabric, value or library is faster, and from which size. compare: fabrics, or values"
-        " of one key (vary), against the first. sweep: a grid of ranks, sizes and values."
+        " of one key (vary), against the first one. sweep: a grid of ranks, sizes and values."
         " sensitivity: which unknown number decides the winner (one size; several fabrics: which"
         " is faster). diff: two JSON answers of one tool. libraries: two libraries (old, new) on"
         " one fabric.",
@@ -132,7 +132,7 @@ TOOLS = {
         "what fabrics primitives sizes ranks vary overrides algorithms readings old new",
     ),
     "explain": Tool(
-        "How a number comes about. algorithm: the formula, its source, what it assumes, who ships"
+        "How a number is derived. algorithm: the formula, its source, what it assumes, who ships"
         " it, with the numbers of a fabric. algorithms: all of them. verify: formulas against schedules executed message by"
         " message. contention: what a layout of groups on a fabric costs. ladder: the reference"
         " table of 512 ranks, with and without contention.",
@@ -164,7 +164,7 @@ TOOLS = {
         "what job fabric fabrics ranks overrides job_overrides keep top vary files readings",
     ),
     "serve": Tool(
-        "What a token of a served model costs: network time per decode step and prefill, the lower"
+        "What serving a model costs: network time per decode step and prefill, the lower"
         " limit by memory and compute, kernels of the engine. search: true finds the layout."
         " reshard: new weights from trainers to servers (receivers). libraries, library: engines"
         " with measured kernels.",
@@ -179,7 +179,7 @@ TOOLS = {
     ),
     "fabric": Tool(
         "Machines and networks. list: the shipped fabrics. show: tiers, diameter, bisection,"
-        " switches and cost of one. size: switches and cables for so many endpoints."
+        " switches and cost of one. size: switches and cables for a number of endpoints."
         " draw: a picture (SVG).",
         {
             "list": Kind(f"{THIS_MODULE}:list_fabrics"),
@@ -385,7 +385,7 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "fabric": (_CONFIG, "Name (nvl72, dgx-h100:nodes=16), file, or its text or content."),
     "fabrics": (_CONFIGS, "One or several, as fabric; the first is the baseline."),
     "serve.fabric": (_CONFIGS, "As in price; several are compared."),
-    "report.against": (_CONFIGS, "Fabrics to compare with."),
+    "report.against": (_CONFIGS, "Fabrics to compare it with."),
     "primitive": (_TEXT, "ar (all-reduce), ag, rs, a2a, bc, reduce or p2p."),
     "primitives": (_TEXTS, "ar (all-reduce), ag, rs, a2a, bc, reduce, p2p; one or several."),
     "size": (_SIZE, "Bytes per rank: 16MB is 10^6, 16MiB 2^20."),
@@ -399,11 +399,11 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "overrides": (_VALUES, 'Values of the fabric: ["ib.bandwidth=50GB/s"] or by key.'),
     "job_overrides": (_VALUES, 'Values of the job: ["layout.tp=4"] or by key.'),
     "readings": (_OBJECT, 'Model options: {"ideal": true} (guide, topic model).'),
-    "top": (_COUNT, "Only the first rows."),
+    "top": (_COUNT, "Number of rows."),
     "vary": (_TEXTS, 'A key with its values: "ib.bandwidth=25GB/s,50GB/s".'),
     "old": (_CONFIG, "The earlier answer, or a library (nccl@2.30)."),
     "new": (_CONFIG, "The later answer, or a library."),
-    "layout": (_CONFIG, "Who sends together: {kind: block, group: 8, count: 4}."),
+    "layout": (_CONFIG, "Groups that run at once: {kind: block, group: 8, count: 4}."),
     "definition": (_TEXT, "n512, or a ladder file or its text."),
     "job": (_CONFIG, "Name (llama3-70b), YAML job or config.json: file, text or content."),
     "keep": (_VALUES, 'Pinned parts of the layout: ["tp=8", "pp=4"].'),
@@ -418,25 +418,25 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "engine": (_TEXT, "vllm@0.24.0 (serve, what libraries lists all)."),
     "weights": (_TEXT, "bf16, fp8, fp4 ..."),
     "search": (_FLAG, "Find the best layout."),
-    "receivers": (_COUNT, "Ranks that get new weights."),
-    "endpoints": (_COUNT, "Ports to join."),
+    "receivers": (_COUNT, "Ranks that receive new weights."),
+    "endpoints": (_COUNT, "Ports to connect."),
     "radix": (_COUNT, "Ports per switch."),
     "oversubscription": (_SIZE, "At the top: 3, or 3:1."),
     "topology": (_TEXT, "clos (default), dragonfly, hyperx, torus ..."),
-    "rails": (_COUNT, "Separate planes."),
+    "rails": (_COUNT, "Parallel networks (rails)."),
     "prices": (_CONFIG, "Price of a switch, cable, optic: content or file."),
     "logs": (_CONFIGS, "The text of a log, a list of them, an object {host: text}, or files."),
     "nodes": (_COUNT, "Nodes, where a log does not say."),
     "expect": (_NUMBER, "Share of the expected bandwidth that passes: 0.8."),
     "against": (_CONFIGS, "Of trace: traces of an earlier run."),
     "tier": (_TEXT, "The tier to fit."),
-    "name": (_TEXT, "What to call the result."),
+    "name": (_TEXT, "Name of the result."),
     "env": (_FLAG, "As NCCL_ALGO instead of a file."),
     "topic": (_TEXT, "questions, model, fabrics, jobs, serving, accuracy ..."),
     "section": (_TEXT, "The first words of a heading."),
 }
 """The schema of an argument and what it means; ``tool.argument`` where a tool differs."""
-_DETAIL: Schema = {"type": "boolean", "description": "The whole answer, not its first 8 KB."}
+_DETAIL: Schema = {"type": "boolean", "description": "The whole answer instead of 8 KB of it."}
 
 
 def input_schema(name: str) -> Schema:
@@ -480,8 +480,8 @@ def find_kind(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
     if asked == "sensitivity" and "sensitivities" in kinds and _are_several(arguments):
         asked = "sensitivities"
     if not isinstance(asked, str) or asked not in kinds:
-        fix = f"{tool_name} answers what: {', '.join(kinds)}"
-        raise ColltoolError(f"no question {quote(asked)} here", argument="what", fix=fix)
+        fix = f"what is one of: {', '.join(kinds)}"
+        raise ColltoolError(f"unknown question {quote(asked)}", argument="what", fix=fix)
     return tool_name, asked
 
 
