@@ -20,6 +20,7 @@ from colltool.commands.tool_answers import (
     LONGEST_TEXT,
     WHOLE,
     bounded,
+    brief_text,
     first_sentences,
     left_out_text,
 )
@@ -239,12 +240,10 @@ def _answer_of(
     detail = flag_of(arguments.get("detail") or False, "detail")
     found = call_tool(name, arguments)
     if isinstance(found, str):
-        return _without_folder(found, texts_folder), None
+        note = 'Shortened. Send "detail": true for all of it.'
+        return brief_text(_without_folder(found, texts_folder), note, detail=detail), None
     content = document(found)
-    # what was fitted as a file, which an assistant sends on as machine or fabric
-    if name == "calibrate":
-        key = "text" if getattr(found, "series", ()) else "machine_text"
-        content[key] = getattr(found, key)
+    content |= _files_of(found, content["schema"])
     plain = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     whole = json.loads(_without_folder(json_text(plain), texts_folder))
     text = first_sentences(_without_folder(_headline(found), texts_folder))
@@ -257,6 +256,16 @@ def _answer_of(
     shown = dict(list(cut.left_out.items())[:10])
     room = first_sentences(text, LONGEST_TEXT - len(note.encode()) - 1)
     return f"{room}\n{note}", {**cut.document, "left_out": shown}
+
+
+def _files_of(found: Any, schema: str) -> dict[str, str]:
+    """What the command line writes to files: a picture, and what was fitted, which an assistant
+    sends on as machine or fabric."""
+    if schema == "colltool.fabric-draw/1":
+        return {"svg": found.svg}
+    if schema != "colltool.calibrate/1":
+        return {}
+    return {"text": found.text} if found.series else {"machine_text": found.machine_text}
 
 
 def _headline(found: Result) -> str:

@@ -49,6 +49,8 @@ _SECONDARY: dict[str, tuple[str, ...]] = {
         "sizes[].machine",
     ),
     "breakdown": ("interval.parts", "baselines[].phases", "baselines[].notes", "infeasible"),
+    "fabric-draw": ("svg",),
+    "calibrate": ("interval.parts", "nearest", "notes", "residuals", "candidates", "protocols"),
     "fabric-list": ("numbers", "tiers"),
     "fabric-show": ("source", "library", "failures", "bill"),
     "report": ("commands", "result"),
@@ -285,9 +287,16 @@ def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
             what = f"no section begins with {quote(section)}"
             raise ColltoolError(what, argument="section", fix=f"sections: {headings}")
         chosen = f"## {found[0]}"
+    note = f'Shortened. Sections: {headings}. Send "section", or "detail": true for all of it.'
+    return brief_text(chosen, note, detail=detail)
+
+
+def brief_text(text: str, note: str, *, detail: bool) -> str:
+    """The lines of a text that fit into :data:`BRIEF` bytes, and the note if some do not."""
     most = WHOLE if detail else BRIEF
-    if len(chosen.encode()) <= most:
-        return chosen
-    note = f'\n\nShortened. Sections: {headings}. Send "section", or "detail": true for all of it.'
-    kept = chosen.encode()[: most - len(note.encode())].decode("utf-8", "ignore")
-    return kept[: kept.rfind("\n")] + note
+    if len(text.encode("utf-8", "replace")) <= most:
+        return text
+    room = most - len(note.encode()) - 2
+    kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    lines, _, _ = kept.rpartition("\n")
+    return f"{lines}\n\n{note}"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 THIS_MODULE = __name__
+_OF_SEVERAL = "sensitivities"
 MAX_VALUES = 1000  # of one argument: every value of a list is priced
 
 
@@ -125,7 +126,7 @@ TOOLS = {
             "compare": Kind("colltool:compare"),
             "sweep": Kind("colltool:sweep", ("limit",)),
             "sensitivity": Kind("colltool:sensitivity", ("samples", "seed")),
-            "sensitivities": Kind("colltool:compare_sensitivity"),
+            _OF_SEVERAL: Kind("colltool:compare_sensitivity"),
             "libraries": Kind("colltool:diff_libraries"),
             "diff": Kind("colltool:diff", ("old", "new")),
         },
@@ -204,7 +205,7 @@ TOOLS = {
     ),
     "calibrate": Tool(
         "Put the logs of your own machine on top of a fabric: machine_text of the answer is a machine"
-        " file; send it as machine to price and others. machine_only: false fits a fabric (text).",
+        " file; send it as machine to price and others. machine_only: false fits a fabric (text, with detail).",
         {"calibrate": Kind("colltool:calibrate")},
         "fabric! logs! ranks nodes primitive tier name overrides",
     ),
@@ -231,7 +232,7 @@ TOOLS = {
 ALIASES = {
     "sweep": ("compare", "sweep"),
     "sensitivity": ("compare", "sensitivity"),
-    "compare_sensitivity": ("compare", "sensitivities"),
+    "compare_sensitivity": ("compare", _OF_SEVERAL),
     "diff": ("compare", "diff"),
     "diff_libraries": ("compare", "libraries"),
     "list_algorithms": ("explain", "algorithms"),
@@ -391,6 +392,9 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "size": (_SIZE, "Bytes per rank: 16MB is 10^6, 16MiB 2^20."),
     "sizes": (_SIZES, 'Bytes per rank: "16MB", ["1MB", "1GB"] or "1K-1G".'),
     "ranks": (_COUNT, "GPUs; default: all of the fabric."),
+    "doctor.ranks": (_COUNT, "GPUs, where a log does not say."),
+    "calibrate.ranks": (_COUNT, "GPUs, where a log does not say."),
+    "serve.ranks": (_COUNT, "GPUs of a search; default: all of the fabric."),
     "compare.ranks": (_RANKS, "GPUs, one count or several."),
     "algorithm": (_TEXT, "Tree, Ring, NVLSTree, hierarchical:ring/ring ..."),
     "algorithms": (_TEXTS, "Only these: Tree, Ring, NVLSTree ..."),
@@ -416,13 +420,13 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "isl": (_COUNT, "Input tokens per request."),
     "osl": (_COUNT, "Output tokens per request."),
     "engine": (_TEXT, "vllm@0.24.0 (serve, what libraries lists all)."),
-    "weights": (_TEXT, "bf16, fp8, fp4 ..."),
+    "weights": (_TEXT, "bf16, fp8, nvfp4 ..."),
     "search": (_FLAG, "Find the best layout."),
     "receivers": (_COUNT, "Ranks that receive new weights."),
     "endpoints": (_COUNT, "Ports to connect."),
     "radix": (_COUNT, "Ports per switch."),
     "oversubscription": (_SIZE, "At the top: 3, or 3:1."),
-    "topology": (_TEXT, "clos (default), dragonfly, hyperx, torus ..."),
+    "topology": (_TEXT, "clos (default), dragonfly, dragonfly_plus, hyperx."),
     "rails": (_COUNT, "Parallel networks (rails)."),
     "prices": (_CONFIG, "Price of a switch, cable, optic: content or file."),
     "logs": (_CONFIGS, "The text of a log, a list of them, an object {host: text}, or files."),
@@ -436,6 +440,7 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "section": (_TEXT, "The first words of a heading."),
 }
 """The schema of an argument and what it means; ``tool.argument`` where a tool differs."""
+_WHAT = "Which question; by default the one that the arguments ask."
 _DETAIL: Schema = {"type": "boolean", "description": "The whole answer instead of 8 KB of it."}
 
 
@@ -445,12 +450,17 @@ def input_schema(name: str) -> Schema:
     properties: Schema = {}
     for argument in tool.listed:
         if argument == "what":
-            properties[argument] = {"enum": list(tool.kinds)}
+            properties[argument] = {"enum": _questions(tool), "description": _WHAT}
             continue
         schema, text = _SHAPES.get(f"{name}.{argument}") or _SHAPES[argument]
         properties[argument] = {**schema, "description": text}
     properties["detail"] = _DETAIL
     return {"type": "object", "properties": properties, "required": tool.required}
+
+
+def _questions(tool: Tool) -> list[str]:
+    """The values of ``what``; several fabrics choose among sensitivities by themselves."""
+    return [what for what in tool.kinds if what != _OF_SEVERAL]
 
 
 def description_of(name: str) -> str:
@@ -477,10 +487,10 @@ def find_kind(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
     if isinstance(asked, str):
         # the function's own name says the same
         asked = ALIASES.get(asked.replace(" ", "_"), (tool_name, asked))[1]
-    if asked == "sensitivity" and "sensitivities" in kinds and _are_several(arguments):
-        asked = "sensitivities"
+    if asked == "sensitivity" and _OF_SEVERAL in kinds and _are_several(arguments):
+        asked = _OF_SEVERAL
     if not isinstance(asked, str) or asked not in kinds:
-        fix = f"what is one of: {', '.join(kinds)}"
+        fix = f"what is one of: {', '.join(_questions(TOOLS[tool_name]))}"
         raise ColltoolError(f"unknown question {quote(asked)}", argument="what", fix=fix)
     return tool_name, asked
 
@@ -492,7 +502,7 @@ def _what_of(kinds: dict[str, Kind], arguments: Mapping[str, Any]) -> str:
     if default == "compare" and "old" in given:
         return "libraries" if "fabric" in given else "diff"
     if default == "compare" and {"samples", "seed"} & given and _are_several(arguments):
-        return "sensitivities"
+        return _OF_SEVERAL
     # what is asked for last, such as a size beside a fabric, is the most special
     for what in reversed(kinds):
         kind = kinds[what]

@@ -1028,6 +1028,29 @@ def test_a_folder_that_is_none(run: Any, tmp_path: Path) -> None:
     assert "--folder: is not a folder" in done.err
 
 
+def test_a_picture_comes_with_detail() -> None:
+    asked = {"what": "draw", "fabric": "nvl72"}
+    brief = answer("fabric", asked)
+    assert brief.structured_content["left_out"] == {"svg": "all of it"}
+    assert 'Left out: svg. Send "detail": true' in brief.content[0].text
+    assert answered("fabric", asked)["svg"].startswith("<svg")
+
+
+def test_a_long_text_is_cut_at_a_line_and_says_so() -> None:
+    asked = {"what": "nccl_tuner", "fabric": "dgx-h100", "ranks": [8, 16, 32, 64, 128, 256]}
+    for name, arguments in (("report", asked), ("guide", {"topic": "questions"})):
+        whole = answer(name, {**arguments, "detail": True}).content[0].text
+        brief = answer(name, arguments).content[0].text
+        kept, _, note = brief.rpartition("\n\n")
+        assert len(brief.encode()) <= 8192 < len(whole.encode())
+        assert whole.startswith(f"{kept}\n")
+        assert '"detail": true' in note
+    assert "What will NCCL run?" in note
+    section = answer("guide", {"topic": "questions", "section": "what will nccl"}).content[0].text
+    assert section.startswith("## What will NCCL run?\n")
+    assert section in whole
+
+
 @pytest.mark.parametrize("detail", [False, True])
 def test_many_sizes_are_answered_within_bounds(detail: bool) -> None:
     sizes = [f"{size}KB" for size in range(1, 401 if detail else 61)]
