@@ -2,4 +2,6 @@
 
 from colltool.commands.app import main
 
-main()
+# worker processes of the server import this module under another name
+if __name__ == "__main__":
+    main()

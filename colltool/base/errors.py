@@ -1,9 +1,10 @@
 """The error of everything that a user can fix: what, where, what to type next; and the exit codes
 of the command line.
 
-A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`argument_text` puts a neutral
-mark into the text, :func:`spell` turns marks into an audience's words where the text leaves the
-program: ``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled` any. Notes of a result
+A shell user typed ``--ranks 64``, a Python user ``ranks=64``, an assistant sent ``"ranks": 64``.
+:func:`argument_text` puts a neutral mark into the text, :func:`spell` turns marks into an
+audience's words where the text leaves the program: ``str(error)`` is Python's spelling,
+:meth:`ColltoolError.spelled` any. Notes of a result
 are spelled by :func:`localize`. User input is quoted by :func:`quote`: on one line, clipped, control
 characters escaped.
 
@@ -69,7 +70,7 @@ EXIT_CHECK_FAILED = 1
 EXIT_UNUSABLE = 2
 EXIT_BUG = 70
 
-Audience = Literal["shell", "python"]
+Audience = Literal["shell", "python", "tool"]
 
 # The options of an argument, last the one that is written before a value;
 # :mod:`colltool.commands.arguments` fills it from its table. An argument without a row is its name
@@ -147,11 +148,21 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
     shell, python = values if len(values) == 2 else ("", "")
     if not argument:
         return shell if audience == "shell" else python
-    if audience == "python":
+    if audience != "shell":
         name = names.get(argument, argument)
-        return f"{name}={python}" if values else name
+        if not values:
+            return name
+        return f"{name}={python}" if audience == "python" else f'"{name}": {_as_json(python)}'
     options = [names[argument]] if argument in names else options_of(argument)
     return f"{options[-1]} {shell}".strip() if values else max(options, key=len)
+
+
+def _as_json(python: str) -> str:
+    """A value as JSON has it, from the text that Python has for it."""
+    words = {"True": "true", "False": "false", "None": "null"}
+    if python.startswith("(") and python.endswith(")"):
+        return f"[{python[1:-1].rstrip(',')}]"
+    return words.get(python, python)
 
 
 class ColltoolError(Exception):
@@ -180,8 +191,10 @@ class ColltoolError(Exception):
     def lines(self, audience: Audience) -> list[str]:
         """What went wrong, and the fix if there is one."""
         names = {}
+        # a tool calls an argument as the function does
+        own = "shell" if audience == "shell" else "python"
         for (named_for, argument), name in self.names.items():
-            if named_for == audience:
+            if named_for == own:
                 names[argument] = name
         argument = argument_text(self.argument) if self.argument else ""
         text = ": ".join(filter(None, (self.where, argument, self.what)))

@@ -7,16 +7,31 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import chdir
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, problems_of
+from colltool.base.errors import ColltoolError, problems_of, set_audience
 from colltool.base.extras import needs_extra
 from colltool.commands.command import command
 from colltool.commands.output import announce, enable_garbage_collection
-from colltool.commands.tools import TOOLS, call_tool, input_schema, output_schema
+from colltool.commands.tool_answers import (
+    BRIEF,
+    LONGEST_TEXT,
+    WHOLE,
+    bounded,
+    brief_text,
+    first_sentences,
+    left_out_text,
+)
+from colltool.commands.tool_arguments import texts_as_files
+from colltool.commands.tools import (
+    TOOLS,
+    call_tool,
+    description_of,
+    in_words_of_tools,
+    input_schema,
+)
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
@@ -30,13 +45,19 @@ if TYPE_CHECKING:
         ReadResourceResult,
     )
 
+    from colltool.base.result import Result
+
 INSTRUCTIONS = """\
-What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's network, what a training step or a token makes of
-it, and what measured logs say. list_fabrics and list_jobs name what ships; a fabric, job or layout of one's own is given as an
-object (guide, topics fabrics and jobs), or as a file of the folder that the server may read. Sizes are texts with a unit: 16MB is
-10^6, 16MiB 2^20. Answers are JSON in SI units: *_s seconds, *_Bps bytes a second; a sentence stands before it. An error says what
-is wrong, where, and what to write instead. interval in an answer is where nine of ten measurements lie; where a ratio's own
-interval holds 1, either may win."""
+What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's network, what that
+means for a training step or a served token, and what measured logs say. List what ships with fabric
+and plan (what: jobs). Send your own fabric, job, layout or log as its text or content; file names
+work within the folder that the server was given. Sizes carry a unit: 16MB is 10^6, 16MiB 2^20.
+Answers are JSON in SI units (*_s seconds, *_Bps bytes per second) of at most 8 KB; left_out says
+what was shortened, "detail": true sends all. Nine of ten measurements lie within interval; if the
+interval of a ratio contains 1, it is too close to call. An error says what is wrong, where, and
+what to send instead."""
+# calls that run at once, each in a process of its own, which ends when the call is cancelled
+_LANES = 2
 
 
 @command(["folder"])
@@ -44,9 +65,9 @@ def mcp_command(folder: Path | None = None) -> None:
     """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and
     stdout, until stdin ends.
 
-    Tools are the functions of colltool, with the JSON of the command line as their answers;
-    resources are the shipped fabrics and the guides. Nothing is written, and no file is read
-    but those of --folder.
+    Twelve tools cover all commands. An answer is the JSON of the command line, shortened to 8 KB
+    unless the assistant asks for detail; resources are the shipped fabrics and the guides. Logs and
+    YAML may be sent as text; only files in --folder are read.
 
     Examples:
       colltool mcp
@@ -98,14 +119,18 @@ def server(folder: Path | None = None) -> Server[Any]:
     async def on_call_tool(
         _: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
-        from anyio import CapacityLimiter, to_thread
+        from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
 
         if not limit:
-            # one call after the other, in a thread: pings are answered meanwhile
-            limit.append(CapacityLimiter(1))
-        return await to_thread.run_sync(
-            partial(answer, params.name, params.arguments or {}, folder), limiter=limit[0]
-        )
+            limit.append(CapacityLimiter(_LANES))
+        asked = (os.getpid(), params.name, params.arguments or {}, folder)
+        try:
+            # a thread could not be stopped
+            return await to_process.run_sync(
+                _answer_in_worker, *asked, cancellable=True, limiter=limit[0]
+            )
+        except BrokenWorkerProcess:
+            return _refusal("the worker process died, probably out of memory", _LESS)
 
     return Server(
         "colltool",
@@ -128,18 +153,48 @@ async def _tools(
     tools = [
         Tool(
             name=name,
-            description=tool.description,
+            description=description_of(name),
             input_schema=input_schema(name),
-            output_schema=output_schema(name),
             annotations=reads,
         )
-        for name, tool in TOOLS.items()
+        for name in TOOLS
     ]
     return ListToolsResult(tools=tools)
 
 
+_LESS = "ask for less in one call: fewer ranks, sizes or fabrics"
+
+
+def _refusal(what: str, fix: str) -> CallToolResult:
+    """An error of one line, and what to do."""
+    from mcp_types import CallToolResult, TextContent
+
+    return CallToolResult(content=[TextContent(text=f"error: {what}\n  {fix}")], is_error=True)
+
+
+def _answer_in_worker(
+    server_pid: int, name: str, arguments: Mapping[str, Any], folder: Path | None
+) -> CallToolResult:
+    """:func:`answer` in a process that ends when the server does, even amid its work."""
+    from signal import SIGTERM
+    from threading import Event, Thread
+
+    is_done = Event()
+
+    def end_with_server() -> None:
+        while not is_done.wait(timeout=2):
+            if os.getppid() != server_pid:
+                os.kill(os.getpid(), SIGTERM)
+
+    Thread(target=end_with_server, daemon=True).start()
+    try:
+        return answer(name, arguments, folder)
+    finally:
+        is_done.set()
+
+
 def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) -> CallToolResult:
-    """Call a tool: a sentence, and the JSON document as text and as a value; or the error's text."""
+    """Call a tool: its first sentences, and the JSON document as a value; or the error's text."""
     from mcp_types import CallToolResult, TextContent
 
     from colltool.base.reach import confined
@@ -147,39 +202,86 @@ def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) 
 
     readable = [Path(__file__).parent.parent, shipped_folder()]
     if folder is None:
-        fix = "start the server with --folder DIR to have files read"
+        fix = "send the text of the file in place of its name"
     else:
-        fix = "name a file within the server's folder"
+        fix = "name a file within the server's folder, or send its text"
         readable.append(folder)
     document = None
     is_error = True
-    try:
-        with confined(readable, fix):
-            texts, document = _texts_of(name, arguments)
-        is_error = False
-    except ColltoolError as error:
-        texts = [f"error: {problem.spelled('python')}" for problem in problems_of(error)]
-    except Exception as error:  # a bug of ours ends one answer, not the server
-        first_line = str(error).partition("\n")[0]
-        texts = [f"bug in colltool: {type(error).__name__}: {first_line} (please report it)"]
-    content = [TextContent(text=text) for text in texts]
+    with texts_as_files(arguments) as (given, texts_folder):
+        if texts_folder:
+            readable.append(Path(texts_folder))
+        try:
+            with confined(readable, fix), set_audience("tool"):
+                text, document = _answer_of(name, given, texts_folder)
+            is_error = False
+        except ColltoolError as error:
+            problems = [problem.spelled("tool") for problem in problems_of(error)]
+            said = "\n".join(f"error: {in_words_of_tools(problem)}" for problem in problems)
+            text = first_sentences(_without_folder(said, texts_folder), BRIEF)
+        except (MemoryError, RecursionError) as error:
+            if isinstance(error, MemoryError):
+                return _refusal("this needs more memory than is available", _LESS)
+            return _refusal("this is nested too deeply", "send a flatter definition")
+        except Exception as error:  # a bug of ours ends one answer, not the server
+            first_line = str(error).partition("\n")[0][:200]
+            text = f"bug in colltool: {type(error).__name__}: {first_line} (please report it)"
+    content = [TextContent(text=text)]
     return CallToolResult(content=content, structured_content=document, is_error=is_error)
 
 
-def _texts_of(name: str, arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, Any] | None]:
-    """The texts of a tool's answer, last the JSON document; and the document (None of a text)."""
-    from colltool.render.dispatch import document, json_text, summary
+def _answer_of(
+    name: str, arguments: Mapping[str, Any], texts_folder: str
+) -> tuple[str, dict[str, Any] | None]:
+    """The text of a tool's answer, and the JSON document (None of a text)."""
+    from colltool.commands.reading import flag_of
+    from colltool.render.dispatch import document, json_text
 
+    detail = flag_of(arguments.get("detail") or False, "detail")
     found = call_tool(name, arguments)
     if isinstance(found, str):
-        return [found], None
-    plain = json.dumps(document(found), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = json_text(plain)
-    texts = [summary(found)]
-    # the fitted fabric file, which an assistant may write for its user
-    if name == "calibrate" and getattr(found, "text", None):
-        texts.append(found.text)  # type: ignore[attr-defined]
-    return [*texts, text], json.loads(text)
+        note = 'Shortened. Send "detail": true for all of it.'
+        return brief_text(_without_folder(found, texts_folder), note, detail=detail), None
+    content = document(found)
+    content |= _files_of(found, content["schema"])
+    plain = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    whole = json.loads(_without_folder(json_text(plain), texts_folder))
+    text = first_sentences(_without_folder(_headline(found), texts_folder))
+    most = WHOLE if detail else BRIEF
+    # what was left out is said twice, in a text and by key
+    cut = bounded(whole, most - len(text.encode()) - LONGEST_TEXT)
+    if not cut.left_out:
+        return text, cut.document
+    note = left_out_text(cut.left_out, detail=detail)
+    shown = dict(list(cut.left_out.items())[:10])
+    room = first_sentences(text, LONGEST_TEXT - len(note.encode()) - 1)
+    return f"{room}\n{note}", {**cut.document, "left_out": shown}
+
+
+def _files_of(found: Any, schema: str) -> dict[str, str]:
+    """What the command line writes to files: a picture, and what was fitted, which an assistant
+    sends on as machine or fabric."""
+    if schema == "colltool.fabric-draw/1":
+        return {"svg": found.svg}
+    if schema != "colltool.calibrate/1":
+        return {}
+    return {"text": found.text} if found.series else {"machine_text": found.machine_text}
+
+
+def _headline(found: Result) -> str:
+    """The first sentences of a result, as the command line prints them."""
+    from colltool.base.errors import localize
+    from colltool.render.blocks import Headline
+    from colltool.render.dispatch import blocks, summary
+
+    first = next(iter(blocks(found)), None)
+    said = first.text if isinstance(first, Headline) else summary(found)
+    return in_words_of_tools(localize(said))
+
+
+def _without_folder(text: str, folder: str) -> str:
+    """A text with names of the files that texts were written to, without their folder."""
+    return text.replace(f"{folder}{os.sep}", "") if folder else text
 
 
 def _shipped() -> Iterator[tuple[str, str, str]]:

@@ -1,22 +1,26 @@
-"""The tools of the MCP server: public functions and a few listings, with JSON Schemas.
+"""The tools of the MCP server: twelve questions, each answered by one public function or by one of
+several that are akin.
 
-The schema of a tool's arguments (:func:`input_schema`) is made of the function's annotations and of
-the rows of :data:`colltool.commands.arguments.ARGUMENTS`; :func:`call_tool` answers with the result
-whose JSON document the command line prints.
+``what`` chooses among the functions of a tool where the arguments do not tell. :func:`input_schema`
+has the arguments that people need; :func:`call_tool` takes all that the function takes.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import OPTIONS, ColltoolError, argument_text, clipped, nearest, spell
-from colltool.commands.arguments import ARGUMENTS, MAX_COUNT, Argument
-from colltool.estimate.assumptions import DECLARED, checked
-from colltool.render.schemas import document_schema, documents, reading_schema
+from colltool.base.errors import OPTIONS, ColltoolError, clipped, nearest, quote
+from colltool.commands.tool_arguments import (
+    Parameter,
+    arguments_of,
+    named,
+    shaped,
+    variants,
+)
+from colltool.estimate.assumptions import checked
 
 if TYPE_CHECKING:
     from colltool.base.result import Result
@@ -26,26 +30,26 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 THIS_MODULE = __name__
+_OF_SEVERAL = "sensitivities"
 MAX_VALUES = 1000  # of one argument: every value of a list is priced
 
 
-class Tool(NamedTuple):
-    """A function that an assistant may call.
+class Kind(NamedTuple):
+    """One of the functions of a tool.
 
     Args:
         function: ``module:name``.
-        rows: the key of the row that describes an argument, if it is not the argument's name.
-        about: its description, if that is not the docstring's first paragraph.
+        signs: arguments that only this one takes, by which it is chosen without ``what``.
+        several: whether several fabrics choose it.
         top: whether it also takes ``top``, to cut the answer to its first rows.
-        answers: names of the JSON documents that it may answer with, separated by spaces; default:
-            the one of the tool's name, if there is one.
+        drops: arguments that choose it and that it does not take itself.
     """
 
     function: str
-    rows: Mapping[str, str] = {}
-    about: str = ""
+    signs: tuple[str, ...] = ()
+    several: bool = False
     top: bool = False
-    answers: str = ""
+    drops: tuple[str, ...] = ()
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -53,93 +57,207 @@ class Tool(NamedTuple):
         function: Callable[..., Any] = resolve_name(self.function)
         return function
 
-    def row(self, argument: str) -> Argument | None:
-        """The row that describes an argument, if there is one."""
-        return ARGUMENTS.get(self.rows.get(argument, argument))
+    @property
+    def arguments(self) -> dict[str, Parameter]:
+        """All that it takes, by name."""
+        return arguments_of(self.call, top=self.top)
+
+
+class Tool(NamedTuple):
+    """A question that an assistant may ask.
+
+    Args:
+        about: what it answers.
+        kinds: its functions by ``what``; the first is the default.
+        shown: the arguments that its schema has; with ``!`` where it needs them.
+    """
+
+    about: str
+    kinds: dict[str, Kind]
+    shown: str
 
     @property
-    def description(self) -> str:
-        """The first paragraph of the function's docstring."""
-        return _plain(self.about or inspect.cleandoc(self.call.__doc__ or "").split("\n\n")[0])
+    def listed(self) -> list[str]:
+        """The arguments that its schema has."""
+        return [name.rstrip("!") for name in self.shown.split()]
 
-    def documented(self, argument: str) -> str:
-        """What the function's docstring says of an argument, without its default."""
-        text = inspect.cleandoc(self.call.__doc__ or "")
-        answer = re.search(
-            rf"^    (?:\w+, )*{argument}(?:, \w+)*: (.+?)(?=\n    \w|\n\n|\Z)",
-            text,
-            re.MULTILINE | re.DOTALL,
-        )
-        return _plain(answer[1]).split("; default:")[0] if answer else ""
+    @property
+    def required(self) -> list[str]:
+        """Those that a call needs."""
+        return [name[:-1] for name in self.shown.split() if name.endswith("!")]
 
-
-def _plain(text: str) -> str:
-    """The text on one line, without markup of docstrings."""
-
-    def name(mark: re.Match[str]) -> str:
-        return str(mark[1] or mark[2]).removeprefix("colltool.")
-
-    return " ".join(re.sub(r":\w+:`~?([^`]+)`|``([^`]+)``", name, text).split())
+    @property
+    def unlisted(self) -> list[str]:
+        """Arguments that are taken too, in the order of the functions."""
+        found: dict[str, None] = {}
+        for kind in self.kinds.values():
+            found |= dict.fromkeys(kind.arguments)
+        found.pop("detail", None)
+        same = {one for name in self.listed for one in variants(name)}
+        return [name for name in found if name not in same]
 
 
-_COUNTS = {"ranks": "rank_counts"}
-_LOGS = {"ranks": "log_ranks", "primitive": "collective"}
-_JOB = {"ranks": "job_ranks"}
 TOOLS = {
     "price": Tool(
-        "colltool:price_list",
-        about="Every algorithm that can run, fastest first; at several sizes, or a short list.",
-        top=True,
+        "What a collective costs on a fabric: every algorithm that can run, fastest first, and what"
+        " the library picks. Without sizes: the winner at six sizes from 1 KB to 1 GB. Kernels of"
+        " expert parallelism: primitive dispatch or combine, with tokens, experts and library.",
+        {"price": Kind("colltool:price_list", top=True)},
+        "fabric! primitive! sizes ranks algorithms library overrides readings top algorithm_files",
     ),
-    "crossover": Tool("colltool:crossover"),
-    "breakdown": Tool("colltool:breakdown"),
-    "explain": Tool("colltool:explain"),
-    "compare": Tool("colltool:compare", _COUNTS),
-    "sweep": Tool("colltool:sweep", _COUNTS),
-    "sensitivity": Tool("colltool:sensitivity"),
-    "compare_sensitivity": Tool("colltool:compare_sensitivity", answers="sensitivity-compare"),
-    "ladder": Tool("colltool:ladder"),
-    "plan": Tool("colltool:plan", _JOB),
-    "compare_plans": Tool("colltool:compare_plans", _JOB, answers="plan-compare"),
-    "plan_sensitivity": Tool("colltool:plan_sensitivity", _JOB, answers="plan-sensitivity"),
-    "plan_traces": Tool("colltool:plan_traces", answers="plan-traces"),
-    "search_layouts": Tool(
-        "colltool:search_layouts", {**_JOB, "top": "layouts"}, answers="plan-search"
+    "crossover": Tool(
+        "The sizes at which the fastest algorithm changes, and what the library picks on each side.",
+        {"crossover": Kind("colltool:crossover")},
+        "fabric! primitive ranks algorithms library overrides readings",
+    ),
+    "breakdown": Tool(
+        "Where the time of one collective goes: each phase with its tier, latency and bandwidth,"
+        " next to the flat algorithms.",
+        {"breakdown": Kind("colltool:breakdown")},
+        "fabric! primitive! size! ranks algorithm library overrides readings",
+    ),
+    "compare": Tool(
+        "Which fabric, value or library is faster, and from which size. compare: fabrics, or values"
+        " of one key (vary), against the first one. sweep: a grid of ranks, sizes and values."
+        " sensitivity: which unknown number decides the winner (one size; several fabrics: which"
+        " is faster). diff: two JSON answers of one tool. libraries: two libraries (old, new) on"
+        " one fabric.",
+        {
+            "compare": Kind("colltool:compare"),
+            "sweep": Kind("colltool:sweep", ("limit",)),
+            "sensitivity": Kind("colltool:sensitivity", ("samples", "seed")),
+            _OF_SEVERAL: Kind("colltool:compare_sensitivity"),
+            "libraries": Kind("colltool:diff_libraries"),
+            "diff": Kind("colltool:diff", ("old", "new")),
+        },
+        "what fabrics primitives sizes ranks vary overrides algorithms readings old new",
+    ),
+    "explain": Tool(
+        "How a number is derived. algorithm: the formula, its source, what it assumes, who ships"
+        " it, with the numbers of a fabric. algorithms: all of them. verify: formulas against schedules executed message by"
+        " message. contention: what a layout of groups on a fabric costs. ladder: the reference"
+        " table of 512 ranks, with and without contention.",
+        {
+            "algorithms": Kind("colltool.commands.explain:list_algorithms"),
+            "algorithm": Kind("colltool:explain", ("algorithm",)),
+            "contention": Kind("colltool:contention", ("layout", "matrix", "hot", "zipf")),
+            "ladder": Kind("colltool:ladder", ("definition",)),
+            "verify": Kind("colltool:verify", ("segments",)),
+        },
+        "what algorithm primitive fabric ranks size layout definition overrides readings",
+    ),
+    "plan": Tool(
+        "What a training step costs on a fabric: time, exposed communication, tokens/s, memory, and"
+        " what to change. search: the fastest layouts (keep pins parts). compare: several fabrics."
+        " sensitivity: which number decides the step (vary). traces: steps from Chakra traces"
+        " (files). jobs, job: shipped jobs; one job without a network.",
+        {
+            "plan": Kind("colltool:plan"),
+            "search": Kind(
+                "colltool:search_layouts", ("keep", "search", "headroom"), drops=("search",)
+            ),
+            "compare": Kind("colltool:compare_plans", several=True),
+            "sensitivity": Kind("colltool:plan_sensitivity", ("vary", "samples", "seed")),
+            "traces": Kind("colltool:plan_traces", ("files",)),
+            "jobs": Kind(f"{THIS_MODULE}:list_jobs"),
+            "job": Kind(f"{THIS_MODULE}:show_job"),
+        },
+        "what job fabric fabrics ranks overrides job_overrides keep top vary files readings",
     ),
     "serve": Tool(
-        "colltool:serve",
-        {"ranks": "serve_ranks", "search": "cuts"},
-        answers="serve serve-list serve-spread",
+        "What serving a model costs: network time per decode step and prefill, the lower"
+        " limit by memory and compute, kernels of the engine. search: true finds the layout."
+        " reshard: new weights from trainers to servers (receivers). libraries, library: engines"
+        " with measured kernels.",
+        {
+            "serve": Kind("colltool:serve"),
+            "reshard": Kind("colltool:reshard", ("receivers", "senders", "replica")),
+            "libraries": Kind("colltool:list_libraries"),
+            "library": Kind("colltool:show_library"),
+        },
+        "what job fabric tp ep pp dp batch isl osl engine weights search ranks receivers library"
+        " overrides",
     ),
-    "reshard": Tool("colltool:reshard"),
-    "contention": Tool("colltool:contention", {"layout": "", "placed": ""}),
-    "verify": Tool("colltool:verify"),
-    "validate": Tool("colltool:validate", _LOGS),
-    "calibrate": Tool("colltool:calibrate", _LOGS),
-    "doctor": Tool("colltool:doctor", _LOGS),
-    "trace": Tool("colltool:trace"),
-    "report": Tool("colltool:report", {"ranks": "page_ranks"}),
-    "diff": Tool("colltool:diff"),
-    "diff_libraries": Tool(
-        "colltool:diff_libraries", {"old": "library", "new": "library"}, answers="library-diff"
+    "fabric": Tool(
+        "Machines and networks. list: the shipped fabrics. show: tiers, diameter, bisection,"
+        " switches and cost of one. size: switches and cables for a number of endpoints."
+        " draw: a picture (SVG).",
+        {
+            "list": Kind(f"{THIS_MODULE}:list_fabrics"),
+            "show": Kind(f"{THIS_MODULE}:show_fabric", ("fabric",)),
+            "size": Kind(
+                "colltool:size_fabric", ("endpoints", "radix", "fat_tree", "oversubscription")
+            ),
+            "draw": Kind("colltool:draw_fabric"),
+        },
+        "what fabric overrides endpoints radix oversubscription topology rails prices",
     ),
-    "list_fabrics": Tool(f"{THIS_MODULE}:list_fabrics", answers="fabric-list"),
-    "show_fabric": Tool(f"{THIS_MODULE}:show_fabric", answers="fabric-show"),
-    "draw_fabric": Tool("colltool:draw_fabric", answers="fabric-draw"),
-    "size_fabric": Tool(
-        "colltool:size_fabric",
-        {"overrides": "price", "topology": "sized"},
-        answers="fabric-size fabric-size-direct",
+    "doctor": Tool(
+        "What is wrong with a machine or a run, from logs of nccl-tests, rccl-tests or OSU, or"
+        " profiler traces: expected against measured, and the likely causes. validate: how far the"
+        " model is off from logs. trace: a profiled step against the model, call by call.",
+        {
+            "doctor": Kind("colltool:doctor"),
+            "validate": Kind("colltool:validate", ("max_mape",)),
+            "trace": Kind("colltool:trace", ("placed",)),
+        },
+        "what logs! fabric ranks nodes primitive expect against overrides readings",
     ),
-    "list_jobs": Tool(f"{THIS_MODULE}:list_jobs", answers="job-list"),
-    "show_job": Tool(f"{THIS_MODULE}:show_job", _JOB, answers="job-show"),
-    "list_libraries": Tool("colltool:list_libraries", answers="library-list"),
-    "show_library": Tool("colltool:show_library", answers="library-show"),
-    "nccl_tuner": Tool(f"{THIS_MODULE}:nccl_tuner", _COUNTS),
-    "astra_sim": Tool(f"{THIS_MODULE}:astra_sim"),
-    "guide": Tool(f"{THIS_MODULE}:guide"),
+    "calibrate": Tool(
+        "Put the logs of your own machine on top of a fabric: machine_text of the answer is a machine"
+        " file; send it as machine to price and others. machine_only: false fits a fabric (text, with detail).",
+        {"calibrate": Kind("colltool:calibrate")},
+        "fabric! logs! ranks nodes primitive tier name overrides",
+    ),
+    "report": Tool(
+        "What to hand over. report: every question on one fabric, against others, with a job."
+        " nccl_tuner: a file for NCCL's tuner plugin (env: as NCCL_ALGO). astra_sim: input of"
+        " ASTRA-sim.",
+        {
+            "report": Kind("colltool:report"),
+            "nccl_tuner": Kind(f"{THIS_MODULE}:nccl_tuner", ("env",)),
+            "astra_sim": Kind(f"{THIS_MODULE}:astra_sim"),
+        },
+        "what fabric! against vary job logs ranks size primitives overrides job_overrides env",
+    ),
+    "guide": Tool(
+        "The manual: how to write fabrics, jobs and layouts, what a price counts, how accurate it"
+        " is. Without a topic: what each is about.",
+        {"guide": Kind(f"{THIS_MODULE}:guide")},
+        "topic section",
+    ),
 }
-"""Tools by name: that of the command; a command with several kinds of answers is several tools."""
+"""Tools by name."""
+
+ALIASES = {
+    "sweep": ("compare", "sweep"),
+    "sensitivity": ("compare", "sensitivity"),
+    "compare_sensitivity": ("compare", _OF_SEVERAL),
+    "diff": ("compare", "diff"),
+    "diff_libraries": ("compare", "libraries"),
+    "list_algorithms": ("explain", "algorithms"),
+    "ladder": ("explain", "ladder"),
+    "contention": ("explain", "contention"),
+    "verify": ("explain", "verify"),
+    "compare_plans": ("plan", "compare"),
+    "plan_sensitivity": ("plan", "sensitivity"),
+    "plan_traces": ("plan", "traces"),
+    "search_layouts": ("plan", "search"),
+    "list_jobs": ("plan", "jobs"),
+    "show_job": ("plan", "job"),
+    "reshard": ("serve", "reshard"),
+    "list_libraries": ("serve", "libraries"),
+    "show_library": ("serve", "library"),
+    "list_fabrics": ("fabric", "list"),
+    "show_fabric": ("fabric", "show"),
+    "draw_fabric": ("fabric", "draw"),
+    "size_fabric": ("fabric", "size"),
+    "validate": ("doctor", "validate"),
+    "trace": ("doctor", "trace"),
+    "nccl_tuner": ("report", "nccl_tuner"),
+    "astra_sim": ("report", "astra_sim"),
+}
+"""Names of functions, under which tools are called too: the tool and its ``what``."""
 
 
 def list_fabrics() -> Result:
@@ -233,211 +351,172 @@ def astra_sim(
     return "\n".join([*files, *interop.usage_notes(*given)])
 
 
-def guide(topic: str | None = None) -> str:
-    """A chapter of the manual as Markdown; without a topic, what each is about."""
-    from colltool.guides import contents, read_guide
+def guide(topic: str | None = None, section: str | None = None, *, detail: bool = False) -> str:
+    """A chapter of the manual as Markdown, or one section of it; without a topic, what each is
+    about."""
+    from colltool.commands.reading import flag_of
+    from colltool.commands.tool_answers import brief_chapter
+    from colltool.guides import TOPICS, about, read_guide
 
-    return contents() if topic is None else read_guide(topic)
+    if topic is None:
+        lines = [f"- {one}: {about(one)}" for one in TOPICS]
+        return "\n".join(["# Guides", "", *lines, "", _READ_COMMANDS, ""])
+    if not isinstance(topic, str):
+        what = f"expected a topic, got {quote(topic)}"
+        raise ColltoolError(what, argument="topic", fix=f"topics: {', '.join(TOPICS)}")
+    return brief_chapter(read_guide(topic), section, detail=flag_of(detail, "detail"))
 
 
-_FILE = [{"type": "string"}, {"type": "object"}]
-_NAMES = [{"type": "array", "items": {"type": "string"}}]
-_TYPES: dict[str, list[Schema]] = {
-    "str": [{"type": "string"}],
-    "int": [{"type": "integer"}],
-    "float": [{"type": "number"}],
-    "bool": [{"type": "boolean"}],
-    "AnyPath": [{"type": "string"}],
-    "CustomMachine": [{"type": "string"}],
-    "Primitive": [{"type": "string"}],
-    "AnyFabric": _FILE,
-    "FabricSource": _FILE,
-    "AnyJob": _FILE,
-    "AnyAlgorithms": [
-        {"type": "string"},
-        {"type": "object"},
-        {"type": "array", "items": {"anyOf": _FILE}},
-    ],
-    "Mapping": [{"type": "object"}],
-    "Overrides": [*_NAMES, {"type": "object"}],
-    "Keep": [*_NAMES, {"type": "object"}],
-    "Logs": [{"type": "string"}, *_NAMES],
-    "AnyShape": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}],
-    "ModelOptions": [{"type": "object"}],
-    "None": [],
-    "os.PathLike": [],
-    "NDArray": [],
-    "Layout": [],
-    "Job": [],
-    "LadderDefinition": [],
+_READ_COMMANDS = """\
+Commands in them are tools here: `colltool price ar -f nvl72 -n 144 -M 16MB` is price with
+{"primitive": "ar", "fabric": "nvl72", "ranks": 144, "size": "16MB"}."""
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "minimum": 1}
+_NUMBER: Schema = {"type": "number"}
+_FLAG: Schema = {"type": "boolean"}
+_OBJECT: Schema = {"type": "object"}
+_CONFIG: Schema = {"type": ["string", "object"]}
+_TEXTS: Schema = {"type": ["string", "array"], "items": {"type": "string"}}
+_VALUES: Schema = {"type": ["array", "object", "string"], "items": {"type": "string"}}
+_CONFIGS: Schema = {"type": ["string", "object", "array"], "items": {}}
+_RANKS: Schema = {"type": ["integer", "array"], "items": {"type": "integer"}}
+_SIZE: Schema = {"type": ["string", "number"]}
+_SIZES: Schema = {"type": ["string", "number", "array"], "items": {}}
+_SHAPES: dict[str, tuple[Schema, str]] = {
+    "fabric": (_CONFIG, "Name (nvl72, dgx-h100:nodes=16), file, or its text or content."),
+    "fabrics": (_CONFIGS, "One or several, as fabric; the first is the baseline."),
+    "serve.fabric": (_CONFIGS, "As in price; several are compared."),
+    "report.against": (_CONFIGS, "Fabrics to compare it with."),
+    "primitive": (_TEXT, "ar (all-reduce), ag, rs, a2a, bc, reduce or p2p."),
+    "primitives": (_TEXTS, "ar (all-reduce), ag, rs, a2a, bc, reduce, p2p; one or several."),
+    "size": (_SIZE, "Bytes per rank: 16MB is 10^6, 16MiB 2^20."),
+    "sizes": (_SIZES, 'Bytes per rank: "16MB", ["1MB", "1GB"] or "1K-1G".'),
+    "ranks": (_COUNT, "GPUs; default: all of the fabric."),
+    "doctor.ranks": (_COUNT, "GPUs, where a log does not say."),
+    "calibrate.ranks": (_COUNT, "GPUs, where a log does not say."),
+    "serve.ranks": (_COUNT, "GPUs of a search; default: all of the fabric."),
+    "compare.ranks": (_RANKS, "GPUs, one count or several."),
+    "algorithm": (_TEXT, "Tree, Ring, NVLSTree, hierarchical:ring/ring ..."),
+    "algorithms": (_TEXTS, "Only these: Tree, Ring, NVLSTree ..."),
+    "algorithm_files": (_CONFIGS, "Your own schedule: MSCCL XML, MSCCL++ JSON or YAML."),
+    "library": (_TEXT, "nccl, rccl, mpi, xla, all, or an engine with version (vllm@0.24.0)."),
+    "overrides": (_VALUES, 'Values of the fabric: ["ib.bandwidth=50GB/s"] or by key.'),
+    "job_overrides": (_VALUES, 'Values of the job: ["layout.tp=4"] or by key.'),
+    "readings": (_OBJECT, 'Model options: {"ideal": true} (guide, topic model).'),
+    "top": (_COUNT, "Number of rows."),
+    "vary": (_TEXTS, 'A key with its values: "ib.bandwidth=25GB/s,50GB/s".'),
+    "old": (_CONFIG, "The earlier answer, or a library (nccl@2.30)."),
+    "new": (_CONFIG, "The later answer, or a library."),
+    "layout": (_CONFIG, "Groups that run at once: {kind: block, group: 8, count: 4}."),
+    "definition": (_TEXT, "n512, or a ladder file or its text."),
+    "job": (_CONFIG, "Name (llama3-70b), YAML job or config.json: file, text or content."),
+    "keep": (_VALUES, 'Pinned parts of the layout: ["tp=8", "pp=4"].'),
+    "files": (_TEXTS, "Chakra traces."),
+    "tp": (_COUNT, "Tensor parallel."),
+    "ep": (_COUNT, "Expert parallel."),
+    "pp": (_COUNT, "Pipeline parallel."),
+    "dp": (_COUNT, "Replicas."),
+    "batch": (_COUNT, "Sequences decoded at once."),
+    "isl": (_COUNT, "Input tokens per request."),
+    "osl": (_COUNT, "Output tokens per request."),
+    "engine": (_TEXT, "vllm@0.24.0 (serve, what libraries lists all)."),
+    "weights": (_TEXT, "bf16, fp8, nvfp4 ..."),
+    "search": (_FLAG, "Find the best layout."),
+    "receivers": (_COUNT, "Ranks that receive new weights."),
+    "endpoints": (_COUNT, "Ports to connect."),
+    "radix": (_COUNT, "Ports per switch."),
+    "oversubscription": (_SIZE, "At the top: 3, or 3:1."),
+    "topology": (_TEXT, "clos (default), dragonfly, dragonfly_plus, hyperx."),
+    "rails": (_COUNT, "Parallel networks (rails)."),
+    "prices": (_CONFIG, "Price of a switch, cable, optic: content or file."),
+    "logs": (_CONFIGS, "The text of a log, a list of them, an object {host: text}, or files."),
+    "nodes": (_COUNT, "Nodes, where a log does not say."),
+    "expect": (_NUMBER, "Share of the expected bandwidth that passes: 0.8."),
+    "against": (_CONFIGS, "Of trace: traces of an earlier run."),
+    "tier": (_TEXT, "The tier to fit."),
+    "name": (_TEXT, "Name of the result."),
+    "env": (_FLAG, "As NCCL_ALGO instead of a file."),
+    "topic": (_TEXT, "questions, model, fabrics, jobs, serving, accuracy ..."),
+    "section": (_TEXT, "The first words of a heading."),
 }
-"""JSON Schemas of Python types; none for types that JSON cannot hold."""
-# arguments without a counterpart in JSON; simulator starts another program
-_ONLY_PYTHON = ("watch", "values", "simulator")
+"""The schema of an argument and what it means; ``tool.argument`` where a tool differs."""
+_WHAT = "Which question; by default the one that the arguments ask."
+_DETAIL: Schema = {"type": "boolean", "description": "The whole answer instead of 8 KB of it."}
 
 
 def input_schema(name: str) -> Schema:
-    """The JSON Schema of a tool's arguments."""
+    """The JSON Schema of the arguments of a tool that people need."""
     tool = TOOLS[name]
     properties: Schema = {}
-    required = []
-    for argument, (annotation, default) in _arguments(tool).items():
-        properties[argument] = _property(tool, argument, annotation)
-        if default is inspect.Parameter.empty:
-            required.append(argument)
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-def _property(tool: Tool, argument: str, annotation: str) -> Schema:
-    """The schema of an argument, described by its row's help, else by the docstring."""
-    if argument == "readings":
-        return _READINGS
-    row = tool.row(argument)
-    schema = _any_of(_schemas(annotation, row))
-    text = ""
-    if row is not None:
-        # a metavar such as KEY=VALUE shows how to write it
-        text = _without_flags(f"{row.metavar}: {row.help}" if "=" in row.metavar else row.help)
-    text = text or tool.documented(argument)
-    kinds = [kind.get("type") for kind in schema.get("anyOf", ())]
-    if "object" in kinds and "string" in kinds and "mapping" not in text:
-        text = f"{text.rstrip('.')}; or what such a file holds, as an object."
-    return {**schema, "description": text} if text else schema
-
-
-def _any_of(schemas: list[Schema]) -> Schema:
-    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-
-
-def output_schema(name: str) -> Schema | None:
-    """The JSON Schema of a tool's answer, one level deep; None if it answers with text.
-
-    ``colltool schema`` prints all levels.
-    """
-    names = TOOLS[name].answers.split()
-    if not names:
-        if name not in documents():
-            return None
-        names = [name]
-    schemas = [document_schema(document) for document in names]
-    # of several documents a tool guarantees the keys that all have
-    required = [set(schema["required"]) for schema in schemas]
-    shared = set.intersection(*required)
-    properties: Schema = {}
-    if len(names) == 1:
-        properties = {key: {} for key in schemas[0]["properties"]}
-    properties["schema"] = {"enum": [f"colltool.{document}/1" for document in names]}
-    properties["colltool"] = {"type": "string"}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [key for key in schemas[0]["required"] if key in shared],
-    }
-
-
-def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
-    """The annotation and the default of each argument of a tool.
-
-    These are the function's parameters, and overrides for the fabrics and jobs that it loads.
-    """
-    parameters = inspect.signature(tool.call).parameters
-    answer = {}
-    for name, parameter in parameters.items():
-        # single options of the model are keys of the object readings
-        if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
+    for argument in tool.listed:
+        if argument == "what":
+            properties[argument] = {"enum": _questions(tool), "description": _WHAT}
             continue
-        answer[name] = (str(parameter.annotation), parameter.default)
-    if "overrides" not in parameters and ("fabric" in parameters or "fabrics" in parameters):
-        answer["overrides"] = ("Overrides", ())
-    if "job_overrides" not in parameters and "job" in parameters:
-        answer["job_overrides"] = ("Overrides", ())
-    if tool.top:
-        answer["top"] = ("int | None", None)
-    return answer
+        schema, text = _SHAPES.get(f"{name}.{argument}") or _SHAPES[argument]
+        properties[argument] = {**schema, "description": text}
+    properties["detail"] = _DETAIL
+    return {"type": "object", "properties": properties, "required": tool.required}
 
 
-_READINGS: Schema = {
-    "type": "object",
-    "properties": {name: reading_schema(name) for name in DECLARED},
-    "additionalProperties": False,
-    "description": (
-        "How to read the model where it leaves a choice; the guide model says what each means."
-    ),
-}
+def _questions(tool: Tool) -> list[str]:
+    """The values of ``what``; several fabrics choose among sensitivities by themselves."""
+    return [what for what in tool.kinds if what != _OF_SEVERAL]
 
 
-def _schemas(annotation: str, row: Argument | None) -> list[Schema]:
-    """The schemas of an annotation's alternatives, without duplicates, with the row's bounds."""
-    answer: list[Schema] = []
-    for alternative in _alternatives(annotation):
-        for schema in _schemas_of_one(alternative, row):
-            if schema not in answer:
-                answer.append(schema)
-    return answer
+def description_of(name: str) -> str:
+    """What a tool answers, and which arguments it takes beside those of its schema."""
+    also = TOOLS[name].unlisted
+    return TOOLS[name].about + (f" Also taken: {', '.join(also)}." if also else "")
 
 
-def _schemas_of_one(annotation: str, row: Argument | None) -> list[Schema]:
-    head, _, inner = annotation.removesuffix("]").partition("[")
-    if head == "Literal":
-        return [{"enum": [word.strip().strip("'\"") for word in inner.split(",")]}]
-    if head == "Sequence":
-        return [{"type": "array", "items": _any_of(_schemas(inner, row))}]
-    if head == "Sizes":
-        return [{"type": "string"}, {"type": "number"}]
-    if row is None:
-        return _TYPES[head]
-    bounds = _bounds(row)
-    is_number = ("integer", "number")
-    return [
-        schema | bounds if schema.get("type") in is_number else schema for schema in _TYPES[head]
-    ]
+def find_kind(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """The tool of a name and the ``what`` of a call.
+
+    Raises:
+        ColltoolError: no such tool or ``what``.
+    """
+    tool_name, what = ALIASES.get(name, (name, None))
+    if tool_name not in TOOLS:
+        hint = nearest(name, [*TOOLS, *ALIASES])
+        fix = f"{hint} tools: {', '.join(TOOLS)}".strip()
+        raise ColltoolError(f"no tool '{clipped(name)}'", fix=fix)
+    kinds = TOOLS[tool_name].kinds
+    asked = what or arguments.get("what")
+    if asked is None:
+        return tool_name, _what_of(kinds, arguments)
+    if isinstance(asked, str):
+        # the function's own name says the same
+        asked = ALIASES.get(asked.replace(" ", "_"), (tool_name, asked))[1]
+    if asked == "sensitivity" and _OF_SEVERAL in kinds and _are_several(arguments):
+        asked = _OF_SEVERAL
+    if not isinstance(asked, str) or asked not in kinds:
+        fix = f"what is one of: {', '.join(_questions(TOOLS[tool_name]))}"
+        raise ColltoolError(f"unknown question {quote(asked)}", argument="what", fix=fix)
+    return tool_name, asked
 
 
-def _alternatives(annotation: str) -> Iterator[str]:
-    """Split a union at its top level: ``A[B | C] | D`` into ``A[B | C]`` and ``D``."""
-    part = ""
-    depth = 0
-    for token in re.split(r"(\[|\]|\|)", annotation):
-        if token == "[":
-            depth += 1
-        elif token == "]":
-            depth -= 1
-        if token == "|" and depth == 0:
-            yield part.strip()
-            part = ""
-        else:
-            part += token
-    yield part.strip()
+def _what_of(kinds: dict[str, Kind], arguments: Mapping[str, Any]) -> str:
+    """The function that the arguments ask for."""
+    given = {one for name in arguments for one in variants(name) if arguments[name] is not None}
+    default = list(kinds)[0]  # noqa: RUF015
+    if default == "compare" and "old" in given:
+        return "libraries" if "fabric" in given else "diff"
+    if default == "compare" and {"samples", "seed"} & given and _are_several(arguments):
+        return _OF_SEVERAL
+    # what is asked for last, such as a size beside a fabric, is the most special
+    for what in reversed(kinds):
+        kind = kinds[what]
+        if given.intersection(kind.signs) or (kind.several and _are_several(arguments)):
+            return what
+    return default
 
 
-def _bounds(row: Argument) -> Schema:
-    bounds: Schema = {}
-    if row.least in (0, 1):
-        bounds["minimum"] = row.least
-    elif row.least != -MAX_COUNT:
-        bounds["exclusiveMinimum"] = 0
-    if row.most != MAX_COUNT:
-        bounds["maximum"] = row.most
-    return bounds
-
-
-def _without_flags(help_: str) -> str:
-    """A line of help with names of arguments for flags: ``With --slow-rank``: ``With slow_rank``."""
-    names = {}
-    for name, flags in OPTIONS.items():
-        for flag in flags:
-            if flag.startswith("--"):
-                names[flag] = name
-
-    def name_of(flag: re.Match[str]) -> str:
-        return names.get(flag[0], flag[0].lstrip("-").replace("-", "_"))
-
-    return re.sub(r"--[a-z][a-z-]*", name_of, help_)
+def _are_several(arguments: Mapping[str, Any]) -> bool:
+    """Whether more than one fabric is given."""
+    fabrics = arguments.get("fabrics", arguments.get("fabric"))
+    if isinstance(fabrics, str) and ":" not in fabrics and "\n" not in fabrics:
+        return "," in fabrics
+    return isinstance(fabrics, list) and len(fabrics) > 1
 
 
 def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
@@ -446,20 +525,26 @@ def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
     Raises:
         ColltoolError: no such tool or argument, or what the function finds wrong with one.
     """
-    if name not in TOOLS:
-        hint = nearest(name, list(TOOLS))
-        fix = f"{hint} tools: {', '.join(TOOLS)}".strip()
-        raise ColltoolError(f"no tool '{clipped(name)}'", fix=fix)
-    tool = TOOLS[name]
-    known = _arguments(tool)
-    _refuse_unknown(name, arguments, known)
-    given = {argument: value for argument, value in arguments.items() if value is not None}
-    for argument, (_, default) in known.items():
-        if default is inspect.Parameter.empty and argument not in given:
-            raise ColltoolError(f"{argument} is missing", fix=_how_to_give(argument))
+    tool_name, what = find_kind(name, arguments)
+    tool = TOOLS[tool_name]
+    kind = tool.kinds[what]
+    rest = {key: value for key, value in arguments.items() if key not in ("what", *kind.drops)}
+    known = kind.arguments
+    if "detail" not in known:
+        rest.pop("detail", None)
+    given = named(tool_name, rest, known, ", ".join(dict.fromkeys([*tool.listed, *known])))
+    given = {
+        key: shaped(known[key], value) if key in known else value for key, value in given.items()
+    }
+    _refuse_many(given)
+    for argument in known.values():
+        if argument.is_required and argument.name not in given:
+            raise ColltoolError(
+                f"{argument.name} is missing", fix=_how_to_give(tool_name, argument)
+            )
     # price_list has no top: as in the command, the answer is cut afterwards
-    top = given.pop("top", None) if tool.top else None
-    answer: Result | str = tool.call(**_loaded(tool, given))
+    top = given.pop("top", None) if kind.top else None
+    answer: Result | str = kind.call(**_loaded(kind, given))
     if top is None or isinstance(answer, str):
         return answer
     from colltool.commands.price import fastest
@@ -468,39 +553,40 @@ def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
     return fastest(answer, count_of(top, "top"))  # type: ignore[arg-type]
 
 
-def _refuse_unknown(name: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise ColltoolError for unknown arguments and for more than :data:`MAX_VALUES` values."""
-    # single options of the model are allowed: fixes of errors name them so
-    readings = DECLARED if "readings" in known else {}
-    for argument, value in arguments.items():
-        if argument not in known and argument not in readings:
-            hint = nearest(argument, list(known))
-            fix = f"{hint} {name} takes {', '.join(known) or 'nothing'}".strip()
-            raise ColltoolError(f"{name} has no argument '{clipped(argument)}'", fix=fix)
+def _refuse_many(given: Mapping[str, Any]) -> None:
+    """Raise ColltoolError for more than :data:`MAX_VALUES` values of one argument."""
+    for argument, value in given.items():
         if isinstance(value, list | dict) and len(value) > MAX_VALUES:
-            fix = "ask in several calls: one answer holds what all of them give"
+            fix = "ask in several calls, or send a range of sizes: 1K-1G doubles"
             what = f"more than {MAX_VALUES} values in one call, got {len(value)}"
             raise ColltoolError(what, argument=argument, fix=fix)
 
 
-def _how_to_give(argument: str) -> str:
-    if argument not in ARGUMENTS:
-        return ""
-    return spell(
-        f"give {argument_text(argument)}: {_without_flags(ARGUMENTS[argument].help)}", "python"
-    )
+def _how_to_give(tool: str, argument: Parameter) -> str:
+    row = _SHAPES.get(f"{tool}.{argument.name}") or _SHAPES.get(argument.name)
+    return f"send {argument.name}: {row[1]}" if row else f"send {argument.name}"
 
 
-def _loaded(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+def _loaded(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments, with fabrics and jobs loaded if overrides are given that the function itself
     does not take."""
-    parameters = inspect.signature(tool.call).parameters
+    import inspect
+
+    parameters = inspect.signature(kind.call).parameters
+    if kind.function == "colltool:calibrate":
+        given.setdefault("machine_only", True)
     parts = given.pop("readings", None)
     if isinstance(parts, dict):
         given["readings"] = checked(**parts)
     elif parts is not None:
-        fix = 'write {"ideal": true}'
+        fix = 'send {"ideal": true}'
         raise ColltoolError("expected readings by name", argument="readings", fix=fix)
+    if kind.function == "colltool:diff":
+        from colltool.analysis.diff import read_document
+
+        for argument in ("old", "new"):
+            if isinstance(given[argument], str):
+                given[argument] = read_document(given[argument])
     job_changes = None if "job_overrides" in parameters else given.pop("job_overrides", None)
     if job_changes:
         from colltool.training.job import load_job
@@ -517,3 +603,59 @@ def _loaded(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
             elif files is not None:
                 given[argument] = load_fabric(files, changes)
     return given
+
+
+# a command, and the tool with its ``what`` that answers the same
+_COMMANDS = {
+    "fabric list": ("fabric", "list"),
+    "fabric show": ("fabric", "show"),
+    "fabric size": ("fabric", "size"),
+    "library list": ("serve", "libraries"),
+    "library show": ("serve", "library"),
+    "job list": ("plan", "jobs"),
+    "job show": ("plan", "job"),
+}
+_GUIDES = {"library init": "serving", "fabric init": "fabrics", "job init": "jobs"}
+# what a function is given, and an assistant sends otherwise
+_SAID = {
+    "colltool price --format json -o FILE": 'price and "detail": true',
+    "colltool price --format json": 'price with "detail": true',
+    ", or what load_fabric returns": ", or its text",
+}
+_PYTHON_VALUE = re.compile(r"(?<![\w.\"])([a-z]+[a-z_ ]*)=(\[[^\]]*\]|\"[^\"]*\")")
+
+
+def in_words_of_tools(text: str) -> str:
+    """A sentence with tools and arguments in place of commands, functions and options."""
+    for said, sent in _SAID.items():
+        text = text.replace(said, sent)
+    text = re.sub(r"colltool guide (\w+)", r'guide with "topic": "\1"', text)
+    for typed, topic in _GUIDES.items():
+        text = text.replace(f"colltool {typed}", f'guide with "topic": "{topic}"')
+    for typed, (tool, what) in _COMMANDS.items():
+        text = text.replace(f"colltool {typed}", _call_text(tool, what))
+    for name in (*ALIASES, *TOOLS):
+        tool, what = ALIASES.get(name, (name, ""))
+        called = rf"\bcolltool[ .]{name}\b(\(\))?|\b{name}\(\)"
+        text = re.sub(called, _call_text(tool, what), text)
+    # fixes write arguments one after the other
+    text = re.sub(r'("\w+": (?:"[^"]*"|[^\s",]+)) (?="\w+": )', r"\1, ", text)
+    text = _PYTHON_VALUE.sub(_as_sent, text)
+    names = {flag: name for name, flags in OPTIONS.items() for flag in flags}
+
+    def name_of(flag: re.Match[str]) -> str:
+        word = flag[0]
+        return names.get(word) or word.lstrip("-").replace("-", "_")
+
+    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*|-[fnMaeb](?= [\w./]))", name_of, text)
+
+
+def _call_text(tool: str, what: str) -> str:
+    return f'{tool} with "what": "{what}"' if what else tool
+
+
+def _as_sent(found: re.Match[str]) -> str:
+    """``ranks=[8]`` as ``"ranks": [8]``; words before the name stay."""
+    *before, name = found[1].replace("job overrides", "job_overrides").split(" ")
+    value = found[2].replace("'", '"')
+    return " ".join([*before, f'"{name}": {value}'])

@@ -15,7 +15,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.base.statements import Statement
-from colltool.estimate.assumptions import KINDS, takes_count, words
 from colltool.render.documents import WRITTEN_AS, Document, field_names
 
 Schema = dict[str, Any]
@@ -26,14 +25,6 @@ _UNITS = {
     "_J": "joules",
     "bytes": "bytes",
 }
-
-
-def reading_schema(name: str) -> Schema:
-    """The JSON Schema of an option of the model (:class:`colltool.Readings`)."""
-    if isinstance(KINDS[name], type):
-        return {"type": "boolean" if KINDS[name] is bool else "number"}
-    known: Schema = {"enum": list(words(name))}
-    return {"anyOf": [known, {"type": "integer"}]} if takes_count(name) else known
 
 
 DOCUMENTS = {

@@ -175,3 +175,19 @@ def test_options_are_those_of_the_table_of_arguments() -> None:
         spell(f"{argument_text('ring_alpha')} {argument_text('watch', 1)}", "shell")
         == "--ring-alpha --watch 1"
     )
+
+
+def test_an_assistant_reads_json() -> None:
+    """What it sends: names as the function has them, values as JSON has them."""
+    said = {
+        argument_text("ranks", 64): '"ranks": 64',
+        argument_text("sizes", ["1MB", "1GB"]): '"sizes": ["1MB", "1GB"]',
+        argument_text("shape", (4, 4)): '"shape": [4, 4]',
+        argument_text("alone", True): '"alone": true',
+        argument_text("fabric"): "fabric",
+    }
+    for text, spelled in said.items():
+        assert spell(text, "tool") == spelled
+    with pytest.raises(ColltoolError) as caught, rename_arguments("python", ranks="counts"):
+        raise ColltoolError("too many", argument="ranks")
+    assert caught.value.spelled("tool") == "counts: too many"

@@ -7,22 +7,25 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import documents
+import msccl_texts
 import pytest
 from jsonschema import Draft202012Validator
 
 import colltool
 from colltool.commands.app import COMMANDS
-from colltool.commands.tools import TOOLS, input_schema, output_schema
+from colltool.commands.tools import ALIASES, TOOLS, find_kind, input_schema
 
 pytest.importorskip("mcp")
 from mcp.client import Client
@@ -295,13 +298,34 @@ def test_every_command_of_the_questions_is_asked() -> None:
 def test_a_question_of_the_documents_is_answered_with_the_same_numbers(
     line: str, folder: Path, run: Any, remembered: Any
 ) -> None:
-    found = answer(*QUICK[line], folder)
+    name, arguments = QUICK[line]
+    found = answer(name, {**arguments, "detail": True}, folder)
     assert not found.is_error, found.content
     document = json.loads(run(*line.split(), "--format", "json").out)
     assert numbers(found.structured_content) == numbers(document)
     assert list(found.structured_content) == list(document)
-    Draft202012Validator(output_schema(QUICK[line][0])).validate(document)
-    assert json.loads(found.content[-1].text) == found.structured_content
+    (said,) = found.content
+    assert 20 < len(said.text.encode()) <= 1000
+
+
+@pytest.mark.parametrize("line", QUICK, ids=list(map(str, range(len(QUICK)))))
+def test_an_answer_is_short_and_says_what_it_leaves_out(line: str, folder: Path) -> None:
+    name, arguments = QUICK[line]
+    whole = answer(name, {**arguments, "detail": True}, folder).structured_content
+    found = answer(name, arguments, folder)
+    (said,) = found.content
+    assert bytes_of(found.structured_content) + len(said.text.encode()) <= 8192
+    assert len(said.text.encode()) <= 1000
+    assert found.structured_content["schema"] == whole["schema"]
+    is_short = 'Send "detail": true for all of it.' in said.text
+    if not is_short:
+        assert found.structured_content == whole
+    elif bytes_of(whole) > 8192:
+        assert found.structured_content["left_out"]
+
+
+def bytes_of(document: Any) -> int:
+    return len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 @pytest.mark.parametrize("line", FILES)
@@ -328,47 +352,69 @@ ONLY_IN_PYTHON = {"price", "load_fabric", "load_job", "readings"}
 WITHOUT_A_TOOL = {"mcp", "schema", "export", "library", "job", "fabric"}
 
 
-def test_every_public_function_is_a_tool() -> None:
+def kinds() -> Iterator[tuple[str, str]]:
+    """Each tool with each of its questions."""
+    for name, tool in TOOLS.items():
+        for what in tool.kinds:
+            yield name, what
+
+
+def test_every_public_function_answers_a_tool() -> None:
     functions = {name for name in colltool.__all__ if inspect.isfunction(getattr(colltool, name))}
-    assert functions - ONLY_IN_PYTHON <= {
-        tool.function.partition(":")[2] for tool in TOOLS.values()
-    }
-    assert set(COMMANDS) - WITHOUT_A_TOOL <= set(TOOLS)
+    reached = {TOOLS[name].kinds[what].function.partition(":")[2] for name, what in kinds()}
+    assert functions - ONLY_IN_PYTHON <= reached
+    assert len(TOOLS) == 12
+    # by its own name, too, without a word about what
+    for function in reached - {"price_list"}:
+        name, what = find_kind(function, {"algorithm": "ring"} if function == "explain" else {})
+        assert TOOLS[name].kinds[what].function.endswith(f":{function}")
+    assert set(COMMANDS) - WITHOUT_A_TOOL <= {*TOOLS, *ALIASES}
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_tool_describes_itself_and_each_argument(name: str) -> None:
     schema = input_schema(name)
     Draft202012Validator.check_schema(schema)
-    assert (output_schema(name) is None) == (name in ("nccl_tuner", "astra_sim", "guide"))
-    assert TOOLS[name].description.endswith((".", ")"))
     for argument, one in schema["properties"].items():
-        assert len(one["description"]) > 5, argument
-        assert "--" not in one["description"] or argument == "name"
-        assert {"type", "anyOf", "enum"} & set(one)
-    taken = inspect.signature(TOOLS[name].call).parameters
-    assert set(schema["required"]) == {
-        key
-        for key, one in taken.items()
-        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
-    }
+        assert len(one.get("description", "what it asks")) > 5, argument
+        assert "--" not in one.get("description", "")
+        assert {"type", "enum"} & set(one)
+    for what, kind in TOOLS[name].kinds.items():
+        needed = {key for key, one in kind.arguments.items() if one.is_required}
+        assert needed & set(schema["required"]) or not schema["required"] or what
+    # what the schema asks for, every question of the tool takes
+    for what in TOOLS[name].kinds:
+        taken = TOOLS[name].kinds[what].arguments
+        assert set(schema["required"]) <= {*taken, "logs"}
+
+
+def test_the_list_of_tools_is_short() -> None:
+    async def ask() -> None:
+        async with Client(server()) as client:
+            listed = await client.list_tools()
+        assert len(listed.tools) == 12
+        assert len(listed.model_dump_json(by_alias=True, exclude_none=True).encode()) <= 20_000
+
+    asyncio.run(ask())
 
 
 def test_the_calls_of_the_documents_fit_their_schemas() -> None:
-    """And the bounds of a row are there: no rank is half, no share above one."""
+    """And the types are there: no half of a rank, no number for a name."""
     for name, arguments in (*ASKED.values(), *FILES.values(), *QUICK.values()):
-        Draft202012Validator(input_schema(name)).validate(arguments)
+        tool, what = find_kind(name, arguments)
+        schema = input_schema(tool)
+        asked = {"what": what, **arguments} if len(TOOLS[tool].kinds) > 1 else arguments
+        checked = Draft202012Validator({**schema, "required": []})
+        if set(asked) <= set(schema["properties"]) and what not in (
+            "sweep",
+            "astra_sim",
+            "nccl_tuner",
+        ):
+            checked.validate(asked)
     good = {"fabric": "nvl72", "primitive": "ar"}
     price = Draft202012Validator(input_schema("price"))
-    assert price.is_valid({**good, "slow_rank": 0.8, "readings": {"ideal": True}, "shape": [4, 4]})
-    for bad in (
-        {"ranks": 1.5},
-        {"slow_rank": 2},
-        {"top": 0},
-        {"readings": {"idea": True}},
-        {"shap": "4x4"},
-        {"sizes": "1MB"},
-    ):
+    assert price.is_valid({**good, "sizes": "1MB", "readings": {"ideal": True}})
+    for bad in ({"ranks": 1.5}, {"top": 0}, {"fabric": 5}, {"primitive": None}):
         assert not price.is_valid({**good, **bad}), bad
 
 
@@ -389,17 +435,29 @@ def refused(name: str, arguments: dict[str, Any], folder: Path | None = None) ->
     [
         ("pric", {}, "no tool 'pric'\n  did you mean 'price'?"),
         ("price", {"fabrik": "nvl72"}, "price has no argument 'fabrik'\n  did you mean 'fabric'?"),
-        ("price", {"fabric": "nvl72"}, "primitive is missing\n  give primitive: ar, ag"),
+        (
+            "price",
+            {"fabric": "nvl72"},
+            "primitive is missing\n  send primitive: ar (all-reduce), ag",
+        ),
         (
             "price",
             {"fabric": "nvl73", "primitive": "ar"},
-            "shipped fabric is called 'nvl73'\n  did you mean 'nvl72'?",
+            "shipped fabric is called 'nvl73'\n  did you mean 'nvl72'? list the shipped ones: fabric with \"what\": \"list\"",
         ),
         (
             "price",
-            {"fabric": "nvl72", "primitive": "ar", "ranks": "8"},
-            "expected a whole number, got '8'\n  write ranks=8",
+            {"fabric": "nvl72", "primitive": "ar", "ranks": "eight"},
+            "expected a whole number, got 'eight'\n  write \"ranks\": 8",
         ),
+        (
+            "price",
+            {"fabric": "nvl72", "primitive": "ar", "size": "1MB", "sizes": ["1MB"]},
+            "sizes: given twice",
+        ),
+        ("compare", {"what": "fabric"}, "what is one of: compare, sweep"),
+        ("fabric", {"what": 5}, "what: unknown question 5"),
+        ("price", {"fabric": "nvl72", "primitive": "ar", "detail": "x"}, "detail"),
         (
             "price",
             {"fabric": "nvl72", "primitive": "ar", "readings": 5},
@@ -427,6 +485,7 @@ def test_a_mistake_is_an_error_of_the_tool_that_says_what_to_write(
     text = refused(name, arguments)
     assert text.startswith("error: ")
     assert said in text
+    assert not re.search(r"(?<!\w)--?[a-z]|colltool [a-z]", text), "the words of a shell"
 
 
 ODD: tuple[Any, ...] = (
@@ -445,14 +504,14 @@ ODD: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("name", [name for name in TOOLS if input_schema(name)["properties"]])
+@pytest.mark.parametrize("name", [*TOOLS, *ALIASES])
 def test_no_value_of_an_argument_is_a_bug(name: str) -> None:
     """Whatever a model makes up: an error that a person could mend, or an answer."""
-    schema = input_schema(name)
-    needed = {
-        argument: "nvl72" if "fabric" in argument else "ar" for argument in schema["required"]
-    }
-    for argument in schema["required"]:
+    tool, what = find_kind(name, {})
+    taken = TOOLS[tool].kinds[what].arguments
+    required = [argument for argument, one in taken.items() if one.is_required] or ["what"]
+    needed = {argument: "nvl72" if "fabric" in argument else "ar" for argument in required}
+    for argument in required:
         for odd in ODD:
             found = answer(name, {**needed, argument: odd})
             assert not any("bug" in one.text[:3] for one in found.content), (
@@ -460,6 +519,7 @@ def test_no_value_of_an_argument_is_a_bug(name: str) -> None:
                 odd,
                 found.content,
             )
+            assert len(found.content[0].text.encode("utf-8", "replace")) <= 8192
 
 
 # --- files
@@ -508,7 +568,7 @@ OUTSIDE = (
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_no_other_file_is_read_or_known_to_be_there(name: str, yard: Path) -> None:
     text = refused("show_fabric", {"fabric": name}, yard)
-    assert "is no file that may be read here\n  name a file within the server's folder" in text
+    assert "is no file that may be read here\n  name a file within the server's folder, or" in text
     assert "tiers" not in text
     if name.endswith("out.yaml"):
         assert text.replace("out", "none") == refused(
@@ -571,6 +631,136 @@ def test_outside_of_the_server_every_file_is_read_as_ever(yard: Path) -> None:
     assert colltool.load_fabric("../out.yaml").name == "cluster"
 
 
+def texts() -> dict[str, str]:
+    return documents.files()
+
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "_name_or_path": "meta/Small-1B",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 16,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "tie_word_embeddings": True,
+}
+LOG, CLUSTER = texts()["node07.log"], texts()["cluster.yaml"]
+
+
+def answered(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What a server without a folder answers, in whole."""
+    found = answer(name, {**arguments, "detail": True})
+    assert not found.is_error, found.content[0].text
+    assert "/colltool-" not in json.dumps(found.structured_content), "where texts were put"
+    return found.structured_content
+
+
+def test_the_text_of_a_log_is_taken_for_the_log(folder: Path) -> None:
+    of_the_file = answer("doctor", {"logs": "node07.log", "detail": True}, folder)
+    for given in ({"logs": LOG}, {"log": LOG}, {"logs": [LOG]}, {"logs": {"node07.log": LOG}}):
+        found = answered("doctor", given)
+        assert numbers(found) == numbers(of_the_file.structured_content)
+    assert "log-2.log" in json.dumps(answered("doctor", {"logs": [LOG, LOG]}))
+    assert "node08" in json.dumps(answered("doctor", {"logs": {"node07": LOG, "node08": LOG}}))
+    for call in ("validate", "calibrate"):
+        assert answered(call, {"fabric": "dgx-h100", "logs": LOG})
+    assert "log.log:1: no table" in refused("doctor", {"logs": "no\nlog"})
+
+
+def test_what_was_fitted_is_sent_back_as_text() -> None:
+    given = {"fabric": "dgx-h100", "logs": LOG}
+    machine = answer("calibrate", given).structured_content["machine_text"]
+    asked = {"fabric": "dgx-h100", "primitive": "ar", "ranks": 8, "size": "256MB"}
+    priced = answered("price", {**asked, "machine": machine})
+    assert priced["machine"] == {"file": "machine.yaml", "rows": 11}
+    fitted = answered("calibrate", {**given, "machine_only": False})["text"]
+    assert answered("price", {**asked, "fabric": fitted})["fabric"] == "dgx-h100-calibrated"
+
+
+def test_the_text_of_a_fabric_is_taken_for_the_file(folder: Path) -> None:
+    asked = {"primitive": "ar", "ranks": 64, "size": "1GB"}
+    of_the_file = answer("price", {**asked, "fabric": "cluster.yaml", "detail": True}, folder)
+    assert answered("price", {**asked, "fabric": CLUSTER}) == of_the_file.structured_content
+    wrong = CLUSTER.replace("topology: star", "topology: stir")
+    assert "fabric.yaml:5:" in refused("price", {**asked, "fabric": wrong})
+    assert "fabric-2.yaml:5:" in refused(
+        "compare", {"fabrics": ["nvl72", wrong], "primitives": "ar"}
+    )
+
+
+def test_a_config_of_a_model_is_taken_as_text_and_as_an_object() -> None:
+    asked = {"fabric": "dgx-h100", "ranks": 8}
+    of_the_text = answered("plan", {**asked, "job": json.dumps(CONFIG)})
+    assert of_the_text["job"] == "Small-1B"
+    assert answered("plan", {**asked, "model": CONFIG}) == of_the_text
+    job = {"schema": "colltool.job/1", "name": "mine", "model": "llama3-8b", "sequence": 8192}
+    job |= {"stack": "megatron", "device": "h100"}
+    job["batch"] = {"global": 32, "micro": 1}  # type: ignore[assignment]
+    for given in (job, json.dumps(job)):
+        assert answered("plan", {**asked, "ranks": 32, "job": given})["job"] == "mine"
+
+
+def test_two_answers_are_compared_as_texts() -> None:
+    asked = {"fabric": "star512", "primitive": "ar", "ranks": 8, "size": "1MB"}
+    old = answered("price", asked)
+    new = answered("price", {**asked, "overrides": "star.bandwidth=450GB/s"})
+    found = answered("compare", {"old": json.dumps(old), "new": json.dumps(new)})
+    assert found["schema"] == "colltool.diff/1"
+    assert found["changed"]
+    assert found == answered("diff", {"old": old, "new": new})
+    assert '"detail": true' in refused("compare", {"old": "{}", "new": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "same"),
+    [
+        (
+            "price",
+            {"fabrics": ["star512"], "primitives": "ar", "size": "1MB,2MB", "ranks": "8"},
+            {"fabric": "star512", "primitive": "ar", "sizes": ["1MB", "2MB"], "ranks": 8},
+        ),
+        (
+            "price",
+            {"fabric": "star512", "collective": "ar", "sizes": '["1MB"]', "algorithm": "ring"},
+            {"fabric": "star512", "primitive": "ar", "sizes": ["1MB"], "algorithms": ["ring"]},
+        ),
+        (
+            "breakdown",
+            {"fabric": "star512", "primitive": "ar", "sizes": ["1MB"], "algorithms": ["ring"]},
+            {"fabric": "star512", "primitive": "ar", "size": "1MB", "algorithm": "ring"},
+        ),
+        (
+            "compare",
+            {"fabric": "star512,torus512", "primitive": "ar,a2a", "ranks": "512", "size": "1MB"},
+            {
+                "fabrics": ["star512", "torus512"],
+                "primitives": ["ar", "a2a"],
+                "ranks": 512,
+                "sizes": ["1MB"],
+            },
+        ),
+        (
+            "compare",
+            {"fabrics": ["nvl72:nodes=4", "dgx-b200:nodes=36"], "primitives": "ar", "size": "1G"},
+            {
+                "fabrics": ["nvl72:nodes=4", "dgx-b200:nodes=36"],
+                "primitives": "ar",
+                "sizes": ["1G"],
+            },
+        ),
+        ("fabric", {"name": "nvl72"}, {"what": "show", "fabric": "nvl72"}),
+        ("plan", {"what": "jobs"}, {"what": "list_jobs"}),
+    ],
+)
+def test_names_and_values_are_taken_in_singular_and_plural(
+    name: str, arguments: dict[str, Any], same: dict[str, Any]
+) -> None:
+    assert answered(name, arguments) == answered(name, same)
+
+
 # --- the protocol
 # -------------------------------------------------------------------------------------------------------------
 
@@ -581,9 +771,6 @@ def test_a_client_of_the_sdk_asks_in_this_process(yard: Path) -> None:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools) == list(TOOLS)
             assert tools["price"].input_schema == input_schema("price")
-            assert tools["price"].output_schema["properties"]["schema"] == {
-                "enum": ["colltool.price/1"]
-            }
             found = await client.call_tool(
                 "price",
                 {"fabric": "cluster.yaml", "primitive": "ar", "ranks": 64, "sizes": ["1GB"]},
@@ -605,6 +792,170 @@ def test_a_client_of_the_sdk_asks_in_this_process(yard: Path) -> None:
                     await client.read_resource(address)
 
     asyncio.run(ask())
+
+
+NATURAL: tuple[tuple[str, dict[str, Any], str, str], ...] = (
+    ("price", {"fabric": "nvl72.yaml", "primitive": "ar", "size": "16MB"}, "price", "NVLSTree"),
+    (
+        "price",
+        {"fabric": "dgx-h100", "primitive": "all-reduce", "ranks": 64, "size": "1GB"},
+        "price",
+        "NVLSTree",
+    ),
+    (
+        "crossover",
+        {"fabric": "dgx-h100", "primitive": "all-reduce", "ranks": 64},
+        "crossover",
+        "Tree",
+    ),
+    (
+        "breakdown",
+        {"fabric": "nvl72", "primitive": "ar", "ranks": 144, "size": "16MB"},
+        "breakdown",
+        "NVLSTree",
+    ),
+    (
+        "compare",
+        {
+            "fabric": "dgx-h100",
+            "primitive": "ar",
+            "ranks": [64, 256],
+            "overrides": ["ib.levels.leaf.group=4"],
+            "vary": "ib.levels.spine.oversubscription=1,4",
+        },
+        "compare",
+        "oversubscription=4",
+    ),
+    (
+        "plan",
+        {"model": "llama3-70b", "fabric": "dgx-h100", "ranks": 512, "overrides": {"ib.size": 64}},
+        "plan",
+        '"step_s"',
+    ),
+    (
+        "serve",
+        {
+            "model": "llama3-70b",
+            "fabric": "hgx-h200",
+            "tp": 8,
+            "batch": 64,
+            "engine": "vllm@0.24.0",
+        },
+        "serve",
+        '"network_s"',
+    ),
+    ("doctor", {"logs": LOG}, "doctor", "nvls-off"),
+    (
+        "price",
+        {
+            "fabric": "star512",
+            "primitive": "ar",
+            "ranks": 8,
+            "size": "1MB",
+            "algorithm_file": msccl_texts.all_reduce_ring(8),
+        },
+        "price",
+        '"status": "own"',
+    ),
+    ("price", {"fabric": CLUSTER, "primitive": "ar", "size": "1GB"}, "price", "Ring"),
+    ("validate", {"fabric": "dgx-h100", "logs": LOG}, "validate", "mape"),
+    ("calibrate", {"fabric": "dgx-h100", "log": LOG}, "calibrate", "machine_text"),
+    ("fabric", {}, "fabric-list", "nvl72"),
+)
+"""What README asks, as an assistant would with the list of tools alone: the tool, the arguments, the
+document that answers, and a word of it."""
+
+
+def test_an_assistant_with_the_server_alone_answers_the_questions_of_readme() -> None:
+    async def ask() -> None:
+        async with Client(server()) as client:
+            for name, arguments, document, word in NATURAL:
+                found = await client.call_tool(name, arguments)
+                (said,) = found.content
+                assert not found.is_error, said.text
+                assert word in said.text + json.dumps(found.structured_content), name
+                assert found.structured_content["schema"] == f"colltool.{document}/1"
+                assert len(said.text.encode()) + bytes_of(found.structured_content) <= 8192, name
+
+    asyncio.run(ask())
+
+
+SLOW: dict[str, Any] = {
+    "what": "sweep",
+    "fabrics": ["dgx-h100"],
+    "primitives": "ar",
+    "ranks": list(range(16, 129, 8)),
+    "sizes": [f"{size}KB" for size in range(1, 1001)],
+}
+"""Minutes of work."""
+
+
+def test_a_call_that_is_cancelled_stops_and_holds_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colltool.commands.mcp._LANES", 1)
+
+    async def ask() -> None:
+        async with Client(server()) as client:
+            await client.call_tool("guide", {})
+            for _ in range(2):
+                with pytest.raises(MCPError, match="Timed out"):
+                    await client.call_tool("compare", SLOW, read_timeout_seconds=1)
+                found = await client.call_tool("guide", {}, read_timeout_seconds=60)
+                assert not found.is_error
+
+    asyncio.run(ask())
+
+
+def test_a_worker_ends_with_its_server() -> None:
+    """Though nobody stopped it, and it works for minutes."""
+    program = [sys.executable, "-m", "colltool", "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as one:
+        assert one.stdin is not None
+        assert one.stdout is not None
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        hello["clientInfo"] = {"name": "a test", "version": "1"}
+        for line in (
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "compare", "arguments": SLOW}},
+        ):
+            one.stdin.write(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
+            one.stdin.flush()
+        one.stdout.readline()
+        children = Path(f"/proc/{one.pid}/task/{one.pid}/children")
+        if not children.exists():
+            pytest.skip("no list of children here")
+        worker = waited_for(lambda: children.read_text().split())[0]
+        one.kill()
+    # a zombie has ended, though nobody asked how
+    status = Path("/proc", worker, "status")
+    assert waited_for(lambda: not status.exists() or "(zombie)" in status.read_text())
+
+
+def waited_for(found: Callable[[], Any]) -> Any:
+    """What is found within a minute."""
+    for _ in range(600):
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.1)
+    raise AssertionError("waited a minute")
+
+
+def test_a_call_without_the_memory_it_takes_ends_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, said in ((MemoryError, "more memory than is"), (RecursionError, "too deep")):
+
+        def fails(*_: Any, error: type[Exception] = error) -> None:
+            raise error
+
+        monkeypatch.setattr("colltool.commands.mcp.call_tool", fails)
+        text = refused("price", {})
+        assert said in text
+        assert "\n  " in text
+    monkeypatch.setattr("colltool.commands.mcp.call_tool", lambda *_: 1 / 0)
+    assert refused("price", {}) == (
+        "bug in colltool: ZeroDivisionError: division by zero (please report it)"
+    )
 
 
 def test_resources_are_the_shipped_fabrics_the_guides_and_the_schema() -> None:
@@ -641,7 +992,7 @@ def test_a_process_answers_on_its_streams_and_ends_with_them(yard: Path) -> None
             found = await client.call_tool(
                 "price", {"fabric": "star512", "primitive": "ar", "sizes": ["1MB"], "top": 1}
             )
-            assert found.structured_content == json.loads(found.content[-1].text)
+            assert found.structured_content["results"][0]["name"]
 
     asyncio.run(ask())
 
@@ -675,6 +1026,45 @@ def test_a_folder_that_is_none(run: Any, tmp_path: Path) -> None:
     done = run("mcp", "--folder", str(tmp_path / "none"))
     assert (done.code, done.out) == (2, "")
     assert "--folder: is not a folder" in done.err
+
+
+def test_a_picture_comes_with_detail() -> None:
+    asked = {"what": "draw", "fabric": "nvl72"}
+    brief = answer("fabric", asked)
+    assert brief.structured_content["left_out"] == {"svg": "all of it"}
+    assert 'Left out: svg. Send "detail": true' in brief.content[0].text
+    assert answered("fabric", asked)["svg"].startswith("<svg")
+
+
+def test_a_long_text_is_cut_at_a_line_and_says_so() -> None:
+    asked = {"what": "nccl_tuner", "fabric": "dgx-h100", "ranks": [8, 16, 32, 64, 128, 256]}
+    for name, arguments in (("report", asked), ("guide", {"topic": "questions"})):
+        whole = answer(name, {**arguments, "detail": True}).content[0].text
+        brief = answer(name, arguments).content[0].text
+        kept, _, note = brief.rpartition("\n\n")
+        assert len(brief.encode()) <= 8192 < len(whole.encode())
+        assert whole.startswith(f"{kept}\n")
+        assert '"detail": true' in note
+    assert "What will NCCL run?" in note
+    section = answer("guide", {"topic": "questions", "section": "what will nccl"}).content[0].text
+    assert section.startswith("## What will NCCL run?\n")
+    assert section in whole
+
+
+@pytest.mark.parametrize("detail", [False, True])
+def test_many_sizes_are_answered_within_bounds(detail: bool) -> None:
+    sizes = [f"{size}KB" for size in range(1, 401 if detail else 61)]
+    asked = {"fabric": "star512", "primitive": "ar", "ranks": 8, "sizes": sizes}
+    found = answer("price", {**asked, "detail": detail})
+    shown = found.structured_content["sizes"]
+    assert bytes_of(found.structured_content) <= (1_000_000 if detail else 8192)
+    text = found.content[0].text
+    if detail:
+        assert "fewer sizes" in text
+    else:
+        assert f"Shown: {len(shown)} of 60 sizes" in text
+        # of a grid its ends are shown
+        assert (shown[0]["bytes"], shown[-1]["bytes"]) == (1000, 60_000)
 
 
 def test_a_call_asks_for_no_more_answers_than_it_can_hold() -> None:

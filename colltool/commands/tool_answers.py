@@ -1,0 +1,302 @@
+"""Answers that a chat can hold: a document cut to so many bytes, saying what was left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from colltool.base.errors import ColltoolError, quote
+
+BRIEF = 8_000
+"""Bytes of an answer, its text included."""
+WHOLE = 1_000_000
+"""Bytes of an answer with ``detail``."""
+LONGEST_TEXT = 1_000
+"""Bytes of the text beside a document."""
+_DIGITS = 6
+# whole numbers below it, such as bytes of a message, keep their digits
+_EXACT = 2**40
+_GRIDS = ("rows", "cells", "points", "sizes")
+_FEW = 3
+_ALL = "all of it"
+# characters of a text within a document that is not worth leaving out
+_SHORT = 400
+
+
+_SECONDARY: dict[str, tuple[str, ...]] = {
+    "price": (
+        "sizes of one",
+        "library.ways",
+        "interval.parts",
+        "results[].phases",
+        "runs.phases",
+        "notes",
+        "library.runs",
+        "infeasible",
+        "shipped_by",
+        "why_not",
+        "bound_ratio",
+        "alpha_share",
+        "bandwidth_share",
+        "n_alpha",
+        "n_beta",
+        "lower_bound_s",
+        "layers",
+        "detail",
+        "sizes[].model",
+        "sizes[].group",
+        "sizes[].machine",
+    ),
+    "breakdown": ("interval.parts", "baselines[].phases", "baselines[].notes", "infeasible"),
+    "fabric-draw": ("svg",),
+    "calibrate": ("interval.parts", "nearest", "notes", "residuals", "candidates", "protocols"),
+    "fabric-list": ("numbers", "tiers"),
+    "fabric-show": ("source", "library", "failures", "bill"),
+    "report": ("commands", "result"),
+    "serve-list": ("interval.parts", "nearest", "notes", "operations"),
+    "plan": ("interval.parts", "group", "compression", "control_step_s"),
+    "": ("interval.parts", "nearest", "notes"),
+}
+"""What goes before any row does, by document: keys, or the ends of paths to them."""
+
+
+class Bounded(NamedTuple):
+    """A document that fits, and what it leaves out: ``{"results": "5 of 23"}``."""
+
+    document: dict[str, Any]
+    left_out: dict[str, str]
+
+
+class _Nested(NamedTuple):
+    """A list, an object or a long text of a document, and its keys: ``("results", "[]", "phases")``."""
+
+    keys: tuple[str, ...]
+    value: Any
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.keys).replace(".[]", "[]")
+
+    @property
+    def depth(self) -> int:
+        """How many lists and objects it is in."""
+        return sum(key != "[]" for key in self.keys)
+
+
+def size_of(value: Any) -> int:
+    """The bytes of a value as compact JSON."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode("utf-8", "replace"))
+
+
+def bounded(document: dict[str, Any], most: int) -> Bounded:
+    """A document in at most ``most`` bytes.
+
+    Numbers lose digits first, then lists their last items, the deepest and largest first: rows are
+    sorted by what matters. Objects and long texts go last.
+    """
+    if size_of(document) <= most:
+        return Bounded(document, {})
+    kind = str(document.get("schema", "")).removeprefix("colltool.").partition("/")[0]
+    document = _rounded(document)
+    left_out: dict[str, str] = {}
+    for path in _SECONDARY.get(kind, _SECONDARY[""]):
+        if size_of(document) <= most:
+            return Bounded(document, left_out)
+        if path == "sizes of one":
+            # one size stands in results and in sizes
+            if "results" in document:
+                document.pop("sizes", None)
+        elif (shorter := _without(document, path, "")) != document:
+            document = shorter
+            left_out[path] = _ALL
+    counts: dict[str, int] = {}
+    shown: dict[str, int] = {}
+    while (bytes_ := size_of(document)) > most:
+        part = _to_shorten(document)
+        if part is None:
+            break
+        name = part.name
+        longest = _longest(document, part.keys)
+        counts.setdefault(name, longest)
+        # a list of the first level says something as long as it has a row
+        least = 1 if len(part.keys) == 1 and longest > 1 else 0
+        shown[name] = max(least, int(longest * _step(bytes_ / most)))
+        _shorten(document, part.keys, shown[name])
+    for name, kept in shown.items():
+        outer = name.rpartition("[]")[0]
+        # what is in something that is gone needs no line of its own
+        if not any(
+            other in (outer, name.rpartition(".")[0]) and not shown[other] for other in shown
+        ):
+            left_out[name] = f"{kept} of {counts[name]}" if kept else _ALL
+    return Bounded(document, left_out)
+
+
+def _without(value: Any, path: str, at: str) -> Any:
+    """A copy without the values at the end of a path."""
+    if isinstance(value, list):
+        return [_without(one, path, f"{at}[]") for one in value]
+    if not isinstance(value, dict):
+        return value
+    answer = {}
+    for key, one in value.items():
+        inner = f"{at}.{key}"
+        if not inner.endswith(f".{path}"):
+            answer[key] = _without(one, path, inner)
+    return answer
+
+
+def _rounded(value: Any) -> Any:
+    """A copy with :data:`_DIGITS` significant digits of each number that is no integer."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list) else value
+
+
+def _step(excess: float) -> float:
+    """The share of a list to keep: a long way to go takes long steps."""
+    if excess > 8:
+        return 0.125
+    return 0.5 if excess > 1.5 else 0.75
+
+
+def _to_shorten(document: dict[str, Any]) -> _Nested | None:
+    """The list that is worth least for its bytes; an object or a long text where lists are short."""
+    lists: dict[tuple[str, ...], int] = {}
+    others: dict[tuple[str, ...], int] = {}
+    parts: dict[tuple[str, ...], _Nested] = {}
+    for part in _parts(document, ()):
+        keys = part.keys
+        # a list within a row that is as short as this is a part of the row
+        least = 1 if len(keys) == 1 else _FEW
+        can_shrink = isinstance(part.value, list) and len(part.value) > least
+        into = lists if can_shrink else others
+        if can_shrink or len(keys) > 1 or not isinstance(part.value, list):
+            into[keys] = into.get(keys, 0) + size_of(part.value)
+            parts[keys] = part
+    for weights in (lists, others):
+        if weights:
+            heaviest = max(weights, key=lambda keys: weights[keys] * parts[keys].depth)
+            return parts[heaviest]
+    return None
+
+
+def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Nested]:
+    """Each list, object and long text within a value."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            inner = (*keys, key)
+            if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > _SHORT):
+                yield _Nested(inner, one)
+            yield from _parts(one, inner)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _parts(one, (*keys, "[]"))
+
+
+def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The objects that hold the last of the keys."""
+    first, *rest = keys
+    if first == "[]":
+        for one in value if isinstance(value, list) else ():
+            yield from _holders(one, tuple(rest))
+    elif isinstance(value, dict) and first in value:
+        if rest:
+            yield from _holders(value[first], tuple(rest))
+        else:
+            yield value
+
+
+def _longest(document: dict[str, Any], keys: tuple[str, ...]) -> int:
+    """The most items of a list at these keys; 1 of what is none."""
+    values = [holder[keys[-1]] for holder in _holders(document, keys)]
+    return max(len(value) if isinstance(value, list) else 1 for value in values)
+
+
+def _shorten(document: dict[str, Any], keys: tuple[str, ...], count: int) -> None:
+    """Keep the first items of the lists at these keys; without any, the keys go."""
+    key = keys[-1]
+    for holder in _holders(document, keys):
+        if count:
+            holder[key] = _some_of(key, holder[key], count)
+        else:
+            del holder[key]
+
+
+def _some_of(key: str, rows: list[Any], count: int) -> list[Any]:
+    """The first rows of a ranking; of a grid as many from its first to its last."""
+    if key not in _GRIDS or count < 2 or count >= len(rows):
+        return rows[:count]
+    step = (len(rows) - 1) / (count - 1)
+    return [rows[round(at * step)] for at in range(count)]
+
+
+def first_sentences(text: str, most: int = LONGEST_TEXT) -> str:
+    """The sentences of a text that fit into so many bytes."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= most:
+        return text
+    clipped = encoded[: most - 3].decode("utf-8", "ignore")
+    end = max(clipped.rfind(mark) for mark in (". ", ".\n", "; ", "\n"))
+    return clipped[: end + 1] if end > most // 4 else f"{clipped}..."
+
+
+def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
+    """What was left out, and how to get it."""
+    if not left_out:
+        return ""
+    # lists of the first level first
+    by_depth = sorted(left_out, key=lambda name: name.count("."))
+    some = [f"{left_out[name]} {name}" for name in by_depth if left_out[name] != _ALL]
+    none = [name for name, shown in left_out.items() if shown == _ALL]
+    sentences = []
+    if some:
+        sentences.append(f"Shown: {_listed(some)}.")
+    if none:
+        sentences.append(f"Left out: {_listed(none)}.")
+    how = 'Send "detail": true for all of it.'
+    if detail:
+        how = "Ask for less in one call: fewer sizes, ranks or fabrics."
+    return " ".join([*sentences, how])
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _FEW
+    return ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
+
+
+def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
+    """A chapter, or one section of it, in at most :data:`BRIEF` bytes unless ``detail``.
+
+    Raises:
+        ColltoolError: no section begins like that; names all.
+    """
+    sections = text.split("\n## ")[1:]
+    headings = "; ".join(part.partition("\n")[0] for part in sections)[:1000]
+    chosen = text
+    if section is not None:
+        wanted = str(section).strip().lower()
+        found = [part for part in sections if part.lower().startswith(wanted)]
+        if not found:
+            what = f"no section begins with {quote(section)}"
+            raise ColltoolError(what, argument="section", fix=f"sections: {headings}")
+        chosen = f"## {found[0]}"
+    note = f'Shortened. Sections: {headings}. Send "section", or "detail": true for all of it.'
+    return brief_text(chosen, note, detail=detail)
+
+
+def brief_text(text: str, note: str, *, detail: bool) -> str:
+    """The lines of a text that fit into :data:`BRIEF` bytes, and the note if some do not."""
+    most = WHOLE if detail else BRIEF
+    if len(text.encode("utf-8", "replace")) <= most:
+        return text
+    room = most - len(note.encode()) - 2
+    kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    lines, _, _ = kept.rpartition("\n")
+    return f"{lines}\n\n{note}"
