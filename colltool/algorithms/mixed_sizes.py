@@ -78,8 +78,10 @@ def multi_rail_tree(group: Group) -> Terms:
         for parents in trees:
             deepest = max(deepest, ranks - 1 + _depth(parents, number))
         links = max(links, _links_at(trees, number))
-    # The rank at which a chain begins sends half of the vector per edge to other domains, instead
-    # of up the chain.
+    # Each tree carries half of the vector, in R parts of M/R. A rank at which no chain begins sends
+    # a part up its chain and one down, 2 in all. The R ranks at which chains begin take turns:
+    # such a rank sends 2R - 1 parts along the chains of the others and down its own, and half a
+    # part per edge to other domains.
     sent = max(2.0, (2 * rails - 1 + links / 2) / rails)
     fill = max(domains) - rails + log2_ceil(len(domains))
     return Terms(2 * deepest, sent, Trees(both_ways=True, rails=True), fill=fill)

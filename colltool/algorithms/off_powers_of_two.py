@@ -170,7 +170,7 @@ def _idle_ranks(group: Group) -> Caveat:
     requires=(off_powers_of_two,),
     source=f"{RABENSEIFNER}; padded: {CHAN}",
     caveat=_idle_ranks,
-    equation="t = 2 lg N α + 2(N''-1)/N'' M/BW, N'' = 2^lg N",
+    equation="t = 2 lg N'' α + 2(N''-1)/N'' M/BW, N'' = 2^ceil(lg N)",
 )
 def rabenseifner_padded(group: Group) -> Schedule:
     """Rabenseifner off powers of two, padded: ranks of zeros fill up to the next power of two.

@@ -22,27 +22,23 @@ from colltool.network.sizing.size_clos import ClosPlan
 class Failure:
     """One failed part, and which ranks lose how much by it.
 
-    If groups are not equally full, the part is in the fullest. ``tier``: empty for a Clos sized without a fabric.
-    ``part``: ``NIC`` or ``port`` of an accelerator, each with its cable; ``link``; ``trunk`` of an
-    endpoint; ``plane``; ``switch``; ``switches``: all of a domain; ``cube`` of a lattice, until
-    optical switches put another in its place. ``level``: of the switch, or that the link enters
-    from below; else the tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left
-    without a switch. ``endpoints``, ``ranks``: that lose at most ``share`` of their bandwidth each.
-    ``beyond``: the level whose upward traffic that is; empty: all of the tier's. ``cut_off``: ranks
-    that reach no other on the tier any more. Source of the question: Collectives Explainer Series
-    part 03 §1.1, one switch a pod against one for each of its rails.
+    If groups are not equally full, the part is in the fullest. Source of the question: Collectives
+    Explainer Series part 03 §1.1, one switch a pod against one for each of its rails.
     """
 
-    tier: str
+    tier: str  # empty for a Clos that is sized without a fabric
+    # "NIC" or "port" of an accelerator, each with its cable; "link"; "trunk" of an endpoint;
+    # "plane"; "switch"; "switches": all of a domain; "cube" of a lattice, until optical switches
+    # replace it
     part: str
-    level: str
-    count: int
-    nics: int
-    endpoints: int
-    ranks: int
+    level: str  # of the switch, or that the link enters from below; else the tier
+    count: int  # such parts, in all domains
+    nics: int  # endpoint ports left without a switch
+    endpoints: int  # that lose at most ``share`` of their bandwidth each
+    ranks: int  # the same, counted in ranks
     share: float
-    beyond: str = ""
-    cut_off: int = 0
+    beyond: str = ""  # the level whose upward traffic suffers; empty: all traffic of the tier
+    cut_off: int = 0  # ranks that reach no other rank on the tier any more
 
     @classmethod
     def of_domains(
@@ -178,7 +174,8 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
         """``nics`` of one rail lose a share of their traffic."""
         affected = ceil(nics / of_endpoint)
         if nics not in (1, on_rail) and nics % of_endpoint:
-            # an endpoint at either end is there in part
+            # the ports begin and end within an endpoint: all but two are whole endpoints, and one
+            # port at least belongs to each of the two
             affected = (nics - 2) // of_endpoint + 2
         affected = min(members, affected)
         return Failure(
@@ -196,25 +193,25 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
 
     leaf, *above = plan.levels
     below = leaf
-    # ports of a rail under one switch of the level below, and such switches that share them
-    under = min(leaf.down_ports, on_rail)
-    spread = 1
+    # ports of a rail below one group of switches, and the switches of such a group
+    ports_below = min(leaf.down_ports, on_rail)
+    switches = 1
     if plan.split > 1:
         yield failure("port", 0, plan.ports, 1, 1 / ports)
     yield replace(
         failure("NIC", 0, plan.ports // plan.split, 1, plan.split / ports), nics=plan.split
     )
-    yield failure("switch", 0, leaf.switches, under, min(of_endpoint, under) / ports)
+    yield failure("switch", 0, leaf.switches, ports_below, min(of_endpoint, ports_below) / ports)
     for number, level in enumerate(above, start=1):
-        ways = below.up_ports * spread  # cables out of one group of the level below
-        yield failure("link", number, level.cables, under, 1 / (ways * rails_used), below.name)
+        uplinks = below.up_ports * switches  # cables out of one group of the level below
+        loss = 1 / (uplinks * rails_used)
+        yield failure("link", number, level.cables, ports_below, loss, below.name)
         if number == len(above):
-            under = on_rail
-            spread = level.per_rail
+            ports_below = on_rail
+            switches = level.per_rail
         else:
-            under = min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
-            spread = level.per_rail // plan.pods
-        yield failure(
-            "switch", number, level.switches, under, 1 / (spread * rails_used), below.name
-        )
+            ports_below = min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
+            switches = level.per_rail // plan.pods
+        loss = 1 / (switches * rails_used)
+        yield failure("switch", number, level.switches, ports_below, loss, below.name)
         below = level

@@ -172,7 +172,9 @@ class OverlapModel:
             else:
                 by_kind.setdefault((call.call.per, call.backward), []).append(call)
         found: list[PricedCall] = []
-        first = min((per for per, _ in by_kind), default="")  # dense layers come first
+        kinds = {per for per, _ in by_kind}
+        # dense layers come before those with experts
+        first = "dense_layer" if "dense_layer" in kinds else min(kinds, default="")
         for (per, backward), calls in sorted(by_kind.items(), key=itemgetter(0)):
             same_pass = [call for call in others if call.backward is backward]
             found += self._gathers_of_layers(
