@@ -102,9 +102,9 @@ def _states_size(stated: set[str], tier: str, position: int) -> bool:
 
 
 def _per_rack(fabric: Fabric, rack: int, counts: Sequence[int]) -> int:
-    """The most ranks of each rack, at least half of it, that all counts fill; else the whole
-    rack."""
-    if fabric.domains:
+    """The most ranks of each rack, at least half of it, that all counts fill; else the whole rack,
+    as also for nodes, of which people take all."""
+    if fabric.domains or rack < _RACK:
         return rack
     for per_rack in range(rack, (rack - 1) // 2, -1):
         if any(count > per_rack and count % per_rack for count in counts):

@@ -24,10 +24,10 @@ SAME = 0.02
 NEAR = 1.25
 
 Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
-# Who wins at a point: ``winner``, faster than all others by more than the error; ``close``, not
-# surely; ``same``, no measurable difference; ``unlike``, times that cannot be compared; ``alone``,
-# one column can run it; ``none``, none can.
-Call = Literal["winner", "close", "same", "unlike", "alone", "none"]
+# Who wins at a point: ``winner``, faster than all others by more than the error; ``behind``, some are
+# surely slower, but not all others; ``close``, none surely is; ``same``, no measurable difference;
+# ``unlike``, times that cannot be compared; ``alone``, one column can run it; ``none``, none can.
+Call = Literal["winner", "behind", "close", "same", "unlike", "alone", "none"]
 Reason = Literal["tier", "level", "share", "unpaid", "small"]
 
 
@@ -74,10 +74,12 @@ class LineOutcome(NamedTuple):
 
 
 class PointCall(NamedTuple):
-    """Who wins at a point, and the column that it names; None without."""
+    """Who wins at a point, and the column that it names; ``slower``: the columns that are surely
+    slower, where not all others are."""
 
     call: Call
     column: int | None
+    slower: tuple[int, ...] = ()
 
 
 class CompareLine(NamedTuple):
@@ -153,14 +155,17 @@ class CompareLine(NamedTuple):
             ratios.append(ratio)
         if max(ratios) <= 1 + SAME:
             return PointCall("same", None)
-        if all(map(self.surely_slower, rivals)):
+        slower = tuple(filter(self.surely_slower, rivals))
+        if len(slower) == len(rivals):
             return PointCall("winner", fastest)
+        if slower:
+            return PointCall("behind", None, slower)
         return PointCall("close", None)
 
     def winner(self) -> int | None:
         """The column that wins here; None where nobody surely does."""
-        call, column = self.call()
-        return column if call == "winner" else None
+        here = self.call()
+        return here.column if here.call == "winner" else None
 
     def ratio_interval(self, column: int) -> tuple[float, float] | None:
         """Where nine of ten measured ratios lie; None without a ratio, or where nothing is known of

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from math import sqrt
 from typing import NamedTuple
 
 from colltool.analysis.outcomes import NEAR, Call, CompareLine, PointCall
@@ -17,8 +18,9 @@ from colltool.base.primitives import Primitive
 
 # Size classes with a winner that one verdict names: more is a list that nobody repeats.
 MOST_CLASSES = 2
-# A winner in fewer neighbouring sizes of a fine grid than this is no class: the border of its error.
-FEWEST_POINTS = 5
+# A winner in a band of sizes narrower than this factor is no class: the border of its error, or of a
+# library's pick.
+NARROW = 4.0
 
 
 class RivalRatio(NamedTuple):
@@ -92,9 +94,10 @@ def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVe
     """The verdict on one question, from its lines in order of size."""
     calls = [line.call() for line in lines]
     claimed: list[range] = []
+    narrow = min(NARROW, sqrt(lines[-1].bytes / lines[0].bytes))
     for call, run in _runs(calls):
-        lasts = len(run) >= min(FEWEST_POINTS, len(lines))
-        if call.call in ("winner", "alone") and lasts:
+        lasts = lines[run[-1]].bytes >= narrow * lines[run[0]].bytes
+        if call.call in ("winner", "behind", "alone") and lasts:
             claimed.append(run)
     claimed = sorted(sorted(claimed, key=len, reverse=True)[:MOST_CLASSES], key=lambda run: run[0])
     claims = []
@@ -125,7 +128,7 @@ def _runs(calls: Sequence[PointCall]) -> Iterator[tuple[PointCall, range]]:
 def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[int]) -> SizeClass:
     """The points ``at`` as one class: a winner only where it wins at all of them."""
     calls = {lines[point].call() for point in at}
-    call, column = _common_call(calls)
+    call, column, _ = _common_call(calls)
     return SizeClass(
         call,
         "" if column is None else names[column],
@@ -140,9 +143,6 @@ def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[i
 def _common_call(calls: set[PointCall]) -> PointCall:
     if len(calls) == 1:
         return next(iter(calls))
-    kinds = {call for call, _ in calls}
-    if kinds == {"unlike"}:
-        return PointCall("unlike", None)
     return PointCall("close", None)
 
 
@@ -182,12 +182,7 @@ def _say_the_same(one: QuestionVerdict, other: QuestionVerdict) -> bool:
     if one.rest and other.rest and one.rest.call != other.rest.call:
         return False
     for claim, same in zip(one.claims, other.claims, strict=True):
-        if (claim.call, claim.winner, claim.first, claim.last) != (
-            same.call,
-            same.winner,
-            same.first,
-            same.last,
-        ):
+        if _kind(claim) != _kind(same):
             return False
         starts = claim.from_bytes, same.from_bytes
         ends = claim.to_bytes, same.to_bytes
@@ -196,6 +191,11 @@ def _say_the_same(one: QuestionVerdict, other: QuestionVerdict) -> bool:
         if max(starts) > min(ends):
             return False
     return True
+
+
+def _kind(claim: SizeClass) -> tuple[object, ...]:
+    slower = tuple(rival.column for rival in claim.rivals if rival.slower)
+    return claim.call, claim.winner, claim.first, claim.last, slower
 
 
 def _joined(one: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:

@@ -29,7 +29,7 @@ WIDTH = 80
 HEIGHT = 24
 # Lines of the headline there.
 MOST_LINES = 4
-# Rows of the table of the default view.
+# The most rows of the table of the default view.
 MOST_ROWS = 12
 # The borders and titles of a table, the blank lines around it, and the line that names --all.
 _FRAME = 8
@@ -48,15 +48,15 @@ def listed_names(names: Sequence[str], conjunction: str = "and") -> str:
 # --- the verdict on a question
 
 
-def verdict_sentence(result: Comparison, verdict: QuestionVerdict) -> str:
-    """``All-reduce, 8 ranks: a is 1.4x to 1.7x faster than b up to 85 KB; too close to call
-    above``."""
+def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
+    """``All-reduce, 8 ranks: a is 1.4x to 1.7x faster than b up to 85 KB; too close to call above
+    85 KB``; ``brief``: without the distance of times that are too close."""
     parts: list[str] = []
     for claim in verdict.claims:
         parts.append(_claim(claim, again=bool(parts)))
     text = ", ".join(parts)
     if verdict.rest is not None:
-        rest = _rest(result, verdict, verdict.rest)
+        rest = _rest(result, verdict, verdict.rest, brief=brief)
         text = f"{text}; {rest}" if text else rest
     return f"{_question(verdict)}: {text}"
 
@@ -80,6 +80,8 @@ def _claim(claim: SizeClass, *, again: bool) -> str:
     where = _where(claim)
     if claim.call == "alone":
         return f"only {claim.winner} can run it{where}"
+    if claim.call == "behind":
+        return f"{_behind(claim)}{where}"
     rivals = sorted(claim.rivals, key=lambda rival: rival.least)
     subject = claim.winner if again else f"{claim.winner} is"
     if len(rivals) > _MOST_RIVALS:
@@ -89,6 +91,16 @@ def _claim(claim: SizeClass, *, again: bool) -> str:
         return f"{subject} {_times(rivals[0])} faster{where}"
     faster = [f"{_times(rival)} faster than {rival.column}" for rival in rivals]
     return f"{subject} {listed_names(faster)}{where}"
+
+
+def _behind(claim: SizeClass) -> str:
+    """``a is 1.2x to 1.4x slower than the fastest``."""
+    slower = [rival for rival in claim.rivals if rival.slower]
+    if len(slower) > _MOST_RIVALS:
+        leading = [rival.column for rival in claim.rivals if not rival.slower]
+        return f"all but {listed_names(leading)} are slower than the fastest"
+    texts = [f"{rival.column} is {_times(rival)}" for rival in slower]
+    return f"{listed_names(texts)} slower than the fastest"
 
 
 def _where(claim: SizeClass) -> str:
@@ -111,7 +123,7 @@ def _factor(ratio: float) -> str:
     return format_factor(ratio, 3 if ratio < 10 else 2)
 
 
-def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeClass) -> str:
+def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeClass, *, brief: bool) -> str:
     """What holds for the sizes that no claim is made of."""
     where = _rest_where(verdict, rest)
     match rest.call:
@@ -121,8 +133,8 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeClass) -> str:
             return f"none of them can run it{where}"
         case "unlike":
             return f"not comparable{where}: {_unlike(result)}"
-        case "close" | "winner" | "alone":
-            if verdict.claims:
+        case "close" | "behind" | "winner" | "alone":
+            if verdict.claims or brief:
                 return f"too close to call{where}"
             return _too_close(rest)
         case _:
@@ -142,18 +154,8 @@ def _rest_where(verdict: QuestionVerdict, rest: SizeClass) -> str:
 
 
 def _too_close(rest: SizeClass) -> str:
-    leading = [rival for rival in rest.rivals if not rival.slower]
-    slower = [rival for rival in rest.rivals if rival.slower]
-    most = max((rival.most for rival in leading), default=1.0)
-    apart = f"(the times differ by up to {_factor(most)})"
-    if not slower or len(leading) < 2:
-        return f"too close to call {apart}"
-    between = listed_names([rival.column for rival in leading])
-    text = f"too close to call between {between} {apart}"
-    if len(slower) > _MOST_RIVALS:
-        return text
-    behind = [f"{rival.column} is {_times(rival)} slower" for rival in slower]
-    return f"{text}; {listed_names(behind)}"
+    most = max((rival.most for rival in rest.rivals), default=1.0)
+    return f"too close to call (the times differ by up to {_factor(most)})"
 
 
 def _unlike(result: Comparison) -> str:
@@ -253,22 +255,37 @@ def tail(result: Comparison, layers: str) -> list[str]:
     return [text for text in found if text]
 
 
-def headline(verdicts: Sequence[str], after: Sequence[str]) -> tuple[str, int]:
+def headline(result: Comparison, after: Sequence[str]) -> tuple[str, int]:
     """The verdicts that fit into a headline of four lines, with what is said after them, and how
     many these are: at least one."""
-    for shown in range(len(verdicts), 0, -1):
-        parts = list(verdicts[:shown])
-        left = len(verdicts) - shown
-        if left:
-            parts.append(f"{left} more under Conclusions")
-        text = f"{'. '.join([*parts, *after])}."
-        if height(text) <= MOST_LINES or shown == 1:
-            return text, shown
-    return ". ".join(after), 0
+    answer = ""
+    shown = len(result.verdicts)
+    # in full, in brief, then fewer of them
+    for brief in (False, True):
+        answer = _headline(result, after, shown, brief=brief)
+        if height(answer) <= MOST_LINES:
+            return answer, shown
+    while shown > 1 and height(answer) > MOST_LINES:
+        shown -= 1
+        answer = _headline(result, after, shown, brief=True)
+    return answer, shown
+
+
+def _headline(result: Comparison, after: Sequence[str], shown: int, *, brief: bool) -> str:
+    parts = [verdict_sentence(result, verdict, brief=brief) for verdict in result.verdicts[:shown]]
+    left = len(result.verdicts) - shown
+    if left:
+        parts.append(f"{counted(left, 'more verdict')} under Conclusions (--all)")
+    return f"{'. '.join([*parts, *after])}."
 
 
 def height(text: str, width: int = WIDTH) -> int:
     return len(fill(text, width, break_on_hyphens=False).splitlines())
+
+
+def rows_that_fit(lines_above: int) -> int:
+    """How many rows of a table fit a terminal of the usual size."""
+    return max(1, min(MOST_ROWS, HEIGHT - _FRAME - lines_above))
 
 
 def lists_that_fit(

@@ -58,13 +58,13 @@ from colltool.render.shared_documents import (
     whole_size,
 )
 from colltool.render.verdicts import (
-    MOST_ROWS,
     add_like,
     headline,
     height,
     listed_names,
     lists_that_fit,
     offer_sentence,
+    rows_that_fit,
     tail,
     verdict_sentence,
 )
@@ -120,6 +120,7 @@ def _winner(line: CompareLine, names: Sequence[str]) -> str | None:
 
 _CALLS: dict[Call, str] = {
     "winner": "",
+    "behind": "too close",
     "close": "too close",
     "same": "same",
     "unlike": "",
@@ -147,7 +148,7 @@ def _table_for_people(result: Comparison) -> Table:
     several = len({line.primitive for line in result.lines}) > 1
     where = _WHERE if several else _WHERE[1:]
     columns = (*where, *_columns(result, people=True))
-    return Table(columns, result.lines, first=MOST_ROWS)
+    return Table(columns, result.lines)
 
 
 # --- the answer
@@ -161,7 +162,7 @@ def _blocks(result: Comparison) -> list[Block]:
                 reasons[f"{column.name}: {cell.reason}"] = None
     own_rows = user_rows_of((column.name, column.set) for column in result.columns)
     said = verdict(result)
-    answer, shown = headline(said, tail(result, layers_sentence(result.ground)))
+    answer, shown = headline(result, tail(result, layers_sentence(result.ground)))
     readings = readings_block(result.readings)
     lists: list[tuple[str, Sequence[str]]] = [
         ("Conclusions", (*said[shown:], *_more_offers(result), *_conclusions(result))),
@@ -171,7 +172,7 @@ def _blocks(result: Comparison) -> list[Block]:
     above = height(answer) + 2 * len(readings)
     return [
         Headline(answer),
-        _table_for_people(result),
+        _table_for_people(result)._replace(first=rows_that_fit(above)),
         *readings,
         *lists_that_fit(lists, above, len(result.lines)),
         *listed("Notes", _notes(result), first=0),

@@ -33,6 +33,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.estimate.results import Accuracy
+from colltool.machines.used import Applied, Overrides, machine_used
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, optional, or_null
@@ -40,11 +41,11 @@ from colltool.render.estimates import ModelDocument, readings_block, running
 from colltool.render.intervals import IntervalDocument, no_cell_interval
 from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
 from colltool.render.verdicts import (
-    MOST_ROWS,
     fitted_sentences,
     height,
     listed_names,
     lists_that_fit,
+    rows_that_fit,
 )
 from colltool.render.views.compare import (
     BasisDocument,
@@ -122,7 +123,7 @@ _CELL: Columns[Cell] = (
     number("total_s", "total", format_time),
     number("busbw_Bps", "busbw", format_rate, 1),
     label("fastest", drop=1, fold=22, get=fastest_name),
-    number("fastest_s", hidden=True, get=fastest_s),
+    number("fastest_s", "takes", format_time, 1, get=fastest_s),
     number("alpha_share", "alpha%", whole_percent, 6),
     label("runner_up", "runner-up", drop=3, fold=22),
     number("runner_up_s", "its total", format_time, 4),
@@ -148,12 +149,12 @@ def _for_people(result: Sweep) -> Table:
         if column.key == "algorithm":
             column = column._replace(title=runs_title(result.cells))
         # where nothing is picked, the algorithm is the fastest
-        if column.key == "fastest" and not any(cell.picked for cell in result.cells):
+        if column.key in ("fastest", "fastest_s") and not any(cell.picked for cell in result.cells):
             column = column._replace(hidden=True)
         columns.append(column)
         if renamed and column.key == "algorithm":
             columns.append(_HOW)
-    return table._replace(columns=tuple(columns), first=MOST_ROWS)
+    return table._replace(columns=tuple(columns))
 
 
 def _table(result: Sweep) -> Table:
@@ -173,7 +174,6 @@ def _table(result: Sweep) -> Table:
 
 
 def _blocks(result: Sweep) -> list[Block]:
-    tables = [_for_people(result)] if result.pivot is None else _pivots(result, result.pivot)
     ranks = [value for value in axis_values(result, "ranks") if isinstance(value, int)]
     answer = _answer(result)
     readings = readings_block(result.readings, _keys(result))
@@ -182,6 +182,10 @@ def _blocks(result: Sweep) -> list[Block]:
         ("Different assumptions", basis_lines(result.ground, ranks)),
     ]
     above = height(answer) + 2 * len(readings)
+    if result.pivot is None:
+        tables = [_for_people(result)._replace(first=rows_that_fit(above))]
+    else:
+        tables = _pivots(result, result.pivot)
     return [
         Headline(answer),
         *tables,
@@ -217,7 +221,7 @@ def _faster(result: Sweep) -> Iterator[str]:
         yield f"{sentence(which)} would be up to {format_factor(most, 3)} faster in {len(beaten)} of {points}"
     close = [cell for cell in result.close if not is_surely_beaten(cell)]
     if close:
-        yield f"Too close to call in {len(close)} of {points}"
+        yield f"In {len(close)} of {points} two algorithms are too close to call"
 
 
 def _what_runs(result: Sweep) -> str:
@@ -298,7 +302,7 @@ def _question(result: Sweep) -> str:
     """What is asked, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
     what = result.primitive.label
-    where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
+    where = on_fabric(str(single.get("fabric", "")), _typed_overrides(result)).strip()
     if where:
         what += f" on {where}"
     parts = [what]
@@ -310,6 +314,13 @@ def _question(result: Sweep) -> str:
         if key not in GRID_AXES:
             parts.append(f"{key}={shown(key, value)}")
     return ", ".join(parts)
+
+
+def _typed_overrides(result: Sweep) -> Overrides:
+    """The overrides without those that made a fabric hold the ranks, which the answer says."""
+    changes = {text for _, change in result.fitted for text in change.overrides}
+    pairs = [(key, value) for key, value in result.overrides if f"{key}={value}" not in changes]
+    return Applied(pairs, machine_used(result.overrides))
 
 
 def changes(result: Sweep) -> list[Block]:
