@@ -16,11 +16,14 @@ from typing import NamedTuple
 from colltool.analysis.outcomes import NEAR, Call, CompareLine, PointCall
 from colltool.base.primitives import Primitive
 
-# Size classes with a winner that one verdict names: more is a list that nobody repeats.
+# Size classes that one verdict names: more is a list that nobody repeats.
 MOST_CLASSES = 2
 # A winner in a band of sizes narrower than this factor is no class: the border of its error, or of a
 # library's pick.
 NARROW = 4.0
+
+# What a size class can be claimed to be; of all other sizes nobody wins.
+_CLAIMED: tuple[Call, ...] = ("winner", "behind", "alone", "unlike")
 
 
 class RivalRatio(NamedTuple):
@@ -55,7 +58,7 @@ class SizeClass(NamedTuple):
     """Sizes with one call, of which ``winner`` is empty where nobody wins.
 
     ``rivals``: all other columns that can run it; ``first`` and ``last``: whether it holds the
-    smallest and the largest size of the question.
+    smallest and the largest size of the question; ``unbroken``: whether all sizes between its ends.
     """
 
     call: Call
@@ -64,13 +67,14 @@ class SizeClass(NamedTuple):
     to_bytes: float
     first: bool
     last: bool
+    unbroken: bool
     rivals: tuple[RivalRatio, ...]
 
 
 class QuestionVerdict(NamedTuple):
     """The verdict on a collective for neighbouring rank counts with the same one.
 
-    ``claims``: the size classes with a winner, in order of size; ``rest``: all other sizes, None if
+    ``claims``: the size classes of which something is known, in order of size; ``rest``: all other sizes, None if
     there are none. ``idle``: columns that cannot run it.
     """
 
@@ -97,7 +101,7 @@ def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVe
     narrow = min(NARROW, sqrt(lines[-1].bytes / lines[0].bytes))
     for call, run in _runs(calls):
         lasts = lines[run[-1]].bytes >= narrow * lines[run[0]].bytes
-        if call.call in ("winner", "behind", "alone") and lasts:
+        if call.call in _CLAIMED and lasts:
             claimed.append(run)
     claimed = sorted(sorted(claimed, key=len, reverse=True)[:MOST_CLASSES], key=lambda run: run[0])
     claims = []
@@ -136,6 +140,7 @@ def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[i
         lines[at[-1]].bytes,
         at[0] == 0,
         at[-1] == len(lines) - 1,
+        len(at) == at[-1] - at[0] + 1,
         tuple(_rivals([lines[point] for point in at], names, column)),
     )
 
@@ -143,6 +148,8 @@ def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[i
 def _common_call(calls: set[PointCall]) -> PointCall:
     if len(calls) == 1:
         return next(iter(calls))
+    if any(call.call == "unlike" for call in calls):
+        return PointCall("unlike", None)
     return PointCall("close", None)
 
 

@@ -53,7 +53,7 @@ def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: boo
     85 KB``; ``brief``: without the distance of times that are too close."""
     parts: list[str] = []
     for claim in verdict.claims:
-        parts.append(_claim(claim, again=bool(parts)))
+        parts.append(_claim(result, claim, again=bool(parts)))
     text = ", ".join(parts)
     if verdict.rest is not None:
         rest = _rest(result, verdict, verdict.rest, brief=brief)
@@ -75,11 +75,13 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"{listed_names(list(map(str, ranks)))} ranks"
 
 
-def _claim(claim: SizeClass, *, again: bool) -> str:
+def _claim(result: Comparison, claim: SizeClass, *, again: bool) -> str:
     """What a size class with a winner says; ``again``: after another one."""
     where = _where(claim)
     if claim.call == "alone":
         return f"only {claim.winner} can run it{where}"
+    if claim.call == "unlike":
+        return f"not comparable{where} ({_unlike(result)})"
     if claim.call == "behind":
         return f"{_behind(claim)}{where}"
     rivals = sorted(claim.rivals, key=lambda rival: rival.least)
@@ -132,7 +134,7 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeClass, *, brie
         case "none":
             return f"none of them can run it{where}"
         case "unlike":
-            return f"not comparable{where}: {_unlike(result)}"
+            return f"not comparable{where} ({_unlike(result)})"
         case "close" | "behind" | "winner" | "alone":
             if verdict.claims or brief:
                 return f"too close to call{where}"
@@ -144,7 +146,7 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeClass, *, brie
 def _rest_where(verdict: QuestionVerdict, rest: SizeClass) -> str:
     if not verdict.claims:
         return ""
-    if rest.first and rest.last:
+    if not rest.unbroken:
         return " elsewhere"
     if rest.first:
         return f" below {format_bytes(verdict.claims[0].from_bytes, 2)}"

@@ -34,6 +34,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
+from colltool.fabric.shipped import is_shipped
 from colltool.machines.used import user_rows_of
 from colltool.render.blocks import (
     Block,
@@ -165,7 +166,7 @@ def _blocks(result: Comparison) -> list[Block]:
     answer, shown = headline(result, tail(result, layers_sentence(result.ground)))
     readings = readings_block(result.readings)
     lists: list[tuple[str, Sequence[str]]] = [
-        ("Conclusions", (*said[shown:], *_more_offers(result), *_conclusions(result))),
+        ("Conclusions", (*said[shown:], *_more_offers(result), *conclusions(result))),
         ("Different assumptions", basis_lines(result.ground, _ranks(result))),
         ("Measured rows of your own", tuple(own_rows)),
     ]
@@ -184,7 +185,7 @@ def _more_offers(result: Comparison) -> list[str]:
     return [offer_sentence(offer) for offer in result.offers[1:]]
 
 
-def _conclusions(result: Comparison) -> list[str]:
+def conclusions(result: Comparison) -> list[str]:
     """Values that make no difference, with the reason, and what turns the order."""
     found = []
     for finding in result.findings:
@@ -218,24 +219,18 @@ def verdict(result: Comparison) -> tuple[str, ...]:
 
 
 def _one_port_lines(result: Comparison) -> list[str]:
-    """Such as ``All-to-all at 1KB: if a GPU can drive only one port at a time, nvl72 comes
-    first``."""
-    sure = {(line.primitive, line.ranks, line.bytes) for line in result.lines if _is_won(line)}
+    """Such as ``All-to-all at 1KB: if a GPU can drive only one port at a time, nvl72 has the
+    shorter time``."""
     turned: dict[tuple[Primitive, str], list[OnePortWinner]] = {}
     for winner in result.turned:
-        if (winner.primitive, winner.ranks, winner.bytes) in sure:
-            turned.setdefault((winner.primitive, winner.column), []).append(winner)
+        turned.setdefault((winner.primitive, winner.column), []).append(winner)
     option = localize(argument_text("ports", "one"))
     condition = f"if a rank can drive only one port at a time ({option})"
     lines = []
     for (primitive, column), winners in turned.items():
         where = f"{sentence(primitive.label)}{_where_turned(result, primitive, winners)}"
-        lines.append(f"{where}: {condition}, {column} comes first")
+        lines.append(f"{where}: {condition}, {column} has the shorter time")
     return lines
-
-
-def _is_won(line: CompareLine) -> bool:
-    return line.winner() is not None
 
 
 def _where_turned(
@@ -366,7 +361,9 @@ def _least_layers(difference: BasisDifference) -> str:
     has = _Subject(columns).does("has", "have")
     if layers == "library":
         return f"all are priced with the library overhead of such links: {has} no measurements"
-    return f"all are priced from data sheets, without library overhead: {has} no library's numbers"
+    text = f"all are priced from data sheets, without library overhead: {has} no library's numbers"
+    own = [column for column in columns if not is_shipped(column)]
+    return f"{text}; {add_like(own)}" if own else text
 
 
 def _without_and_having(difference: BasisDifference) -> tuple[_Subject, _Subject]:
@@ -601,6 +598,7 @@ class CompareDocument(Document):
     columns: list[ColumnDocument]
     rows: list[LineDocument] = derived("lines")
     verdict: list[str] = derived(verdict)
+    conclusions: list[str] = derived(conclusions)
     questions: list[QuestionDocument] = derived("verdicts")
     offers: list[RanksOffer]
     ranks_taken: int | None = derived("taken")

@@ -203,11 +203,19 @@ def _answer(result: Sweep) -> str:
     parts = [
         f"{sentence(_question(result))}: {_what_runs(result)}",
         *_faster(result),
+        _none_implemented(result),
         cell_intervals(result.priced),
         *fitted_sentences(result.fitted),
         layers_sentence(result.ground),
     ]
     return f"{'. '.join(filter(None, parts))}."
+
+
+def _none_implemented(result: Sweep) -> str:
+    """That the library runs none of the algorithms; empty where it runs some."""
+    if not result.library or any(cell.selectable for cell in result.priced):
+        return ""
+    return sentence(running(result.library, leads=False))
 
 
 def _faster(result: Sweep) -> Iterator[str]:
