@@ -84,6 +84,8 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     except ColltoolError:
         # a network of a fixed shape, whose reason stands where it cannot be priced
         return AS_IT_IS
+    if not overrides:
+        return AS_IT_IS
     return Fitted(
         nodes if nodes > outer.endpoints else None,
         per_rack if per_rack < rack else None,

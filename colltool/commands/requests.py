@@ -269,9 +269,11 @@ def fitted_fabrics(
     from colltool.analysis.fitted import fitted
 
     found = []
-    for place in sweep_fabrics(fabrics, overrides, library, machine):
+    places = sweep_fabrics(fabrics, overrides, library, machine)
+    for fabric, place in zip(fabrics, places, strict=True):
         change = fitted(place.load(()), groups, varied)
-        if change.overrides:
+        # one that is loaded already stays as it was loaded
+        if change.overrides and not isinstance(fabric, Fabric):
             load = partial(_load_fitted, place.load, change.overrides)
             place = place._replace(load=load, fitted=change)
         found.append(place)

@@ -26,8 +26,3 @@ def shipped_fabrics() -> list[str]:
 def stems_in(folder: Path) -> tuple[str, ...]:
     """Names of the files of a folder of the package, listed once."""
     return tuple(sorted(file.stem for file in folder.glob(f"*{SUFFIX}")))
-
-
-def is_shipped(name: str) -> bool:
-    """Whether a shipped fabric has this name."""
-    return (shipped_folder() / f"{name}.yaml").is_file()

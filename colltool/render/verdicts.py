@@ -51,10 +51,15 @@ def listed_names(names: Sequence[str], conjunction: str = "and") -> str:
 def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
     """``All-reduce, 8 ranks: a is 1.4x to 1.7x faster than b up to 85 KB; too close to call above
     85 KB``; ``brief``: without the distance of times that are too close."""
-    parts: list[str] = []
-    for claim in verdict.claims:
-        parts.append(_claim(result, claim, again=bool(parts)))
-    text = ", ".join(parts)
+    text = ""
+    for claim, before in zip(verdict.claims, (None, *verdict.claims), strict=False):
+        same = before is not None and (before.call, before.winner) == ("winner", claim.winner)
+        if same and len(claim.rivals) == 1:
+            text += f" and {_times(claim.rivals[0])}{_where(claim)}"
+        elif before is not None:
+            text += f", {_claim(result, claim, again=True)}"
+        else:
+            text = _claim(result, claim, again=False)
     if verdict.rest is not None:
         rest = _rest(result, verdict, verdict.rest, brief=brief)
         text = f"{text}; {rest}" if text else rest
@@ -182,8 +187,13 @@ def _does(names: Sequence[str], singular: str, plural: str) -> str:
 
 
 def add_like(names: Sequence[str]) -> str:
-    """What to write into files that carry no numbers of a library."""
-    return f'add a line such as "like: hgx-h200" to {listed_names(names)}'
+    """What to write into files whose library has no measured overhead."""
+    return f'base {listed_names(names)} on a shipped machine (add "like: hgx-h200")'
+
+
+def add_library(names: Sequence[str]) -> str:
+    """What to write into files that name no library."""
+    return f'add "library: nccl" to {listed_names(names)}, or "like: hgx-h200"'
 
 
 # --- what was done to the fabrics, and what would fit them

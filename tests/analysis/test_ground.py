@@ -370,8 +370,8 @@ def test_measured_time_on_one_side_alone_turns_no_verdict(order: list[dict[str, 
     assert found.lines[0].ratio(1) is None
     assert found.lines[-1].ratio(1) is not None
     reason = (
-        "(timed includes measured library overhead, shared does not; add a line such as"
-        ' "like: hgx-h200" to shared)'
+        "(timed includes measured library overhead, shared does not; base shared on a shipped"
+        ' machine (add "like: hgx-h200"))'
     )
     assert reason in verdict(found)[0]
     assert "not comparable up to" in verdict(found)[0]

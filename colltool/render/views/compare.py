@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.analysis.basis import LAYERS, BasisDifference
+from colltool.analysis.basis import LAYERS, BasisDifference, Layer
 from colltool.analysis.cells import Cell
 from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
 from colltool.analysis.fitted import Fitted
@@ -34,7 +34,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
-from colltool.fabric.shipped import is_shipped
+from colltool.fabric.shipped import shipped_fabrics
 from colltool.machines.used import user_rows_of
 from colltool.render.blocks import (
     Block,
@@ -59,6 +59,7 @@ from colltool.render.shared_documents import (
     whole_size,
 )
 from colltool.render.verdicts import (
+    add_library,
     add_like,
     headline,
     height,
@@ -94,19 +95,20 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine
         # the first is what the others are compared with
         if at:
             ratio = partial(CompareLine.ratio, column=at)
-            yield number(f"{column.name}:ratio", "ratio", format_factor, get=ratio)
+            drop = 0 if len(result.columns) == 2 else 1
+            yield number(f"{column.name}:ratio", "ratio", format_factor, drop, get=ratio)
         busbw = partial(cell, name="busbw_Bps")
-        yield number(f"{column.name}:busbw_Bps", "busbw", format_rate, 3, get=busbw, hidden=people)
+        yield number(f"{column.name}:busbw_Bps", "busbw", format_rate, 4, get=busbw, hidden=people)
         yield label(
             f"{column.name}:algorithm",
             runs_title(line.cells[at] for line in result.lines),
-            drop=2 + at,
+            drop=3 + at,
             get=partial(cell, name="known_as" if people else "algorithm"),
             hidden=people and _same_algorithms(result, at),
         )
     names = [column.name for column in result.columns]
     call = partial(_winner if not people else _call, names=names)
-    yield label("winner", drop=1, fold=12, get=call)
+    yield label("winner", drop=2, fold=12, get=call)
 
 
 def runs_title(cells: Iterable[Cell]) -> str:
@@ -146,10 +148,12 @@ def _table(result: Comparison) -> Table:
 
 
 def _table_for_people(result: Comparison) -> Table:
-    several = len({line.primitive for line in result.lines}) > 1
-    where = _WHERE if several else _WHERE[1:]
-    columns = (*where, *_columns(result, people=True))
-    return Table(columns, result.lines)
+    table = Table((*_WHERE, *_columns(result, people=True)), result.lines)
+    # what is the same in every row stands in the answer
+    for key in ("primitive", "ranks"):
+        if len({getattr(line, key) for line in result.lines}) == 1:
+            table = table.without(key)
+    return table
 
 
 # --- the answer
@@ -305,14 +309,14 @@ def basis_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) ->
 
 
 def basis_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
-    """The differences in what prices rest on, without the layers, which the answer names.
+    """The differences in what prices rest on, those of the layers first.
 
     Args:
         every: all rank counts of the result; a difference on all of them names none.
     """
-    return basis_sentences(
-        [difference for difference in ground if difference.code != "layers"], every
-    )
+    first = [difference for difference in ground if difference.code == "layers"]
+    others = [difference for difference in ground if difference.code != "layers"]
+    return basis_sentences([*first, *others], every)
 
 
 def basis_sentences(
@@ -346,24 +350,31 @@ class _Subject(NamedTuple):
 
 
 def layers_sentence(ground: Sequence[BasisDifference]) -> str:
-    """A sentence if all columns are priced with fewer layers of the model than some could have;
-    else empty."""
+    """Which layers all columns are priced by, if some could have more; else empty."""
     for difference in ground:
         if difference.code == "layers":
-            return sentence(_least_layers(difference))
+            least = min(difference.parts, key=lambda part: LAYERS.index(part[0]))[0]
+            return _LAYERS[least]
     # all columns have the same layers
     return ""
 
 
+_LAYERS: dict[Layer, str] = {
+    "datasheet": "Priced from data sheets, without library overhead",
+    "library": "Priced without measurements of the machines",
+    "measured": "",
+}
+
+
 def _least_layers(difference: BasisDifference) -> str:
-    """Which layers all columns are priced by: those of the column with the fewest."""
+    """Which layers all columns are priced by and why: those of the column with the fewest."""
     layers, columns = min(difference.parts, key=lambda part: LAYERS.index(part[0]))
     has = _Subject(columns).does("has", "have")
     if layers == "library":
         return f"all are priced with the library overhead of such links: {has} no measurements"
     text = f"all are priced from data sheets, without library overhead: {has} no library's numbers"
-    own = [column for column in columns if not is_shipped(column)]
-    return f"{text}; {add_like(own)}" if own else text
+    own = [column for column in columns if column not in shipped_fabrics()]
+    return f"{text}; {add_library(own)}" if own else text
 
 
 def _without_and_having(difference: BasisDifference) -> tuple[_Subject, _Subject]:
@@ -412,7 +423,7 @@ def _basis_sentence(difference: BasisDifference) -> str:
             priced = f"{having.does('is', 'are')} priced with measured protocols"
             return f"{priced}, {without} with {its} tiers' own numbers"
         case "software":
-            lacks = f"those of {without} do not; {add_like(without.names)}"
+            lacks = f"those of {without} do not; {add_library(without.names)}"
             return f"the prices of {having} include what the library reaches, {lacks}"
         case "contention":
             states = f"{without.does('states', 'state')} no contention (eta) on some tier"
@@ -442,11 +453,14 @@ def _basis_sentence(difference: BasisDifference) -> str:
             assert_never(difference.code)
 
 
+_NOT_MEASURED = " was not measured "
+
+
 def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Notes on cells beyond the measured sizes or ranks, which use the nearest measurement of
     software time."""
     found = Counter(
-        cell.extrapolated.partition(" was not measured ")[0] for cell in cells if cell.extrapolated
+        cell.extrapolated.partition(_NOT_MEASURED)[0] for cell in cells if cell.extrapolated
     )
     every = counted(sum(cell.algorithm is not None for cell in cells), "point")
     return tuple(
