@@ -225,8 +225,9 @@ def offer_sentence(offer: RanksOffer) -> str:
     text = f"{offer.ranks} ranks {fails} on {where}"
     if not offer.nearest:
         return text
-    typed = listed_names([str(count) for count in offer.nearest], "or")
-    return f"{text}; compare at {localize(argument_text('ranks', typed))}"
+    nearest, *others = offer.nearest
+    typed = localize(argument_text("ranks", nearest))
+    return f"{text}; compare at {' or '.join([typed, *map(str, others)])}"
 
 
 # --- how sure

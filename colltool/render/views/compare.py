@@ -456,12 +456,16 @@ def _basis_sentence(difference: BasisDifference) -> str:
 _NOT_MEASURED = " was not measured "
 
 
+def _overhead(note: str) -> str:
+    """What a note on extrapolated software time is about: ``NCCL overhead of ring``."""
+    what = note.partition(_NOT_MEASURED)[0]
+    return what.removeprefix("what ").replace(" takes beside the bytes of ", " overhead of ")
+
+
 def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Notes on cells beyond the measured sizes or ranks, which use the nearest measurement of
     software time."""
-    found = Counter(
-        cell.extrapolated.partition(_NOT_MEASURED)[0] for cell in cells if cell.extrapolated
-    )
+    found = Counter(_overhead(cell.extrapolated) for cell in cells if cell.extrapolated)
     every = counted(sum(cell.algorithm is not None for cell in cells), "point")
     return tuple(
         f"{count} of {every}: {what} was not measured at these sizes or ranks, nearest measurement"

@@ -61,8 +61,6 @@ _MOST_CHANGES = 12  # changes of the algorithm; JSON has them all
 _MOST_NAMES = 3  # algorithms that a sentence names
 # The axis of sizes in a cell's values.
 _BYTES = GRID_AXES.index("bytes")
-# How a sentence names a value of an axis.
-_AXIS_VALUE = {"ranks": "{value} ranks", "fabric": "{value}"}
 CHANGES = "Where the algorithm changes"
 
 
@@ -79,17 +77,26 @@ def axis_title(key: str) -> str:
     return "size" if key == "bytes" else key
 
 
+def _spoken(key: str, value: Any) -> str:
+    """A value of an axis in a sentence: ``64 ranks``, ``16MB``, ``ib.bandwidth 25GB/s``."""
+    if key == "ranks":
+        return f"{value} ranks"
+    if key in GRID_AXES:
+        return shown(key, value)
+    return f"{key} {shown(key, value)}"
+
+
 def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
     return next(axis.values for axis in result.axes if axis.key == key)
 
 
 def _place(at: AxisSettings) -> str:
-    """Such as ``ranks 64, ib.bandwidth 25GB/s``."""
-    return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in at)
+    """Such as ``64 ranks, ib.bandwidth 25GB/s``."""
+    return ", ".join(_spoken(key, value) for key, value in at)
 
 
 def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
-    """What sets one of several tables apart: ``ranks 64, ib.bandwidth 25GB/s``."""
+    """What sets one of several tables apart: ``64 ranks, ib.bandwidth 25GB/s``."""
     varied = [pair for pair in fixed if len(axis_values(result, pair[0])) > 1]
     return _place(tuple(varied))
 
@@ -288,10 +295,7 @@ def _apart(result: Sweep, cells: Sequence[Cell], name: str) -> str:
         values = {cell.at[index] for cell in cells if cell.known_as == name}
         others = {cell.at[index] for cell in cells if cell.known_as != name}
         if len(values) == 1 and not values & others:
-            value = shown(axis.key, next(iter(values)))
-            return (
-                f" ({_AXIS_VALUE.get(axis.key, '{key} {value}').format(key=axis.key, value=value)})"
-            )
+            return f" ({_spoken(axis.key, next(iter(values)))})"
     return ""
 
 
