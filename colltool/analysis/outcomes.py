@@ -27,7 +27,8 @@ Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neith
 # Who wins at a point: ``winner``, faster than all others by more than the error; ``behind``, some are
 # surely slower, but not all others; ``close``, none surely is; ``same``, no measurable difference;
 # ``unlike``, times that cannot be compared; ``alone``, one column can run it; ``none``, none can.
-Call = Literal["winner", "behind", "close", "same", "unlike", "alone", "none"]
+# Several points together are ``mixed`` where some have a winner.
+Call = Literal["winner", "behind", "close", "mixed", "same", "unlike", "alone", "none"]
 Reason = Literal["tier", "level", "share", "unpaid", "small"]
 
 

@@ -54,7 +54,7 @@ def _end(
     return None if one is None or other is None else choose(one, other)
 
 
-class SizeClass(NamedTuple):
+class SizeBand(NamedTuple):
     """Sizes with one call, of which ``winner`` is empty where nobody wins.
 
     ``rivals``: all other columns that can run it; ``first`` and ``last``: whether it holds the
@@ -80,8 +80,8 @@ class QuestionVerdict(NamedTuple):
 
     primitive: Primitive
     ranks: tuple[int, ...]
-    claims: tuple[SizeClass, ...]
-    rest: SizeClass | None
+    claims: tuple[SizeBand, ...]
+    rest: SizeBand | None
     idle: tuple[str, ...] = ()
     several_sizes: bool = True
 
@@ -129,28 +129,29 @@ def _runs(calls: Sequence[PointCall]) -> Iterator[tuple[PointCall, range]]:
         start = end
 
 
-def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[int]) -> SizeClass:
+def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[int]) -> SizeBand:
     """The points ``at`` as one class: a winner only where it wins at all of them."""
     calls = {lines[point].call() for point in at}
     call, column, _ = _common_call(calls)
-    return SizeClass(
-        call,
-        "" if column is None else names[column],
-        lines[at[0]].bytes,
-        lines[at[-1]].bytes,
-        at[0] == 0,
-        at[-1] == len(lines) - 1,
-        len(at) == at[-1] - at[0] + 1,
-        tuple(_rivals([lines[point] for point in at], names, column)),
+    return SizeBand(
+        call=call,
+        winner="" if column is None else names[column],
+        from_bytes=lines[at[0]].bytes,
+        to_bytes=lines[at[-1]].bytes,
+        first=at[0] == 0,
+        last=at[-1] == len(lines) - 1,
+        unbroken=len(at) == at[-1] - at[0] + 1,
+        rivals=tuple(_rivals([lines[point] for point in at], names, column)),
     )
 
 
 def _common_call(calls: set[PointCall]) -> PointCall:
     if len(calls) == 1:
         return next(iter(calls))
-    if any(call.call == "unlike" for call in calls):
+    kinds = {call.call for call in calls}
+    if "unlike" in kinds:
         return PointCall("unlike", None)
-    return PointCall("close", None)
+    return PointCall("close" if kinds <= {"close", "same"} else "mixed", None)
 
 
 def _rivals(
@@ -200,7 +201,7 @@ def _say_the_same(one: QuestionVerdict, other: QuestionVerdict) -> bool:
     return True
 
 
-def _kind(claim: SizeClass) -> tuple[object, ...]:
+def _kind(claim: SizeBand) -> tuple[object, ...]:
     slower = tuple(rival.column for rival in claim.rivals if rival.slower)
     return claim.call, claim.winner, claim.first, claim.last, slower
 
@@ -214,7 +215,7 @@ def _joined(one: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
     )
 
 
-def _joined_class(one: SizeClass, other: SizeClass) -> SizeClass:
+def _joined_class(one: SizeBand, other: SizeBand) -> SizeBand:
     """Of two classes of one winner the sizes that both have, so that the claim holds for both."""
     others = {rival.column: rival for rival in other.rivals}
     rivals = []

@@ -10,7 +10,7 @@ from typing import assert_never
 from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
 from colltool.analysis.fitted import Fitted
 from colltool.analysis.outcomes import CompareLine
-from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeClass
+from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
@@ -80,7 +80,7 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"{listed_names(list(map(str, ranks)))} ranks"
 
 
-def _claim(result: Comparison, claim: SizeClass, *, again: bool) -> str:
+def _claim(result: Comparison, claim: SizeBand, *, again: bool) -> str:
     """What a size class with a winner says; ``again``: after another one."""
     where = _where(claim)
     if claim.call == "alone":
@@ -100,7 +100,7 @@ def _claim(result: Comparison, claim: SizeClass, *, again: bool) -> str:
     return f"{subject} {listed_names(faster)}{where}"
 
 
-def _behind(claim: SizeClass) -> str:
+def _behind(claim: SizeBand) -> str:
     """``a is 1.2x to 1.4x slower than the fastest``."""
     slower = [rival for rival in claim.rivals if rival.slower]
     if len(slower) > _MOST_RIVALS:
@@ -110,7 +110,7 @@ def _behind(claim: SizeClass) -> str:
     return f"{listed_names(texts)} slower than the fastest"
 
 
-def _where(claim: SizeClass) -> str:
+def _where(claim: SizeBand) -> str:
     """`` up to 85 KB``, `` above 62 MB``, `` from 52 MB to 88 MB``; empty for all sizes."""
     if claim.first and claim.last:
         return ""
@@ -130,7 +130,7 @@ def _factor(ratio: float) -> str:
     return format_factor(ratio, 3 if ratio < 10 else 2)
 
 
-def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeClass, *, brief: bool) -> str:
+def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief: bool) -> str:
     """What holds for the sizes that no claim is made of."""
     where = _rest_where(verdict, rest)
     match rest.call:
@@ -140,15 +140,17 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeClass, *, brie
             return f"none of them can run it{where}"
         case "unlike":
             return f"not comparable{where} ({_unlike(result)})"
-        case "close" | "behind" | "winner" | "alone":
+        case "close" | "mixed" | "behind" | "winner" | "alone":
+            nobody = "too close to call" if rest.call == "close" else "no clear winner"
             if verdict.claims or brief:
-                return f"too close to call{where}"
-            return _too_close(rest)
+                return nobody + where
+            most = max((rival.most for rival in rest.rivals), default=1.0)
+            return f"{nobody} (the times differ by up to {_factor(most)})"
         case _:
             assert_never(rest.call)
 
 
-def _rest_where(verdict: QuestionVerdict, rest: SizeClass) -> str:
+def _rest_where(verdict: QuestionVerdict, rest: SizeBand) -> str:
     if not verdict.claims:
         return ""
     if not rest.unbroken:
@@ -158,11 +160,6 @@ def _rest_where(verdict: QuestionVerdict, rest: SizeClass) -> str:
     if rest.last:
         return f" above {format_bytes(verdict.claims[-1].to_bytes, 2)}"
     return " in between"
-
-
-def _too_close(rest: SizeClass) -> str:
-    most = max((rival.most for rival in rest.rivals), default=1.0)
-    return f"too close to call (the times differ by up to {_factor(most)})"
 
 
 def _unlike(result: Comparison) -> str:
@@ -288,7 +285,7 @@ def _headline(result: Comparison, after: Sequence[str], shown: int, *, brief: bo
     parts = [verdict_sentence(result, verdict, brief=brief) for verdict in result.verdicts[:shown]]
     left = len(result.verdicts) - shown
     if left:
-        parts.append(f"{counted(left, 'more verdict')} under Conclusions (--all)")
+        parts.append(f"{counted(left, 'more verdict')} under Conclusions")
     return f"{'. '.join([*parts, *after])}."
 
 

@@ -117,7 +117,7 @@ def at_sizes(*ratios: float) -> QuestionVerdict:
         ),
         ([1.1] * 3 + [1.5] * 4 + [1.1] * 3, "a is 1.5x faster than b from 8 KB to 64 KB; too close to call elsewhere"),
         # a band that is no wider than a factor of two is the border of an error
-        ([1.1] * 4 + [1.5] * 2 + [1.1] * 4, "too close to call (the times differ by up to 1.5x)"),
+        ([1.1] * 4 + [1.5] * 2 + [1.1] * 4, "no clear winner (the times differ by up to 1.5x)"),
         (
             [1.5] * 4 + [1.1] * 2 + [1.7] * 4,
             "a is 1.5x faster than b up to 8 KB and 1.7x from 64 KB",

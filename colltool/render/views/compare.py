@@ -20,7 +20,7 @@ from colltool.analysis.outcomes import (
     OnePortWinner,
     SameReason,
 )
-from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeClass
+from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
@@ -124,6 +124,7 @@ def _winner(line: CompareLine, names: Sequence[str]) -> str | None:
 _CALLS: dict[Call, str] = {
     "winner": "",
     "behind": "too close",
+    "mixed": "",
     "close": "too close",
     "same": "same",
     "unlike": "",
@@ -538,7 +539,7 @@ def _values(line: CompareLine) -> tuple[dict[str, Any], ...]:
     return tuple(values)
 
 
-class ClassDocument(Document, of=SizeClass):
+class ClassDocument(Document, of=SizeBand):
     """Sizes with one call, and the ratios of the others to the winner, or to the fastest."""
 
     call: str

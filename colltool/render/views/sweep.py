@@ -246,7 +246,9 @@ def _what_runs(result: Sweep) -> str:
     picked = any(cell.picked for cell in result.priced)
     runs = "the fastest is"
     if picked:
-        runs = f"{running(result.library, leads=True)} runs"
+        # of several fabrics the first may have none
+        library = running(result.library, leads=True) if result.library else "the library"
+        runs = f"{library} runs"
     lower, upper = _size_classes(result)
     if not upper:
         return f"{runs} {_names_in(result, lower)}"
