@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -275,7 +276,10 @@ def fitted_fabrics(
         # one that is loaded already stays as it was loaded
         if change.overrides and not isinstance(fabric, Fabric):
             load = partial(_load_fitted, place.load, change.overrides)
-            place = place._replace(load=load, fitted=change)
+            # larger than a fabric may be: the ranks do not fit, which its cells say
+            with suppress(ColltoolError):
+                load(())
+                place = place._replace(load=load, fitted=change)
         found.append(place)
     return found
 

@@ -67,11 +67,16 @@ def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: boo
 
 
 def _question(verdict: QuestionVerdict) -> str:
-    what = verdict.primitive.label
-    if not verdict.several_sizes:
-        classes = [*verdict.claims, verdict.rest]
-        what += f" of {title_size(next(filter(None, classes)).from_bytes)}"
-    return sentence(f"{what}, {_ranks(verdict.ranks)}")
+    return f"{_collective(verdict)}, {_ranks(verdict.ranks)}"
+
+
+def _collective(verdict: QuestionVerdict) -> str:
+    """``All-reduce``, or ``All-reduce of 16MB`` at a single size."""
+    what = sentence(verdict.primitive.label)
+    if verdict.several_sizes:
+        return what
+    bands = [*verdict.claims, verdict.rest]
+    return f"{what} of {title_size(next(filter(None, bands)).from_bytes)}"
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -197,17 +202,23 @@ def add_library(names: Sequence[str]) -> str:
 
 
 def fitted_sentences(columns: Iterable[tuple[str, Fitted]]) -> list[str]:
-    """Such as ``dgx-b200 was grown to 144 nodes``, once for each fabric."""
-    found: dict[str, None] = {}
+    """Such as ``dgx-b200 was grown to 144 nodes``, once for all fabrics that were."""
+    names: dict[Fitted, dict[str, None]] = {}
     for name, change in columns:
+        if change.overrides:
+            names.setdefault(change._replace(overrides=()), {})[name] = None
+    found = []
+    for change, alike in names.items():
+        several = len(alike) > 1
         parts = []
         if change.nodes is not None:
-            parts.append(f"was grown to {counted(change.nodes, change.noun)}")
+            grown = "were grown" if several else "was grown"
+            parts.append(f"{grown} to {counted(change.nodes, change.noun)}")
         if change.per_rack is not None:
-            parts.append(f"runs {change.per_rack} of the {change.rack} ranks per {change.noun}")
-        if parts:
-            found[f"{name} {listed_names(parts)}"] = None
-    return list(found)
+            runs = "run" if several else "runs"
+            parts.append(f"{runs} {change.per_rack} of the {change.rack} ranks per {change.noun}")
+        found.append(f"{listed_names(list(alike))} {listed_names(parts)}")
+    return found
 
 
 def _of_fabrics(columns: Iterable[CompareColumn]) -> Iterator[tuple[str, Fitted]]:
@@ -282,7 +293,13 @@ def headline(result: Comparison, after: Sequence[str]) -> tuple[str, int]:
 
 
 def _headline(result: Comparison, after: Sequence[str], shown: int, *, brief: bool) -> str:
-    parts = [verdict_sentence(result, verdict, brief=brief) for verdict in result.verdicts[:shown]]
+    parts = []
+    named = ""
+    for verdict in result.verdicts[:shown]:
+        text = verdict_sentence(result, verdict, brief=brief)
+        # the collective is named once for all its rank counts
+        parts.append(text.removeprefix(named) if named else text)
+        named = f"{_collective(verdict)}, "
     left = len(result.verdicts) - shown
     if left:
         parts.append(f"{counted(left, 'more verdict')} under Conclusions")

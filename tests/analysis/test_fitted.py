@@ -122,3 +122,13 @@ def test_counts_that_all_can_run() -> None:
 def test_where_nothing_can_run_it_is_an_error() -> None:
     with pytest.raises(ColltoolError, match="1024 ranks do not fit"):
         colltool.compare(["star512", "mi300x"], "ar", ranks=1024, sizes=["1MB"])
+
+
+def test_several_that_grow_alike_are_one_sentence() -> None:
+    found = [("dgx-b200", change("dgx-b200", 1152)), ("dgx-h100", change("dgx-h100", 1152))]
+    assert fitted_sentences(found) == ["dgx-b200 and dgx-h100 were grown to 144 nodes"]
+
+
+def test_more_ranks_than_any_fabric_has_do_not_fit() -> None:
+    with pytest.raises(ColltoolError, match="20000000 ranks do not fit: dgx-b200 has 256"):
+        colltool.compare(["dgx-b200", "dgx-h100"], "ar", ranks=20_000_000, sizes=["1MB"])

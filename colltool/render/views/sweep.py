@@ -236,7 +236,8 @@ def _faster(result: Sweep) -> Iterator[str]:
         yield f"{sentence(which)} would be up to {format_factor(most, 3)} faster in {len(beaten)} of {points}"
     close = [cell for cell in result.close if not is_surely_beaten(cell)]
     if close:
-        yield f"In {len(close)} of {points} two algorithms are too close to call"
+        where = f"In {len(close)} of {points} two" if len(result.cells) > 1 else "Two"
+        yield f"{where} algorithms are too close to call"
 
 
 def _what_runs(result: Sweep) -> str:
