@@ -20,6 +20,7 @@ from colltool.analysis import basis
 from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import BasisDifference
 from colltool.analysis.cells import Cell, PriceRequest, winner
+from colltool.analysis.fitted import AS_IT_IS, Fitted, counts_of_all, noun_of, ranks_of_all
 from colltool.analysis.grid import CellParts, FabricLoader, price_grid
 from colltool.analysis.outcomes import (
     ColumnDifference,
@@ -33,14 +34,15 @@ from colltool.analysis.outcomes import (
     ranges_of,
     same_ranges,
 )
+from colltool.analysis.winners import QuestionVerdict, joined_verdicts, verdict_of
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.result import Result, result, with_progress
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
-from colltool.estimate.interval import error_model, ratio_sigma
+from colltool.estimate.interval import ErrorModel, error_model, ratio_sigma
 from colltool.estimate.path_classes import tier_paths
-from colltool.estimate.placement import GroupSpec, everybody
+from colltool.estimate.placement import GroupSpec, fits
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.machines.used import Applied
@@ -60,17 +62,37 @@ SECONDS_ALONE = CellParts(ideal=False, interval=False)
 
 
 class CompareColumn(NamedTuple):
-    """A fabric with the overrides ``set`` of this column; ``load`` loads it with further ones."""
+    """A fabric with the overrides ``set`` of this column; ``load`` loads it with further ones,
+    ``fitted`` is how it differs from its file to hold the ranks."""
 
     name: str
     fabric: str
     set: tuple[tuple[str, str], ...]
     load: FabricLoader
+    fitted: Fitted = AS_IT_IS
+
+
+class RanksOffer(NamedTuple):
+    """A rank count that the columns ``missing`` do not hold, and the nearest ones that all hold.
+
+    ``too_many``: more than they have; else they do not fill whole racks, nodes or domains, the
+    ``noun``.
+    """
+
+    ranks: int
+    missing: tuple[str, ...]
+    nearest: tuple[int, ...]
+    too_many: bool
+    noun: str
 
 
 @result
 class Comparison(Result):
-    """Columns compared with the first one; ``libraries`` has one entry per column."""
+    """Columns compared with each other; ``libraries`` has one entry per column.
+
+    ``lines`` and ``findings`` compare each with the first; ``verdicts`` say who wins.
+    ``taken``: the ranks chosen where none were asked for, the most that all columns can run.
+    """
 
     subject: ClassVar[str] = "compare"
     columns: tuple[CompareColumn, ...]
@@ -81,6 +103,9 @@ class Comparison(Result):
     readings: ModelOptions = USUAL
     turned: tuple[OnePortWinner, ...] = ()
     libraries: tuple[str, ...] = ()
+    verdicts: tuple[QuestionVerdict, ...] = ()
+    offers: tuple[RanksOffer, ...] = ()
+    taken: int | None = None
 
     def not_run(self, column: int) -> tuple[CompareLine, ...]:
         """The lines for which a column's library runs none of the algorithms; empty for a column of
@@ -103,6 +128,7 @@ def compare(
     """
     _check_count(requests, columns, groups, sizes)
     fabrics = [column.load(()) for column in with_progress(columns)]
+    chosen = len({fabric.ranks for fabric in fabrics}) > 1 and groups[0].ranks is None
     groups = [_with_ranks(fabrics, group) for group in groups]
     names = [column.name for column in columns]
     primitives = {request.primitive for request in requests}
@@ -127,6 +153,11 @@ def compare(
         readings=readings,
         libraries=tuple(map(library_of, fabrics)),
         turned=tuple(row for table in tables for row in table.one_port_winners()),
+        verdicts=tuple(
+            chain.from_iterable(joined_verdicts(list(table.verdicts())) for table in tables)
+        ),
+        offers=tuple(_offers(fabrics, names, groups)),
+        taken=groups[0].ranks if chosen else None,
     )
 
 
@@ -148,14 +179,13 @@ def _check_count(
 
 
 def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
-    """A group of all ranks of the smallest fabric, unless it has a number of its own.
+    """A group without a number of ranks takes the most that all fabrics can run.
 
     Raises:
         ColltoolError: that would cut domains of different sizes: the difference might lie in these.
     """
     if group.ranks is not None:
         return group
-    smallest = min(fabrics, key=lambda fabric: fabric.ranks)
     counts = sorted({fabric.ranks for fabric in fabrics})
     if len(counts) > 1 and any(fabric.domains for fabric in fabrics):
         what = (
@@ -167,7 +197,26 @@ def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
             argument="ranks",
             fix=f"give {argument_text('ranks', counts[0])}, or sweep: it takes all ranks of each",
         )
-    return group._replace(ranks=everybody(smallest, group._replace(stride=1)))
+    return group._replace(ranks=ranks_of_all(fabrics, group))
+
+
+def _offers(
+    fabrics: Sequence[Fabric], names: Sequence[str], groups: Sequence[GroupSpec]
+) -> Iterator[RanksOffer]:
+    """For each count that a fabric does not hold, the nearest that all hold."""
+    for group in groups:
+        ranks = group.ranks or 0
+        missing = []
+        too_many = False
+        noun = "domain"
+        for fabric, name in zip(fabrics, names, strict=True):
+            if group.shape is None and not fits(fabric, ranks, group.stride):
+                missing.append(name)
+                too_many |= ranks * group.stride > fabric.ranks
+                noun = noun_of(fabric)
+        if missing:
+            nearest = counts_of_all(fabrics, group)
+            yield RanksOffer(ranks, tuple(missing), nearest, too_many, noun)
 
 
 def _with_machine(readings: ModelOptions, column: CompareColumn, fabric: Fabric) -> CompareColumn:
@@ -255,8 +304,14 @@ class CompareTable:
             group_lines = []
             for at, size in enumerate(sizes, start=group_at * len(sizes)):
                 row = tuple(cells[at::cells_per_column])
-                sigmas = (0.0,) * len(row) if ratios is None else ratios.sigmas(row)
-                line = CompareLine(request.primitive, ranks, size, row, missing, sigmas)
+                line = CompareLine(request.primitive, ranks, size, row, missing, (0.0,) * len(row))
+                fastest = line.fastest()
+                if ratios is None or fastest is None:
+                    line = line._replace(rival_sigmas=line.sigmas)
+                else:
+                    sigmas = ratios.sigmas(row, 0)
+                    rivals = sigmas if fastest == 0 else ratios.sigmas(row, fastest)
+                    line = line._replace(sigmas=sigmas, rival_sigmas=rivals)
                 group_lines.append(line)
             lines.append(group_lines)
         return lines
@@ -274,6 +329,12 @@ class CompareTable:
                     ranges.append(joined)
                 ranks = tuple(group.ranks or 0 for group in alike.groups)
                 yield ColumnDifference(column.name, self.request.primitive, ranks, tuple(ranges))
+
+    def verdicts(self) -> Iterator[QuestionVerdict]:
+        """Who wins, for each group of ranks."""
+        names = [column.name for column in self.columns]
+        for lines in self._at_sizes:
+            yield verdict_of(lines[len(self.sizes) :], names)
 
     def _groups_alike(self, column: int) -> list[GroupsAlike]:
         """Neighbouring groups of ranks whose ranges of a column are the same."""
@@ -320,50 +381,56 @@ class CompareTable:
 
 
 class CommonErrors(NamedTuple):
-    """What a column shares with the first, and so errs alike in: its device and the tiers that the
-    ranks span, and the whole fabric file."""
+    """What two columns share, and so err alike in: the device and the tiers that the ranks span, and
+    the whole fabric file."""
 
     device: bool
     file: bool
 
 
 class RatioErrors:
-    """How far off the ratios of a group's columns to the first are; errors that both share
+    """How far off the ratios of a group's columns to one of them are; errors that both share
     cancel."""
 
     def __init__(self, table: CompareTable, group: GroupSpec) -> None:
         self._table = table
         self._group = group
-        self._common: dict[int, CommonErrors] = {}
+        self._models: dict[int, ErrorModel] = {}
+        self._common: dict[tuple[int, int], CommonErrors] = {}
 
-    def sigmas(self, row: Sequence[Cell]) -> tuple[float, ...]:
-        """Sigma of ln of each column's ratio; 0 for the first, and where nothing is known."""
-        found = [0.0]
-        first = row[0].interval
-        for at, cell in enumerate(row[1:], start=1):
+    def sigmas(self, row: Sequence[Cell], base: int) -> tuple[float, ...]:
+        """Sigma of ln of each column's ratio to the column ``base``; 0 for that one, and where
+        nothing is known."""
+        found = []
+        first = row[base].interval
+        for at, cell in enumerate(row):
             sigma = 0.0
-            if first is not None and cell.interval is not None:
-                common = self._common_errors(at)
+            if at != base and first is not None and cell.interval is not None:
+                common = self._common_errors(base, at)
                 alike = common.device or common.file
                 sigma = ratio_sigma(first, cell.interval, alike=alike, one_file=common.file)
             found.append(sigma)
         return tuple(found)
 
-    def _common_errors(self, column: int) -> CommonErrors:
-        if column not in self._common:
-            table = self._table
-            request = table.request
-            grounds = []
-            for fabric in (table.fabrics[0], table.fabrics[column]):
-                placed = place(fabric, self._group)
-                grounds.append(
-                    error_model(fabric, request.primitive, placed, 1.0, request.readings)
-                )
-            first, other = grounds
+    def _common_errors(self, base: int, column: int) -> CommonErrors:
+        key = base, column
+        if key not in self._common:
+            first, other = self._model(base), self._model(column)
+            columns = self._table.columns
             same_place = (first.device, first.request.place) == (other.device, other.request.place)
-            same_file = table.columns[0].fabric == table.columns[column].fabric
-            self._common[column] = CommonErrors(bool(first.device) and same_place, same_file)
-        return self._common[column]
+            same_file = columns[base].fabric == columns[column].fabric
+            self._common[key] = CommonErrors(bool(first.device) and same_place, same_file)
+        return self._common[key]
+
+    def _model(self, column: int) -> ErrorModel:
+        if column not in self._models:
+            table = self._table
+            fabric = table.fabrics[column]
+            placed = place(fabric, self._group)
+            self._models[column] = error_model(
+                fabric, table.request.primitive, placed, 1.0, table.request.readings
+            )
+        return self._models[column]
 
 
 def _without_overrides(fabric: Fabric, _: Sequence[str]) -> Fabric:

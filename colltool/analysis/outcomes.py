@@ -24,6 +24,11 @@ SAME = 0.02
 NEAR = 1.25
 
 Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
+# Who wins at a point: ``winner``, faster than all others by more than the error; ``behind``, some are
+# surely slower, but not all others; ``close``, none surely is; ``same``, no measurable difference;
+# ``unlike``, times that cannot be compared; ``alone``, one column can run it; ``none``, none can.
+# Several points together are ``mixed`` where some have a winner.
+Call = Literal["winner", "behind", "close", "mixed", "same", "unlike", "alone", "none"]
 Reason = Literal["tier", "level", "share", "unpaid", "small"]
 
 
@@ -69,12 +74,21 @@ class LineOutcome(NamedTuple):
     within_error: bool = False
 
 
+class PointCall(NamedTuple):
+    """Who wins at a point, and the column that it names; ``slower``: the columns that are surely
+    slower, where not all others are."""
+
+    call: Call
+    column: int | None
+    slower: tuple[int, ...] = ()
+
+
 class CompareLine(NamedTuple):
     """The cells of all columns for a primitive, rank count and size.
 
     ``missing``: launch seconds that a column does not state but others do. ``sigmas``: of ln of
     each column's time over the first's, without what is the same for both; 0 where nothing is known
-    of it.
+    of it. ``rival_sigmas``: likewise over the fastest column's.
     """
 
     primitive: Primitive
@@ -83,18 +97,76 @@ class CompareLine(NamedTuple):
     cells: tuple[Cell, ...]
     missing: tuple[float, ...]
     sigmas: tuple[float, ...]
+    rival_sigmas: tuple[float, ...] = ()
 
     def ratio(self, column: int) -> float | None:
         """A column's time over the first's; None if one is missing or they contain different terms
         that matter."""
-        first, other = self.cells[0].total_s, self.cells[column].total_s
+        return self._ratio(0, column)
+
+    def _ratio(self, base: int, column: int) -> float | None:
+        first, other = self.cells[base].total_s, self.cells[column].total_s
         if first is None or other is None:
             return None
-        if launch_matters((first, other), (self.missing[0], self.missing[column])):
+        if launch_matters((first, other), (self.missing[base], self.missing[column])):
             return None
-        if software_time_matters(self.cells[0], self.cells[column]):
+        if software_time_matters(self.cells[base], self.cells[column]):
             return None
         return other / first
+
+    def rival_ratio(self, column: int) -> float | None:
+        """A column's time over the fastest's, 1 and more; None as for :meth:`ratio`."""
+        fastest = self.fastest()
+        return None if fastest is None else self._ratio(fastest, column)
+
+    def rival_error(self, column: int) -> float:
+        """As :meth:`ratio_error`, of the ratio to the fastest column."""
+        return _error_of(self.rival_sigmas[column])
+
+    def rival_interval(self, column: int) -> tuple[float, float] | None:
+        """As :meth:`ratio_interval`, of the ratio to the fastest column."""
+        ratio = self.rival_ratio(column)
+        if ratio is None or self.cells[column].interval is None:
+            return None
+        factor = 1 + self.rival_error(column)
+        return ratio / factor, ratio * factor
+
+    def surely_slower(self, column: int) -> bool:
+        """Whether a column is slower than the fastest by more than the error of their ratio, and
+        measurably."""
+        ratio = self.rival_ratio(column)
+        return ratio is not None and ratio > max(1 + SAME, 1 + self.rival_error(column))
+
+    def call(self) -> PointCall:
+        """Who wins here, and which column that is."""
+        fastest = self.fastest()
+        if fastest is None:
+            return PointCall("none", None)
+        rivals = []
+        for at, cell in enumerate(self.cells):
+            if at != fastest and cell.total_s is not None:
+                rivals.append(at)
+        if not rivals:
+            return PointCall("alone", fastest)
+        ratios = []
+        for rival in rivals:
+            ratio = self.rival_ratio(rival)
+            if ratio is None:
+                return PointCall("unlike", None)
+            ratios.append(ratio)
+        if max(ratios) <= 1 + SAME:
+            return PointCall("same", None)
+        slower = tuple(filter(self.surely_slower, rivals))
+        if len(slower) == len(rivals):
+            return PointCall("winner", fastest)
+        if slower:
+            return PointCall("behind", None, slower)
+        return PointCall("close", None)
+
+    def winner(self) -> int | None:
+        """The column that wins here; None where nobody surely does."""
+        here = self.call()
+        return here.column if here.call == "winner" else None
 
     def ratio_interval(self, column: int) -> tuple[float, float] | None:
         """Where nine of ten measured ratios lie; None without a ratio, or where nothing is known of
@@ -107,7 +179,7 @@ class CompareLine(NamedTuple):
 
     def ratio_error(self, column: int) -> float:
         """How far nine of ten measured ratios are from ours at most, as a share."""
-        return exp(sigma_table()["kappa"] * self.sigmas[column]) - 1
+        return _error_of(self.sigmas[column])
 
     def outcome(self, column: int) -> LineOutcome:
         """How a column does against the first; where not both have a price, which can run it."""
@@ -138,6 +210,10 @@ class CompareLine(NamedTuple):
         """Whether a column's time is a lower bound: its missing launch is too long to neglect."""
         total = self.cells[column].total_s
         return total is not None and self.missing[column] > LAUNCH_SHARE * total
+
+
+def _error_of(sigma: float) -> float:
+    return exp(sigma_table()["kappa"] * sigma) - 1
 
 
 class ColumnDifference(NamedTuple):

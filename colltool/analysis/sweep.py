@@ -23,6 +23,7 @@ from colltool.analysis.basis import (
     too_many,
 )
 from colltool.analysis.cells import Cell, PriceRequest, point_times
+from colltool.analysis.fitted import AS_IT_IS, Fitted
 from colltool.analysis.grid import FabricLoader, price_grid
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
@@ -67,7 +68,8 @@ class WinnerChange(NamedTuple):
 @result
 class Sweep(Result):
     """The winner at every grid point. ``axes``: fabric, ranks, bytes, then what is varied; the last
-    is fastest in ``cells``."""
+    is fastest in ``cells``. ``fitted``: by fabric, how it differs from its file to hold the
+    ranks."""
 
     subject: ClassVar[str] = "sweep"
     primitive: Primitive
@@ -79,6 +81,7 @@ class Sweep(Result):
     pivot: Pivot | None = None
     ground: tuple[BasisDifference, ...] = ()
     readings: ModelOptions = USUAL
+    fitted: tuple[tuple[str, Fitted], ...] = ()
 
     @property
     def varied(self) -> tuple[SweepAxis, ...]:
@@ -147,6 +150,29 @@ class Sweep(Result):
         return tuple(cell for cell in self.cells if is_close(cell))
 
 
+def fastest_name(cell: Cell) -> str | None:
+    """The library's name of the fastest algorithm, which is not always what the library picks."""
+    return cell.runner_up_known_as if _runner_up_leads(cell) else cell.known_as or None
+
+
+def fastest_s(cell: Cell) -> float | None:
+    """Seconds of the fastest algorithm."""
+    return cell.runner_up_s if _runner_up_leads(cell) else cell.total_s
+
+
+def _runner_up_leads(cell: Cell) -> bool:
+    if cell.runner_up_s is None or cell.total_s is None:
+        return False
+    return cell.runner_up_s < cell.total_s
+
+
+def is_surely_beaten(cell: Cell) -> bool:
+    """Whether another algorithm is faster than what runs, by more than that price may be off."""
+    if not _runner_up_leads(cell) or cell.runner_up_s is None:
+        return False
+    return cell.interval is None or cell.runner_up_s < cell.interval.low_s
+
+
 def is_close(cell: Cell) -> bool:
     """Whether the runner-up is within :data:`CLOSE` of the winner, and so may win."""
     if cell.runner_up_s is None or cell.total_s is None:
@@ -159,6 +185,7 @@ class SweepFabric(NamedTuple):
 
     name: str
     load: FabricLoader
+    fitted: Fitted = AS_IT_IS
 
 
 def sweep(
@@ -203,6 +230,7 @@ def sweep(
         ideal=readings.ideal,
         readings=readings,
         ground=layers + joined(differences) + software,
+        fitted=tuple((fabric.name, fabric.fitted) for fabric in swept),
     )
 
 

@@ -39,12 +39,14 @@ def compare(
     algorithms: Sequence[str] | str = (),
     **options: Unpack[Options],
 ) -> Comparison:
-    """Fabrics, or values of one, side by side, and what follows in sentences.
+    """Fabrics, or values of one, side by side, with a verdict on each question.
+
+    A fabric that is too small for the ranks is grown to as many nodes as they need.
 
     Args:
         fabrics: one or several; each is a column for every combination of ``vary``.
         primitives: one or several, by short or long name.
-        ranks: one number or several; default: all of the smallest fabric.
+        ranks: one number or several; default: the most that all fabrics can run.
         vary: keys of the fabric with their values, ``"ib.levels.spine.oversubscription=1,2,4"``.
 
     All else is as in :func:`sweep`.
@@ -64,15 +66,16 @@ def compare(
     listed = isinstance(primitives, list | tuple) and primitives
     several: Sequence[Any] = primitives if listed else [primitives]
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
-    columns = columns_of(several_of(fabrics), vary, overrides, model.library, model.machine)
+    groups = groups_of(ranks, model.group)
+    columns = columns_of(several_of(fabrics), vary, overrides, model.library, model.machine, groups)
     if len(columns) < 2:
         values = argument_text("vary", ["ib.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
             "one column has nothing to be compared with",
             argument="fabrics",
-            fix=f"another {argument_text('fabrics', ...)}, or {values}",
+            fix=f"name another {argument_text('fabrics', ...)}, or {values}",
         )
-    return compare_columns(requests, columns, groups_of(ranks, model.group), listed_sizes(sizes))
+    return compare_columns(requests, columns, groups, listed_sizes(sizes))
 
 
 def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
@@ -94,7 +97,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         ),
         FABRIC,
         option("vary", "A column for each value of the fabric; repeatable."),
-        option("rank_counts", f"{COUNTS} [default: all of the smallest fabric]"),
+        option("rank_counts", f"{COUNTS} [default: the most that all can run]"),
         SIZES,
         "algorithms",
         "stride",
@@ -107,11 +110,14 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     public=compare,
 )
 def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in
-    sentences.
+    """Which fabric is faster, or which value of one: a verdict on each question, times, and ratios
+    to the first.
+
+    A fabric that is too small for the ranks is grown to as many nodes as they need.
 
     Examples:
       colltool compare ar -f dgx-h100 -f dgx-b200 -n 8,64,256
+      colltool compare ar,a2a -f nvl72 -f dgx-b200 -n 1152
       colltool compare ar,a2a -f dgx-h100 -n 256 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,2,4
       colltool compare ar -f dgx-h100 -n 32,64,256 --vary library.collnet=false,true
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -196,8 +197,10 @@ def columns_of(
     overrides: Overrides,
     library: str | None,
     machine: CustomMachine | None = None,
+    groups: Sequence[GroupSpec] = (),
 ) -> list[CompareColumn]:
-    """Every fabric under every combination of values, named by what distinguishes it."""
+    """Every fabric under every combination of values, named by what distinguishes it; fabrics that
+    do not hold the ``groups`` are grown."""
     from colltool.analysis.axes import axes_of
     from colltool.analysis.compare import CompareColumn
 
@@ -207,8 +210,9 @@ def columns_of(
             what = f"{axis.key} is a reading, no value of a fabric"
             raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
     columns = []
-    for place in sweep_fabrics(fabrics, overrides, library, machine):
-        place.load(())  # mistakes in overrides are reported at overrides, not at vary
+    varied = [axis.key for axis in axes]
+    # mistakes in overrides are reported at overrides, not at vary
+    for place in fitted_fabrics(fabrics, overrides, library, machine, groups, varied):
         for values in product(*(axis.values for axis in axes)):
             pairs = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
             # columns of a single fabric are named by their values alone
@@ -216,7 +220,8 @@ def columns_of(
             named += [f"{key}={value}" for key, value in _short_keys(pairs)]
             more = [f"{key}={value}" for key, value in pairs]
             load = partial(_load_varied, place.load, more)
-            columns.append(CompareColumn(" ".join(named), place.name, tuple(pairs), load))
+            name = " ".join(named)
+            columns.append(CompareColumn(name, place.name, tuple(pairs), load, place.fitted))
     return columns
 
 
@@ -250,6 +255,37 @@ def sweep_fabrics(
         loaders.append(partial(_load_with, fabric, pairs, library, custom_machine))
     apart = disambiguate(names, [typed_of(fabric) for fabric in fabrics])
     return [SweepFabric(name, load) for name, load in zip(apart, loaders, strict=True)]
+
+
+def fitted_fabrics(
+    fabrics: Sequence[AnyFabric],
+    overrides: Overrides,
+    library: str | None,
+    machine: CustomMachine | None,
+    groups: Sequence[GroupSpec],
+    varied: Sequence[str] = (),
+) -> list[SweepFabric]:
+    """Fabrics as of :func:`sweep_fabrics`, those that do not hold the groups grown or with a part
+    of each rack; ``varied``: keys whose values are axes."""
+    from colltool.analysis.fitted import fitted
+
+    found = []
+    places = sweep_fabrics(fabrics, overrides, library, machine)
+    for fabric, place in zip(fabrics, places, strict=True):
+        change = fitted(place.load(()), groups, varied)
+        # one that is loaded already stays as it was loaded
+        if change.overrides and not isinstance(fabric, Fabric):
+            load = partial(_load_fitted, place.load, change.overrides)
+            # larger than a fabric may be: the ranks do not fit, which its cells say
+            with suppress(ColltoolError):
+                load(())
+                place = place._replace(load=load, fitted=change)
+        found.append(place)
+    return found
+
+
+def _load_fitted(load: FabricLoader, change: Sequence[str], more: Sequence[str]) -> Fabric:
+    return load([*change, *more])
 
 
 def _pairs_of(overrides: Overrides) -> list[str]:

@@ -1,4 +1,4 @@
-"""The fastest schedule over lists of fabrics, ranks, sizes and values."""
+"""What runs, and what is fastest, over lists of fabrics, ranks, sizes and values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def sweep(
     limit: int | None = None,
     **options: Unpack[Options],
 ) -> Sweep:
-    """The fastest schedule at every point of a grid, and where the winner changes.
+    """What runs, and what is fastest, at every point of a grid, and where that changes.
+
+    A fabric that is too small for the ranks is grown to as many nodes as they need.
 
     Args:
         fabrics: one or several, each a path, shipped name or mapping; one that is loaded where
@@ -69,19 +71,23 @@ def sweep(
     from colltool.analysis.sweep import sweep as sweep_grid
     from colltool.commands.reading import count_if, groups_of, vary_of
     from colltool.commands.requests import (
+        fitted_fabrics,
         grid_request,
         model_request,
         several_of,
-        sweep_fabrics,
     )
 
     model = model_request(None, options)
+    groups = groups_of(ranks, model.group)
+    axes = axes_of(vary_of(vary))
+    varied = [axis.key for axis in axes]
+    several = several_of(fabrics)
     return sweep_grid(
         grid_request(primitive, algorithms, model),
-        sweep_fabrics(several_of(fabrics), overrides, model.library, model.machine),
-        groups_of(ranks, model.group),
+        fitted_fabrics(several, overrides, model.library, model.machine, groups, varied),
+        groups,
         listed_sizes(sizes),
-        axes_of(vary_of(vary)),
+        axes,
         count_if(limit, "limit") or MOST_CELLS,
     )
 
@@ -94,7 +100,7 @@ def sweep(
         SIZES,
         option(
             "vary",
-            "A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
+            "A value of the fabric or a model option; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
         ),
         "pivot",
         "rows",
@@ -107,7 +113,7 @@ def sweep(
         "limit",
         result_options(
             PLOT,
-            plot_views(("map", "busbw"), "A map of the fastest schedule, or its busbw as lines."),
+            plot_views(("map", "busbw"), "A map of the algorithms, or their busbw as lines."),
         ),
         READINGS,
     ],
@@ -121,8 +127,10 @@ def sweep_command(
     cols: str = "",
     **arguments: Any,
 ) -> None:
-    """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner
-    changes.
+    """What runs, and what is fastest, over lists of fabrics, ranks, sizes and values.
+
+    A fabric that is too small for the ranks is grown to as many nodes as they need; colltool
+    compare says which of several fabrics is faster.
 
     Examples:
       colltool sweep ar -f dgx-h100 -n 8,64,256 -M 1MB,16MB,1GB --pivot busbw

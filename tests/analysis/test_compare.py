@@ -8,7 +8,8 @@ import pytest
 import colltool
 from colltool.analysis.outcomes import SAME
 from colltool.base.errors import ColltoolError
-from colltool.render.views.compare import verdict
+from colltool.render.verdicts import offer_sentence
+from colltool.render.views.compare import conclusions, verdict
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -39,10 +40,11 @@ def test_a_thin_spine_in_sentences() -> None:
         "dgx-h100", ["ar", "a2a"], ranks=[64, 256], sizes=["1MB", "1GB"], **THIN
     )
     said = verdict(found)
-    assert said[0].startswith(
-        "oversubscription=4, all-reduce on 64 ranks: no difference (few enough messages of "
+    assert said[0] == "All-reduce, 64 ranks: no measurable difference"
+    assert conclusions(found)[0].startswith(
+        "oversubscription=4 makes no difference to all-reduce on 64 ranks: too few messages of "
     )
-    assert said[1].startswith("oversubscription=4, all-reduce on 256 ranks: ")
+    assert said[1].startswith("All-reduce, 256 ranks: oversubscription=1 is ")
     flat, thin = (
         colltool.load_fabric(
             "dgx-h100", [*THIN["overrides"], f"ib.levels.spine.oversubscription={s}"]
@@ -55,7 +57,7 @@ def test_a_thin_spine_in_sentences() -> None:
         for size, ranks in points
     ]
     worst = max(slow / fast for slow, fast in times)
-    assert said[2] == f"oversubscription=4, all-to-all: at most {worst:.3g}x slower"
+    assert f"to {worst:.3g}x faster than oversubscription=4" in " ".join(said[2:])
 
 
 def test_runs_of_sizes_are_what_prices_say() -> None:
@@ -81,9 +83,9 @@ def test_what_one_fabric_cannot_run() -> None:
     found = colltool.compare(["mi300x", "dgx-h100"], "ar", ranks=[8, 64], sizes=["1MB", "1GB"])
     assert found.lines[-1].ratio(1) is None
     assert "8" in found.lines[-1].cells[0].reason
-    assert (
-        verdict(found)[-1] == "dgx-h100, all-reduce on 64 ranks: can run it, which the first cannot"
-    )
+    assert verdict(found)[-1] == "All-reduce, 64 ranks: only dgx-h100 can run it"
+    (offer,) = found.offers
+    assert offer_sentence(offer) == "64 ranks do not fit on mi300x; compare at ranks=8"
 
 
 def test_all_ranks_are_those_of_the_smallest() -> None:

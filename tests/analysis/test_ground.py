@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.estimate.placement import GroupSpec
 from colltool.render.dispatch import document, rendered
-from colltool.render.views.compare import basis_sentences, verdict
+from colltool.render.views.compare import basis_sentences, conclusions, verdict
 from colltool.render.views.sensitivity import sensitivity_title
 from colltool.render.views.sweep import sweep_title
 
@@ -51,10 +51,12 @@ def test_a_launch_on_one_side_alone_is_not_a_difference_of_the_machines() -> Non
     assert large.ratio(1) == pytest.approx(1, abs=SAME)
     (one,) = found.findings
     assert [run.outcome for run in one.runs] == ["unlike", "same"]
-    assert "not compared (bare has no launch overhead" in verdict(found)[0]
+    assert "not comparable up to" in verdict(found)[0]
+    assert "(bare has no launch overhead" in verdict(found)[0]
+    assert "no measurable difference above" in verdict(found)[0]
     assert "faster" not in verdict(found)[0]  # it is the same machine
     assert (
-        'To give all of them one: overrides=["launch_overhead=5us"]'
+        'give all of them one: overrides=["launch_overhead=5us"]'
         in basis_sentences(found.ground)[0]
     )
 
@@ -203,10 +205,12 @@ def test_a_difference_within_the_error_of_the_model_says_so() -> None:
     near = [run for run in one.runs if run.outcome == "slower"]
     assert near
     assert all(run.within is not None and run.ratio - 1 <= run.within for run in near)
-    assert "no sure difference (at most 1.11x slower, within the error of" in verdict(found)[0]
+    assert "too close to call (the times differ by up to 1.11x)" in verdict(found)[0]
+    assert "faster" not in rendered(found, "table")
     (other,) = far.findings
     assert (other.runs[-1].outcome, other.runs[-1].within) == ("slower", None)
-    assert verdict(far)[0].endswith("x slower")
+    assert "mine is" in verdict(far)[0]
+    assert "x faster than other above" in verdict(far)[0]
 
 
 def test_values_of_one_file_share_the_error() -> None:
@@ -229,7 +233,7 @@ def test_values_of_one_file_share_the_error() -> None:
             "ib.levels.spine.oversubscription=1,4",
             64,
             ["ib.levels.leaf.group=4"],
-            "few enough messages of",
+            "too few messages of",
         ),
         ("ib.levels.spine.alpha=11us,50us", 64, [], "nothing reaches the spine of ib"),
         ("ib.bandwidth=50GB/s,400GB/s", 8, [], "no two ranks meet on ib"),
@@ -237,9 +241,9 @@ def test_values_of_one_file_share_the_error() -> None:
             "nvlink.in_network.alpha_switch=20.2us,30us",
             8,
             [],
-            "ring, the fastest, pays nothing of nvlink.in_network.alpha_switch",
+            "ring, the fastest, does not depend on nvlink.in_network.alpha_switch",
         ),
-        ("launch_overhead=4.60us,4.7us", 8, [], "at most"),
+        ("launch_overhead=4.60us,4.7us", 8, [], ""),
     ],
 )
 def test_no_difference_says_why(vary: str, ranks: int, overrides: list[str], said: str) -> None:
@@ -247,16 +251,17 @@ def test_no_difference_says_why(vary: str, ranks: int, overrides: list[str], sai
         "dgx-h100", "ar", ranks=ranks, sizes=["64KB"], vary=vary, overrides=overrides
     )
     (line,) = verdict(found)
-    assert "no difference (" in line
-    assert said in line
+    assert line.endswith("no measurable difference")
+    assert said in " ".join(conclusions(found))
+    assert document(found)["conclusions"] == conclusions(found)
 
 
 def test_why_is_true_of_a_spine_that_is_reached() -> None:
     """The reason is of the schedule that wins: an all-to-all on the same group feels it."""
     where = {"ranks": 256, "sizes": ["64MB"], "vary": "ib.levels.spine.oversubscription=1,4"}
-    assert "no difference" in verdict(colltool.compare("dgx-h100", "a2a", **where))[0]
+    assert "no measurable difference" in verdict(colltool.compare("dgx-h100", "a2a", **where))[0]
     found = colltool.compare("dgx-h100", "a2a", overrides=["ib.levels.leaf.group=4"], **where)
-    assert "slower" in verdict(found)[0]
+    assert "faster than oversubscription=4" in verdict(found)[0]
 
 
 def test_a_group_that_does_not_fit_has_no_ground() -> None:
@@ -320,8 +325,8 @@ def test_a_library_that_runs_none_of_it_is_said_to() -> None:
     assert NONE in sweep_title(across)
     assert NONE not in sweep_title(inside)
     both = colltool.sweep(fabric, "ar", ranks=[8, 256], sizes=["1MB"])
-    assert "MSCCL++, realistic" in sweep_title(both)
-    assert "1 of 2 cells: the library implements none of these algorithms" in text_of(both)
+    assert "MSCCL++, with contention" in sweep_title(both)
+    assert "1 of 2 points: the library implements none of these algorithms" in text_of(both)
     assert [cell["leads"] for cell in document(both)["cells"]] == [True, False]
     found = text_of(colltool.compare([fabric, "dgx-h100"], "ar", ranks=[256], sizes=["1MB"]))
     assert f"dgx-h100 (library=mscclpp): {NONE}" in found
@@ -364,12 +369,15 @@ def test_measured_time_on_one_side_alone_turns_no_verdict(order: list[dict[str, 
         assert (line.ratio(1) is None) == (timed > (1 - SAME) * shared)
     assert found.lines[0].ratio(1) is None
     assert found.lines[-1].ratio(1) is not None
-    assert (
-        "not compared (only one of the two pays measured software time there)" in verdict(found)[0]
+    reason = (
+        "(timed includes measured library overhead, shared does not; base shared on a shipped"
+        ' machine (add "like: hgx-h200"))'
     )
+    assert reason in verdict(found)[0]
+    assert "not comparable up to" in verdict(found)[0]
     (said,) = basis_sentences(found.ground, [8])
-    assert said.startswith("timed pays measured software time (50 us of ")
-    assert "shared has none measured" in said
+    assert said.startswith("timed includes measured library overhead (50 us of ")
+    assert "shared does not, so small sizes are not comparable" in said
     swept = colltool.sweep(order, "ar", sizes=["1KB"], algorithms=["ring"])
     assert "software_time" in codes(swept)
 
@@ -383,12 +391,12 @@ def test_two_that_both_pay_measured_time_are_compared() -> None:
 
 def test_measured_time_that_is_held_is_said_to_be() -> None:
     """As a price notes: nvl72's figures are of 128 ranks."""
-    held = "was not measured there (size or ranks): held at the nearest"
+    held = "was not measured at these sizes or ranks, nearest measurement used"
     swept = text_of(colltool.sweep("nvl72", "ar", ranks=[72, 144], sizes=["16MB"]))
-    assert "1 of 2 cells: what NCCL takes" in swept
+    assert "1 of 2 points: NCCL overhead of " in swept
     assert held in swept
     found = text_of(colltool.compare(["nvl72", "dgx-h100"], "ar", ranks=[144], sizes=["1MB"]))
-    assert "nvl72: 1 of 1 cell: what NCCL takes" in found
+    assert "nvl72: 1 of 1 point: NCCL overhead of " in found
     assert held not in text_of(colltool.sweep("nvl72", "ar", ranks=[72], sizes=["16MB"]))
     asked = colltool.sensitivity("nvl72", "ar", ranks=144, size="1MB", samples=100)
     assert asked.held[0].endswith("was not measured on 144 ranks (but on 128): held at the nearest")

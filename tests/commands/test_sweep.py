@@ -44,8 +44,8 @@ def test_the_document(run: Any) -> None:
     shown = run(
         "sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB", "--pivot", "algorithm"
     ).out
-    assert "\n\nalgorithm of all-reduce on dgx-h100, NCCL, realistic\n" in shown
-    assert "where the winner changes" in shown
+    assert "\n\nalgorithm of all-reduce on dgx-h100, NCCL, with contention\n" in shown
+    assert "Where the algorithm changes" in shown
 
 
 def test_several_fabrics_under_numbers_that_may_be_off(run: Any) -> None:

@@ -1,28 +1,29 @@
-"""``compare``: fabrics side by side, ratios to the first, conclusions in sentences; and what makes
-prices not comparable."""
+"""``compare``: fabrics side by side, who wins, ratios to the first; and what makes prices not
+comparable."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.analysis.basis import LAYERS, BasisDifference
+from colltool.analysis.basis import LAYERS, BasisDifference, Layer
 from colltool.analysis.cells import Cell
-from colltool.analysis.compare import CompareColumn, Comparison
+from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
+from colltool.analysis.fitted import Fitted
 from colltool.analysis.outcomes import (
+    Call,
     ColumnDifference,
     CompareLine,
     OnePortWinner,
-    OutcomeRange,
     SameReason,
 )
+from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
-    format_bytes,
     format_factor,
     format_rate,
     format_time,
@@ -33,13 +34,13 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
+from colltool.fabric.shipped import shipped_fabrics
 from colltool.machines.used import user_rows_of
 from colltool.render.blocks import (
     Block,
     Column,
     Columns,
     Headline,
-    Lines,
     Table,
     attribute_at,
     label,
@@ -47,7 +48,7 @@ from colltool.render.blocks import (
     span_text,
 )
 from colltool.render.dispatch import View, listed
-from colltool.render.documents import Document, derived, optional
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block, running
 from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
 from colltool.render.shared_documents import (
@@ -56,6 +57,18 @@ from colltool.render.shared_documents import (
     machine_of,
     model_echo,
     whole_size,
+)
+from colltool.render.verdicts import (
+    add_library,
+    add_like,
+    headline,
+    height,
+    listed_names,
+    lists_that_fit,
+    offer_sentence,
+    rows_that_fit,
+    tail,
+    verdict_sentence,
 )
 
 # --- the table
@@ -82,16 +95,46 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine
         # the first is what the others are compared with
         if at:
             ratio = partial(CompareLine.ratio, column=at)
-            yield number(f"{column.name}:ratio", "ratio", format_factor, get=ratio)
+            drop = 0 if len(result.columns) == 2 else 1
+            yield number(f"{column.name}:ratio", "ratio", format_factor, drop, get=ratio)
         busbw = partial(cell, name="busbw_Bps")
-        yield number(f"{column.name}:busbw_Bps", "busbw", format_rate, 3, get=busbw, hidden=people)
+        yield number(f"{column.name}:busbw_Bps", "busbw", format_rate, 4, get=busbw, hidden=people)
         yield label(
             f"{column.name}:algorithm",
-            "fastest",
-            drop=2 + at,
+            runs_title(line.cells[at] for line in result.lines),
+            drop=3 + at,
             get=partial(cell, name="known_as" if people else "algorithm"),
             hidden=people and _same_algorithms(result, at),
         )
+    names = [column.name for column in result.columns]
+    call = partial(_winner if not people else _call, names=names)
+    yield label("winner", drop=2, fold=12, get=call)
+
+
+def runs_title(cells: Iterable[Cell]) -> str:
+    """The title of a column of algorithms: what the library runs is not always the fastest."""
+    return "runs" if any(cell.picked for cell in cells) else "fastest"
+
+
+def _winner(line: CompareLine, names: Sequence[str]) -> str | None:
+    winner = line.winner()
+    return None if winner is None else names[winner]
+
+
+_CALLS: dict[Call, str] = {
+    "winner": "",
+    "behind": "too close",
+    "mixed": "",
+    "close": "too close",
+    "same": "same",
+    "unlike": "",
+    "alone": "",
+    "none": "",
+}
+
+
+def _call(line: CompareLine, names: Sequence[str]) -> str | None:
+    return _winner(line, names) or _CALLS[line.call().call]
 
 
 def _same_algorithms(result: Comparison, at: int) -> bool:
@@ -106,9 +149,12 @@ def _table(result: Comparison) -> Table:
 
 
 def _table_for_people(result: Comparison) -> Table:
-    several = len({line.primitive for line in result.lines}) > 1
-    where = _WHERE if several else _WHERE[1:]
-    return Table((*where, *_columns(result, people=True)), result.lines)
+    table = Table((*_WHERE, *_columns(result, people=True)), result.lines)
+    # what is the same in every row stands in the answer
+    for key in ("primitive", "ranks"):
+        if len({getattr(line, key) for line in result.lines}) == 1:
+            table = table.without(key)
+    return table
 
 
 # --- the answer
@@ -121,34 +167,35 @@ def _blocks(result: Comparison) -> list[Block]:
             if cell.reason:
                 reasons[f"{column.name}: {cell.reason}"] = None
     own_rows = user_rows_of((column.name, column.set) for column in result.columns)
+    said = verdict(result)
+    answer, shown = headline(result, tail(result, layers_sentence(result.ground)))
+    readings = readings_block(result.readings)
+    lists: list[tuple[str, Sequence[str]]] = [
+        ("Conclusions", (*said[shown:], *_more_offers(result), *conclusions(result))),
+        ("Different assumptions", basis_lines(result.ground, _ranks(result))),
+        ("Measured rows of your own", tuple(own_rows)),
+    ]
+    above = height(answer) + 2 * len(readings)
     return [
-        Headline(_answer(result)),
-        _table_for_people(result),
-        Lines("what follows", (*verdict(result), *_one_port_lines(result))),
-        *readings_block(result.readings),
-        *listed("rows of one's own", own_rows),
-        *listed("notes", _notes(result), first=0),
-        *basis_block(result.ground, _ranks(result)),
-        *listed("not priced", reasons),
+        Headline(answer),
+        _table_for_people(result)._replace(first=rows_that_fit(above)),
+        *readings,
+        *lists_that_fit(lists, above, len(result.lines)),
+        *listed("Notes", _notes(result), first=0),
+        *listed("Not priced", reasons, first=0),
     ]
 
 
-def _answer(result: Comparison) -> str:
-    brief = _brief(result)
-    findings = "; ".join(brief[:2])
-    # an answer is a sentence or two
-    if len(brief) > 2:
-        findings += f"; {len(brief) - 2} more below"
-    what = ", ".join(dict.fromkeys(line.primitive.label for line in result.lines))
-    question = sentence(f"{what}, against {result.columns[0].name}, {ideal_or_realistic(result)}")
-    cells: list[Cell] = []
-    for line in result.lines:
-        cells += line.cells
-    off = cell_intervals(cells)
-    answer = f"{layers_prefix(result.ground)}{findings}. {question}."
-    if off:
-        return f"{answer} {off}."
-    return answer
+def _more_offers(result: Comparison) -> list[str]:
+    return [offer_sentence(offer) for offer in result.offers[1:]]
+
+
+def conclusions(result: Comparison) -> list[str]:
+    """Values that make no difference, with the reason, and what turns the order."""
+    found = []
+    for finding in result.findings:
+        found += _no_difference(result, finding)
+    return list(dict.fromkeys([*found, *_one_port_lines(result)]))
 
 
 def cell_intervals(cells: Sequence[Cell]) -> str:
@@ -172,24 +219,23 @@ def _notes(result: Comparison) -> Iterator[str]:
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
-    """A sentence on each column and primitive compared with the first column."""
-    return tuple(_sentence(result, finding) for finding in result.findings)
-
-
-def _brief(result: Comparison) -> list[str]:
-    return [_sentence(result, finding.in_short, brief=True) for finding in result.findings]
+    """A sentence on each question, a collective and rank counts: who wins, or that nobody does."""
+    return tuple(verdict_sentence(result, question) for question in result.verdicts)
 
 
 def _one_port_lines(result: Comparison) -> list[str]:
-    """Such as ``all-reduce at 16MB: with --ports one star512 wins``."""
+    """Such as ``All-to-all at 1KB: if a GPU can drive only one port at a time, nvl72 has the
+    shorter time``."""
     turned: dict[tuple[Primitive, str], list[OnePortWinner]] = {}
     for winner in result.turned:
         turned.setdefault((winner.primitive, winner.column), []).append(winner)
-    wins = f"with {localize(argument_text('ports', 'one'))}"
-    return [
-        f"{primitive.label}{_where_turned(result, primitive, winners)}: {wins} {column} wins"
-        for (primitive, column), winners in turned.items()
-    ]
+    option = localize(argument_text("ports", "one"))
+    condition = f"if a rank can drive only one port at a time ({option})"
+    lines = []
+    for (primitive, column), winners in turned.items():
+        where = f"{sentence(primitive.label)}{_where_turned(result, primitive, winners)}"
+        lines.append(f"{where}: {condition}, {column} has the shorter time")
+    return lines
 
 
 def _where_turned(
@@ -211,77 +257,23 @@ def _ranks(result: Comparison) -> tuple[int, ...]:
     return tuple(dict.fromkeys(line.ranks for line in result.lines))
 
 
-def _sentence(result: Comparison, finding: ColumnDifference, *, brief: bool = False) -> str:
-    """How a column compares with the first over the sizes, with reasons unless ``brief``."""
+def _no_difference(result: Comparison, finding: ColumnDifference) -> list[str]:
+    """Why the values of a column make no difference to the time, where a value of the fabric is
+    the reason."""
+    reasons: dict[str, None] = {}
+    for run in finding.runs:
+        for why in run.why:
+            if why.key and why.reason != "small":
+                reasons[_reason(why)] = None
+    if not reasons:
+        return []
     ranks = ""
     if finding.ranks != _ranks(result):
         counts = span_text(str(finding.ranks[0]), str(finding.ranks[-1]))
         ranks = f" on {counts} ranks"
-    lines = [line for line in result.lines if line.primitive is finding.primitive]
-    most = "at most " if sum(line.ranks in finding.ranks for line in lines) > 1 else ""
-    ranges = []
-    for at, run in enumerate(finding.runs):
-        text = _run_sizes(finding.runs, at) + _outcome(run, most, brief=brief)
-        ranges.append(text if brief else text + _because(result, finding, run))
-    return f"{finding.column}, {finding.primitive.label}{ranks}: {', '.join(ranges)}"
-
-
-def _run_sizes(runs: Sequence[OutcomeRange], at: int) -> str:
-    """Such as ``up to 1 MB``, ``from 1 MB to 4 MB`` or ``from 4 MB on``; empty for all sizes."""
-    if len(runs) == 1:
-        return ""
-    start = f"from {format_bytes(runs[at].from_bytes, 3)} "
-    end = f"to {format_bytes(runs[at].to_bytes, 3)} "
-    if at == 0:
-        return f"up {end}"
-    if at == len(runs) - 1:
-        return f"{start}on "
-    return start + end
-
-
-_OUTCOMES = {
-    "same": "no difference",
-    "slower": "{} slower",
-    "faster": "{} faster",
-    "first": "cannot run it",
-    "other": "can run it, which the first cannot",
-    "neither": "cannot run it, nor can the first",
-    "unlike": "not compared",
-}
-
-
-def _outcome(run: OutcomeRange, most: str, *, brief: bool) -> str:
-    # "1.2x slower" and "1.2x faster", never "0.83x faster"
-    times = f"{most}{format_factor(max(run.ratio, 1 / run.ratio), 3)}"
-    outcome = _OUTCOMES[run.outcome].format(times)
-    if run.within is None:
-        return outcome
-    # run.within is set if the ratio's error is larger than its distance from 1
-    if brief:
-        return "no sure difference"
-    return f"no sure difference ({outcome}, within the error of {percent(run.within)})"
-
-
-def _because(result: Comparison, finding: ColumnDifference, run: OutcomeRange) -> str:
-    if run.outcome == "unlike":
-        return f" ({_unlike(result, finding.column)})"
-    reasons = dict.fromkeys(map(_reason, run.why))
-    if reasons:
-        return f" ({'; '.join(reasons)})"
-    return ""
-
-
-def _unlike(result: Comparison, column: str) -> str:
-    """Why a column and the first cannot be compared."""
-    without: list[str] = []
-    for difference in result.ground:
-        if difference.code == "launch":
-            for value, names in difference.parts:
-                without += names if value is None else ()
-    for name in (column, result.columns[0].name):
-        if name in without:
-            return f"{name} has no launch overhead: a lower bound there"
-    return "only one of the two pays measured software time there"
+    what = f"{finding.primitive.label}{ranks}"
+    some = "" if all(run.outcome == "same" for run in finding.runs) else " at some sizes"
+    return [f"{finding.column} makes no difference to {what}{some}: {'; '.join(reasons)}"]
 
 
 def _reason(why: SameReason) -> str:
@@ -294,11 +286,11 @@ def _reason(why: SameReason) -> str:
             return f"nothing reaches the {why.level} of {why.tier}: {holds}"
         case "share":
             level = f"the {why.level} of {why.tier}"
-            return f"few enough messages of {why.algorithm} cross {level} at a time"
+            return f"too few messages of {why.algorithm} cross {level} at the same time"
         case "unpaid":
             if not why.key:
-                return f"{why.algorithm} pays the same on both"
-            return f"{why.algorithm}, the fastest, pays nothing of {why.key}"
+                return f"{why.algorithm} takes as long on both"
+            return f"{why.algorithm}, the fastest, does not depend on {why.key}"
         case "small":
             return f"at most {percent(why.most)}"
         case _:
@@ -306,28 +298,32 @@ def _reason(why: SameReason) -> str:
 
 
 def _summary(result: Comparison) -> str:
-    return "; ".join((*_brief(result), *basis_summary(result.ground)))
+    return "; ".join((*verdict(result), *basis_summary(result.ground)))
 
 
 # --- what makes columns not comparable
 
 
 def basis_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
-    """A list of the differences in what prices rest on, without the layers, which the answer names.
+    """A list of the differences in what prices rest on, as of :func:`basis_lines`."""
+    return listed("Different assumptions", basis_lines(ground, every))
+
+
+def basis_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
+    """The differences in what prices rest on, those of the layers first.
 
     Args:
         every: all rank counts of the result; a difference on all of them names none.
     """
-    lines = basis_sentences(
-        [difference for difference in ground if difference.code != "layers"], every
-    )
-    return listed("not alike", lines)
+    first = [difference for difference in ground if difference.code == "layers"]
+    others = [difference for difference in ground if difference.code != "layers"]
+    return basis_sentences([*first, *others], every)
 
 
 def basis_sentences(
     ground: Sequence[BasisDifference], every: Sequence[int] = ()
 ) -> tuple[str, ...]:
-    """A sentence for each difference in what prices rest on; ``every`` as in :func:`basis_block`."""
+    """A sentence for each difference in what prices rest on; ``every`` as in :func:`basis_lines`."""
     lines = []
     for difference in ground:
         where = ""
@@ -339,15 +335,7 @@ def basis_sentences(
 
 def basis_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
     ways = len({difference.code for difference in ground})
-    return (f"not alike in {counted(ways, 'way')}",) if ground else ()
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Such as ``a, b and c``."""
-    *others, last = names
-    if others:
-        return f"{', '.join(others)} and {last}"
-    return last
+    return (counted(ways, "different assumption"),) if ground else ()
 
 
 class _Subject(NamedTuple):
@@ -356,33 +344,38 @@ class _Subject(NamedTuple):
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return _listed(self.names)
+        return listed_names(self.names)
 
     def does(self, singular: str, plural: str) -> str:
         return f"{self} {singular if len(self.names) == 1 else plural}"
 
 
-def layers_prefix(ground: Sequence[BasisDifference]) -> str:
-    """The start of an answer if all columns are priced with fewer layers of the model than some
-    could have; else empty."""
+def layers_sentence(ground: Sequence[BasisDifference]) -> str:
+    """Which layers all columns are priced by, if some could have more; else empty."""
     for difference in ground:
         if difference.code == "layers":
-            return f"{sentence(_least_layers(difference))}. "
+            least = min(difference.parts, key=lambda part: LAYERS.index(part[0]))[0]
+            return _LAYERS[least]
     # all columns have the same layers
     return ""
 
 
+_LAYERS: dict[Layer, str] = {
+    "datasheet": "Priced from data sheets, without library overhead",
+    "library": "Priced without measurements of the machines",
+    "measured": "",
+}
+
+
 def _least_layers(difference: BasisDifference) -> str:
-    """Which layers all columns are priced by: those of the column with the fewest."""
+    """Which layers all columns are priced by and why: those of the column with the fewest."""
     layers, columns = min(difference.parts, key=lambda part: LAYERS.index(part[0]))
     has = _Subject(columns).does("has", "have")
     if layers == "library":
-        by = "what a library takes on such wires"
-        lacking = "no measurement of its own"
-    else:
-        by = "data sheets, without any library's time"
-        lacking = "no library's numbers"
-    return f"all are priced by {by}: {has} {lacking}"
+        return f"all are priced with the library overhead of such links: {has} no measurements"
+    text = f"all are priced from data sheets, without library overhead: {has} no library's numbers"
+    own = [column for column in columns if column not in shipped_fabrics()]
+    return f"{text}; {add_library(own)}" if own else text
 
 
 def _without_and_having(difference: BasisDifference) -> tuple[_Subject, _Subject]:
@@ -403,17 +396,20 @@ def _launch_sentence(difference: BasisDifference) -> str:
     others = f"{having.does('has', 'have')} ({most})"
     one_for_all = argument_text("overrides", [f"launch_overhead={most.replace(' ', '')}"])
     return localize(
-        f"{lacking}, {others}: times in which that is felt cannot be compared. To give all of them"
-        f" one: {one_for_all}"
+        f"{lacking}, {others}, so short times cannot be compared; give all of them one:"
+        f" {one_for_all}"
     )
 
 
 def _software_time_sentence(difference: BasisDifference) -> str:
     ((fitted, total, size), measured), (_, none) = difference.parts
-    paid = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
-    pays = f"{_Subject(measured).does('pays', 'pay')} measured software time ({paid})"
-    lacks = f"{_Subject(none).does('has', 'have')} none measured"
-    return f"{pays}, {lacks}: small sizes are not the same kind of number"
+    share = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
+    includes = _Subject(measured).does("includes", "include")
+    lacks = _Subject(none).does("does not", "do not")
+    return (
+        f"{includes} measured library overhead ({share}), {lacks}, so small sizes are not"
+        f" comparable; {add_like(none)}"
+    )
 
 
 def _basis_sentence(difference: BasisDifference) -> str:
@@ -425,31 +421,31 @@ def _basis_sentence(difference: BasisDifference) -> str:
             return _launch_sentence(difference)
         case "protocols":
             its = "its" if len(without.names) == 1 else "their"
-            priced = f"{having.does('is', 'are')} priced by measured protocols"
-            return f"{priced}, {without} by {its} tiers' own numbers"
+            priced = f"{having.does('is', 'are')} priced with measured protocols"
+            return f"{priced}, {without} with {its} tiers' own numbers"
         case "software":
-            return (
-                f"what the library reaches is in the prices of {having}, not in those of {without}:"
-                " no figures there"
-            )
+            lacks = f"those of {without} do not; {add_library(without.names)}"
+            return f"the prices of {having} include what the library reaches, {lacks}"
         case "contention":
             states = f"{without.does('states', 'state')} no contention (eta) on some tier"
-            return f"{states}: 1 there, as if nobody else sent"
+            return f"{states}, which is priced as if nobody else were sending"
         case "library":
             libraries = []
             for name, columns in difference.parts:
                 spoken = LIBRARIES[name].label if name else "any library"
-                libraries.append(f"{spoken} on {_listed(columns)}")
-            return ", ".join(libraries)
+                libraries.append(f"{spoken} on {listed_names(columns)}")
+            return f"libraries: {', '.join(libraries)}"
         case "group":
             groups = (
-                f"{' x '.join(map(str, shape))} on {_listed(columns)}"
+                f"{' x '.join(map(str, shape))} on {listed_names(columns)}"
                 for shape, columns in difference.parts
             )
-            return f"ranks in a domain of each tier, innermost first: {', '.join(groups)}"
+            return f"ranks per domain, innermost tier first: {', '.join(groups)}"
         case "slice":
             slices = (
-                f"{shape} on {_listed(columns)}" for shape, columns in difference.parts if shape
+                f"{shape} on {listed_names(columns)}"
+                for shape, columns in difference.parts
+                if shape
             )
             return f"slices: {', '.join(slices)}"
         case "software_time":
@@ -458,15 +454,23 @@ def _basis_sentence(difference: BasisDifference) -> str:
             assert_never(difference.code)
 
 
+_NOT_MEASURED = " was not measured "
+
+
+def _overhead(note: str) -> str:
+    """What a note on extrapolated software time is about: ``NCCL overhead of ring``."""
+    what = note.partition(_NOT_MEASURED)[0]
+    return what.removeprefix("what ").replace(" takes beside the bytes of ", " overhead of ")
+
+
 def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Notes on cells beyond the measured sizes or ranks, which use the nearest measurement of
     software time."""
-    found = Counter(
-        cell.extrapolated.partition(" was not measured ")[0] for cell in cells if cell.extrapolated
-    )
-    every = counted(sum(cell.algorithm is not None for cell in cells), "cell")
+    found = Counter(_overhead(cell.extrapolated) for cell in cells if cell.extrapolated)
+    every = counted(sum(cell.algorithm is not None for cell in cells), "point")
     return tuple(
-        f"{count} of {every}: {what} was not measured there (size or ranks): held at the nearest"
+        f"{count} of {every}: {what} was not measured at these sizes or ranks, nearest measurement"
+        " used"
         for what, count in found.items()
     )
 
@@ -535,6 +539,49 @@ def _values(line: CompareLine) -> tuple[dict[str, Any], ...]:
     return tuple(values)
 
 
+class ClassDocument(Document, of=SizeBand):
+    """Sizes with one call, and the ratios of the others to the winner, or to the fastest."""
+
+    call: str
+    winner: str | None = derived(lambda size_class: size_class.winner or None)
+    from_bytes: float
+    to_bytes: float
+    rivals: list[RivalRatio]
+
+
+def _classes(verdict: QuestionVerdict) -> tuple[Any, ...]:
+    """The size classes with a winner, then all other sizes."""
+    found = [*verdict.claims] if verdict.rest is None else [*verdict.claims, verdict.rest]
+    return tuple(found)
+
+
+class QuestionDocument(Document, of=QuestionVerdict):
+    """The verdict on a collective and rank counts: a winner where one class holds all sizes."""
+
+    primitive: str
+    ranks: list[int]
+    winner: str | None = derived("winner")
+    classes: list[ClassDocument] = derived(_classes)
+    cannot_run: list[str] = derived("idle")
+
+
+def _overrides_of(change: Fitted) -> dict[str, str]:
+    return dict(text.split("=", 1) for text in change.overrides)
+
+
+class FittedDocument(Document, of=Fitted):
+    """How a fabric differs from its file, so that it holds the ranks."""
+
+    nodes: int | None
+    per_rack: int | None
+    set: dict[str, str] = derived(_overrides_of)
+
+
+def _fitted(column: CompareColumn) -> Any:
+    """How a column's fabric was grown, left out where it was not."""
+    return column.fitted if column.fitted.overrides else LEFT_OUT
+
+
 class LineDocument(Document, of=CompareLine):
     """All columns at a primitive, number of ranks and size."""
 
@@ -542,6 +589,7 @@ class LineDocument(Document, of=CompareLine):
     ranks: int
     bytes: float = derived(whole_size)
     values: list[ValueDocument] = derived(_values)
+    call: str = derived(lambda line: line.call().call)
 
 
 class ColumnDocument(Document, of=CompareColumn):
@@ -550,6 +598,7 @@ class ColumnDocument(Document, of=CompareColumn):
     name: str
     fabric: str
     set: dict[str, str] = derived(lambda column: dict(column.set))
+    fitted: FittedDocument | None = optional(_fitted)
     machine: MachineDocument | None = optional(lambda column: machine_of(column.set))
 
 
@@ -568,6 +617,10 @@ class CompareDocument(Document):
     columns: list[ColumnDocument]
     rows: list[LineDocument] = derived("lines")
     verdict: list[str] = derived(verdict)
+    conclusions: list[str] = derived(conclusions)
+    questions: list[QuestionDocument] = derived("verdicts")
+    offers: list[RanksOffer]
+    ranks_taken: int | None = derived("taken")
     findings: list[ColumnDifference]
     ground: list[BasisDocument]
     turned_on_one_port: list[OnePortWinner] = derived("turned")

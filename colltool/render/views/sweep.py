@@ -4,16 +4,27 @@ changes."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from colltool.analysis.axes import GRID_AXES, SweepAxis
 from colltool.analysis.cells import Cell
-from colltool.analysis.sweep import AxisSettings, Pivot, Sweep, WinnerChange, is_close, pivot_tables
+from colltool.analysis.sweep import (
+    AxisSettings,
+    Pivot,
+    Sweep,
+    WinnerChange,
+    fastest_name,
+    fastest_s,
+    is_close,
+    is_surely_beaten,
+    pivot_tables,
+)
 from colltool.base.formatting import (
     counted,
+    format_factor,
     format_rate,
     format_time,
     sentence,
@@ -22,22 +33,35 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.estimate.results import Accuracy
+from colltool.machines.used import Applied, Overrides, machine_used
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.estimates import ModelDocument, readings_block, running
 from colltool.render.intervals import IntervalDocument, no_cell_interval
 from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
+from colltool.render.verdicts import (
+    fitted_sentences,
+    height,
+    listed_names,
+    lists_that_fit,
+    rows_that_fit,
+)
 from colltool.render.views.compare import (
     BasisDocument,
-    basis_block,
+    FittedDocument,
+    basis_lines,
     cell_intervals,
     extrapolated_notes,
-    layers_prefix,
+    layers_sentence,
+    runs_title,
 )
 
-_MOST_ROWS = 12  # of the default view
-_MOST_CHANGES = 12  # changes of the winner; JSON has them all
+_MOST_CHANGES = 12  # changes of the algorithm; JSON has them all
+_MOST_NAMES = 3  # algorithms that a sentence names
+# The axis of sizes in a cell's values.
+_BYTES = GRID_AXES.index("bytes")
+CHANGES = "Where the algorithm changes"
 
 
 def shown(key: str, value: Any) -> str:
@@ -53,17 +77,26 @@ def axis_title(key: str) -> str:
     return "size" if key == "bytes" else key
 
 
+def _spoken(key: str, value: Any) -> str:
+    """A value of an axis in a sentence: ``64 ranks``, ``16MB``, ``ib.bandwidth 25GB/s``."""
+    if key == "ranks":
+        return f"{value} ranks"
+    if key in GRID_AXES:
+        return shown(key, value)
+    return f"{key} {shown(key, value)}"
+
+
 def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
     return next(axis.values for axis in result.axes if axis.key == key)
 
 
 def _place(at: AxisSettings) -> str:
-    """Such as ``ranks 64, ib.bandwidth 25GB/s``."""
-    return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in at)
+    """Such as ``64 ranks, ib.bandwidth 25GB/s``."""
+    return ", ".join(_spoken(key, value) for key, value in at)
 
 
 def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
-    """What sets one of several tables apart: ``ranks 64, ib.bandwidth 25GB/s``."""
+    """What sets one of several tables apart: ``64 ranks, ib.bandwidth 25GB/s``."""
     varied = [pair for pair in fixed if len(axis_values(result, pair[0])) > 1]
     return _place(tuple(varied))
 
@@ -92,10 +125,12 @@ def _other_without_contention(cell: Cell) -> str | None:
 
 _CELL: Columns[Cell] = (
     label("name", fold=22, path="known_as"),
-    label("algorithm", "fastest", fold=22),
+    label("algorithm", "runs", fold=22),
     label("protocol", drop=7),
     number("total_s", "total", format_time),
     number("busbw_Bps", "busbw", format_rate, 1),
+    label("fastest", drop=1, fold=22, get=fastest_name),
+    number("fastest_s", "takes", format_time, 1, get=fastest_s),
     number("alpha_share", "alpha%", whole_percent, 6),
     label("runner_up", "runner-up", drop=3, fold=22),
     number("runner_up_s", "its total", format_time, 4),
@@ -117,10 +152,16 @@ def _for_people(result: Sweep) -> Table:
     for column in table.columns:
         if column.key == "name":  # CSV has it beside our own name
             continue
-        columns.append(column._replace(path=_LIBRARY_NAMES.get(column.key, column.path)))
+        column = column._replace(path=_LIBRARY_NAMES.get(column.key, column.path))
+        if column.key == "algorithm":
+            column = column._replace(title=runs_title(result.cells))
+        # where nothing is picked, the algorithm is the fastest
+        if column.key in ("fastest", "fastest_s") and not any(cell.picked for cell in result.cells):
+            column = column._replace(hidden=True)
+        columns.append(column)
         if renamed and column.key == "algorithm":
             columns.append(_HOW)
-    return table._replace(columns=tuple(columns), first=_MOST_ROWS)
+    return table._replace(columns=tuple(columns))
 
 
 def _table(result: Sweep) -> Table:
@@ -140,15 +181,24 @@ def _table(result: Sweep) -> Table:
 
 
 def _blocks(result: Sweep) -> list[Block]:
-    tables = [_for_people(result)] if result.pivot is None else _pivots(result, result.pivot)
     ranks = [value for value in axis_values(result, "ranks") if isinstance(value, int)]
+    answer = _answer(result)
+    readings = readings_block(result.readings, _keys(result))
+    lists: list[tuple[str, Sequence[str]]] = [
+        (CHANGES, _change_lines(result)),
+        ("Different assumptions", basis_lines(result.ground, ranks)),
+    ]
+    above = height(answer) + 2 * len(readings)
+    if result.pivot is None:
+        tables = [_for_people(result)._replace(first=rows_that_fit(above))]
+    else:
+        tables = _pivots(result, result.pivot)
     return [
-        Headline(f"{layers_prefix(result.ground)}{_answer(result)}"),
+        Headline(answer),
         *tables,
-        *readings_block(result.readings, _keys(result)),
-        *changes(result),
-        *listed("notes", _notes(result)),
-        *basis_block(result.ground, ranks),
+        *readings,
+        *lists_that_fit(lists, above, len(result.cells)),
+        *listed("Notes", _notes(result), first=0),
     ]
 
 
@@ -157,42 +207,117 @@ def _keys(result: Sweep) -> list[str]:
 
 
 def _answer(result: Sweep) -> str:
-    answer = f"{_wins(result)}. {sentence(sweep_title(result))}."
-    off = cell_intervals(result.priced)
-    if off:
-        answer += f" {off}."
-    if result.close:
-        close = f"{len(result.close)} of them the runner-up is within 20%: either may win."
-        answer += f" In {close}"
-    return answer
+    parts = [
+        f"{sentence(_question(result))}: {_what_runs(result)}",
+        *_faster(result),
+        _none_implemented(result),
+        cell_intervals(result.priced),
+        *fitted_sentences(result.fitted),
+        layers_sentence(result.ground),
+    ]
+    return f"{'. '.join(filter(None, parts))}."
 
 
-def _wins(result: Sweep) -> str:
-    """Such as ``Ring is the fastest in 12 of 20 cells, Tree in 8``."""
-    wins = Counter(cell.known_as for cell in result.priced).most_common()
-    every = counted(len(result.cells), "cell")
-    if not wins:
-        return f"None of {every} can be priced"
-    leads = "is the fastest in"
-    if any(cell.picked for cell in result.cells):
-        leads = "is NCCL's pick in"
-    first, count = wins[0]
-    where = f"{count} of {every}"
-    if count == len(result.cells) > 1:
-        where = f"all {every}"
-    parts = [f"{first} {leads} {where}"]
-    for name, fewer in wins[1:3]:
-        parts.append(f"{name} in {fewer}")
-    if len(wins) > 3:
-        parts.append(f"{len(wins) - 3} more in the others")
-    return ", ".join(parts)
+def _none_implemented(result: Sweep) -> str:
+    """That the library runs none of the algorithms; empty where it runs some."""
+    if not result.library or any(cell.selectable for cell in result.priced):
+        return ""
+    return sentence(running(result.library, leads=False))
+
+
+def _faster(result: Sweep) -> Iterator[str]:
+    """Where another algorithm is faster than what runs, and where that is too close to call."""
+    points = counted(len(result.cells), "point")
+    beaten = [cell for cell in result.priced if is_surely_beaten(cell)]
+    if beaten:
+        names = list(dict.fromkeys(cell.runner_up_known_as for cell in beaten))
+        most = max((cell.total_s or 0.0) / (cell.runner_up_s or 1.0) for cell in beaten)
+        which = listed_names(names, "or") if len(names) <= _MOST_NAMES else "others"
+        yield f"{sentence(which)} would be up to {format_factor(most, 3)} faster in {len(beaten)} of {points}"
+    close = [cell for cell in result.close if not is_surely_beaten(cell)]
+    if close:
+        where = f"In {len(close)} of {points} two" if len(result.cells) > 1 else "Two"
+        yield f"{where} algorithms are too close to call"
+
+
+def _what_runs(result: Sweep) -> str:
+    """``NCCL runs Ring (8 ranks) or Tree up to 1MB, NVLSTree from 16MB``."""
+    if not result.priced:
+        return f"none of {counted(len(result.cells), 'point')} can be priced"
+    picked = any(cell.picked for cell in result.priced)
+    runs = "the fastest is"
+    if picked:
+        # of several fabrics the first may have none
+        library = running(result.library, leads=True) if result.library else "the library"
+        runs = f"{library} runs"
+    lower, upper = _size_classes(result)
+    if not upper:
+        return f"{runs} {_names_in(result, lower)}"
+    until = f"up to {shown('bytes', lower[-1])}"
+    since = f"from {shown('bytes', upper[0])}"
+    return f"{runs} {_names_in(result, lower)} {until}, {_names_in(result, upper)} {since}"
+
+
+def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
+    """All sizes in at most two classes, cut where each has the fewest algorithms."""
+    sizes = sorted(axis_values(result, "bytes"))
+    names: dict[float, set[str]] = {size: set() for size in sizes}
+    for cell in result.priced:
+        names[cell.at[_BYTES]].add(cell.known_as)
+
+    def algorithms(cut: int) -> int:
+        count = 0
+        for some in (sizes[:cut], sizes[cut:]):
+            together = set().union(*(names[size] for size in some))
+            count += len(some) * len(together)
+        return count
+
+    cut = min(range(len(sizes), 0, -1), key=algorithms)
+    return sizes[:cut], sizes[cut:]
+
+
+def _names_in(result: Sweep, sizes: Sequence[float]) -> str:
+    """The algorithms at some sizes, commonest first, each with the value of the axis that sets it
+    apart: ``Tree or Ring (8 ranks)``."""
+    cells = [cell for cell in result.priced if cell.at[_BYTES] in sizes]
+    counts = Counter(cell.known_as for cell in cells)
+    texts = []
+    for name, _ in counts.most_common(_MOST_NAMES):
+        where = _apart(result, cells, name) if len(counts) > 1 else ""
+        texts.append(name + where)
+    if len(counts) > _MOST_NAMES:
+        texts.append("others")
+    return listed_names(texts, "or")
+
+
+def _apart(result: Sweep, cells: Sequence[Cell], name: str) -> str:
+    """`` (8 ranks)``: where alone an algorithm runs, and no other does; empty without such."""
+    for index, axis in enumerate(result.axes):
+        if axis.key == "bytes" or len(axis.values) == 1:
+            continue
+        values = {cell.at[index] for cell in cells if cell.known_as == name}
+        others = {cell.at[index] for cell in cells if cell.known_as != name}
+        if len(values) == 1 and not values & others:
+            return f" ({_spoken(axis.key, next(iter(values)))})"
+    return ""
 
 
 def sweep_title(result: Sweep) -> str:
     """The question as a title, without the axes that vary."""
+    parts = [_question(result)]
+    if result.library:
+        leads = any(cell.selectable for cell in result.priced)
+        parts.append(running(result.library, leads=leads))
+    if "ideal" not in _keys(result):
+        parts.append("without contention" if result.ideal else "with contention")
+    return ", ".join(parts)
+
+
+def _question(result: Sweep) -> str:
+    """What is asked, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
     what = result.primitive.label
-    where = on_fabric(str(single.get("fabric", "")), result.overrides).strip()
+    where = on_fabric(str(single.get("fabric", "")), _typed_overrides(result)).strip()
     if where:
         what += f" on {where}"
     parts = [what]
@@ -203,22 +328,28 @@ def sweep_title(result: Sweep) -> str:
     for key, value in single.items():
         if key not in GRID_AXES:
             parts.append(f"{key}={shown(key, value)}")
-    if result.library:
-        leads = any(cell.selectable for cell in result.priced)
-        parts.append(running(result.library, leads=leads))
-    if "ideal" not in _keys(result):
-        parts.append(ideal_or_realistic(result))
     return ", ".join(parts)
 
 
+def _typed_overrides(result: Sweep) -> Overrides:
+    """The overrides without those that made a fabric hold the ranks, which the answer says."""
+    changes = {text for _, change in result.fitted for text in change.overrides}
+    pairs = [(key, value) for key, value in result.overrides if f"{key}={value}" not in changes]
+    return Applied(pairs, machine_used(result.overrides))
+
+
 def changes(result: Sweep) -> list[Block]:
-    """Where the winner changes along an axis."""
+    """Where the algorithm changes along an axis."""
+    return listed(CHANGES, _change_lines(result), first=4)
+
+
+def _change_lines(result: Sweep) -> list[str]:
     names = {cell.algorithm: cell.known_as for cell in result.priced}
     lines = [_change(change, names) for change in result.changes[:_MOST_CHANGES]]
     left = len(result.changes) - _MOST_CHANGES
     if left > 0:
         lines.append(f"and {left} more in JSON")
-    return listed("where the winner changes", lines, first=4)
+    return lines
 
 
 def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
@@ -227,16 +358,16 @@ def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
     if names[change.before] == names[change.after]:
         then = f"{change.before}, then {change.after}"
     between = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
-    text = f"{axis_title(change.axis)} {between}: {then}"
-    if not change.at:
-        return text
-    return f"{_place(change.at)}: {text}"
+    text = f"{axis_title(change.axis)} {between}"
+    if change.at:
+        text += f" at {_place(change.at)}"
+    return f"{text}: {then}"
 
 
 def _notes(result: Sweep) -> Iterator[str]:
-    every = counted(len(result.cells), "cell")
+    every = counted(len(result.cells), "point")
     if result.differing:
-        yield f"{len(result.differing)} of {every}: another winner without contention"
+        yield f"{len(result.differing)} of {every}: another algorithm wins without contention"
     if result.close:
         close = "the runner-up is within 20%, the uncertainty of contention"
         yield f"{len(result.close)} of {every}: {close}"
@@ -251,7 +382,7 @@ def _notes(result: Sweep) -> Iterator[str]:
 
 def _summary(result: Sweep) -> str:
     names = ", ".join(dict.fromkeys(cell.known_as for cell in result.priced))
-    return f"{sweep_title(result)}: {counted(len(result.cells), 'cell')}, fastest {names}"
+    return f"{sweep_title(result)}: {counted(len(result.cells), 'point')}, {names}"
 
 
 # --- pivot tables
@@ -303,6 +434,8 @@ class CellDocument(Document, open=True):
     alpha_share: float | None
     runner_up: str | None
     runner_up_s: float | None
+    fastest: str | None = derived(fastest_name)
+    fastest_s: float | None = derived(fastest_s)
     close: bool = derived(is_close)
     ideal_algorithm: str | None = derived("ideal")
     ideal_s: float | None
@@ -343,6 +476,11 @@ def _unvaried_model(result: Sweep) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in varied}
 
 
+def _fitted(result: Sweep) -> dict[str, Any]:
+    """The fabrics that were grown, by name."""
+    return {name: FittedDocument.of(change) for name, change in result.fitted if change.overrides}
+
+
 class SweepDocument(OverridesDocument):
     """The winner at every point of a grid."""
 
@@ -352,6 +490,7 @@ class SweepDocument(OverridesDocument):
     library: str | None = or_null("library")
     axes: dict[str, Any] = derived(_axes)
     cells: list[CellDocument] = derived(_cells)
+    fitted: dict[str, FittedDocument] = derived(_fitted)
     ground: list[BasisDocument]
     changes: list[ChangeDocument]
 

@@ -1,0 +1,158 @@
+"""Fabrics that are compared, made to hold the ranks of a question: grown by nodes, or with a part
+of each rack.
+
+A shipped file describes one size of a machine, and people ask about others. :func:`fitted` finds
+the smallest change with which a fabric runs all counts; what no change can run is left as it is,
+and :func:`counts_of_all` finds counts that every fabric can run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.estimate.placement import GroupSpec, count_within, everybody, fits
+from colltool.fabric.expression import resized, with_per_rack
+from colltool.fabric.model import Fabric
+
+# An endpoint of the outermost tier with this many ranks behind it is called a rack, not a node.
+_RACK = 32
+
+
+class Fitted(NamedTuple):
+    """What was changed so that a fabric runs the ranks.
+
+    Args:
+        nodes: how many it was grown to; None: as many as it has.
+        per_rack: how many ranks of each node or rack take part; None: all of them.
+        rack: ranks of a whole node or rack.
+        overrides: the change as overrides; empty for none.
+    """
+
+    nodes: int | None = None
+    per_rack: int | None = None
+    rack: int = 0
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def noun(self) -> str:
+        return _noun(self.rack)
+
+
+AS_IT_IS = Fitted()
+
+
+def _noun(ranks: int) -> str:
+    return "rack" if ranks >= _RACK else "node"
+
+
+def noun_of(fabric: Fabric) -> str:
+    """What the outermost tier of a fabric joins: racks, nodes, or nothing that has a name."""
+    if len(fabric.tiers) == 1 or fabric.domains:
+        return "domain"
+    return _noun(fabric.ranks // fabric.tiers[-1].endpoints)
+
+
+def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = ()) -> Fitted:
+    """The change with which a fabric runs all groups, as far as one can.
+
+    A size that the user stated, also as a key of ``varied``, stays.
+    """
+    counts = [group.ranks * group.stride for group in groups if group.ranks is not None]
+    if len(fabric.tiers) == 1 or not counts or any(group.shape for group in groups):
+        return AS_IT_IS
+    if all(_runs(fabric, group) for group in groups):
+        return AS_IT_IS
+    stated = {key for key, _ in fabric.overrides} | set(varied)
+    outer = fabric.tiers[-1]
+    if _states_size(stated, outer.name, len(fabric.tiers) - 1):
+        return AS_IT_IS
+    rack = fabric.ranks // outer.endpoints
+    per_rack = rack
+    inner_is_stated = _states_size(stated, fabric.tiers[-2].name, len(fabric.tiers) - 2)
+    if not inner_is_stated and all(group.stride == 1 for group in groups):
+        per_rack = _per_rack(fabric, rack, counts)
+    nodes = max(ceil(count / per_rack) for count in counts)
+    overrides: list[str] = []
+    try:
+        if per_rack < rack:
+            overrides += with_per_rack(fabric, per_rack)
+        if nodes > outer.endpoints:
+            overrides += resized(fabric, nodes)
+    except ColltoolError:
+        # a network of a fixed shape, whose reason stands where it cannot be priced
+        return AS_IT_IS
+    if not overrides:
+        return AS_IT_IS
+    return Fitted(
+        nodes if nodes > outer.endpoints else None,
+        per_rack if per_rack < rack else None,
+        rack,
+        tuple(overrides),
+    )
+
+
+def _runs(fabric: Fabric, group: GroupSpec) -> bool:
+    return group.ranks is None or fits(fabric, group.ranks, group.stride)
+
+
+def _states_size(stated: set[str], tier: str, position: int) -> bool:
+    names = (tier, f"tiers.{position}")
+    return any(f"{name}.{key}" in stated for name in names for key in ("size", "shape"))
+
+
+def _per_rack(fabric: Fabric, rack: int, counts: Sequence[int]) -> int:
+    """The most ranks of each rack, at least half of it, that all counts fill; else the whole rack,
+    as also for nodes, of which people take all."""
+    if fabric.domains or rack < _RACK:
+        return rack
+    for per_rack in range(rack, (rack - 1) // 2, -1):
+        if any(count > per_rack and count % per_rack for count in counts):
+            continue
+        try:
+            if per_rack < rack:
+                with_per_rack(fabric, per_rack)
+        except ColltoolError:
+            continue
+        return per_rack
+    return rack
+
+
+def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | None:
+    """The largest count up to ``most`` that all fabrics can run; None without any."""
+    count: int | None = most
+    while count is not None:
+        found = [count_within(fabric, count, stride) for fabric in fabrics]
+        least = min((0 if each is None else each for each in found), default=0)
+        if least == count:
+            return count
+        count = least if least > 1 else None
+    return None
+
+
+def counts_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> tuple[int, ...]:
+    """The nearest counts below and above a group's that all fabrics can run."""
+    ranks = group.ranks or 0
+    most = min(fabric.ranks for fabric in fabrics) // group.stride
+    found = [most_of_all(fabrics, min(ranks - 1, most), group.stride)]
+    above = range(ranks + 1, min(2 * ranks, most) + 1)
+    found.append(next(_of_all(fabrics, above, group.stride), None))
+    return tuple(count for count in found if count is not None)
+
+
+def _of_all(fabrics: Sequence[Fabric], counts: Sequence[int], stride: int) -> Iterator[int]:
+    for count in counts:
+        if all(fits(fabric, count, stride) for fabric in fabrics):
+            yield count
+
+
+def ranks_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> int:
+    """The ranks of a group that names none: the most that all fabrics can run, else all of the
+    smallest."""
+    smallest = min(fabrics, key=lambda fabric: fabric.ranks)
+    everyone = everybody(smallest, group._replace(stride=1))
+    if group.shape is not None:
+        return everyone
+    return most_of_all(fabrics, everyone // group.stride, group.stride) or everyone

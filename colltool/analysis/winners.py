@@ -1,0 +1,229 @@
+"""Who wins a comparison: the call at each point, and the verdict on each question by size.
+
+A question is a collective and a rank count. At one size a column wins only if it is faster than
+every other by more than their ratio's own error; a :class:`QuestionVerdict` then says at which
+sizes that is so, in at most :data:`MOST_CLASSES` classes. What is claimed of a class holds at every
+priced size of it; whatever is left over has no winner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from math import sqrt
+from typing import NamedTuple
+
+from colltool.analysis.outcomes import NEAR, Call, CompareLine, PointCall
+from colltool.base.primitives import Primitive
+
+# Size classes that one verdict names: more is a list that nobody repeats.
+MOST_CLASSES = 2
+# A winner in a band of sizes narrower than this factor is no class: the border of its error, or of a
+# library's pick.
+NARROW = 4.0
+
+# What a size class can be claimed to be; of all other sizes nobody wins.
+_CLAIMED: tuple[Call, ...] = ("winner", "behind", "alone", "unlike")
+
+
+class RivalRatio(NamedTuple):
+    """A column's times over the winner's in a size class, or over the fastest's where nobody wins:
+    the least and the most, and the ends of their intervals; None where the error is not known."""
+
+    column: str
+    least: float
+    most: float
+    low: float | None
+    high: float | None
+    slower: bool
+
+    def joined(self, other: RivalRatio) -> RivalRatio:
+        return RivalRatio(
+            self.column,
+            min(self.least, other.least),
+            max(self.most, other.most),
+            _end(min, self.low, other.low),
+            _end(max, self.high, other.high),
+            self.slower and other.slower,
+        )
+
+
+def _end(
+    choose: Callable[[float, float], float], one: float | None, other: float | None
+) -> float | None:
+    return None if one is None or other is None else choose(one, other)
+
+
+class SizeBand(NamedTuple):
+    """Sizes with one call, of which ``winner`` is empty where nobody wins.
+
+    ``rivals``: all other columns that can run it; ``first`` and ``last``: whether it holds the
+    smallest and the largest size of the question; ``unbroken``: whether all sizes between its ends.
+    """
+
+    call: Call
+    winner: str
+    from_bytes: float
+    to_bytes: float
+    first: bool
+    last: bool
+    unbroken: bool
+    rivals: tuple[RivalRatio, ...]
+
+
+class QuestionVerdict(NamedTuple):
+    """The verdict on a collective for neighbouring rank counts with the same one.
+
+    ``claims``: the size classes of which something is known, in order of size; ``rest``: all other sizes, None if
+    there are none. ``idle``: columns that cannot run it.
+    """
+
+    primitive: Primitive
+    ranks: tuple[int, ...]
+    claims: tuple[SizeBand, ...]
+    rest: SizeBand | None
+    idle: tuple[str, ...] = ()
+    several_sizes: bool = True
+
+    @property
+    def winner(self) -> str | None:
+        """The column that wins at every size; None without."""
+        if self.rest is None and len({claim.winner for claim in self.claims}) == 1:
+            [claim, *_] = self.claims
+            return claim.winner if claim.call == "winner" else None
+        return None
+
+
+def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVerdict:
+    """The verdict on one question, from its lines in order of size."""
+    calls = [line.call() for line in lines]
+    claimed: list[range] = []
+    narrow = min(NARROW, sqrt(lines[-1].bytes / lines[0].bytes))
+    for call, run in _runs(calls):
+        lasts = lines[run[-1]].bytes >= narrow * lines[run[0]].bytes
+        if call.call in _CLAIMED and lasts:
+            claimed.append(run)
+    claimed = sorted(sorted(claimed, key=len, reverse=True)[:MOST_CLASSES], key=lambda run: run[0])
+    claims = []
+    inside: set[int] = set()
+    for run in claimed:
+        claims.append(_class_of(lines, names, list(run)))
+        inside |= set(run)
+    left = [at for at in range(len(lines)) if at not in inside]
+    return QuestionVerdict(
+        lines[0].primitive,
+        (lines[0].ranks,),
+        tuple(claims),
+        _class_of(lines, names, left) if left else None,
+        tuple(name for name, cell in zip(names, lines[0].cells, strict=True) if not cell.total_s),
+        len({line.bytes for line in lines}) > 1,
+    )
+
+
+def _runs(calls: Sequence[PointCall]) -> Iterator[tuple[PointCall, range]]:
+    """Neighbouring points with one call."""
+    start = 0
+    for call, same in groupby(calls):
+        end = start + len(list(same))
+        yield call, range(start, end)
+        start = end
+
+
+def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[int]) -> SizeBand:
+    """The points ``at`` as one class: a winner only where it wins at all of them."""
+    calls = {lines[point].call() for point in at}
+    call, column, _ = _common_call(calls)
+    return SizeBand(
+        call=call,
+        winner="" if column is None else names[column],
+        from_bytes=lines[at[0]].bytes,
+        to_bytes=lines[at[-1]].bytes,
+        first=at[0] == 0,
+        last=at[-1] == len(lines) - 1,
+        unbroken=len(at) == at[-1] - at[0] + 1,
+        rivals=tuple(_rivals([lines[point] for point in at], names, column)),
+    )
+
+
+def _common_call(calls: set[PointCall]) -> PointCall:
+    if len(calls) == 1:
+        return next(iter(calls))
+    kinds = {call.call for call in calls}
+    if "unlike" in kinds:
+        return PointCall("unlike", None)
+    return PointCall("close" if kinds <= {"close", "same"} else "mixed", None)
+
+
+def _rivals(
+    lines: Sequence[CompareLine], names: Sequence[str], winner: int | None
+) -> Iterator[RivalRatio]:
+    for at, name in enumerate(names):
+        found: RivalRatio | None = None
+        for line in lines:
+            ratio = line.rival_ratio(at)
+            if ratio is None or at == winner:
+                continue
+            ends = line.rival_interval(at)
+            low, high = ends or (None, None)
+            here = RivalRatio(name, ratio, ratio, low, high, line.surely_slower(at))
+            found = here if found is None else found.joined(here)
+        if found is not None:
+            yield found
+
+
+def joined_verdicts(verdicts: Sequence[QuestionVerdict]) -> list[QuestionVerdict]:
+    """Verdicts in order of their rank counts, neighbours that say the same joined."""
+    found: list[QuestionVerdict] = []
+    for verdict in verdicts:
+        if found and _say_the_same(found[-1], verdict):
+            found[-1] = _joined(found[-1], verdict)
+        else:
+            found.append(verdict)
+    return found
+
+
+def _say_the_same(one: QuestionVerdict, other: QuestionVerdict) -> bool:
+    if (one.primitive, one.idle) != (other.primitive, other.idle):
+        return False
+    if len(one.claims) != len(other.claims) or (one.rest is None) != (other.rest is None):
+        return False
+    if one.rest and other.rest and one.rest.call != other.rest.call:
+        return False
+    for claim, same in zip(one.claims, other.claims, strict=True):
+        if _kind(claim) != _kind(same):
+            return False
+        starts = claim.from_bytes, same.from_bytes
+        ends = claim.to_bytes, same.to_bytes
+        if max(starts) > NEAR * min(starts) or max(ends) > NEAR * min(ends):
+            return False
+        if max(starts) > min(ends):
+            return False
+    return True
+
+
+def _kind(claim: SizeBand) -> tuple[object, ...]:
+    slower = tuple(rival.column for rival in claim.rivals if rival.slower)
+    return claim.call, claim.winner, claim.first, claim.last, slower
+
+
+def _joined(one: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
+    rest = one.rest and other.rest and _joined_class(one.rest, other.rest)
+    return one._replace(
+        ranks=one.ranks + other.ranks,
+        claims=tuple(map(_joined_class, one.claims, other.claims)),
+        rest=rest,
+    )
+
+
+def _joined_class(one: SizeBand, other: SizeBand) -> SizeBand:
+    """Of two classes of one winner the sizes that both have, so that the claim holds for both."""
+    others = {rival.column: rival for rival in other.rivals}
+    rivals = []
+    for rival in one.rivals:
+        same = others.get(rival.column)
+        rivals.append(rival if same is None else rival.joined(same))
+    return one._replace(
+        from_bytes=max(one.from_bytes, other.from_bytes),
+        to_bytes=min(one.to_bytes, other.to_bytes),
+        rivals=tuple(rivals),
+    )

@@ -1,0 +1,338 @@
+"""Comparisons in sentences: who wins each question, how sure that is, and what was done so that all
+fabrics hold the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import fill
+from typing import assert_never
+
+from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
+from colltool.analysis.fitted import Fitted
+from colltool.analysis.outcomes import CompareLine
+from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
+from colltool.base.errors import argument_text, localize
+from colltool.base.formatting import (
+    counted,
+    format_bytes,
+    format_count,
+    format_factor,
+    percent,
+    sentence,
+    title_size,
+)
+from colltool.estimate.interval import SHARE
+from colltool.render.blocks import Block, Lines
+
+# A terminal of the usual size, which the default view of a comparison fits.
+WIDTH = 80
+HEIGHT = 24
+# Lines of the headline there.
+MOST_LINES = 4
+# The most rows of the table of the default view.
+MOST_ROWS = 12
+# The borders and titles of a table, the blank lines around it, and the line that names --all.
+_FRAME = 8
+# More rivals than this are named by the nearest alone.
+_MOST_RIVALS = 2
+
+
+def listed_names(names: Sequence[str], conjunction: str = "and") -> str:
+    """Such as ``a, b and c``."""
+    *others, last = names
+    if others:
+        return f"{', '.join(others)} {conjunction} {last}"
+    return last
+
+
+# --- the verdict on a question
+
+
+def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
+    """``All-reduce, 8 ranks: a is 1.4x to 1.7x faster than b up to 85 KB; too close to call above
+    85 KB``; ``brief``: without the distance of times that are too close."""
+    text = ""
+    for claim, before in zip(verdict.claims, (None, *verdict.claims), strict=False):
+        same = before is not None and (before.call, before.winner) == ("winner", claim.winner)
+        if same and len(claim.rivals) == 1:
+            text += f" and {_times(claim.rivals[0])}{_where(claim)}"
+        elif before is not None:
+            text += f", {_claim(result, claim, again=True)}"
+        else:
+            text = _claim(result, claim, again=False)
+    if verdict.rest is not None:
+        rest = _rest(result, verdict, verdict.rest, brief=brief)
+        text = f"{text}; {rest}" if text else rest
+    return f"{_question(verdict)}: {text}"
+
+
+def _question(verdict: QuestionVerdict) -> str:
+    return f"{_collective(verdict)}, {_ranks(verdict.ranks)}"
+
+
+def _collective(verdict: QuestionVerdict) -> str:
+    """``All-reduce``, or ``All-reduce of 16MB`` at a single size."""
+    what = sentence(verdict.primitive.label)
+    if verdict.several_sizes:
+        return what
+    bands = [*verdict.claims, verdict.rest]
+    return f"{what} of {title_size(next(filter(None, bands)).from_bytes)}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) > 2:
+        return f"{ranks[0]} to {ranks[-1]} ranks"
+    return f"{listed_names(list(map(str, ranks)))} ranks"
+
+
+def _claim(result: Comparison, claim: SizeBand, *, again: bool) -> str:
+    """What a size class with a winner says; ``again``: after another one."""
+    where = _where(claim)
+    if claim.call == "alone":
+        return f"only {claim.winner} can run it{where}"
+    if claim.call == "unlike":
+        return f"not comparable{where} ({_unlike(result)})"
+    if claim.call == "behind":
+        return f"{_behind(claim)}{where}"
+    rivals = sorted(claim.rivals, key=lambda rival: rival.least)
+    subject = claim.winner if again else f"{claim.winner} is"
+    if len(rivals) > _MOST_RIVALS:
+        nearest = rivals[0]
+        return f"{subject} fastest{where}, {_times(nearest)} ahead of {nearest.column}"
+    if again and len(rivals) == 1:
+        return f"{subject} {_times(rivals[0])} faster{where}"
+    faster = [f"{_times(rival)} faster than {rival.column}" for rival in rivals]
+    return f"{subject} {listed_names(faster)}{where}"
+
+
+def _behind(claim: SizeBand) -> str:
+    """``a is 1.2x to 1.4x slower than the fastest``."""
+    slower = [rival for rival in claim.rivals if rival.slower]
+    if len(slower) > _MOST_RIVALS:
+        leading = [rival.column for rival in claim.rivals if not rival.slower]
+        return f"all but {listed_names(leading)} are slower than the fastest"
+    texts = [f"{rival.column} is {_times(rival)}" for rival in slower]
+    return f"{listed_names(texts)} slower than the fastest"
+
+
+def _where(claim: SizeBand) -> str:
+    """`` up to 85 KB``, `` above 62 MB``, `` from 52 MB to 88 MB``; empty for all sizes."""
+    if claim.first and claim.last:
+        return ""
+    if claim.first:
+        return f" up to {format_bytes(claim.to_bytes, 2)}"
+    if claim.last:
+        return f" above {format_bytes(claim.from_bytes, 2)}"
+    return f" from {format_bytes(claim.from_bytes, 2)} to {format_bytes(claim.to_bytes, 2)}"
+
+
+def _times(rival: RivalRatio) -> str:
+    least, most = _factor(rival.least), _factor(rival.most)
+    return least if least == most else f"{least} to {most}"
+
+
+def _factor(ratio: float) -> str:
+    return format_factor(ratio, 3 if ratio < 10 else 2)
+
+
+def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief: bool) -> str:
+    """What holds for the sizes that no claim is made of."""
+    where = _rest_where(verdict, rest)
+    match rest.call:
+        case "same":
+            return f"no measurable difference{where}"
+        case "none":
+            return f"none of them can run it{where}"
+        case "unlike":
+            return f"not comparable{where} ({_unlike(result)})"
+        case "close" | "mixed" | "behind" | "winner" | "alone":
+            nobody = "too close to call" if rest.call == "close" else "no clear winner"
+            if verdict.claims or brief:
+                return nobody + where
+            most = max((rival.most for rival in rest.rivals), default=1.0)
+            return f"{nobody} (the times differ by up to {_factor(most)})"
+        case _:
+            assert_never(rest.call)
+
+
+def _rest_where(verdict: QuestionVerdict, rest: SizeBand) -> str:
+    if not verdict.claims:
+        return ""
+    if not rest.unbroken:
+        return " elsewhere"
+    if rest.first:
+        return f" below {format_bytes(verdict.claims[0].from_bytes, 2)}"
+    if rest.last:
+        return f" above {format_bytes(verdict.claims[-1].to_bytes, 2)}"
+    return " in between"
+
+
+def _unlike(result: Comparison) -> str:
+    """Why times cannot be compared, and what to add."""
+    for difference in result.ground:
+        (_, having), (_, lacking) = difference.parts[0], difference.parts[-1]
+        if difference.code == "software_time":
+            includes = _does(having, "includes", "include")
+            lacks = _does(lacking, "does not", "do not")
+            return f"{includes} measured library overhead, {lacks}; {add_like(lacking)}"
+    for difference in result.ground:
+        if difference.code == "launch":
+            for value, names in difference.parts:
+                if value is None:
+                    has = _does(names, "has", "have")
+                    return f"{has} no launch overhead, so short times are lower limits"
+    return "one of the times lacks library overhead that the other includes"
+
+
+def _does(names: Sequence[str], singular: str, plural: str) -> str:
+    return f"{listed_names(names)} {singular if len(names) == 1 else plural}"
+
+
+def add_like(names: Sequence[str]) -> str:
+    """What to write into files whose library has no measured overhead."""
+    return f'base {listed_names(names)} on a shipped machine (add "like: hgx-h200")'
+
+
+def add_library(names: Sequence[str]) -> str:
+    """What to write into files that name no library."""
+    return f'add "library: nccl" to {listed_names(names)}, or "like: hgx-h200"'
+
+
+# --- what was done to the fabrics, and what would fit them
+
+
+def fitted_sentences(columns: Iterable[tuple[str, Fitted]]) -> list[str]:
+    """Such as ``dgx-b200 was grown to 144 nodes``, once for all fabrics that were."""
+    names: dict[Fitted, dict[str, None]] = {}
+    for name, change in columns:
+        if change.overrides:
+            names.setdefault(change._replace(overrides=()), {})[name] = None
+    found = []
+    for change, alike in names.items():
+        several = len(alike) > 1
+        parts = []
+        if change.nodes is not None:
+            grown = "were grown" if several else "was grown"
+            parts.append(f"{grown} to {counted(change.nodes, change.noun)}")
+        if change.per_rack is not None:
+            runs = "run" if several else "runs"
+            parts.append(f"{runs} {change.per_rack} of the {change.rack} ranks per {change.noun}")
+        found.append(f"{listed_names(list(alike))} {listed_names(parts)}")
+    return found
+
+
+def _of_fabrics(columns: Iterable[CompareColumn]) -> Iterator[tuple[str, Fitted]]:
+    for column in columns:
+        yield column.fabric, column.fitted
+
+
+def offer_sentence(offer: RanksOffer) -> str:
+    """``256 ranks do not fill whole racks on nvl72; compare at -n 216 or 288``."""
+    where = listed_names(offer.missing)
+    fails = "do not fit" if offer.too_many else f"do not fill whole {offer.noun}s"
+    text = f"{offer.ranks} ranks {fails} on {where}"
+    if not offer.nearest:
+        return text
+    nearest, *others = offer.nearest
+    typed = localize(argument_text("ranks", nearest))
+    return f"{text}; compare at {' or '.join([typed, *map(str, others)])}"
+
+
+# --- how sure
+
+
+def uncertainty(lines: Iterable[CompareLine]) -> str:
+    """``Uncertainty of a ratio: a factor of 1.2 to 3.6 (90% interval)``; empty where nothing is
+    known of it."""
+    factors = []
+    for line in lines:
+        for at in range(len(line.cells)):
+            if at != line.fastest() and line.rival_interval(at) is not None:
+                factors.append(1 + line.rival_error(at))
+    if not factors or max(factors) < 1.005:
+        return ""
+    ends = [_digits(min(factors)), _digits(max(factors))]
+    span = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    return f"Uncertainty of a ratio: a factor of {span} ({percent(SHARE, 0)} interval)"
+
+
+def _digits(factor: float) -> str:
+    return format_count(factor, 3 if factor < 1.1 else 2)
+
+
+# --- the first screen
+
+
+def tail(result: Comparison, layers: str) -> list[str]:
+    """What belongs to all verdicts: how sure, on which fabrics, and what would change it."""
+    found = [uncertainty(result.lines)]
+    if result.ideal:
+        found.append("Priced without contention")
+    if result.taken is not None:
+        found.append(f"{result.taken} ranks are the most that all can run")
+    found += fitted_sentences(_of_fabrics(result.columns))
+    found += map(offer_sentence, result.offers[:1])
+    found.append(layers)
+    return [text for text in found if text]
+
+
+def headline(result: Comparison, after: Sequence[str]) -> tuple[str, int]:
+    """The verdicts that fit into a headline of four lines, with what is said after them, and how
+    many these are: at least one."""
+    answer = ""
+    shown = len(result.verdicts)
+    # in full, in brief, then fewer of them
+    for brief in (False, True):
+        answer = _headline(result, after, shown, brief=brief)
+        if height(answer) <= MOST_LINES:
+            return answer, shown
+    while shown > 1 and height(answer) > MOST_LINES:
+        shown -= 1
+        answer = _headline(result, after, shown, brief=True)
+    return answer, shown
+
+
+def _headline(result: Comparison, after: Sequence[str], shown: int, *, brief: bool) -> str:
+    parts = []
+    named = ""
+    for verdict in result.verdicts[:shown]:
+        text = verdict_sentence(result, verdict, brief=brief)
+        # the collective is named once for all its rank counts
+        parts.append(text.removeprefix(named) if named else text)
+        named = f"{_collective(verdict)}, "
+    left = len(result.verdicts) - shown
+    if left:
+        parts.append(f"{counted(left, 'more verdict')} under Conclusions")
+    return f"{'. '.join([*parts, *after])}."
+
+
+def height(text: str, width: int = WIDTH) -> int:
+    return len(fill(text, width, break_on_hyphens=False).splitlines())
+
+
+def rows_that_fit(lines_above: int) -> int:
+    """How many rows of a table fit a terminal of the usual size."""
+    return max(1, min(MOST_ROWS, HEIGHT - _FRAME - lines_above))
+
+
+def lists_that_fit(
+    lists: Iterable[tuple[str, Sequence[str]]], lines_above: int, rows: int
+) -> list[Block]:
+    """Lists under their titles, each with as many lines as are left on a terminal of the usual size
+    under the headline and the rows of a table; the rest is for ``--all``."""
+    left = HEIGHT - _FRAME - lines_above - min(rows, MOST_ROWS)
+    found: list[Block] = []
+    for title, lines in lists:
+        used = 2
+        first = 0
+        for line in lines:
+            needed = height(line, WIDTH - 2)
+            if used + needed > left:
+                break
+            used += needed
+            first += 1
+        if first:
+            left -= used
+        if lines:
+            found.append(Lines(title, tuple(lines), first=first))
+    return found
