@@ -648,6 +648,12 @@ ARGUMENTS = {
         file="written",
     ),
     "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
+    "chart": Argument(
+        "--chart/--no-chart",
+        help="Bus bandwidth over size, drawn in the terminal. [default: for five sizes or more, if"
+        " the answer and the chart fit on the screen]",
+        kind="flag",
+    ),
     "files": Argument("", "FILE...", many=True, file="read"),
     "folder": Argument(
         "--folder",
@@ -692,7 +698,11 @@ ARGUMENTS = {
 ARGUMENTS |= {"fabrics": ARGUMENTS["fabric"], "hot_members": ARGUMENTS["hot"]}
 # error texts name an argument by its flag; a positional argument by its metavar
 OPTIONS.update(
-    {key: row.flags.split() or [row.metavar.rstrip("."), ""] for key, row in ARGUMENTS.items()}
+    {
+        # the first of a pair of flags such as --chart/--no-chart
+        key: row.flags.partition("/")[0].split() or [row.metavar.rstrip("."), ""]
+        for key, row in ARGUMENTS.items()
+    }
 )
 
 

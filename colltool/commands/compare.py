@@ -11,13 +11,15 @@ from colltool.base.primitives import Primitive
 from colltool.commands.arguments import COUNTS, Options, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
-    DRAWN_RESULT,
+    CHART,
     FABRIC,
+    PLOT,
     READINGS,
     SIZES,
     FabricChoice,
     Out,
     option,
+    result_options,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         "alone",
         "shape",
         "library",
-        DRAWN_RESULT,
+        result_options(PLOT, CHART),
         READINGS,
     ],
     public=compare,

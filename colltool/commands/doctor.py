@@ -10,12 +10,14 @@ from colltool.base.primitives import Primitive
 from colltool.commands.command import command, failed
 from colltool.commands.logs import measurements_of
 from colltool.commands.options import (
-    DRAWN_RESULT,
+    CHART,
+    PLOT,
     READINGS,
     FabricChoice,
     Out,
     fabric_options,
     option,
+    result_options,
 )
 from colltool.estimate.assumptions import ModelOptions, checked
 
@@ -109,7 +111,7 @@ def doctor(
         "log_ranks",
         "nodes",
         "in_place",
-        DRAWN_RESULT,
+        result_options(PLOT, CHART),
         READINGS,
     ],
     public=doctor,

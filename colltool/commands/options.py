@@ -203,8 +203,8 @@ SIZES = sizes_options()
 
 
 class Out(NamedTuple):
-    """The values of ``--plot``, ``--plot-what``, ``--format``, ``--output``, ``--columns`` and
-    ``--all``: how and where a result is written."""
+    """The values of ``--plot``, ``--plot-what``, ``--chart``, ``--format``, ``--output``,
+    ``--columns`` and ``--all``: how and where a result is written."""
 
     form: str | None = None
     path: Path | None = None
@@ -212,6 +212,7 @@ class Out(NamedTuple):
     everything: bool = False
     plot: Path | None = None
     plot_what: str = ""
+    chart: bool | None = None
 
     def emit(self, result: Any) -> None:
         """Render a result and write it, and its picture if ``--plot`` was given."""
@@ -226,7 +227,8 @@ class Out(NamedTuple):
         chosen = chosen_format(self.form, self.path)
         names = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
         screen = screen_of(to_file=self.path is not None) if chosen == "table" else None
-        write(rendered(result, chosen, screen, names, everything=self.everything), self.path)
+        text = rendered(result, chosen, screen, names, everything=self.everything, chart=self.chart)
+        write(text, self.path)
 
 
 def _out(format: str | None, output: Path | None, plot: Path | None = None, **rest: Any) -> Out:
@@ -239,7 +241,7 @@ def result_options(*before: Option, form: Option | None = None) -> OptionGroup:
     """The options of :class:`Out`.
 
     Args:
-        before: ``--plot`` and ``--plot-what``, where the result can be drawn.
+        before: ``--plot``, ``--plot-what`` and ``--chart``, where the result can be drawn.
         form: ``--format`` in place of the usual one.
     """
     options = (
@@ -253,6 +255,7 @@ def result_options(*before: Option, form: Option | None = None) -> OptionGroup:
 
 
 PLOT = option("plot", default=None)
+CHART = option("chart", default=None)
 RESULT = result_options()
 DRAWN_RESULT = result_options(PLOT)
 

@@ -110,7 +110,8 @@ def screen_of(*, to_file: bool) -> Any:
     dumb = os.environ.get("TERM") == "dumb"
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8" and not dumb
     colour = not (os.environ.get("NO_COLOR") or dumb)
-    return Screen(shutil.get_terminal_size().columns, colour=colour, unicode=unicode)
+    size = shutil.get_terminal_size()
+    return Screen(size.columns, colour=colour, unicode=unicode, height=size.lines)
 
 
 # DEL and C1 controls, marks and overrides of writing direction, line and paragraph separators,

@@ -11,13 +11,14 @@ from colltool.base.primitives import Primitive
 from colltool.commands.arguments import PriceOptions, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
+    CHART,
     EXPERTS,
     FABRIC,
     GROUP,
     READINGS,
-    RESULT,
     FabricChoice,
     Out,
+    result_options,
     sizes_options,
 )
 
@@ -317,7 +318,7 @@ def with_slow_rank_cost(
         "library_file",
         "slow_rank",
         *EXPERTS,
-        RESULT,
+        result_options(CHART),
         READINGS,
     ],
     public=price_list,

@@ -11,6 +11,7 @@ from colltool.base.primitives import Primitive
 from colltool.commands.command import command, failed
 from colltool.commands.logs import measurements_of
 from colltool.commands.options import (
+    CHART,
     FABRIC,
     PLOT,
     READINGS,
@@ -93,7 +94,7 @@ def validate(
             "What ran, comma-separated. [default: whatever the log's library implements]",
         ),
         "max_mape",
-        result_options(PLOT, plot_views(("time", "busbw"))),
+        result_options(PLOT, plot_views(("time", "busbw")), CHART),
         READINGS,
     ],
     public=validate,
