@@ -1,6 +1,6 @@
 """Bus bandwidth over size as characters: braille on a terminal, plain ASCII elsewhere.
 
-A view says what is drawn (:class:`Chart`); :func:`draw` draws it in a given width and height. Sizes
+A view says what is drawn (:class:`BusbwChart`); :func:`draw` draws it in a given width and height. Sizes
 go across on a logarithmic axis, bandwidth goes up from zero, and each curve has its name where it
 ends.
 """
@@ -36,18 +36,18 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _BRAILLE = 0x2800
 
 
-class Curve(NamedTuple):
+class BusbwCurve(NamedTuple):
     """Bandwidths in bytes/s over sizes in bytes, by rising size."""
 
     name: str
     points: tuple[tuple[float, float], ...]
 
 
-class Chart(NamedTuple):
+class BusbwChart(NamedTuple):
     """Curves under a title; only the first :data:`MOST_CURVES` are drawn."""
 
     title: str
-    curves: tuple[Curve, ...]
+    curves: tuple[BusbwCurve, ...]
 
     @property
     def sizes(self) -> list[float]:
@@ -58,25 +58,25 @@ class Chart(NamedTuple):
         return sorted(found)
 
 
-def curves(points: Iterable[tuple[str, float, float]]) -> tuple[Curve, ...]:
+def curves(points: Iterable[tuple[str, float, float]]) -> tuple[BusbwCurve, ...]:
     """Curves from a name, a size and a bandwidth each, in the order in which names come first."""
     found: dict[str, dict[float, float]] = {}
     for name, size, value in points:
         # the first of equal sizes: rows of a price are best first
         found.setdefault(name, {}).setdefault(float(size), float(value))
-    return tuple(Curve(name, tuple(sorted(values.items()))) for name, values in found.items())
+    return tuple(BusbwCurve(name, tuple(sorted(values.items()))) for name, values in found.items())
 
 
-def series_chart(fit: ValidatedSeries) -> Chart:
+def series_chart(fit: ValidatedSeries) -> BusbwChart:
     """Measured and expected bus bandwidth of a series."""
     points = []
     for point in fit.points:
         points.append(("measured", point.bytes, point.busbw_measured_Bps))
         points.append(("expected", point.bytes, point.busbw_expected_Bps))
-    return Chart(fit.series.title, curves(points))
+    return BusbwChart(fit.series.title, curves(points))
 
 
-class Pen(NamedTuple):
+class ChartPen(NamedTuple):
     """How characters are drawn: in Unicode or ASCII, in colour or not."""
 
     unicode: bool = False
@@ -141,7 +141,7 @@ Dot = tuple[int, int]
 """The column of a dot from the left, and its row from the bottom."""
 
 
-def dots_of(curve: Curve, across: Across, scale: Scale, height: int) -> list[Dot]:
+def dots_of(curve: BusbwCurve, across: Across, scale: Scale, height: int) -> list[Dot]:
     """The dots of a curve: one in each column, and those that join neighbours which are not."""
     ends = [(across.at(size), scale.height(value, height)) for size, value in curve.points]
     found = ends[:1]
@@ -158,7 +158,7 @@ def dots_of(curve: Curve, across: Across, scale: Scale, height: int) -> list[Dot
     return found
 
 
-def draw(chart: Chart, width: int, rows: int, pen: Pen = Pen()) -> list[str]:  # noqa: B008
+def draw(chart: BusbwChart, width: int, rows: int, pen: ChartPen = ChartPen()) -> list[str]:  # noqa: B008
     """The lines of a chart, at most ``width`` characters wide, with ``rows`` rows of curves."""
     width = max(width, _LEAST_WIDTH)
     curves = [curve for curve in chart.curves if curve.points][:MOST_CURVES]
@@ -192,7 +192,7 @@ def draw(chart: Chart, width: int, rows: int, pen: Pen = Pen()) -> list[str]:  #
     return out
 
 
-def _names(curves: Sequence[Curve], width: int, pen: Pen) -> list[str]:
+def _names(curves: Sequence[BusbwCurve], width: int, pen: ChartPen) -> list[str]:
     """The names of curves, clipped to a third of the width, with their marks in ASCII."""
     found = []
     for number, curve in enumerate(curves):
@@ -213,7 +213,9 @@ def _placed(ends: Sequence[int], rows: int) -> dict[int, int]:
     return found
 
 
-def _braille(drawn: Sequence[Sequence[Dot]], rows: int, pen: Pen) -> dict[tuple[int, int], str]:
+def _braille(
+    drawn: Sequence[Sequence[Dot]], rows: int, pen: ChartPen
+) -> dict[tuple[int, int], str]:
     """Braille characters by column and row from the top; the first curve colours what it shares."""
     bits: dict[tuple[int, int], int] = {}
     owners: dict[tuple[int, int], int] = {}
@@ -226,7 +228,7 @@ def _braille(drawn: Sequence[Sequence[Dot]], rows: int, pen: Pen) -> dict[tuple[
     return {cell: pen.paint(chr(_BRAILLE + bits[cell]), owners[cell]) for cell in bits}
 
 
-def _marked(drawn: Sequence[Sequence[Dot]], rows: int, pen: Pen) -> dict[tuple[int, int], str]:
+def _marked(drawn: Sequence[Sequence[Dot]], rows: int, pen: ChartPen) -> dict[tuple[int, int], str]:
     """The marks of curves by column and row from the top; the first curve keeps what it shares."""
     found: dict[tuple[int, int], str] = {}
     for number, dots in enumerate(drawn):

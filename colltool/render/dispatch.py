@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from colltool.fabric.model import Fabric
-    from colltool.render.chart import Chart
+    from colltool.render.chart import BusbwChart
     from colltool.render.text import Screen
 
     ResultType = TypeVar("ResultType", default=Any)
@@ -136,7 +136,7 @@ def rendered(
     return to_text(shown, screen, everything=everything, chart=drawn, asked=bool(chart))
 
 
-def _chart(result: Any, *, asked: bool) -> Chart | None:
+def _chart(result: Any, *, asked: bool) -> BusbwChart | None:
     """The chart of a result; None without sizes enough to draw. ColltoolError for one that was
     asked for and cannot be drawn."""
     from colltool.render.chart import FEWEST_SIZES
@@ -290,7 +290,7 @@ class View(NamedTuple, Generic[ResultType]):
     # its own HTML page, where that is more than its blocks
     page: Callable[[ResultType], str] | None = None
     # bus bandwidth over size, for the terminal; None from it if there is nothing to draw
-    chart: Callable[[ResultType], Chart | None] | None = None
+    chart: Callable[[ResultType], BusbwChart | None] | None = None
 
 
 def on_fabric(name: str, overrides: Overrides) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
-from colltool.render.chart import FURNITURE, LEAST_ROWS, MOST_ROWS, Chart, Pen, draw
+from colltool.render.chart import FURNITURE, LEAST_ROWS, MOST_ROWS, ChartPen, BusbwChart, draw
 
 _LEAST_WIDTH = 20  # less is no width that anybody reads
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file
@@ -69,7 +69,7 @@ def to_text(
     screen: Screen = PIPE,
     *,
     everything: bool = True,
-    chart: Chart | None = None,
+    chart: BusbwChart | None = None,
     asked: bool = False,
 ) -> str:
     """All blocks, a blank line between; columns that do not fit follow in a second table.
@@ -91,7 +91,7 @@ def to_text(
     texts = [*out, closing] if closing else out
     rows = 0 if chart is None else chart_rows("\n".join(texts), screen, asked=asked)
     if chart is not None and rows:
-        pen = Pen(screen.unicode, screen.colour)
+        pen = ChartPen(screen.unicode, screen.colour)
         drawn = draw(chart, screen.width or PLAIN_WIDTH, rows, pen)
         texts.insert(len(out), "".join(f"{line}\n" for line in drawn))
     return "\n".join(texts)

@@ -44,7 +44,7 @@ from colltool.render.blocks import (
     later,
     number,
 )
-from colltool.render.chart import Chart, series_chart
+from colltool.render.chart import BusbwChart, series_chart
 from colltool.render.dispatch import (
     View,
     context,
@@ -451,7 +451,7 @@ def _blocks(result: Validation) -> list[Block]:
     return out
 
 
-def _chart(result: Validation) -> Chart | None:
+def _chart(result: Validation) -> BusbwChart | None:
     """The series with the largest error, as the answer has it."""
     if not result.series:
         return None

@@ -46,7 +46,7 @@ from colltool.render.blocks import (
     number,
     span_text,
 )
-from colltool.render.chart import Chart, curves
+from colltool.render.chart import BusbwChart, curves
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block, running
@@ -112,7 +112,7 @@ def _table_for_people(result: Comparison) -> Table:
     return Table((*where, *_columns(result, people=True)), result.lines)
 
 
-def _chart(result: Comparison) -> Chart:
+def _chart(result: Comparison) -> BusbwChart:
     """Bus bandwidth of each column, for the first primitive and number of ranks."""
     shown = result.lines[0]
     points = []
@@ -122,7 +122,7 @@ def _chart(result: Comparison) -> Chart:
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell.busbw_Bps:
                 points.append((column.name, line.bytes, cell.busbw_Bps))
-    return Chart(f"{shown.primitive.label}, {shown.ranks} ranks", curves(points))
+    return BusbwChart(f"{shown.primitive.label}, {shown.ranks} ranks", curves(points))
 
 
 # --- the answer

@@ -42,7 +42,7 @@ from colltool.render.blocks import (
     number,
     span_text,
 )
-from colltool.render.chart import Chart, series_chart
+from colltool.render.chart import BusbwChart, series_chart
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set, whole
@@ -483,7 +483,7 @@ class DoctorDocument(Document):
     verdict: str = derived(verdict)
 
 
-def _chart(result: Diagnosis) -> Chart | None:
+def _chart(result: Diagnosis) -> BusbwChart | None:
     """The series that is furthest off, among those that are too slow if there are any."""
     judged = [health.judged for health in result.series if health.low]
     judged = judged or [health.judged for health in result.series]

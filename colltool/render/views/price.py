@@ -40,7 +40,7 @@ from colltool.render.blocks import (
     lines_by_text,
     number,
 )
-from colltool.render.chart import Chart, Curve, curves
+from colltool.render.chart import BusbwChart, BusbwCurve, curves
 from colltool.render.dispatch import View, context, group_columns, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import may_be_as_fast, within, within_several
@@ -459,7 +459,7 @@ def _list_summary(result: PriceList) -> str:
     return f"{heading}: fastest {', then '.join(names)}"
 
 
-def _chart(result: PriceList) -> Chart:
+def _chart(result: PriceList) -> BusbwChart:
     """Bus bandwidth of what is selected somewhere, then of what is fastest elsewhere."""
     prices = result.prices
     asked = prices[0]
@@ -468,18 +468,18 @@ def _chart(result: PriceList) -> Chart:
     if result.winners_only:
         # the winner and the runner-up change from size to size: one curve that goes all the way
         best = [("selected", float(price.bytes), float(price.best.busbw_Bps)) for price in prices]
-        return Chart(title, curves(best))
+        return BusbwChart(title, curves(best))
     leaders = dict.fromkeys(price.best.name for price in prices)
     points = []
     for price in prices:
         rows = price.leading or price.results
         points += [(row.name, float(price.bytes), float(row.busbw_Bps)) for row in rows]
 
-    def rank(curve: Curve) -> tuple[bool, float]:
+    def rank(curve: BusbwCurve) -> tuple[bool, float]:
         return curve.name not in leaders, -max(value for _, value in curve.points)
 
     drawn = tuple(sorted(curves(points), key=rank))
-    return Chart(title, drawn)
+    return BusbwChart(title, drawn)
 
 
 # --- one price; its size may be an array
