@@ -241,7 +241,7 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
         result_options(
             form=extra_format(
                 "svg",
-                "How to write it. [default: the tree of fabric show, or by the suffix of -o]",
+                "Format of the output. [default: text, or by the suffix of -o]",
             )
         ),
     ],
@@ -250,8 +250,9 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     short_help="A fabric as a drawing.",
 )
 def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
-    """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the
-    terminal as a tree.
+    """Draw a fabric: its tiers, levels of switches, ports, oversubscription and lattices.
+
+    The terminal shows boxes of text; -o FILE.svg writes a picture.
 
     Examples:
       colltool fabric draw nvl72 -o nvl72.svg

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
-from colltool.render.chart import FURNITURE, LEAST_ROWS, MOST_ROWS, ChartPen, BusbwChart, draw
+from colltool.render.chart import FURNITURE, LEAST_ROWS, MOST_ROWS, BusbwChart, ChartPen, draw
 
 _LEAST_WIDTH = 20  # less is no width that anybody reads
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file
@@ -118,6 +118,9 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
             part = heat_map_lines(part, screen.width, unicode=screen.unicode)
         case Picture():
             part = part.instead
+            if not screen.unicode:
+                plain = tuple(line.translate(_PLAIN_LINES) for line in part.lines)
+                part = part._replace(lines=plain)
     title = printable(part.title)
     if not part.lines:
         return _painted(title, screen, "")
@@ -185,6 +188,8 @@ class _Border(NamedTuple):
 
 
 _ASCII_BORDER = _Border("|", "-", "+-+", "|+|", "+-+")
+_PLAIN_LINES = str.maketrans("╭╮╰╯─│═", "++++-|=")
+"""A drawing in text for a screen without Unicode."""
 _UNICODE_BORDER = _Border("│", "─", "╭┬╮", "├┼┤", "╰┴╯")
 
 
