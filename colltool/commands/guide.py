@@ -9,7 +9,7 @@ from pathlib import Path
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import option, to_file
-from colltool.commands.output import screen_of, write, write_bytes
+from colltool.commands.output import ProgressLine, screen_of, write, write_bytes
 from colltool.guides import TOPICS
 
 
@@ -73,4 +73,5 @@ def _show(text: str, *, paged: bool) -> None:
 
     # -R: keep colours; -F: no pager for a short text; -S: cut wide lines, arrow keys scroll
     os.environ.setdefault("LESS", "-RFS")
+    ProgressLine.end()
     pydoc.pager(shown)

@@ -15,7 +15,7 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, problems_of
 from colltool.base.extras import needs_extra
 from colltool.commands.command import command
-from colltool.commands.output import announce, enable_garbage_collection
+from colltool.commands.output import ProgressLine, announce, enable_garbage_collection
 from colltool.commands.tools import TOOLS, call_tool, input_schema, output_schema
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def mcp_command(folder: Path | None = None) -> None:
     except ImportError as error:
         raise needs_extra("mcp", "the server", "the SDK of the Model Context Protocol") from error
     enable_garbage_collection()
+    ProgressLine.end()
     announce("waiting for the lines of a client on stdin; Ctrl-C ends it")
     root = None if folder is None else folder.resolve()
 
