@@ -121,13 +121,13 @@ def _file_name(text: str) -> str:
         WIRING,
         option(
             "output",
-            "Where to write the rows; NAME.yaml is a fitted fabric instead.",
+            "File for the rows; NAME.yaml writes a fitted fabric instead.",
             metavar="NAME.machine.yaml",
         ),
         "tier",
         option(
             "algorithms",
-            "What ran, comma-separated; auto compares what the log's library implements.",
+            "Algorithms that ran, comma-separated; auto compares those of the log's library.",
             default="auto",
         ),
         "line_rate",
@@ -137,7 +137,7 @@ def _file_name(text: str) -> str:
         "in_place",
         PLOT,
         plot_views(("time", "busbw")),
-        option("form", "How to print what was found. [default: table]"),
+        option("form", "Output format. [default: table]"),
         "everything",
     ],
     public=calibrate,
@@ -153,12 +153,12 @@ def calibrate_command(
     everything: bool = False,
     **arguments: Any,
 ) -> None:
-    """Measured times as rows of your own machine, which price and all others then take:
-    NAME.machine.yaml beside NAME.yaml.
+    """Turn measured times into rows for your machine, which price and the other commands then use
+    (NAME.machine.yaml next to NAME.yaml).
 
-    One row a series will do, three (4 KB, 8 MB, 1 GB) are better; it says which measurement to
-    make next. With -o NAME.yaml a fabric is fitted instead: launch overhead, alpha and
-    bandwidth of one to three protocols per tier.
+    One row per series is enough; three (4 KB, 8 MB, 1 GB) are better, and the output says which
+    measurement to make next. -o NAME.yaml fits a whole fabric instead: launch overhead, alpha and
+    bandwidth of up to three protocols per tier.
 
     Examples:
       colltool calibrate all_reduce.log -f my-cluster.yaml -o my-cluster.machine.yaml

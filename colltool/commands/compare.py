@@ -90,12 +90,12 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     [
         option(
             "primitives",
-            "ar, ag, rs, a2a, bc, reduce, p2p; several with commas.",
+            "Collectives, comma-separated: ar, ag, rs, a2a, bc, reduce, p2p.",
             flags="",
             metavar="PRIM,...",
         ),
         FABRIC,
-        option("vary", "A column for each value of the fabric; repeatable."),
+        option("vary", "Compare values of a key of the fabric (repeatable)."),
         option("rank_counts", f"{COUNTS} [default: all of the smallest fabric]"),
         SIZES,
         "algorithms",
@@ -109,8 +109,7 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     public=compare,
 )
 def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Fabrics, or values of one, side by side: times, ratios to the first, and what follows in
-    sentences.
+    """Compare fabrics, or values of one fabric: times, ratios to the first, and a verdict.
 
     Examples:
       colltool compare ar -f dgx-h100 -f dgx-b200 -n 8,64,256

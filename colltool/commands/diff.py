@@ -88,7 +88,7 @@ def diff_libraries(
         "rtol",
         option("library", LIBRARY_PAIR, metavar="OLD NEW", kind="pair", words=()),
         MAYBE_FABRIC,
-        option("ranks", "With --library: ranks of kernels' groups. [default: 8]"),
+        option("ranks", "Ranks in the group (requires --library). [default: 8]"),
         RESULT,
     ],
 )
@@ -101,10 +101,10 @@ def diff_command(
     library: tuple[str, str] | None = None,
     ranks: int | None = None,
 ) -> None:
-    """What moved between two JSON outputs of the same command; exit 1 if anything did.
+    """Show what changed between two JSON outputs of the same command; exit 1 if anything did.
 
-    Rows are matched by what they are, not by where they stand. With --library: where two
-    libraries take different kernels on a fabric.
+    Rows are matched by content, not by position. With --library: where two libraries pick different
+    kernels on a fabric.
 
     Examples:
       colltool diff old.json new.json

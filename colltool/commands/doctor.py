@@ -107,7 +107,7 @@ def doctor(
         ),
         fabric_options(None, machine=False),
         "expect",
-        option("collective", "Only this one."),
+        option("collective", "Read only this collective."),
         "log_ranks",
         "nodes",
         "in_place",
@@ -118,10 +118,10 @@ def doctor(
     primitive="--collective",
 )
 def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """What ails a machine: from logs or traces alone to what is off, the causes that prices
-    support, and the next experiment.
+    """Find out why a machine is slow from its logs or traces: what is off, likely causes, and what to
+    measure next.
 
-    The hardware is read from the names of devices; -f says otherwise. Exit 1 where something is
+    The hardware is identified by its device names, unless -f names a fabric. Exit 1 if something is
     off.
 
     Examples:

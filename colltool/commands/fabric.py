@@ -195,7 +195,7 @@ fabric_command = CommandGroup("Shipped fabrics; start, show, draw, check, size y
 
 @command([RESULT], within=fabric_command, name="list", short_help="The shipped fabrics.")
 def list_command(out: Out) -> None:
-    """The shipped fabrics.
+    """List the shipped fabrics.
 
     Example:
       colltool fabric list
@@ -210,11 +210,11 @@ def list_command(out: Out) -> None:
     [FABRIC_FILE, "overrides", result_options(form=YAML_TOO)],
     within=fabric_command,
     name="show",
-    short_help="A fabric as a tree, with what follows from it.",
+    short_help="Show a fabric as a tree, with what follows from it.",
 )
 def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
-    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the
-    bill of its parts.
+    """Show a fabric's tiers as a tree, with diameter, bisection, numbers of links and switches, sizing
+    and bill of materials.
 
     Examples:
       colltool fabric show nvl72
@@ -247,7 +247,7 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     ],
     within=fabric_command,
     name="draw",
-    short_help="A fabric as a drawing.",
+    short_help="Draw a fabric.",
 )
 def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
     """Draw a fabric: its tiers, levels of switches, ports, oversubscription and lattices.
@@ -292,13 +292,13 @@ def init_command(
     overrides: list[str] | None = None,
     output: Path | None = None,
 ) -> None:
-    """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers
-    on a line, or another fabric.
+    """Write a commented fabric file that is valid as it is: a template of 8-GPU nodes on a leaf-spine
+    network, tiers given on the command line, or a copy of another fabric.
 
-    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape,
-    8x8x4; a clos may list the groups of its levels bottom up, 8/32, with an alpha for each,
-    5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for three levels),
-    eta=1.2/0.8 or ports=4 may follow.
+    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape (8x8x4). A
+    Clos may list the group sizes of its levels bottom up (8/32), with one alpha per level (5us/11us).
+    Optional fields follow: s=2 (oversubscription per switch level, s=2/1.5 for three levels),
+    eta=1.2/0.8 or ports=4.
 
     Examples:
       colltool fabric init -o mine.yaml
@@ -319,7 +319,7 @@ def init_command(
     ["dumps", "like", option("network_nodes", python="nodes"), NEW_FILE],
     within=fabric_command,
     name="import",
-    short_help="A fabric file from a real machine.",
+    short_help="Write a fabric file from a real machine.",
     network_nodes="--nodes",
 )
 def import_command(
@@ -328,13 +328,13 @@ def import_command(
     nodes: int | None = None,
     output: Path | None = None,
 ) -> None:
-    """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked
-    and those of the nearest fabric.
+    """Write a fabric file from what a tool reports of a machine. Latencies, which no tool reports, are
+    taken from the nearest fabric and marked.
 
-    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain),
-    nvidia-smi-topo (topo -m, best below that of nvidia-smi -L), ibnetdiscover (a subnet, which
-    must be a Clos) or infragraph (both at once, YAML or JSON). A node and a network together
-    make both tiers.
+    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or a whole NVLink domain),
+    nvidia-smi-topo (topo -m, ideally after the output of nvidia-smi -L), ibnetdiscover (a subnet,
+    which must be a Clos) or infragraph (node and network in one, YAML or JSON). A node and a network
+    together give both tiers.
 
     Examples:
       colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
@@ -355,8 +355,7 @@ def import_command(
     short_help="Validate fabric files.",
 )
 def check_command(files: list[str], out: Out) -> None:
-    """Validate fabric files: what was read, what is odd about it, every error of every file with
-    its line and column.
+    """Validate fabric files: print what was read, warnings, and every error with its line and column.
 
     Example:
       colltool fabric check my-cluster.yaml other.yaml
@@ -388,16 +387,15 @@ def check_command(files: list[str], out: Out) -> None:
     overrides="--price",
 )
 def size_command(out: Out, **arguments: Any) -> None:
-    """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they
-    cost.
+    """Count the switches, cables and optics of a Clos, dragonfly or HyperX, and what they cost.
 
-    Whole switches, each wired evenly to those above: where that takes more than ports alone ask
-    for, a note says so. The oversubscription is hop by hop: downlinks over uplinks of a switch,
-    so that 2,2 is 4:1 against the endpoints.
+    Every switch is wired evenly to those above it; a note says where this takes more switches than
+    the ports alone. Oversubscription is given per level (downlinks over uplinks of a switch), so that
+    2,2 is 4:1 in total.
 
-    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all,
-    which needs half of the bisection of a Clos. It is the shape of fewest switches among all,
-    shown beside the Clos.
+    A dragonfly or HyperX has a single ratio: at 1, no cable is overloaded in a uniform all-to-all,
+    which takes half of the bisection of a Clos. The shape with the fewest switches is shown next to
+    the Clos.
 
     Examples:
       colltool fabric size --fat-tree 64
@@ -413,7 +411,7 @@ def size_command(out: Out, **arguments: Any) -> None:
     ["output"], within=fabric_command, name="schema", short_help="The JSON Schema of fabric files."
 )
 def schema_command(output: Path | None = None) -> None:
-    """The JSON Schema of fabric files, for completion and checks in an editor.
+    """Print the JSON Schema of fabric files, for completion and checks in an editor.
 
     Example:
       colltool fabric schema -o fabric.schema.json

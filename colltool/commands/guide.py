@@ -30,8 +30,8 @@ def guide_command(
     no_pager: bool = False,
     output: Path | None = None,
 ) -> None:
-    """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file,
-    or all of it as a site.
+    """Read the manual: one chapter, formatted for the terminal, as Markdown in a pipe or file, or the
+    whole manual as a web site.
 
     Examples:
       colltool guide

@@ -68,8 +68,8 @@ def ladder(
 def ladder_command(
     out: Out, check: Path | None = None, rtol: float | None = None, **arguments: Any
 ) -> None:
-    """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one
-    of your own.
+    """Print a fixed list of prices, with and without contention, each compared with the fastest: the
+    N=512 ladder, or a list of your own.
 
     Examples:
       colltool ladder

@@ -41,12 +41,11 @@ interval holds 1, either may win."""
 
 @command(["folder"])
 def mcp_command(folder: Path | None = None) -> None:
-    """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and
-    stdout, until stdin ends.
+    """Run a server of the Model Context Protocol on stdin and stdout, until stdin ends.
 
-    Tools are the functions of colltool, with the JSON of the command line as their answers;
-    resources are the shipped fabrics and the guides. Nothing is written, and no file is read
-    but those of --folder.
+    The tools are colltool's functions, and answer with the JSON of the command line; the resources
+    are the shipped fabrics and the guides. The server writes no files, and reads only those in
+    --folder.
 
     Examples:
       colltool mcp

@@ -294,10 +294,10 @@ def _model_option(option_name: str) -> Option:
 READINGS = readings_options()
 YAML_TOO = extra_format(
     "yaml",
-    "How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]",
+    "Output format; yaml can be loaded again. [default: table, or by the suffix of -o]",
 )
 NEW_FILE = option(
-    "output", "Where to write it. [default: the terminal]", metavar="OUT.yaml", default=None
+    "output", "File to write. [default: the terminal]", metavar="OUT.yaml", default=None
 )
 
 

@@ -308,7 +308,7 @@ def plan_traces(
     [
         option(
             "job",
-            "A job file, a shipped one, or Chakra traces: one a rank.",
+            "Shipped job, job file, or Chakra traces (one per rank).",
             flags="",
             metavar="",
             many=True,
@@ -342,17 +342,17 @@ def plan_command(
     headroom: float | None = None,
     **arguments: Any,
 ) -> None:
-    """A training step on a fabric: what it takes, what of its communication is exposed, and what
+    """Plan a training step on a fabric: how long it takes, how much communication is exposed, and what
     to change.
 
-    Beside it stands the control, the same step with a free network. With --search: which
-    layout. Tried are tp (what divides the heads), cp (at least 4,096 tokens of a sequence a
-    rank), ep (what divides the experts), pp (what divides the ranks), virtual (what divides the
-    layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute
-    none, full, and selective without flash attention. All else of the job stays. JOB may be a
-    model alone, a config.json or the name of a shipped one: then the layout is searched, and
-    what else a job needs has usual values that the output says. Of Chakra traces (.et files or
-    a folder of them) compute is as recorded and collectives are priced.
+    The step with a free network is shown for comparison. JOB may also be just a model (a config.json
+    or the name of a shipped one): the layout is then searched, and the output states what was assumed.
+
+    --search tries layouts: tp that divides the heads, cp with at least 4,096 tokens per rank, ep that
+    divides the experts, pp that divides the ranks, virtual that divides the layers of a stage,
+    micro-batches of powers of two, ddp, zero1, zero2 and fsdp, and recompute none, full or (without
+    flash attention) selective. All else in the job stays as it is. For Chakra traces (.et files or a
+    folder of them) compute is as recorded and collectives are priced.
 
     Examples:
       colltool plan llama3-70b -f dgx-h100 -n 256

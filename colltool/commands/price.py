@@ -310,7 +310,7 @@ def with_slow_rank_cost(
         "primitive",
         FABRIC,
         *GROUP,
-        sizes_options("Bytes per rank; 16MB,64MB or 1K-1G. [default: winners, 1KB to 1GB]"),
+        sizes_options("Bytes per rank: 16MB,64MB or 1K-1G. [default: the winners from 1KB to 1GB]"),
         "algorithms",
         "algorithm_files",
         "top",
@@ -326,9 +326,9 @@ def with_slow_rank_cost(
 def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
     """Price every algorithm that can run, fastest first, and say why the others cannot.
 
-    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine
-    as library: its kernels, the one that it takes first. PRIM dispatch and combine: experts, by
-    the tokens of a rank.
+    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an inference
+    engine as the library: its kernels, the one it picks first. PRIM may also be dispatch or combine
+    (mixture of experts), which take --tokens instead of a size.
 
     Examples:
       colltool price ar -f nvl72 -M 16MB

@@ -93,16 +93,17 @@ def _rate(storage: str | float) -> float:
         "senders",
         "replica",
         "weights",
-        option("storage", "In place of senders: a store, at this rate in all."),
+        option("storage", "Load from storage at this total rate, instead of from senders."),
         RESULT,
     ],
     public=reshard,
 )
 def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that
-    limits each.
+    """Price moving weights from one set of ranks to another: in pairs, down a tree of replicas, or from
+    one root, and the link that limits each.
 
-    RL's sync from trainer to rollout, resharding, and with --storage the load of a checkpoint.
+    Covers the sync from trainer to rollout in RL, resharding, and with --storage loading a
+    checkpoint.
 
     Examples:
       colltool reshard llama3-70b -f dgx-h100 --from 128 --to 64 --replica 8

@@ -359,11 +359,11 @@ def _kv_library(library: Any) -> RequestedLibrary:
     public=serve,
 )
 def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels,
-    and what they take.
+    """Price serving a model on a fabric: the collectives of decode and prefill, the kernels that run
+    them, and their time.
 
-    The floor beside it is what memory and FLOPs take at least; no kernel reaches it. JOB is a
-    model or a job: shipped, a file, or a config.json.
+    The lower limit is the least time that memory and FLOPs allow. JOB is a model or a job: a shipped
+    one, a file, or a config.json.
 
     Examples:
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0

@@ -107,7 +107,9 @@ def sweep(
         "limit",
         result_options(
             PLOT,
-            plot_views(("map", "busbw"), "A map of the fastest schedule, or its busbw as lines."),
+            plot_views(
+                ("map", "busbw"), "Plot a map of the fastest algorithm, or its busbw as lines."
+            ),
         ),
         READINGS,
     ],
@@ -121,7 +123,7 @@ def sweep_command(
     cols: str = "",
     **arguments: Any,
 ) -> None:
-    """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner
+    """Find the fastest algorithm over lists of fabrics, ranks, sizes and values, and where the winner
     changes.
 
     Examples:

@@ -91,7 +91,7 @@ def validate(
         "in_place",
         option(
             "algorithms",
-            "What ran, comma-separated. [default: whatever the log's library implements]",
+            "Algorithms that ran, comma-separated. [default: those of the log's library]",
         ),
         "max_mape",
         result_options(PLOT, plot_views(("time", "busbw")), CHART),
@@ -101,10 +101,9 @@ def validate(
     primitive="--collective",
 )
 def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Compare measured times with the prices of a fabric, size by size, and say what the
-    difference tells.
+    """Compare measured times with the prices of a fabric, size by size, and explain the difference.
 
-    Each size is compared with the fastest algorithm that the log's library implements; error =
+    Each size is compared with the fastest algorithm that the log's library implements. Error is
     predicted/measured - 1.
 
     Examples:
