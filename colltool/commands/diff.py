@@ -19,7 +19,7 @@ DEFAULT_RANKS = 8
 """Ranks on which libraries of kernels are compared by default: a node."""
 DEFAULT_RTOL = 1e-6
 """Smaller relative changes are rounding, not changes."""
-LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
+LIBRARY_PAIR = "Compare two libraries, or two versions of one, on a fabric instead of two files."
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:

@@ -43,8 +43,8 @@ ONE_STEP_ARGUMENTS = ("target", "mtbf", "storage", "checkpoint", "restart")
 MODEL_ARGUMENTS = ("library", "readings")
 """Arguments of the cost model, which jobs and traces share."""
 _NUMBERS_OF_A_STEP = (
-    "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
-    " own ranges; repeatable."
+    "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%, or usual for the fabric's own"
+    " ranges (repeatable)."
 )
 
 

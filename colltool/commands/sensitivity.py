@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colltool.definitions.reader import Overrides
 
 _NUMBERS = (
-    "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
+    "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10% (repeatable). "
     "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
 )
 

@@ -28,8 +28,8 @@ _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
 # samples of a spread: each prices the deployment anew, and 5% of them still are ten
 _DRAWS = 200
 _VARY = (
-    "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
-    " repeatable."
+    "Values of a key of the fabric to compare, or the range of an uncertain one, such as alpha=2x"
+    " (repeatable)."
 )
 
 

@@ -94,7 +94,8 @@ def sweep(
         SIZES,
         option(
             "vary",
-            "A value of the fabric or a reading; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
+            "Values of a key of the fabric or of a model option: a list, or KEY=LOW:HIGH:COUNT (COUNTlog"
+            " for a logarithmic range); repeatable.",
         ),
         "pivot",
         "rows",

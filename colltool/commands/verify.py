@@ -191,8 +191,7 @@ def _numbers_of(text: str) -> list[float]:
         option("primitive", "Collective. [default: all]"),
         option(
             "fabric",
-            "Whose ports and links carry the messages; repeatable. [default: a star, a torus and a"
-            " mesh]",
+            "Fabric that carries the messages (repeatable). [default: a switch, a torus and a mesh]",
             default=None,
         ),
         option(
