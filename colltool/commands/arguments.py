@@ -83,7 +83,7 @@ class Argument(NamedTuple):
     also: str = ""
 
 
-_ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
+_ONE_COUNT = "give one number of ranks per call; export nccl-tuner takes several"
 COUNTS = "Ranks in the group: 8,64; 8-64 (doubling); 8-64+8 (steps of 8)."
 
 ARGUMENTS = {
@@ -150,7 +150,7 @@ ARGUMENTS = {
         "Number of ranks, if the log does not state it (OSU).",
         "count",
         offers="ranks",
-        hint="one number for all logs of a call",
+        hint="give one number for all logs of a call",
         python="ranks",
     ),
     "job_ranks": Argument(
@@ -159,7 +159,7 @@ ARGUMENTS = {
         "Ranks of the job. [default: those of its layout, else the whole fabric]",
         "count",
         1,
-        hint="one number of ranks a call",
+        hint="give one number of ranks per call",
         python="ranks",
     ),
     "page_ranks": Argument(
@@ -169,7 +169,7 @@ ARGUMENTS = {
         " [default: all of the smallest fabric]",
         "count",
         offers="ranks",
-        hint="one number of ranks a page",
+        hint="give one number of ranks per page",
         python="ranks",
     ),
     "stride": Argument(

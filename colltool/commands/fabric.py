@@ -250,7 +250,7 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     short_help="Draw a fabric.",
 )
 def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
-    """Draw a fabric: its tiers, levels of switches, ports, oversubscription and lattices.
+    """Draw a fabric: its tiers, levels of switches, ports, oversubscription, toruses and meshes.
 
     The terminal shows boxes of text; -o FILE.svg writes a picture.
 

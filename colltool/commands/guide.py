@@ -45,7 +45,7 @@ def guide_command(
         if topic is not None:
             fix = f"write {argument_text('site', str(site))} without {topic}"
             raise ColltoolError(
-                "is of the whole manual, not of one topic",
+                "writes the whole manual, not one topic",
                 argument="site",
                 fix=f"{fix}, or colltool guide {topic} -o {topic}.md",
             )

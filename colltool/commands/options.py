@@ -116,7 +116,7 @@ class FabricChoice(NamedTuple):
         """The name of the only given fabric; ColltoolError for several."""
         if len(self.names) > 1:
             fix = (
-                "one a call: write each to a file with --format json -o FILE, and compare two with"
+                "give one per call: write each to a file with --format json -o FILE, and compare two with"
                 " colltool diff OLD NEW"
             )
             raise ColltoolError(
@@ -177,16 +177,16 @@ def _sizes(
         for name, value in (("factor", factor), ("step", step)):
             if value is not None:
                 fix = f"add {argument_text('begin', '1M')} {argument_text('end', '1G')}"
-                raise ColltoolError("needs a range of sizes", argument=name, fix=fix)
+                raise ColltoolError("requires a range of sizes", argument=name, fix=fix)
         return listed
     if listed is not None:
-        what = f"is given beside {argument_text('sizes')}"
-        raise ColltoolError(what, argument="begin" if begin else "end", fix="one of the two")
+        what = f"cannot be combined with {argument_text('sizes')}"
+        raise ColltoolError(what, argument="begin" if begin else "end", fix="leave one of them out")
     if begin is None or end is None:
         missing = "begin" if begin is None else "end"
         fix = f"add {argument_text(missing, '1M' if begin is None else '1G')}"
         raise ColltoolError(
-            "a range has two ends", argument="end" if begin is None else "begin", fix=fix
+            "a range of sizes needs two ends", argument="end" if begin is None else "begin", fix=fix
         )
     by = 0.0 if step is None else size_of(step)
     return sizes_between(size_of(begin), size_of(end), factor or 2.0, by)

@@ -447,29 +447,31 @@ def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
 def _refuse_outside_search(search_options: dict[str, Any], *, search: bool, links: bool) -> None:
     for name, value in search_options.items():
         if value is not None and not search:
-            raise ColltoolError("goes with a search", argument=name, fix="add --search")
+            raise ColltoolError("requires a search", argument=name, fix="add --search")
     if search and links:
         fix = "plan the best of the search with --links"
-        raise ColltoolError("is of one layout", argument="links", fix=fix)
+        raise ColltoolError("is only valid for a single layout", argument="links", fix=fix)
 
 
 def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
     if out.plot is not None and (search or vary):
         fix = f"leave --{'search' if search else 'vary'} out"
-        raise ColltoolError("is of a step as it is", argument="plot", fix=fix)
+        raise ColltoolError("is only valid for a single step", argument="plot", fix=fix)
 
 
 def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
     for name in ONE_STEP_ARGUMENTS:
         if name in arguments:
             fix = "leave --search, --vary and further fabrics out"
-            raise ColltoolError("is of one step on one fabric", argument=name, fix=fix)
+            raise ColltoolError("is only valid for one step on one fabric", argument=name, fix=fix)
 
 
 def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:
     if vary or links:
         fix = f"a call for each of {', '.join(several)}"
-        raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
+        raise ColltoolError(
+            "is only valid for one fabric", argument="vary" if vary else "links", fix=fix
+        )
 
 
 def _single_job(job: list[str]) -> str:
@@ -491,5 +493,5 @@ def _refuse_with_traces(job: list[str], files: list[str], job_options: dict[str,
     for name, value in job_options.items():
         if value not in (None, False, []):
             fix = "leave it out, or plan a job file"
-            what = "is of a job, and a trace does not say which"
+            what = "is only valid for a job, and a trace does not state one"
             raise ColltoolError(what, argument=name, fix=fix)

@@ -162,7 +162,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
 
     if job is None and not is_nothing(overrides):
         fix = f"add {argument_text('job', 'llama3-70b')}"
-        raise ColltoolError("is of a job", argument="job_overrides", fix=fix)
+        raise ColltoolError("requires a job", argument="job_overrides", fix=fix)
     if job is None or isinstance(job, Job):
         return job
     return load_job(job, overrides, argument="job_overrides")

@@ -132,7 +132,7 @@ def serve(
         return request.searched(only, count_if(ranks, "ranks", 1), batch)
     if ranks is not None:
         fix = f"add {argument_text('search', True)}, or give tp, pp and ep"
-        raise ColltoolError("is of a search", argument="ranks", fix=fix)
+        raise ColltoolError("requires a search", argument="ranks", fix=fix)
     several = several_of(fabric)
     varied = vary_of(vary)
     ranges = [text for text in varied if _RANGE.search(text)]
@@ -238,7 +238,9 @@ def _only(fabric: Any) -> Any:
 
     several = several_of(fabric)
     if len(several) > 1:
-        raise ColltoolError("a search is on one fabric", argument="fabric", fix="one a call")
+        raise ColltoolError(
+            "a search takes a single fabric", argument="fabric", fix="give one per call"
+        )
     return several[0]
 
 

@@ -195,9 +195,9 @@ def _unknown(name: str) -> ColltoolError:
     if name in _TWINS:
         hint = f"did you mean '{_TWINS[name]}'?"
     return ColltoolError(
-        f"no argument and no reading is called '{clipped(name)}'",
+        f"there is no argument or model option called '{clipped(name)}'",
         argument=clipped(name),
-        fix=f"{hint} the readings: {', '.join(DECLARED)}".strip(),
+        fix=f"{hint} the model options: {', '.join(DECLARED)}".strip(),
     )
 
 
