@@ -39,7 +39,10 @@ HABITS = {
         r"|held at|proved|reading|ails?)\b"
     ),
 }
-FINE: dict[str, tuple[str, ...]] = {}
+FINE: dict[str, tuple[str, ...]] = {
+    # the verdicts as JSON has them, explained
+    "jargon": ("The verdicts are those of JSON. proved:",),
+}
 """Texts that a habit's pattern finds and that are good English, by the habit."""
 
 
@@ -83,7 +86,7 @@ def error_texts() -> Iterator[tuple[str, str]]:
     """The literal texts of errors: of ColltoolError, and of what is called ``what`` or ``fix``."""
     for path in sorted(ROOT.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            found: list[ast.AST] = []
+            found: list[ast.expr] = []
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ColltoolError":
                 found = [*node.args, *(keyword.value for keyword in node.keywords)]
             if isinstance(node, ast.Assign):

@@ -91,7 +91,7 @@ ARGUMENTS = {
     "primitive": Argument(
         "",
         "PRIM",
-        "Collective: ar, ag, rs, a2a, bc, reduce or p2p, or its long name.",
+        "ar, ag, rs, a2a, bc, reduce or p2p, or the long name.",
         offers="primitive",
     ),
     "primitives": Argument(

@@ -36,10 +36,10 @@ def breakdown(
     slow_rank: float | None = None,
     **options: Unpack[Options],
 ) -> Breakdown:
-    """The phases of what the library picks, else of the fastest schedule (or of ``algorithm``),
-    beside the flat baselines.
+    """The phases of what the library picks, else of the fastest algorithm (or of ``algorithm``),
+    next to the flat algorithms.
 
-    Arguments as :func:`price`.
+    Arguments are those of :func:`price`.
     """
     from colltool.commands.price import with_inert_keys, with_slow_rank_cost
     from colltool.commands.reading import size_of, text_of

@@ -53,23 +53,24 @@ def calibrate(
     name: str | None = None,
     machine_only: bool | None = None,
 ) -> Calibration:
-    """Measured times as rows of one's own, and as a fabric with fitted launch overheads, α and
-    bandwidths.
+    """Turn measured times into rows for your machine, and into a fabric with fitted launch
+    overheads, α and bandwidths.
 
     The rows are ``machine_text``, a machine file (``NAME.machine.yaml``) for ``machine=`` of
-    :func:`price`; one row a series will do. The fit takes one to three protocols per collective and
+    :func:`price`; one row per series is enough. The fit takes one to three protocols per collective and
     tier.
 
     Args:
         fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
         overrides: ``KEY=VALUE`` each, as for :func:`colltool.load_fabric`.
-        tier: only this one; default: each that some series spans as its outermost.
-        algorithms: exactly these; when empty those that a log's library may have run are compared.
-        line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
+        tier: fit only this tier; default: every tier that is the outermost one of a series.
+        algorithms: algorithms that ran; when empty, those that the log's library may have run are
+            compared.
+        line_rate: write bandwidths as shares of this rate, bytes/s or text with a unit.
         logs, ranks, primitive, nodes, in_place: as :func:`validate`.
-        name: of the new fabric or machine; default: the old one's, of a fitted fabric with
-            ``-calibrated``.
-        machine_only: rows alone, without a fit; default: where no series has two sizes.
+        name: name of the new fabric or machine; default: the old name, with ``-calibrated`` for a
+            fitted fabric.
+        machine_only: write only rows, without a fit; default: if no series has two sizes.
 
     Returns:
         A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once,

@@ -41,12 +41,12 @@ def compare(
     algorithms: Sequence[str] | str = (),
     **options: Unpack[Options],
 ) -> Comparison:
-    """Fabrics, or values of one, side by side, and what follows in sentences.
+    """Compare fabrics, or values of one fabric, with a verdict in sentences.
 
     Args:
-        fabrics: one or several; each is a column for every combination of ``vary``.
-        primitives: one or several, by short or long name.
-        ranks: one number or several; default: all of the smallest fabric.
+        fabrics: one or several fabrics; each is a column for every combination of ``vary``.
+        primitives: one or several collectives, by short or long name.
+        ranks: one or several numbers of ranks; default: all of the smallest fabric.
         vary: keys of the fabric with their values, ``"ib.levels.spine.oversubscription=1,2,4"``.
 
     All else is as in :func:`sweep`.

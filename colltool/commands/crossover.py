@@ -34,11 +34,11 @@ def crossover(
     library_file: AnyPath | None = None,
     **options: Unpack[Options],
 ) -> Crossover | KernelCrossover:
-    """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which
-    size.
+    """Every size, in bytes, at which the faster of two algorithms changes, and which one is faster
+    where.
 
     The first of ``algorithms`` is compared with each of the others, by default the usual ones; all
-    else as :func:`price`. With an engine's library: where its kernels cross, beside its own
+    else as :func:`price`. With an engine's library: where its kernels cross, next to its own
     thresholds (:class:`colltool.engines.results.KernelCrossover`).
     """
     from colltool.commands.kernel_prices import split_request

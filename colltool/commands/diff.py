@@ -23,7 +23,7 @@ LIBRARY_PAIR = "Compare two libraries, or two versions of one, on a fabric inste
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
-    """What moved between two JSON documents of the same command, past a relative tolerance.
+    """What changed between two JSON documents of the same command by more than a relative tolerance.
 
     Args:
         old, new: what ``json.load`` made of two outputs; NaN and infinite numbers in them are
@@ -53,10 +53,10 @@ def diff_libraries(
     Args:
         fabric: a fabric, or a path or shipped name to load.
         old, new: ``"nccl@2.30"`` and ``"nccl@2.31"``, or two of :func:`list_libraries`.
-        ranks: of libraries of kernels: the group; default: 8.
+        ranks: ranks in the group (libraries of kernels only); default: 8.
 
     Raises:
-        ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
+        ColltoolError: an unknown library, or a library of algorithms compared with one of kernels.
     """
     from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of

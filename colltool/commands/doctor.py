@@ -43,8 +43,7 @@ def doctor(
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Diagnosis:
-    """What ails a machine: hardware from the logs, what is off, which causes the prices support,
-    what to run next.
+    """Find out why a machine is slow: its hardware, what is off, likely causes, and what to run next.
 
     Args:
         logs: as :func:`validate`, and traces of the PyTorch profiler as :func:`trace`, judged
@@ -52,9 +51,9 @@ def doctor(
         fabric: as :func:`price`; when None the shipped one nearest to the devices that the logs
             name.
         overrides: as in :func:`colltool.load_fabric`, on either.
-        expect: the share of the expected rate below which something is off, a fraction; default:
+        expect: pass mark: the fraction of the expected rate below which something is off; default:
             0.8.
-        primitive: only this collective; also what logs measure that do not say.
+        primitive: read only this collective; also that of logs that do not state it.
         ranks, nodes, in_place: as :func:`validate`.
         readings, **parts: as :func:`price`.
 

@@ -42,11 +42,11 @@ def list_fabrics() -> list[str]:
 
 
 def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
-    """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and
-    oversubscription; lattices too.
+    """Draw a fabric, or a path or shipped name to load: its tiers, levels, ports and
+    oversubscription.
 
-    A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its
-    reader's screen. The same fabric gives the same text.
+    A notebook shows the drawing; ``.svg`` is a single ``<svg>`` element, light or dark like the
+    reader's screen. The same fabric always gives the same text.
     """
     from colltool.commands.requests import fabric_of
     from colltool.fabric.properties import fabric_facts
@@ -70,29 +70,28 @@ def size_fabric(
     prices: FabricSource | None = None,
     overrides: Overrides = (),
 ) -> FabricSized | DirectSized:
-    """A Clos, dragonfly or HyperX in whole switches and whole ports, the fewest that can be wired
-    evenly, and its bill.
+    """Size a Clos, dragonfly or HyperX: the fewest whole switches that can be wired evenly, and
+    their cost.
 
     Args:
-        endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
-        radix: ports of a switch.
-        fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
-        levels: 1 to 3; the fewest that have room when None.
-        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports
-            and their rates, ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given. Without levels
-            one ratio: the load of the busiest cable between switches over its rate, when every
-            endpoint sends alike to all at full rate, on minimal routes.
-        rails: separate fabrics, over which the ports spread.
-        ports_per_endpoint: ports of one.
+        endpoints: number of GPUs or nodes, with ``ports_per_endpoint`` ports each.
+        radix: ports per switch.
+        fat_tree: k of a k-ary fat tree with k³/4 endpoints, instead of both.
+        levels: levels of switches, 1 to 3; the fewest that fit when None.
+        oversubscription: ratio of downlinks to uplinks for each level below the top: ``2``, or
+            ports and their rates, ``"48x400Gbps:8x800Gbps"``; default: 1. A dragonfly or HyperX
+            takes a single ratio: the load of the busiest cable over its rate in a uniform
+            all-to-all on minimal routes.
+        rails: separate networks over which the ports are spread.
+        ports_per_endpoint: ports per endpoint.
         topology: ``clos``, ``dragonfly``, ``dragonfly_plus`` or ``hyperx``.
-        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric
-            that has one.
-        overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
+        prices: the key ``prices`` of a fabric: a mapping, a file, or a fabric that has one.
+        overrides: single prices, ``"switch=30000"`` each, or a mapping; ``prices`` may be left out.
 
     Returns:
         A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of
-        the prices. Other than of a Clos a :class:`colltool.fabric.direct_sized.DirectSized`, beside
-        a Clos of the same ports.
+        the prices. For a dragonfly or HyperX a :class:`colltool.fabric.direct_sized.DirectSized`,
+        with a Clos of the same ports.
 
     Raises:
         ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined,

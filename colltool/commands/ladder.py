@@ -24,11 +24,12 @@ def ladder(
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Ladder:
-    """Price a ladder, ideal beside realistic. A rung that cannot be priced is an error.
+    """Price the rows of a ladder, with and without contention. A row that cannot be priced is an
+    error.
 
     Args:
         definition: a path, or the name of a shipped ladder.
-        readings, **parts: of the model, and single ones by name in place of those.
+        readings, **parts: options of the model, all together or one by one by name.
     """
     from colltool.commands.reading import wrong
     from colltool.estimate.price import climb

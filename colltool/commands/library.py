@@ -44,7 +44,7 @@ def _row(library: LibraryFile) -> LibraryRow:
 def show_library(
     library: str | None = None, *, library_file: AnyPath | None = None
 ) -> LibraryShown:
-    """A library's kernels with their laws, what they were measured on, and its dispatch table.
+    """A library's kernels with their formulas, what they were measured on, and its dispatch table.
 
     Args:
         library: ``"vllm@0.24.0"``, or a name for its newest version.

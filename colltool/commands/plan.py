@@ -73,24 +73,25 @@ def plan(
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Plan:
-    """A training step on a fabric: its time, what of its communication is exposed, and what
-    changing it gains.
+    """Plan a training step on a fabric: its time, how much communication is exposed, and what
+    changes gain.
 
     Args:
         job, fabric: one of each, or a path, shipped name or mapping to load.
         ranks: N; default: those of the job's layout, and where its dp is auto all of the fabric.
-        library: whose schedules run; default: the fabric's own. Of NCCL what its cost model picks.
+        library: library that runs the collectives; default: the fabric's own. NCCL runs what its
+            cost model picks.
         machine: as :func:`colltool.price`.
         links: also follow every message of the job to the busiest link of each kind,
             :attr:`colltool.training.plan.Plan.links`.
-        compute: a CSV of measured GEMMs (M, N, K, dtype, us) in place of the stack's shares of
-            peak.
-        target: the least network for it: ``"mfu=45%"``, or ``"step=5%"`` over the step of a free
-            network.
-        mtbf: between failures of one rank, such as ``"50000h"``; then steps a day with checkpoints
-            over ``storage``, a rate such as ``"200GB/s"`` of all ranks, every ``checkpoint``
-            (default: the best interval), with ``restart`` (10min) each time.
-        readings, **parts: of the model, and single ones by name in place of those.
+        compute: a CSV of measured GEMMs (M, N, K, dtype, us), used instead of the stack's
+            efficiencies.
+        target: find the slowest network that reaches ``"mfu=45%"``, or a step at most 5% slower
+            than with a free network (``"step=5%"``).
+        mtbf: mean time between failures per rank, such as ``"50000h"``; adds the steps per day with
+            checkpoints written at ``storage`` (total rate, ``"200GB/s"``) every ``checkpoint``
+            (default: the best interval), and ``restart`` (10min) after each failure.
+        readings, **parts: options of the model, all together or one by one by name.
 
     Returns:
         A :class:`colltool.training.plan.Plan`; seconds, bytes, tokens/s.
@@ -139,18 +140,18 @@ def search_layouts(
     watch: Progress | None = None,
     **parts: Any,
 ) -> LayoutSearch:
-    """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices
-    one, the best first.
+    """Price every layout of a job that uses all ranks and fits the memory, as :func:`plan` does,
+    fastest first.
 
     tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute of the job are searched; the
     rest of it stays.
 
     Args:
         keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
-        top: only the best so many; default: all.
-        headroom: the share of a device's memory that every layout leaves free; default: what nine
-            published runs in ten took more than their plan.
-        watch: called as it goes with how much of how much is done.
+        top: number of layouts to return; default: all.
+        headroom: the share of device memory that every layout must leave free; default: by how
+            much the memory of 90% of published runs exceeded its plan.
+        watch: called with the number of layouts that are done, and of all.
         job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
 
     Raises:
@@ -285,7 +286,7 @@ def plan_traces(
     Each rank's graph is walked by itself; the slowest is the step.
 
     Args:
-        files: Chakra traces, plain or gzipped, one a rank; one path or several, or a folder of
+        files: Chakra traces, one per rank, plain or gzipped; one path or several, or a folder of
             ``.et`` files. Rank r is rank r of the fabric.
         fabric, library, machine, readings, **parts: as :func:`price`.
 

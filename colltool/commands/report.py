@@ -80,9 +80,9 @@ def report(
         primitives: one or several, by short or long name.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
-        library: whose schedules are ranked; default: each fabric's own.
+        library: library that runs the collectives; default: each fabric's own.
         machine: as :func:`colltool.price`, on every fabric.
-        readings, **parts: of the model, and single ones by name in place of those.
+        readings, **parts: options of the model, all together or one by one by name.
 
     Returns:
         A :class:`colltool.analysis.report.Report`: every result with the command line that gives

@@ -27,14 +27,16 @@ def reshard(
     storage: str | float | None = None,
     machine: CustomMachine | None = None,
 ) -> Resharded:
-    """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
+    """Move weights from one set of ranks to another, or load them from storage: each way, and the
+    link that limits it.
 
     Args:
         job, fabric: a model or job, and a fabric; or a path, shipped name or mapping to load.
-        receivers: ranks that need the weights; replicas of ``replica`` of them hold a share each.
-        senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of
-            all ranks together.
-        weights: bf16, fp8, nvfp4.
+        receivers: ranks that receive the weights, in replicas of ``replica`` ranks that hold one
+            shard each.
+        senders: ranks that hold the weights, one shard each; or ``storage``, a total rate such as
+            ``"200GB/s"``.
+        weights: data type of the weights: bf16, fp8, nvfp4.
         machine: as :func:`colltool.price`.
 
     Returns:

@@ -63,24 +63,26 @@ def serve(
     and share.
 
     Args:
-        job: a job or a model, or a path (a config.json too), shipped name or mapping to load; its
-            model is what counts.
-        fabric: a fabric, or a path or shipped name to load; several are put side by side.
+        job: a job or a model, or a path (a config.json too), shipped name or mapping to load; only
+            its model is used.
+        fabric: a fabric, or a path or shipped name to load; several are compared.
         tp, pp, dp: tensor and pipeline parallelism, and replicas of attention; dp follows from ep
             and tp.
-        ep: ranks that the experts of a layer are on; up to tp they are cut with it, and nothing is
+        ep: expert-parallel ranks; up to tp, experts are sharded with it and no tokens are
             exchanged.
-        batch: sequences in flight in all. isl, osl: input and output tokens of one.
-        engine: whose all-reduce: ``"vllm@0.24.0"``; default: the fabric's own library.
-            library_file: a file in its place.
-        experts_library: whose dispatch and combine: ``"deepep@1"``, or ``"nccl"``; default: the
-            fastest measured there.
-        weights, kv_dtype: bf16, fp8, nvfp4.
-        chunk: tokens of a step of prefill.
-        tpot: time of a token, ``"18ms"`` or seconds: the network's share of it.
-        prefill_tp: prefill on machines of its own: adds the transfer of the KV cache by
-            ``kv_library`` (default: mooncake).
-        search: over cuts of ``ranks`` into tp, pp, dp and ep; ``tp`` and the like are then ignored.
+        batch: sequences in flight, in total.
+        isl, osl: input and output tokens per sequence.
+        engine: inference engine whose all-reduce runs: ``"vllm@0.24.0"``; default: the fabric's own
+            library. library_file: your own library file instead.
+        experts_library: library that runs dispatch and combine: ``"deepep@1"``, or ``"nccl"``;
+            default: the fastest measured one.
+        weights, kv_dtype: data types: bf16, fp8, nvfp4.
+        chunk: tokens per prefill step.
+        tpot: time per output token, ``"18ms"`` or seconds; adds the network's share of it.
+        prefill_tp: tensor-parallel ranks of separate prefill machines; adds the transfer of the KV
+            cache by ``kv_library`` (default: mooncake).
+        search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
+            ignored.
         vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges,
             ``"alpha=2x"``, as in :func:`colltool.sensitivity`: how far off the time of a token may
             be. overrides: as for ``--set``, of every fabric.

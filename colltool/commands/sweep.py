@@ -52,8 +52,8 @@ def sweep(
         vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``,
             ``"ideal=true,false"``.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
-        limit: the most cells; default: 100,000.
-        library: whose schedules may win; default: each fabric's own.
+        limit: the most cells that are priced; default: 100,000.
+        library: library that runs the collectives; default: each fabric's own.
 
     All else is as in :func:`colltool.price`.
 

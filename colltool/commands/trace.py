@@ -38,13 +38,13 @@ def trace(
 
     Args:
         fabric: where they ran, as :func:`price`.
-        files: traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank; one path or
+        files: traces of the PyTorch profiler or Chakra, one per rank, plain or gzipped; one path or
             several.
         placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``,
             as Slurm deals ranks to hosts; a file with a rank of the fabric, a host or host:slot in
             each line, or a layout file with a ``map``. Rank r is rank r when None.
         against: traces of the same job from before a change, to say what changed.
-        library: whose schedules are expected; default: the fabric's own.
+        library: library that runs the collectives; default: the fabric's own.
         machine, readings, **parts: as :func:`price`.
 
     Returns:

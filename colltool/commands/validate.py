@@ -52,12 +52,12 @@ def validate(
         fabric: as :func:`price`.
         logs: files of nccl-tests, rccl-tests (text or JSON), OSU micro-benchmarks or CSV; or what
             was read from them.
-        ranks, primitive, nodes: for logs that do not say.
-        in_place: the in-place half of nccl-tests' tables.
-        algorithms: exactly these; when empty what the fabric lists for its library, else what the
-            library of the log ships.
-        max_mape: up to which mean absolute relative error of each series the result ``holds``; a
-            fraction.
+        ranks, primitive, nodes: for logs that do not state them.
+        in_place: use the in-place columns of nccl-tests.
+        algorithms: algorithms that ran; when empty, those that the fabric lists for its library,
+            else those of the log's library.
+        max_mape: the result ``holds`` if the mean absolute relative error of each series is at most
+            this fraction.
         machine, readings, **parts: as :func:`price`.
 
     Returns:

@@ -267,7 +267,7 @@ def test_command_lines_are_what_a_shell_takes() -> None:
     [
         ({"against": "dgx-b20"}, "did you mean 'dgx-b200'"),
         ({"against": 3}, "^against: "),
-        ({"vary": "ideal=true,false"}, "is a reading"),
+        ({"vary": "ideal=true,false"}, "is an option of the model"),
         ({"vary": 3}, "^vary: "),
         ({"primitives": "arr"}, "unknown primitive"),
         ({"primitives": 3}, "^primitive"),

@@ -132,8 +132,8 @@ def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
         ),
         (("--search", "--top", "0"), "--top", ""),
         (("--search", "--top", "1,2"), "--top: takes one number here", "one number, or all"),
-        (("--keep", "tp=2"), "--keep: goes with a search", "add --search"),
-        (("--top", "3"), "--top: goes with a search", "add --search"),
+        (("--keep", "tp=2"), "--keep: requires a search", "add --search"),
+        (("--top", "3"), "--top: requires a search", "add --search"),
     ],
 )
 def test_what_cannot_be_searched(run: Any, args: tuple[str, ...], what: str, fix: str) -> None:

@@ -187,7 +187,7 @@ def test_maps_of_launchers() -> None:
         ),
         (
             "pattern: {kind: axis, axis: 3}\n",
-            "l.yaml:1:29: pattern.axis: axis 3 does not exist: the lattice has 2\n  from 1 to 2",
+            "l.yaml:1:29: pattern.axis: axis 3 does not exist: the torus or mesh has 2 axes\n  from 1 to 2",
         ),
         (
             "pattern: {kind: block, axis: 2}\n",
