@@ -214,10 +214,7 @@ def test_maps_of_launchers() -> None:
         ),
         (
             "pattern: {kind: box, shape: [2, 8]}\n",
-            (
-                "l.yaml:1:29: pattern.shape: a box of 2x8 does not fit in the lattice of 4x4\n  at"
-                " most 4x4"
-            ),
+            ("l.yaml:1:29: pattern.shape: a box of 2x8 does not fit in 4x4\n  at most 4x4"),
         ),
         (
             "map: [0, 0]\npattern: {group: 2}\n",

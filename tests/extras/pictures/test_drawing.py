@@ -246,7 +246,7 @@ def test_the_counts_of_a_known_cluster() -> None:
         "72 ports each, one line for all",
         "uplinks 1:1",
         "star of 72 ranks; 32 of these",
-        "900 GB/s a port, one way",
+        "900 GB/s per port, one way",
         "alpha x 1.2, bandwidth x 0.9",
         "alpha 500 ns",
         "full: max_size is 72",
