@@ -158,12 +158,18 @@ def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGr
 FABRIC = fabric_options()
 MAYBE_FABRIC = fabric_options(None)
 WIRING = fabric_options(machine=False)
-FABRIC_FILE = option("fabric", flags="", metavar="", many=False)
+FABRIC_FILE = option("fabric", flags="", metavar="FABRIC", many=False)
 GROUP = ("ranks", "stride", "alone", "shape")
 """Arguments that say who is in the group."""
 EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "groups", "skew")
 """Arguments of a call of dispatch or combine."""
-JOB_FILE = option("job", flags="", metavar="")
+JOB_FILE = option("job", flags="", metavar="JOB")
+MODEL_OR_JOB = option(
+    "job",
+    "Shipped model or job, a job file, or the config.json of a model.",
+    flags="",
+    metavar="JOB",
+)
 
 
 def _sizes(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
-from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
+from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
 from colltool.commands.serve import dtype_of, model_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _rate(storage: str | float) -> float:
 
 @command(
     [
-        JOB_FILE,
+        MODEL_OR_JOB,
         FABRIC,
         "receivers",
         "senders",

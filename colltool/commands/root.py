@@ -91,7 +91,8 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                flags = record[0]
+                # positional arguments have their type in pointed brackets: the text says it
+                flags = record[0].partition(" <")[0] if _is_argument(parameter) else record[0]
                 for flag in self.not_shown:
                     flags = flags.replace(f", {flag}", "")
                 record = (flags, *record[1:])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
-from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
+from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -337,7 +337,7 @@ def _kv_library(library: Any) -> RequestedLibrary:
 
 @command(
     [
-        JOB_FILE,
+        MODEL_OR_JOB,
         FABRIC,
         "tp",
         "ep",

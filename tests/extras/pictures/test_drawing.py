@@ -403,8 +403,8 @@ def test_the_alternative_text_says_it_all_from_the_inside_out() -> None:
         "1024 ranks in 2 tiers, innermost first. nvlink: star of 8 ranks; 128 of these;"
     )
     assert (
-        "fabric: Clos of 128 nvlink domains; 1024 ranks in all; 8 ports each; bandwidth 50 GB/s a"
-        " port, one way" in text
+        "fabric: Clos of 128 nvlink domains; 1024 ranks in all; 8 ports each; bandwidth 50 GB/s"
+        " per port, one way" in text
     )
     assert "level core: joins all 128, alpha 14 us, uplinks 4:1 oversubscribed." in text
 
