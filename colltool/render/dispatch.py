@@ -144,6 +144,9 @@ def _chart(result: Any, *, asked: bool) -> BusbwChart | None:
     makes = view_of(result).chart
     found = makes(result) if makes is not None else None
     count = 0 if found is None else len(found.sizes)
+    if asked and found is None:
+        what = "there is no bandwidth over size to draw"
+        raise ColltoolError(what, argument="chart", fix="leave it out")
     if asked and count < 2:
         fix = f"add {argument_text('sizes', '1K-1G')}"
         raise ColltoolError("a chart needs at least two sizes", argument="chart", fix=fix)

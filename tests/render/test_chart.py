@@ -171,8 +171,28 @@ def test_what_has_no_chart_says_so() -> None:
     one = colltool.price_list("dgx-h100", "ar", ranks=64, sizes=["1M"])
     with pytest.raises(ColltoolError, match="at least two sizes"):
         rendered(one, "table", chart=True)
+    sent = colltool.price(
+        "dgx-h100",
+        "dispatch",
+        ranks=64,
+        library="deepep@1",
+        tokens=128,
+        top_k=8,
+        hidden=7168,
+        experts=256,
+    )
+    with pytest.raises(ColltoolError, match="no bandwidth over size"):
+        rendered(sent, "table", chart=True)
     with pytest.raises(ColltoolError, match="json has no chart"):
         rendered(PRICES, "json", chart=True)
+
+
+def test_kernels_have_a_chart() -> None:
+    sizes = ["1K", "64K", "1M", "8M", "64M"]
+    listed = colltool.price_list("hgx-h200", "ar", ranks=8, sizes=sizes, library="vllm@0.24.0")
+    text = rendered(listed, "table", chart=True)
+    assert "busbw in GB/s, all-reduce on hgx-h200, 8 ranks" in text
+    assert "o symm_mem" in text
 
 
 def test_fabrics_and_measurements_have_charts() -> None:
