@@ -189,7 +189,7 @@ def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
     counts = sorted({fabric.ranks for fabric in fabrics})
     if len(counts) > 1 and any(fabric.domains for fabric in fabrics):
         what = (
-            f"the fabrics have {', '.join(map(str, counts))} ranks, and one number for all cuts"
+            f"the fabrics have {', '.join(map(str, counts))} ranks, and a common number would split"
             " domains of different sizes"
         )
         raise ColltoolError(

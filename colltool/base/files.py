@@ -214,7 +214,7 @@ def _checked(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
         raise ColltoolError(what, where=where, fix="give a file in it")
     if stat.S_ISFIFO(mode):
         if is_confined():
-            what = "is a pipe, and nobody may write to it"
+            what = "is a pipe, which may never be written to"
             raise ColltoolError(what, where=where, fix="give a regular file")
     elif not stat.S_ISREG(mode):
         what = f"is {'a socket' if stat.S_ISSOCK(mode) else 'a device'}, expected {bound.noun}"

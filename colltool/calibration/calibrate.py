@@ -16,7 +16,7 @@ import numpy as np
 
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest, problems_of
 from colltool.base.formatting import format_rate
-from colltool.base.result import Result
+from colltool.base.result import Result, with_progress
 from colltool.calibration.file_notes import head_comments, notes_of
 from colltool.calibration.machine_rows import MachineRows, check_any, machine_rows
 from colltool.calibration.next_row import NextRow, next_row
@@ -109,7 +109,7 @@ def calibrate(
     data = in_old_form(data, fabric)
     by_tier = _by_tier(fabric, measurements.series, request.tier)
     fits: list[SeriesFit] = []
-    for tier, series in by_tier.items():
+    for tier, series in with_progress(list(by_tier.items())):
         try:
             fits += calibrate_tier(data, tier, series, request.algorithms, line_Bps)
         # numbers so far apart that no solver takes them

@@ -71,7 +71,7 @@ class Selection:
         found = [fit for fit in self.fits if as_written(fit)]
         if not found:
             what = (
-                f"a switch beside protocols cannot take these times: {self.fits[0].label} cannot"
+                f"these times do not fit a switch as well as protocols: {self.fits[0].label} cannot"
                 " both have run"
             )
             fix = either(shell="name one of them, or auto", python="name one of them, or none")

@@ -65,6 +65,7 @@ class Argument(NamedTuple):
         python: the name of the function's parameter, if it is not the row's key.
         many: whether the option may be repeated.
         file: whether it names a file that is read or written: no output may overwrite an input.
+        also: an older flag that is taken too, and not shown.
     """
 
     flags: str = ""
@@ -79,42 +80,49 @@ class Argument(NamedTuple):
     python: str = ""
     many: bool = False
     file: File = ""
+    also: str = ""
 
 
-_ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
-COUNTS = "Numbers of ranks: 8,64, or 8-64 (doubled), or 8-64+8 (in steps)."
+_ONE_COUNT = "give one number of ranks per call; export nccl-tuner takes several"
+COUNTS = "Ranks in the group: 8,64; 8-64 (doubling); 8-64+8 (steps of 8)."
 
 ARGUMENTS = {
     # the query
     "primitive": Argument(
-        "", "PRIM", "ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", offers="primitive"
+        "",
+        "PRIM",
+        "ar, ag, rs, a2a, bc, reduce or p2p, or the long name.",
+        offers="primitive",
     ),
     "primitives": Argument(
-        "-p --primitive", "PRIM,...", "ar, ag, rs, a2a, bc, reduce, p2p.", offers="primitive"
+        "-p --primitive",
+        "PRIM,...",
+        "Collectives: ar, ag, rs, a2a, bc, reduce, p2p.",
+        offers="primitive",
     ),
     "fabric": Argument(
         "--fabric -f",
         "FABRIC",
-        "A fabric file, or the name of a shipped one; NAME:nodes=144 resizes it, NAME:KEY=VALUE"
-        " sets a value of it.",
+        "Shipped fabric (fabric list) or fabric file; NAME:nodes=144 resizes it,"
+        " NAME:KEY=VALUE changes a value.",
         offers="fabric",
         many=True,
         file="read",
     ),
     "overrides": Argument(
-        "--set", "KEY=VALUE", "Override a value of the fabric; repeatable.", offers="set", many=True
+        "--set", "KEY=VALUE", "Change a value of the fabric (repeatable).", offers="set", many=True
     ),
     "machine": Argument(
         "--machine",
         "FILE",
-        "Measured rows of this machine, as calibrate writes them. [default: NAME.machine.yaml"
-        " beside NAME.yaml]",
+        "File of measurements of this machine, as written by calibrate. [default:"
+        " NAME.machine.yaml next to NAME.yaml]",
         file="read",
     ),
     "per_rack": Argument(
         "--per-rack",
         "K",
-        "Only K ranks of each rack or node: 64 of the 72 of nvl72.",
+        "Use only K ranks per rack or node, such as 64 of the 72 in nvl72.",
         "count",
         least=1,
         hint="such as --per-rack 64",
@@ -122,7 +130,7 @@ ARGUMENTS = {
     "ranks": Argument(
         "--ranks -n",
         "N",
-        "Ranks in the group, innermost domains first. [default: all of the fabric]",
+        "Ranks in the group, filling the innermost domain first. [default: all]",
         "count",
         offers="ranks",
         hint=_ONE_COUNT,
@@ -130,7 +138,7 @@ ARGUMENTS = {
     "rank_counts": Argument(
         "--ranks -n",
         "N,...",
-        f"{COUNTS} [default: all of each fabric]",
+        f"{COUNTS} [default: all]",
         offers="ranks",
         python="ranks",
         kind="counts",
@@ -139,29 +147,29 @@ ARGUMENTS = {
     "log_ranks": Argument(
         "--ranks -n",
         "N",
-        "Ranks, for logs that do not say (OSU).",
+        "Number of ranks, if the log does not state it (OSU).",
         "count",
         offers="ranks",
-        hint="one number for all logs of a call",
+        hint="give one number for all logs of a call",
         python="ranks",
     ),
     "job_ranks": Argument(
         "--ranks -n",
         "N",
-        "Ranks of the job. [default: those of its layout, else all of the fabric]",
+        "Ranks of the job. [default: those of its layout, else the whole fabric]",
         "count",
         1,
-        hint="one number of ranks a call",
+        hint="give one number of ranks per call",
         python="ranks",
     ),
     "page_ranks": Argument(
         "--ranks -n",
         "N",
-        "Looked at closely, of the job, and of logs that do not say. [default: all of the smallest"
-        " fabric]",
+        "Ranks of the reference point, of the job, and of logs that do not state it."
+        " [default: all of the smallest fabric]",
         "count",
         offers="ranks",
-        hint="one number of ranks a page",
+        hint="give one number of ranks per page",
         python="ranks",
     ),
     "stride": Argument(
@@ -172,12 +180,15 @@ ARGUMENTS = {
         offers="stride",
     ),
     "alone": Argument(
-        "--alone", help="With --stride: the groups in between are idle.", kind="flag"
+        "--exclusive",
+        help="Leave the groups in between idle (with --stride).",
+        kind="flag",
+        also="--alone",
     ),
     "shape": Argument(
         "--shape",
         "4x4x4",
-        "On a torus or mesh: ranks along each axis. [default: as near a cube as fits]",
+        "Ranks along each axis (torus and mesh only). [default: as close to a cube as fits]",
         "shape",
     ),
     "size": Argument(
@@ -189,100 +200,125 @@ ARGUMENTS = {
     "sizes": Argument(
         "--size -M",
         "SIZE,...",
-        "Bytes per rank: 1MB,16MB, or 1K-1G (doubled), or 1K:1G:4. [default: six, 1KB to 1GB]",
+        "Bytes per rank: 1MB,16MB; 1K-1G (doubling); 1K:1G:4. [default: six sizes, 1KB to 1GB]",
         kind="texts",
     ),
-    "begin": Argument("--begin -b", "SIZE", "First of a range of sizes, as nccl-tests' -b."),
-    "end": Argument("--end -e", "SIZE", "Last of it, as nccl-tests' -e."),
+    "begin": Argument("--begin -b", "SIZE", "First size of a range, like -b of nccl-tests."),
+    "end": Argument("--end -e", "SIZE", "Last size of the range, like -e of nccl-tests."),
     "factor": Argument(
-        "--factor", "X", "From one size of it to the next. [default: 2]", kind="number"
+        "--factor", "X", "Factor between the sizes of the range. [default: 2]", kind="number"
     ),
-    "step": Argument("--step", "SIZE", "In place of a factor: bytes from one to the next."),
-    "algorithm": Argument("-a --algorithm", "NAME", "One, as price names it.", offers="algorithm"),
+    "step": Argument(
+        "--step", "SIZE", "Bytes between the sizes of the range, instead of a factor."
+    ),
+    "algorithm": Argument(
+        "-a --algorithm", "NAME", "One algorithm, by a name that price prints.", offers="algorithm"
+    ),
     "algorithms": Argument(
         "-a --algorithm",
         "NAME,...",
-        "Only these, comma-separated.",
+        "Only these algorithms, comma-separated.",
         offers="algorithm",
         kind="names",
     ),
     "algorithm_files": Argument(
         "--algorithm-file",
         "FILE",
-        "An algorithm of your own: YAML, MSCCL XML, an MSCCL++ plan; repeatable.",
+        "Your own algorithm: YAML, MSCCL XML or an MSCCL++ plan (repeatable).",
         many=True,
         file="read",
     ),
     "library": Argument(
         "--library",
         "|".join(LIBRARIES),
-        "Consider only what this library implements, or NAME@VERSION of library list. [default: the"
-        " fabric's own, else all]",
+        "Library that runs the collective: one of these, or NAME@VERSION from library list."
+        " [default: the fabric's library, else all]",
         words=LIBRARIES,
     ),
     "library_file": Argument(
         "--library-file",
         "FILE.toml",
-        "A library file of your own in place of a shipped one.",
+        "Your own library file instead of a shipped one.",
         file="read",
     ),
     "library_name": Argument(
         "",
         "LIBRARY",
-        "NAME or NAME@VERSION of library list, or a file of your own.",
+        "NAME or NAME@VERSION from library list, or a library file.",
         python="library",
     ),
-    "library_source": Argument("--from", "LIBRARY", "Start from this one.", python="library"),
+    "library_source": Argument("--from", "LIBRARY", "Library to start from.", python="library"),
     "tokens": Argument(
-        "--tokens", "T", "Of dispatch and combine: tokens of a rank.", "count", 1, 2**24
+        "--tokens", "T", "Tokens per rank (dispatch and combine only).", "count", 1, 2**24
     ),
-    "top_k": Argument("--top-k", "K", "Experts of a token.", "count", 1, 2**24),
-    "hidden": Argument("--hidden", "H", "Values of a token.", "count", 1, 2**24),
-    "experts": Argument("--experts", "E", "Experts of a layer.", "count", 1, 2**24),
+    "top_k": Argument(
+        "--top-k", "K", "Experts per token (dispatch and combine only).", "count", 1, 2**24
+    ),
+    "hidden": Argument(
+        "--hidden",
+        "H",
+        "Hidden size: values per token (dispatch and combine only).",
+        "count",
+        1,
+        2**24,
+    ),
+    "experts": Argument(
+        "--experts", "E", "Experts per layer (dispatch and combine only).", "count", 1, 2**24
+    ),
     "dtype": Argument(
-        "--dtype", "TYPE", "As tokens are sent: fp8, bf16, nvfp4 ... [default: fp8 out, bf16 back]"
+        "--dtype",
+        "TYPE",
+        "Data type of the tokens sent: fp8, bf16, nvfp4, ... [default: fp8"
+        " for dispatch, bf16 for combine]",
     ),
     "groups": Argument(
         "--expert-groups",
         "G",
-        "Nodes that routing limits a token to. [default: any]",
+        "Most nodes that a token may be routed to. [default: no limit]",
         "count",
         1,
         2**20,
     ),
     "skew": Argument(
-        "--skew", "X", "Bytes of the hottest rank over the mean. [default: 1]", "number"
+        "--skew",
+        "X",
+        "Load imbalance: bytes of the busiest rank over the mean. [default: 1]",
+        "number",
     ),
     "slow_rank": Argument(
         "--slow-rank",
         "SHARE",
-        "Also with one rank at this share of its bandwidth: 0.8, 80%.",
+        "Also price the case that one rank has only this share of its bandwidth: 0.8 or 80%.",
         "share",
         ABOVE_ZERO,
         1,
         hint="80% or 0.8",
     ),
-    "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MAX_ROWS),
+    "top": Argument("--top", "K", "Only the K fastest algorithms.", "count", 1, MAX_ROWS),
     # grids of prices
     "vary": Argument(
-        "--vary", "KEY=V1,V2", "Values of a key of the fabric; repeatable.", many=True
+        "--vary", "KEY=V1,V2", "Values to try for a key of the fabric (repeatable).", many=True
     ),
     "pivot": Argument(
         "--pivot",
-        help="Tables of two axes that show this.",
+        help="Print two-axis tables of this quantity.",
         kind="word",
         words=("busbw", "total", "algorithm"),
     ),
-    "rows": Argument("--rows", "AXIS", "The axis down: fabric, ranks, bytes or a KEY."),
-    "cols": Argument("--cols", "AXIS", "The axis across."),
-    "limit": Argument("--limit", "CELLS", "The most cells. [default: 100000]", "count", 1, 10**7),
-    "samples": Argument("--samples", "K", "Draws of all numbers at once.", "count", 1, 10**6),
-    "seed": Argument("--seed", "K", "Of the draws.", "count", 0, 10**9),
+    "rows": Argument("--rows", "AXIS", "Axis of the table's rows: fabric, ranks, bytes or a KEY."),
+    "cols": Argument("--cols", "AXIS", "Axis of the table's columns."),
+    "limit": Argument(
+        "--limit", "CELLS", "Most cells that are priced. [default: 100000]", "count", 1, 10**7
+    ),
+    "samples": Argument(
+        "--samples", "K", "Number of random draws of all uncertain values.", "count", 1, 10**6
+    ),
+    "seed": Argument("--seed", "K", "Seed of the random draws.", "count", 0, 10**9),
     # executed schedules
     "segments": Argument(
         "--segments",
         "P",
-        "P of pipelined algorithms. [default: 16; 2 with --trace]",
+        "Segments of pipelined algorithms. [default: 16; 2 with --trace]",
         "count",
         1,
         65_536,
@@ -290,35 +326,36 @@ ARGUMENTS = {
     "trace": Argument(
         "--trace",
         help=(
-            "Print every step: who sends what to whom, what each rank then holds. 16 ranks at most."
+            "Print every step: who sends what to whom, and what each rank then holds (16"
+            " ranks at most)."
         ),
         kind="flag",
     ),
     "values": Argument(
         "--values",
         "NUMBERS",
-        "With --trace: on these, rank by rank: 1,2,3,4 or 1..16. [default: an example's]",
+        "Input values by rank: 1,2,3,4 or 1..16 (requires --trace). [default: an example]",
     ),
     "simulator": Argument(
         "--with",
         "SIM",
-        "Run the same schedules in a simulator installed here: simgrid.",
+        "Also run the schedules in a simulator installed here: simgrid.",
         kind="word",
         words=("simgrid",),
     ),
     "check": Argument(
         "--check",
         "FILE",
-        "Compare with this JSON output of an earlier run; exit 1 where a price moved.",
+        "Compare with an earlier JSON output of this command; exit 1 if a price changed.",
         kind="path",
         file="read",
     ),
-    "old": Argument("", "OLD", "A JSON output of colltool.", kind="path", file="read"),
-    "new": Argument("", "NEW", "A later output of the same command.", kind="path", file="read"),
+    "old": Argument("", "OLD", "Earlier JSON output of colltool.", kind="path", file="read"),
+    "new": Argument("", "NEW", "Later JSON output of the same command.", kind="path", file="read"),
     "rtol": Argument(
         "--rtol",
         "SHARE",
-        "Relative change that counts as none: 1%, 0.01. [default: 1e-6]",
+        "Largest relative change to ignore: 1% or 0.01. [default: 1e-6]",
         "share",
         0,
         hint="1% or 0.01",
@@ -327,22 +364,23 @@ ARGUMENTS = {
     "logs": Argument(
         "",
         "LOG...",
-        "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV.",
+        "Logs of nccl-tests or rccl-tests (text or -J) or the OSU benchmarks, or CSV files.",
         many=True,
         file="read",
     ),
     "collective": Argument(
-        "--collective", "PRIM", "For logs that do not say.", offers="primitive", python="primitive"
+        "--collective",
+        "PRIM",
+        "Collective, if the log does not state it.",
+        offers="primitive",
+        python="primitive",
     ),
-    "nodes": Argument("--nodes", "N", "Nodes of the ranks, for logs that do not say.", "count"),
-    "in_place": Argument(
-        "--in-place", help="The in-place half of nccl-tests' tables.", kind="flag"
-    ),
+    "nodes": Argument("--nodes", "N", "Number of nodes, if the log does not state it.", "count"),
+    "in_place": Argument("--in-place", help="Use the in-place columns of nccl-tests.", kind="flag"),
     "expect": Argument(
         "--expect",
         "SHARE",
-        "The share of the expected rate below which something is off: 95%, 0.95. [default: 80%,"
-        " less for few ranks]",
+        "Pass mark: share of the expected rate, 95% or 0.95. [default: 80%, less for small groups]",
         "share",
         ABOVE_ZERO,
         hint="95% or 0.95",
@@ -350,70 +388,73 @@ ARGUMENTS = {
     "max_mape": Argument(
         "--max-mape",
         "SHARE",
-        "Exit 1 where a series is further off on average: 15%, 0.15.",
+        "Exit 1 if the mean error of a series exceeds this: 15% or 0.15.",
         "share",
         ABOVE_ZERO,
         hint="15% or 0.15",
     ),
     "tier": Argument(
-        "--tier", "TIER", "Only this tier. [default: each that some series spans as its outermost]"
+        "--tier",
+        "TIER",
+        "Fit only this tier. [default: every tier that is the outermost one of a series]",
     ),
     "line_rate": Argument(
-        "--line-rate", "RATE", "Give bandwidths as eta of this rate: 450GB/s, 400Gbps."
+        "--line-rate",
+        "RATE",
+        "Write bandwidths as a fraction (eta) of this line rate: 450GB/s, 400Gbps.",
     ),
     "placed": Argument(
         "--map",
         "block|cyclic|FILE",
-        "How ranks sit on hosts; a file lists the fabric's rank or host of each.",
+        "Mapping of ranks to hosts: block, cyclic, or a file with the host or fabric rank of"
+        " each rank.",
         file="read",
     ),
     "against": Argument(
         "--against",
         "TRACE",
-        "Another trace of the job, from before a change; repeatable: one a rank.",
+        "Trace of the same job before a change (repeatable: one file per rank).",
         many=True,
         file="read",
     ),
     "calls": Argument(
         "--calls",
         "FILE",
-        "Write the calls of a step as a job, for colltool plan on another fabric.",
+        "Write the collective calls of a step as a job file, to plan it on another fabric.",
         kind="path",
         file="written",
     ),
     # jobs
     "job": Argument(
-        "--job", "JOB", "A job file, or the name of a shipped one.", offers="job", file="read"
+        "--job", "JOB", "Shipped job (job list) or job file.", offers="job", file="read"
     ),
-    "model": Argument(
-        "", "MODEL", "The path of a config.json, or the name of a shipped model.", file="read"
-    ),
+    "model": Argument("", "MODEL", "Shipped model, or the path of a config.json.", file="read"),
     "job_overrides": Argument(
-        "--job-set", "KEY=VALUE", "Override a value of the job; repeatable.", many=True
+        "--job-set", "KEY=VALUE", "Change a value of the job (repeatable).", many=True
     ),
     "links": Argument(
         "--links",
-        help="Also the busiest link of each kind, all groups of all dimensions sending at once.",
+        help="Also show the busiest link of each kind with all groups sending at once.",
         kind="flag",
     ),
     "search": Argument(
         "--search",
-        help="Price every layout that fills the ranks and fits the memory; the best first.",
+        help="Price every layout that uses all ranks and fits the memory, fastest first.",
         kind="flag",
     ),
     "keep": Argument(
         "--keep",
         "KEY=VALUE",
-        "Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute;"
-        " repeatable.",
+        "Search only layouts with this value: tp, sp, cp, ep, etp, pp, virtual, micro, shard"
+        " or recompute (repeatable).",
         offers="keep",
         many=True,
     ),
     "headroom": Argument(
         "--headroom",
         "SHARE",
-        "Device memory that every layout of a search leaves free: 10%, 0.1. [default: what nine"
-        " published runs in ten needed]",
+        "Share of device memory that a layout must leave free: 10% or 0.1. [default: what 90%"
+        " of published runs left]",
         "share",
         0,
         0.99,
@@ -422,30 +463,33 @@ ARGUMENTS = {
     "compute": Argument(
         "--compute",
         "FILE",
-        "A CSV of measured GEMMs, M,N,K,dtype,us, in place of the stack's shares of peak.",
+        "CSV of measured GEMM times (M,N,K,dtype,us), used instead of the stack's efficiencies.",
         file="read",
     ),
     "target": Argument(
         "--target",
         "GOAL",
-        "The least network for mfu=45%, or for step=5% over the step of a free network.",
+        "Find the slowest network that still reaches mfu=45%, or a step at most 5% slower"
+        " than with a free network (step=5%).",
     ),
     "mtbf": Argument(
         "--mtbf",
         "TIME",
-        "Between failures of one rank, such as 50000h: steps a day with checkpoints.",
+        "Mean time between failures per rank, such as 50000h; adds steps per day with checkpoints.",
     ),
     "storage": Argument(
-        "--storage", "RATE", "At which all ranks together write a checkpoint: 200GB/s."
+        "--storage", "RATE", "Checkpoint write rate of all ranks together: 200GB/s."
     ),
     "checkpoint": Argument(
-        "--checkpoint", "TIME", "Between checkpoints: 30min. [default: the best interval]"
+        "--checkpoint", "TIME", "Time between checkpoints: 30min. [default: the best interval]"
     ),
-    "restart": Argument("--restart", "TIME", "From a failure to the first step. [default: 10min]"),
+    "restart": Argument(
+        "--restart", "TIME", "Time from a failure to the first step after it. [default: 10min]"
+    ),
     "layouts": Argument(
         "--top",
         "K|all",
-        "So many layouts of a search. [default: 10]",
+        "Number of layouts that a search prints. [default: 10]",
         "count",
         1,
         MAX_ROWS,
@@ -454,12 +498,12 @@ ARGUMENTS = {
         python="top",
     ),
     # serving
-    "tp": Argument("--tp", "N", "Tensor parallelism. [default: 1]", "count", 1, 2**20),
+    "tp": Argument("--tp", "N", "Tensor-parallel ranks. [default: 1]", "count", 1, 2**20),
     "pp": Argument("--pp", "N", "Pipeline stages. [default: 1]", "count", 1, 2**20),
     "ep": Argument(
         "--ep",
         "N",
-        "Ranks that the experts of a layer are on. [default: cut by tp]",
+        "Expert-parallel ranks. [default: experts are sharded by tp]",
         "count",
         1,
         2**20,
@@ -467,7 +511,7 @@ ARGUMENTS = {
     "dp": Argument(
         "--dp",
         "N",
-        "Replicas of attention (dp attention). [default: ep over tp]",
+        "Attention replicas (DP attention). [default: ep / tp]",
         "count",
         1,
         2**20,
@@ -475,119 +519,150 @@ ARGUMENTS = {
     "batch": Argument(
         "--batch",
         "N",
-        "Sequences in flight in all. [default: one for each replica and stage]",
+        "Sequences in flight, in total. [default: one per replica and stage]",
         "count",
         1,
         2**24,
     ),
     "isl": Argument(
-        "--isl", "TOKENS", "Input length of a sequence. [default: 4096]", "count", 1, 2**24
+        "--isl", "TOKENS", "Input tokens per sequence. [default: 4096]", "count", 1, 2**24
     ),
-    "osl": Argument("--osl", "TOKENS", "Output length. [default: 1024]", "count", 1, 2**24),
+    "osl": Argument(
+        "--osl", "TOKENS", "Output tokens per sequence. [default: 1024]", "count", 1, 2**24
+    ),
     "engine": Argument(
         "--engine",
         "NAME@VERSION",
-        "Whose all-reduce runs: vllm@0.24.0, sglang, trtllm. [default: the fabric's own library]",
+        "Inference engine whose all-reduce runs: vllm@0.24.0, sglang, trtllm. [default: the"
+        " fabric's library]",
     ),
     "experts_library": Argument(
         "--experts-library",
         "NAME@VERSION",
-        "Whose dispatch and combine run, or nccl for its all-to-all. [default: the fastest measured"
-        " there]",
+        "Library that runs dispatch and combine, or nccl for its all-to-all. [default: the"
+        " fastest measured one]",
     ),
-    "weights": Argument("--weights", "TYPE", "Of weights: bf16, fp8, nvfp4. [default: bf16]"),
-    "kv_dtype": Argument("--kv-dtype", "TYPE", "Of the KV cache. [default: bf16]"),
+    "weights": Argument(
+        "--weights", "TYPE", "Data type of the weights: bf16, fp8, nvfp4. [default: bf16]"
+    ),
+    "kv_dtype": Argument("--kv-dtype", "TYPE", "Data type of the KV cache. [default: bf16]"),
     "chunk": Argument(
-        "--chunk", "TOKENS", "Tokens of a step of prefill. [default: 8192]", "count", 1, 2**24
+        "--chunk", "TOKENS", "Tokens per prefill step. [default: 8192]", "count", 1, 2**24
     ),
     "tpot": Argument(
         "--tpot",
         "TIME",
-        "Measured or wanted time of a token, such as 18ms: the network's share of it.",
+        "Measured or target time per output token, such as 18ms; adds the network's share of it.",
     ),
     "prefill_tp": Argument(
         "--prefill-tp",
         "N",
-        "Prefill on machines of its own: its tp; adds the KV transfer.",
+        "Tensor-parallel ranks of separate prefill machines; adds the KV transfer.",
         "count",
         1,
         2**20,
     ),
-    "kv_library": Argument("--kv", "NAME@VERSION", "What moves KV caches. [default: mooncake]"),
+    "kv_library": Argument(
+        "--kv", "NAME@VERSION", "Library that moves KV caches. [default: mooncake]"
+    ),
     "serve_ranks": Argument(
-        "--ranks -n", "N", "Of --search: all ranks of the deployment.", "count", 1, python="ranks"
+        "--ranks -n",
+        "N",
+        "Ranks of the whole deployment (requires --search).",
+        "count",
+        1,
+        python="ranks",
     ),
     "cuts": Argument(
         "--search",
-        help="Every cut of the ranks into tp, pp, dp and ep; the best first.",
+        help="Try every layout of the ranks (tp, pp, dp and ep), best first.",
         kind="flag",
         python="search",
     ),
     "senders": Argument(
-        "--from", "N", "Ranks that hold the weights, a share each.", "count", 1, 2**24
+        "--from", "N", "Ranks that hold the weights, one shard each.", "count", 1, 2**24
     ),
-    "receivers": Argument("--to", "N", "Ranks that need them.", "count", 1, 2**24),
+    "receivers": Argument("--to", "N", "Ranks that receive the weights.", "count", 1, 2**24),
     "replica": Argument(
-        "--replica", "N", "Ranks of a replica that receives. [default: 1]", "count", 1, 2**24
+        "--replica", "N", "Ranks per receiving replica. [default: 1]", "count", 1, 2**24
     ),
     # layouts
     "layout": Argument(
         "--layout",
         "FILE",
-        "A layout file: groups, what each runs, a map.",
+        "Layout file: the groups, what each one runs, and the rank mapping.",
         kind="path",
         file="read",
     ),
-    "kind": Argument("--pattern", "KIND", "block, cyclic, random, axis or box. [default: block]"),
-    "group": Argument("--group", "N", "Ranks in a group. [default: all]", "count"),
-    "count": Argument("--count", "N", "Groups at once. [default: as many as fit]", "count"),
-    "axis": Argument("--axis", "N", "Axis of a lattice, from 1.", "count"),
+    "kind": Argument(
+        "--pattern",
+        "KIND",
+        "How groups are laid out: block, cyclic, random, axis or box. [default: block]",
+    ),
+    "group": Argument("--group", "N", "Ranks per group. [default: all]", "count"),
+    "count": Argument(
+        "--count", "N", "Number of groups that run at once. [default: as many as fit]", "count"
+    ),
+    "axis": Argument("--axis", "N", "Axis of the torus or mesh, counted from 1.", "count"),
     "start": Argument("--start", "N", "Ranks left free before the first group.", "count"),
     "matrix": Argument(
-        "--matrix", "FILE", "CSV of bytes, row sends to column.", kind="path", file="read"
+        "--matrix",
+        "FILE",
+        "CSV of bytes: each row holds what one rank sends, by destination.",
+        kind="path",
+        file="read",
     ),
     "hot": Argument(
         "--hot",
         "X[@MEMBER,..]",
-        "Hot destinations get X times the mean; default: the first member.",
+        "Hot destinations receive X times the mean. [default: the first member]",
     ),
-    "zipf": Argument("--zipf", "S", "Destination k gets a share like (k+1)^-S.", "number"),
+    "zipf": Argument(
+        "--zipf",
+        "S",
+        "Skewed all-to-all: destination k receives a share proportional to (k+1)^-S.",
+        "number",
+    ),
     "per_link": Argument(
-        "--per-link", help="Every loaded link, not only the hottest.", kind="flag"
+        "--per-link", help="List every loaded link, not only the busiest ones.", kind="flag"
     ),
-    "as_eta": Argument("--as-eta", help="Print the eta to put in the fabric file.", kind="flag"),
+    "as_eta": Argument(
+        "--as-eta", help="Print the eta to write into the fabric file.", kind="flag"
+    ),
     # a fabric file, and the size of a network
-    "source": Argument("--from", "FABRIC", "Start from this one.", offers="fabric", file="read"),
+    "source": Argument("--from", "FABRIC", "Fabric to start from.", offers="fabric", file="read"),
     "without": Argument(
         "--without",
         "RANK|A-B,...",
-        "Ranks and links that failed; the tier becomes a graph.",
+        "Failed ranks and links; the tier becomes a graph.",
         kind="texts",
     ),
     "tiers": Argument(
-        "--tiers", "TIER,...", "NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first."
+        "--tiers", "TIER,...", "Tiers, innermost first, each NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA."
     ),
-    "endpoints": Argument("--endpoints", "E", "What it joins: GPUs or nodes.", "count", 1),
-    "radix": Argument("--radix", "R", "Ports of a switch.", "count", 1),
+    "endpoints": Argument("--endpoints", "E", "Number of endpoints: GPUs or nodes.", "count", 1),
+    "radix": Argument("--radix", "R", "Ports per switch.", "count", 1),
     "fat_tree": Argument(
-        "--fat-tree", "K", "The k-ary fat-tree of k^3/4 endpoints instead.", "count", 1
+        "--fat-tree", "K", "Size the k-ary fat tree with k^3/4 endpoints instead.", "count", 1
     ),
     "levels": Argument(
-        "--levels", "1|2|3", "Of switches. [default: the fewest that fit]", "count", 1
+        "--levels", "1|2|3", "Levels of switches. [default: the fewest that fit]", "count", 1
     ),
-    "rails": Argument("--rails", "N", "Separate fabrics that the ports spread over.", "count", 1),
+    "rails": Argument(
+        "--rails", "N", "Separate networks over which the ports are spread.", "count", 1
+    ),
     "ports_per_endpoint": Argument(
-        "--ports-per-endpoint", "P", "Ports of an endpoint: the NICs of a node.", "count", 1
+        "--ports-per-endpoint", "P", "Ports per endpoint, such as the NICs of a node.", "count", 1
     ),
     "oversubscription": Argument(
         "--oversubscription",
         "S1,S2",
-        "Down over up of a leaf, of a spine: 2, 2:1, or ports and rates 48x400Gbps:8x800Gbps."
-        " [default: 1]",
+        "Downlink over uplink capacity per level, leaf first: 2, 2:1, or ports and rates such"
+        " as 48x400Gbps:8x800Gbps. [default: 1]",
     ),
     "sized": Argument(
         "--topology",
-        help="What it is. [default: clos]",
+        help="Topology to size. [default: clos]",
         kind="word",
         words=("clos", "dragonfly", "dragonfly_plus", "hyperx"),
         python="topology",
@@ -595,14 +670,14 @@ ARGUMENTS = {
     "prices": Argument(
         "--prices",
         "FILE",
-        "Prices: a fabric with the key prices, or a file of its keys.",
+        "File of prices, or a fabric that has the key prices.",
         file="read",
     ),
     "price": Argument(
         "--price",
         "KEY=VALUE",
-        "One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic,"
-        " nic, power=0.1/kWh.",
+        "A single price (repeatable): currency=USD, switch=30000, switch.draws=1.7kW, cable,"
+        " optic, nic, power=0.1/kWh.",
         python="overrides",
         many=True,
     ),
@@ -610,17 +685,17 @@ ARGUMENTS = {
     "channels": Argument(
         "--channels",
         "N",
-        "Channels of every row; NVLS has a limit of its own. [default: what NCCL takes]",
+        "Channels in every row; NVLS has a limit of its own. [default: NCCL's choice]",
         "count",
     ),
     "env": Argument(
-        "--env", help="Print NCCL_ALGO instead: algorithms without sizes.", kind="flag"
+        "--env", help="Print an NCCL_ALGO setting instead: algorithms without sizes.", kind="flag"
     ),
     "ideal": Argument("--ideal", help="Without contention: every eta is 1.", kind="flag"),
     # the output
     "form": Argument(
         "--format",
-        help="How to write the result. [default: table, or by the suffix of -o]",
+        help="Output format. [default: table, or by the suffix of -o]",
         kind="word",
         words=FORMATS,
         python="format",
@@ -628,71 +703,83 @@ ARGUMENTS = {
     "output": Argument(
         "-o --output",
         "FILE",
-        "Write to this file instead of the terminal; - is the terminal.",
+        "Write to this file instead of the terminal (-).",
         kind="path",
         file="written",
     ),
     "columns": Argument(
-        "--columns", "A,B,...", "Columns of tables and CSV, in this order: keys or titles."
+        "--columns", "A,B,...", "Columns of tables and CSV, in this order, by key or title."
     ),
     "everything": Argument(
         "-v --all",
-        help="Every row, column and note; the default view shows what matters most.",
+        help="Show every row, column and note.",
         kind="flag",
     ),
     "plot": Argument(
         "--plot",
         "FILE",
-        "Draw it: .png, .svg or .pdf; needs matplotlib.",
+        "Write a plot: .png, .svg or .pdf (requires matplotlib).",
         kind="path",
         file="written",
     ),
-    "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
+    "plot_what": Argument("--plot-what", help="Quantity to plot over size.", kind="word"),
+    "chart": Argument(
+        "--chart/--no-chart",
+        help="Draw bus bandwidth over size in the terminal. [default: on a terminal with room"
+        " for it, for five sizes or more]",
+        kind="flag",
+    ),
     "files": Argument("", "FILE...", many=True, file="read"),
     "folder": Argument(
         "--folder",
         "DIR",
-        "Files of this folder may be read, by names within it. [default: none]",
+        "Folder whose files may be read, by names within it. [default: none]",
         kind="path",
     ),
-    "document": Argument("", "NAME", "One of those that colltool schema lists.", offers="document"),
+    "document": Argument(
+        "", "NAME", "Document to show, by a name that colltool schema lists.", offers="document"
+    ),
     "dumps": Argument(
         "",
         "KIND FILE...",
-        "What to read: a kind of dump and its file, or two of them.",
+        "Kind of dump and its file; a node and a network may be given together.",
         many=True,
         file="read",
     ),
     "like": Argument(
         "--like",
         "FABRIC",
-        "Whose numbers stand in for what is untold. [default: by the devices]",
+        "Fabric whose values fill in what the dump does not state. [default: by the devices]",
         offers="fabric",
         file="read",
     ),
     "network_nodes": Argument(
         "--nodes",
         "N",
-        "Nodes that the network joins, without a dump of it. [default: 1]",
+        "Number of nodes, if no dump of the network is given. [default: 1]",
         "count",
         1,
     ),
-    "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
+    "topic": Argument("", "TOPIC", "Chapter of the manual; colltool guide lists them."),
     "site": Argument(
         "--html",
         "DIR",
-        "All of it as a site: the folder for its pages and pictures.",
+        "Write the whole manual as a web site into this folder.",
         kind="path",
         file="written",
     ),
     "no_pager": Argument(
-        "--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"
+        "--no-pager", help="Print long chapters at once instead of opening $PAGER.", kind="flag"
     ),
 }
 ARGUMENTS |= {"fabrics": ARGUMENTS["fabric"], "hot_members": ARGUMENTS["hot"]}
 # error texts name an argument by its flag; a positional argument by its metavar
 OPTIONS.update(
-    {key: row.flags.split() or [row.metavar.rstrip("."), ""] for key, row in ARGUMENTS.items()}
+    {
+        # the first of a pair of flags such as --chart/--no-chart
+        key: row.flags.partition("/")[0].split() or [row.metavar.rstrip("."), ""]
+        for key, row in ARGUMENTS.items()
+    }
 )
 
 

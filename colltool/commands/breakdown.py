@@ -36,10 +36,10 @@ def breakdown(
     slow_rank: float | None = None,
     **options: Unpack[Options],
 ) -> Breakdown:
-    """The phases of what the library picks, else of the fastest schedule (or of ``algorithm``),
-    beside the flat baselines.
+    """The phases of what the library picks, else of the fastest algorithm (or of ``algorithm``),
+    next to the flat algorithms.
 
-    Arguments as :func:`price`.
+    Arguments are those of :func:`price`.
     """
     from colltool.commands.price import with_inert_keys, with_slow_rank_cost
     from colltool.commands.reading import size_of, text_of
@@ -80,7 +80,7 @@ def _picked(request: Request, size: float) -> str | None:
         FABRIC,
         "size",
         *GROUP,
-        option("algorithm", "Break down this one. [default: the fastest]", kind="single"),
+        option("algorithm", "Algorithm to break down. [default: the fastest]", kind="single"),
         "library",
         "slow_rank",
         DRAWN_RESULT,
@@ -89,9 +89,9 @@ def _picked(request: Request, size: float) -> str | None:
     public=breakdown,
 )
 def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Where the time of one schedule goes, phase by phase, beside the flat baselines.
+    """Show where the time of one algorithm goes, phase by phase, next to the flat algorithms.
 
-    The fastest schedule, or the one of --algorithm.
+    Breaks down the fastest algorithm, or the one given by --algorithm.
 
     Examples:
       colltool breakdown ar -f nvl72 -n 144 -M 16MB

@@ -53,23 +53,24 @@ def calibrate(
     name: str | None = None,
     machine_only: bool | None = None,
 ) -> Calibration:
-    """Measured times as rows of one's own, and as a fabric with fitted launch overheads, α and
-    bandwidths.
+    """Turn measured times into rows for your machine, and into a fabric with fitted launch
+    overheads, α and bandwidths.
 
     The rows are ``machine_text``, a machine file (``NAME.machine.yaml``) for ``machine=`` of
-    :func:`price`; one row a series will do. The fit takes one to three protocols per collective and
+    :func:`price`; one row per series is enough. The fit takes one to three protocols per collective and
     tier.
 
     Args:
         fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
         overrides: ``KEY=VALUE`` each, as for :func:`colltool.load_fabric`.
-        tier: only this one; default: each that some series spans as its outermost.
-        algorithms: exactly these; when empty those that a log's library may have run are compared.
-        line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
+        tier: fit only this tier; default: every tier that is the outermost one of a series.
+        algorithms: algorithms that ran; when empty, those that the log's library may have run are
+            compared.
+        line_rate: write bandwidths as shares of this rate, bytes/s or text with a unit.
         logs, ranks, primitive, nodes, in_place: as :func:`validate`.
-        name: of the new fabric or machine; default: the old one's, of a fitted fabric with
-            ``-calibrated``.
-        machine_only: rows alone, without a fit; default: where no series has two sizes.
+        name: name of the new fabric or machine; default: the old name, with ``-calibrated`` for a
+            fitted fabric.
+        machine_only: write only rows, without a fit; default: if no series has two sizes.
 
     Returns:
         A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once,
@@ -121,13 +122,13 @@ def _file_name(text: str) -> str:
         WIRING,
         option(
             "output",
-            "Where to write the rows; NAME.yaml is a fitted fabric instead.",
+            "File for the rows; NAME.yaml writes a fitted fabric instead.",
             metavar="NAME.machine.yaml",
         ),
         "tier",
         option(
             "algorithms",
-            "What ran, comma-separated; auto compares what the log's library implements.",
+            "Algorithms that ran, comma-separated; auto compares those of the log's library.",
             default="auto",
         ),
         "line_rate",
@@ -137,7 +138,7 @@ def _file_name(text: str) -> str:
         "in_place",
         PLOT,
         plot_views(("time", "busbw")),
-        option("form", "How to print what was found. [default: table]"),
+        option("form", "Output format. [default: table]"),
         "everything",
     ],
     public=calibrate,
@@ -153,12 +154,12 @@ def calibrate_command(
     everything: bool = False,
     **arguments: Any,
 ) -> None:
-    """Measured times as rows of your own machine, which price and all others then take:
-    NAME.machine.yaml beside NAME.yaml.
+    """Turn measured times into rows for your machine, which price and the other commands then use
+    (NAME.machine.yaml next to NAME.yaml).
 
-    One row a series will do, three (4 KB, 8 MB, 1 GB) are better; it says which measurement to
-    make next. With -o NAME.yaml a fabric is fitted instead: launch overhead, alpha and
-    bandwidth of one to three protocols per tier.
+    One row per series is enough; three (4 KB, 8 MB, 1 GB) are better, and the output says which
+    measurement to make next. -o NAME.yaml fits a whole fabric instead: launch overhead, alpha and
+    bandwidth of up to three protocols per tier.
 
     Examples:
       colltool calibrate all_reduce.log -f my-cluster.yaml -o my-cluster.machine.yaml

@@ -265,7 +265,7 @@ def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
             takes = "write" if "job_overrides" in values else "colltool plan and report take"
             fix = f"{takes} {argument_text('job_overrides', [text])}"
             return ColltoolError(
-                f"{section} is of the job, not of the fabric", argument="overrides", fix=fix
+                f"{section} belongs to the job, not to the fabric", argument="overrides", fix=fix
             )
     return None
 
@@ -285,7 +285,7 @@ def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
             for name in values["fabric"]:
                 tiers.update(tier.name for tier in load_fabric(name).tiers)
             if section in tiers or section in Fabric.model_fields:
-                what = f"{section} is of the fabric, not of the job"
+                what = f"{section} belongs to the fabric, not to the job"
                 fix = f"write {argument_text('overrides', [text])}"
                 return ColltoolError(what, argument="job_overrides", fix=fix)
     return None

@@ -11,13 +11,15 @@ from colltool.base.primitives import Primitive
 from colltool.commands.arguments import COUNTS, Options, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
-    DRAWN_RESULT,
+    CHART,
     FABRIC,
+    PLOT,
     READINGS,
     SIZES,
     FabricChoice,
     Out,
     option,
+    result_options,
 )
 
 if TYPE_CHECKING:
@@ -39,14 +41,14 @@ def compare(
     algorithms: Sequence[str] | str = (),
     **options: Unpack[Options],
 ) -> Comparison:
-    """Fabrics, or values of one, side by side, with a verdict on each question.
+    """Compare fabrics, or values of one fabric, with a verdict in sentences.
 
     A fabric that is too small for the ranks is grown to as many nodes as they need.
 
     Args:
-        fabrics: one or several; each is a column for every combination of ``vary``.
-        primitives: one or several, by short or long name.
-        ranks: one number or several; default: the most that all fabrics can run.
+        fabrics: one or several fabrics; each is a column for every combination of ``vary``.
+        primitives: one or several collectives, by short or long name.
+        ranks: one or several numbers of ranks; default: the most that all fabrics can run.
         vary: keys of the fabric with their values, ``"ib.levels.spine.oversubscription=1,2,4"``.
 
     All else is as in :func:`sweep`.
@@ -91,12 +93,12 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
     [
         option(
             "primitives",
-            "ar, ag, rs, a2a, bc, reduce, p2p; several with commas.",
+            "Collectives, comma-separated: ar, ag, rs, a2a, bc, reduce, p2p.",
             flags="",
             metavar="PRIM,...",
         ),
         FABRIC,
-        option("vary", "A column for each value of the fabric; repeatable."),
+        option("vary", "Compare values of a key of the fabric (repeatable)."),
         option("rank_counts", f"{COUNTS} [default: the most that all can run]"),
         SIZES,
         "algorithms",
@@ -104,14 +106,13 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         "alone",
         "shape",
         "library",
-        DRAWN_RESULT,
+        result_options(PLOT, CHART),
         READINGS,
     ],
     public=compare,
 )
 def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Which fabric is faster, or which value of one: a verdict on each question, times, and ratios
-    to the first.
+    """Compare fabrics, or values of one fabric: times, ratios to the first, and a verdict.
 
     A fabric that is too small for the ranks is grown to as many nodes as they need.
 

@@ -148,24 +148,27 @@ def _checked_fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str
         "count",
         "axis",
         option(
-            "stride", "Between groups (block) or ranks (cyclic, axis).", metavar="N", default=None
+            "stride",
+            "Distance between groups (block) or between ranks (cyclic, axis).",
+            metavar="N",
+            default=None,
         ),
         "start",
-        option("seed", "Of random patterns and maps.", metavar="N", default=None),
-        option("shape", "Of a box, along each axis.", metavar="4x2", kind="text"),
+        option("seed", "Seed of random patterns and maps.", metavar="N", default=None),
+        option("shape", "Shape of a box: ranks along each axis.", metavar="4x2", kind="text"),
         option(
             "placed",
-            "Ranks on endpoints: identity, reverse, cyclic, rotate or random.",
+            "Mapping of ranks to endpoints: identity, reverse, cyclic, rotate or random.",
             metavar="KIND",
             file="",
         ),
         option(
             "primitive",
-            "What groups run. [default: ar, a2a under a skew]",
+            "Collective of the groups. [default: ar, or a2a for a skew]",
             flags="--primitive -p",
         ),
-        option("algorithm", "Its algorithm. [default: ring, pairwise, chain]"),
-        option("size", "Bytes per rank; adds times.", kind="text"),
+        option("algorithm", "Algorithm of the groups. [default: ring, pairwise or chain]"),
+        option("size", "Bytes per rank; adds times to the output.", kind="text"),
         "matrix",
         "hot",
         "zipf",
@@ -194,10 +197,10 @@ def contention_command(
     as_eta: bool = False,
     **arguments: Any,
 ) -> None:
-    """What a layout costs: the load of every link when its groups run together, against each group
-    alone and packed.
+    """Show what a layout costs: the load on every link when its groups run together, compared with
+    one group alone and with packed groups.
 
-    Static loads: for packets, queues or adaptive routing turn to ns-3, htsim, SST or ASTRA-sim.
+    Loads are static; for packets, queues or adaptive routing use ns-3, htsim, SST or ASTRA-sim.
 
     Examples:
       colltool contention -f torus512 --pattern axis --axis 1 --group 8 --count 8

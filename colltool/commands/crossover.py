@@ -34,11 +34,11 @@ def crossover(
     library_file: AnyPath | None = None,
     **options: Unpack[Options],
 ) -> Crossover | KernelCrossover:
-    """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which
-    size.
+    """Every size, in bytes, at which the faster of two algorithms changes, and which one is faster
+    where.
 
     The first of ``algorithms`` is compared with each of the others, by default the usual ones; all
-    else as :func:`price`. With an engine's library: where its kernels cross, beside its own
+    else as :func:`price`. With an engine's library: where its kernels cross, next to its own
     thresholds (:class:`colltool.engines.results.KernelCrossover`).
     """
     from colltool.commands.kernel_prices import split_request
@@ -67,7 +67,7 @@ def crossover(
         *GROUP,
         option(
             "algorithms",
-            "The first against each other one, comma-separated. [default: ring against the trees]",
+            "Compare the first with each of the others, comma-separated. [default: ring and the trees]",
         ),
         "library",
         "library_file",
@@ -79,8 +79,7 @@ def crossover(
 def crossover_command(
     fabric: FabricChoice, out: Out, primitive: str = "ar", **arguments: Any
 ) -> None:
-    """Every size at which the faster of two algorithms changes, solved exactly, and who wins at
-    which size.
+    """Find every size at which the faster of two algorithms changes, and which one is faster where.
 
     Without options: all-reduce on all of nvl72, ring against the trees.
 

@@ -128,7 +128,9 @@ def ranks_of(
     counts = sorted({schedule.ranks for schedule in custom})
     if len(counts) > 1:
         what = f"the files are for {' and '.join(map(str, counts))} ranks"
-        raise ColltoolError(what, argument="algorithm_files", fix="one number of ranks a call")
+        raise ColltoolError(
+            what, argument="algorithm_files", fix="give files for one number of ranks per call"
+        )
     return counts[0]
 
 
@@ -176,8 +178,8 @@ def refuse_files(files: AnyAlgorithms) -> None:
     """Raise ColltoolError for algorithm files in a request that kernels answer."""
     if not is_nothing(files):
         raise ColltoolError(
-            "a schedule is priced beside those of NCCL and its like, not beside an engine's"
-            " kernels",
+            "your own algorithm can be compared with those of NCCL and other such libraries, not"
+            " with the kernels of an engine",
             argument="algorithm_files",
             fix=f"leave {argument_text('library')} out, or the file",
         )

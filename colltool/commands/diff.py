@@ -19,11 +19,11 @@ DEFAULT_RANKS = 8
 """Ranks on which libraries of kernels are compared by default: a node."""
 DEFAULT_RTOL = 1e-6
 """Smaller relative changes are rounding, not changes."""
-LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
+LIBRARY_PAIR = "Compare two libraries, or two versions of one, on a fabric instead of two files."
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
-    """What moved between two JSON documents of the same command, past a relative tolerance.
+    """What changed between two JSON documents of the same command by more than a relative tolerance.
 
     Args:
         old, new: what ``json.load`` made of two outputs; NaN and infinite numbers in them are
@@ -53,10 +53,10 @@ def diff_libraries(
     Args:
         fabric: a fabric, or a path or shipped name to load.
         old, new: ``"nccl@2.30"`` and ``"nccl@2.31"``, or two of :func:`list_libraries`.
-        ranks: of libraries of kernels: the group; default: 8.
+        ranks: ranks in the group (libraries of kernels only); default: 8.
 
     Raises:
-        ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
+        ColltoolError: an unknown library, or a library of algorithms compared with one of kernels.
     """
     from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of
@@ -88,7 +88,7 @@ def diff_libraries(
         "rtol",
         option("library", LIBRARY_PAIR, metavar="OLD NEW", kind="pair", words=()),
         MAYBE_FABRIC,
-        option("ranks", "With --library: ranks of kernels' groups. [default: 8]"),
+        option("ranks", "Ranks in the group (requires --library). [default: 8]"),
         RESULT,
     ],
 )
@@ -101,10 +101,10 @@ def diff_command(
     library: tuple[str, str] | None = None,
     ranks: int | None = None,
 ) -> None:
-    """What moved between two JSON outputs of the same command; exit 1 if anything did.
+    """Show what changed between two JSON outputs of the same command; exit 1 if anything did.
 
-    Rows are matched by what they are, not by where they stand. With --library: where two
-    libraries take different kernels on a fabric.
+    Rows are matched by content, not by position. With --library: where two libraries pick different
+    kernels on a fabric.
 
     Examples:
       colltool diff old.json new.json

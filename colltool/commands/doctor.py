@@ -10,12 +10,14 @@ from colltool.base.primitives import Primitive
 from colltool.commands.command import command, failed
 from colltool.commands.logs import measurements_of
 from colltool.commands.options import (
-    DRAWN_RESULT,
+    CHART,
+    PLOT,
     READINGS,
     FabricChoice,
     Out,
     fabric_options,
     option,
+    result_options,
 )
 from colltool.estimate.assumptions import ModelOptions, checked
 
@@ -41,8 +43,7 @@ def doctor(
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Diagnosis:
-    """What ails a machine: hardware from the logs, what is off, which causes the prices support,
-    what to run next.
+    """Find out why a machine is slow: its hardware, what is off, likely causes, and what to run next.
 
     Args:
         logs: as :func:`validate`, and traces of the PyTorch profiler as :func:`trace`, judged
@@ -50,9 +51,9 @@ def doctor(
         fabric: as :func:`price`; when None the shipped one nearest to the devices that the logs
             name.
         overrides: as in :func:`colltool.load_fabric`, on either.
-        expect: the share of the expected rate below which something is off, a fraction; default:
+        expect: pass mark: the fraction of the expected rate below which something is off; default:
             0.8.
-        primitive: only this collective; also what logs measure that do not say.
+        primitive: read only this collective; also that of logs that do not state it.
         ranks, nodes, in_place: as :func:`validate`.
         readings, **parts: as :func:`price`.
 
@@ -105,21 +106,21 @@ def doctor(
         ),
         fabric_options(None, machine=False),
         "expect",
-        option("collective", "Only this one."),
+        option("collective", "Read only this collective."),
         "log_ranks",
         "nodes",
         "in_place",
-        DRAWN_RESULT,
+        result_options(PLOT, CHART),
         READINGS,
     ],
     public=doctor,
     primitive="--collective",
 )
 def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """What ails a machine: from logs or traces alone to what is off, the causes that prices
-    support, and the next experiment.
+    """Find out why a machine is slow from its logs or traces: what is off, likely causes, and what to
+    measure next.
 
-    The hardware is read from the names of devices; -f says otherwise. Exit 1 where something is
+    The hardware is identified by its device names, unless -f names a fabric. Exit 1 if something is
     off.
 
     Examples:

@@ -117,12 +117,12 @@ def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:
     [
         option(
             "algorithm",
-            "As price names it. [default: a list of them]",
+            "Algorithm, by a name that price prints. [default: list all]",
             flags="",
             metavar="ALGORITHM",
             default=None,
         ),
-        option("primitive", "One primitive. [default: all]"),
+        option("primitive", "Collective. [default: all]"),
         MAYBE_FABRIC,
         *GROUP,
         option("size", "Bytes per rank.", kind="text"),
@@ -136,8 +136,8 @@ def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:
 def explain_command(
     fabric: FabricChoice, out: Out, algorithm: str | None = None, **arguments: Any
 ) -> None:
-    """An algorithm's formula, where it comes from, what it assumes and which libraries implement
-    it, with your numbers put in; without one, a list of all.
+    """Explain an algorithm: its formula, source, assumptions and the libraries that implement it, with
+    your numbers filled in. Without a name, list all algorithms.
 
     Examples:
       colltool explain

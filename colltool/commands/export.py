@@ -105,8 +105,8 @@ def nccl_tuner(
     env: bool = False,
     output: Path | None = None,
 ) -> None:
-    """What NCCL should run at which size, as a file for its example tuner plugin: by your
-    measurements, or its own model.
+    """Write a file for NCCL's example tuner plugin: what to run at each size, by your measurements or
+    by NCCL's own model.
 
     Examples:
       colltool export nccl-tuner -f dgx-h100 -n 8,16,64 -o nccl_tuner.conf
@@ -150,7 +150,7 @@ def astra_sim(
     size: str | None = None,
     ideal: bool = False,
 ) -> None:
-    """The same group for ASTRA-sim's analytical network: network.yml and system.json.
+    """Write the group for ASTRA-sim's analytical network: network.yml and system.json.
 
     Examples:
       colltool export astra-sim -f dgx-h100 -n 64 -o astra
@@ -178,8 +178,7 @@ def astra_sim(
     short_help="The fabric as an InfraGraph, ASTRA-sim 3's network.",
 )
 def infragraph(fabric: FabricChoice, output: Path | None = None) -> None:
-    """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between
-    them, as JSON.
+    """Write the fabric as an infrastructure of InfraGraph 3 (JSON): devices, instances and links.
 
     Examples:
       colltool export infragraph -f dgx-h100 -o network.json
@@ -198,7 +197,7 @@ def infragraph(fabric: FabricChoice, output: Path | None = None) -> None:
     short_help="An algorithm as MSCCL's XML.",
 )
 def msccl(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> None:
-    """The messages of a shipped algorithm as XML, for the MSCCL runtime and RCCL; price
+    """Write the messages of a shipped algorithm as XML for the MSCCL runtime and RCCL; price
     --algorithm-file reads it back.
 
     Examples:
@@ -227,10 +226,10 @@ def msccl(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> 
     short_help="An algorithm as a file to start from.",
 )
 def algorithm_file(fabric: FabricChoice, output: Path | None = None, **schedule: Any) -> None:
-    """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and
-    priced.
+    """Write the messages of a shipped algorithm as an algorithm file, step by step, to change and
+    price.
 
-    A pipelined one in so few segments takes longer than its row in the table of prices.
+    A pipelined algorithm in this few segments takes longer than in the table of prices.
 
     Examples:
       colltool export algorithm ar -f star512 -n 4 --algorithm ring
@@ -267,8 +266,8 @@ def goal(
     ideal: bool = False,
     output: Path | None = None,
 ) -> None:
-    """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits
-    for what.
+    """Write a schedule as GOAL, the input of LogGOPSim: the sends and receives of each rank and their
+    dependencies.
 
     Comments at the top give the command that runs it, with the fabric's latency and bandwidth.
 
@@ -299,7 +298,7 @@ def goal(
     ],
     within=export_command,
     name="chakra",
-    short_help="A planned training step as Chakra traces, one a rank.",
+    short_help="A planned training step as Chakra traces, one per rank.",
 )
 def chakra(
     job: str,
@@ -309,8 +308,8 @@ def chakra(
     job_overrides: list[str] | None = None,
     library: str | None = None,
 ) -> None:
-    """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute,
-    collectives, what waits for what.
+    """Write a step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute,
+    collectives and their dependencies.
 
     Examples:
       colltool export chakra llama3-70b -f dgx-h100 -n 32 --job-set batch.global=8 -o step
@@ -318,7 +317,7 @@ def chakra(
     from colltool.commands.plan import plan
     from colltool.training.job import load_job
 
-    folder = _folder(output, "a file a rank does not go to the terminal", "name a folder: -o step")
+    folder = _folder(output, "several files cannot go to the terminal", "name a folder: -o step")
     loaded = load_job(job, job_overrides or (), argument="job_overrides")
     planned = plan(loaded, fabric.load(), ranks, library=library)
     interop = extra("interop.chakra")

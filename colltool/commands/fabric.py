@@ -42,11 +42,11 @@ def list_fabrics() -> list[str]:
 
 
 def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
-    """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and
-    oversubscription; lattices too.
+    """Draw a fabric, or a path or shipped name to load: its tiers, levels, ports and
+    oversubscription.
 
-    A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its
-    reader's screen. The same fabric gives the same text.
+    A notebook shows the drawing; ``.svg`` is a single ``<svg>`` element, light or dark like the
+    reader's screen. The same fabric always gives the same text.
     """
     from colltool.commands.requests import fabric_of
     from colltool.fabric.properties import fabric_facts
@@ -70,29 +70,28 @@ def size_fabric(
     prices: FabricSource | None = None,
     overrides: Overrides = (),
 ) -> FabricSized | DirectSized:
-    """A Clos, dragonfly or HyperX in whole switches and whole ports, the fewest that can be wired
-    evenly, and its bill.
+    """Size a Clos, dragonfly or HyperX: the fewest whole switches that can be wired evenly, and
+    their cost.
 
     Args:
-        endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
-        radix: ports of a switch.
-        fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
-        levels: 1 to 3; the fewest that have room when None.
-        oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports
-            and their rates, ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given. Without levels
-            one ratio: the load of the busiest cable between switches over its rate, when every
-            endpoint sends alike to all at full rate, on minimal routes.
-        rails: separate fabrics, over which the ports spread.
-        ports_per_endpoint: ports of one.
+        endpoints: number of GPUs or nodes, with ``ports_per_endpoint`` ports each.
+        radix: ports per switch.
+        fat_tree: k of a k-ary fat tree with k³/4 endpoints, instead of both.
+        levels: levels of switches, 1 to 3; the fewest that fit when None.
+        oversubscription: ratio of downlinks to uplinks for each level below the top: ``2``, or
+            ports and their rates, ``"48x400Gbps:8x800Gbps"``; default: 1. A dragonfly or HyperX
+            takes a single ratio: the load of the busiest cable over its rate in a uniform
+            all-to-all on minimal routes.
+        rails: separate networks over which the ports are spread.
+        ports_per_endpoint: ports per endpoint.
         topology: ``clos``, ``dragonfly``, ``dragonfly_plus`` or ``hyperx``.
-        prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric
-            that has one.
-        overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
+        prices: the key ``prices`` of a fabric: a mapping, a file, or a fabric that has one.
+        overrides: single prices, ``"switch=30000"`` each, or a mapping; ``prices`` may be left out.
 
     Returns:
         A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of
-        the prices. Other than of a Clos a :class:`colltool.fabric.direct_sized.DirectSized`, beside
-        a Clos of the same ports.
+        the prices. For a dragonfly or HyperX a :class:`colltool.fabric.direct_sized.DirectSized`,
+        with a Clos of the same ports.
 
     Raises:
         ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined,
@@ -195,7 +194,7 @@ fabric_command = CommandGroup("Shipped fabrics; start, show, draw, check, size y
 
 @command([RESULT], within=fabric_command, name="list", short_help="The shipped fabrics.")
 def list_command(out: Out) -> None:
-    """The shipped fabrics.
+    """List the shipped fabrics.
 
     Example:
       colltool fabric list
@@ -210,11 +209,11 @@ def list_command(out: Out) -> None:
     [FABRIC_FILE, "overrides", result_options(form=YAML_TOO)],
     within=fabric_command,
     name="show",
-    short_help="A fabric as a tree, with what follows from it.",
+    short_help="Show a fabric as a tree, with what follows from it.",
 )
 def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
-    """A fabric's tiers as a tree, with diameter, bisection, link and switch counts, sizing and the
-    bill of its parts.
+    """Show a fabric's tiers as a tree, with diameter, bisection, numbers of links and switches, sizing
+    and bill of materials.
 
     Examples:
       colltool fabric show nvl72
@@ -241,17 +240,18 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
         result_options(
             form=extra_format(
                 "svg",
-                "How to write it. [default: the tree of fabric show, or by the suffix of -o]",
+                "Format of the output. [default: text, or by the suffix of -o]",
             )
         ),
     ],
     within=fabric_command,
     name="draw",
-    short_help="A fabric as a drawing.",
+    short_help="Draw a fabric.",
 )
 def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> None:
-    """A fabric as a drawing: tiers, levels of switches, ports, oversubscription, lattices; in the
-    terminal as a tree.
+    """Draw a fabric: its tiers, levels of switches, ports, oversubscription, toruses and meshes.
+
+    The terminal shows boxes of text; -o FILE.svg writes a picture.
 
     Examples:
       colltool fabric draw nvl72 -o nvl72.svg
@@ -291,13 +291,13 @@ def init_command(
     overrides: list[str] | None = None,
     output: Path | None = None,
 ) -> None:
-    """A commented fabric file that checks: a template of nodes of 8 GPUs on leaf and spine, tiers
-    on a line, or another fabric.
+    """Write a commented fabric file that is valid as it is: a template of 8-GPU nodes on a leaf-spine
+    network, tiers given on the command line, or a copy of another fabric.
 
-    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape,
-    8x8x4; a clos may list the groups of its levels bottom up, 8/32, with an alpha for each,
-    5us/11us. Behind them s=2 (oversubscription switch by switch, s=2/1.5 for three levels),
-    eta=1.2/0.8 or ports=4 may follow.
+    A tier is NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA. The size of a torus or mesh is its shape (8x8x4). A
+    Clos may list the group sizes of its levels bottom up (8/32), with one alpha per level (5us/11us).
+    Optional fields follow: s=2 (oversubscription per switch level, s=2/1.5 for three levels),
+    eta=1.2/0.8 or ports=4.
 
     Examples:
       colltool fabric init -o mine.yaml
@@ -318,7 +318,7 @@ def init_command(
     ["dumps", "like", option("network_nodes", python="nodes"), NEW_FILE],
     within=fabric_command,
     name="import",
-    short_help="A fabric file from a real machine.",
+    short_help="Write a fabric file from a real machine.",
     network_nodes="--nodes",
 )
 def import_command(
@@ -327,13 +327,13 @@ def import_command(
     nodes: int | None = None,
     output: Path | None = None,
 ) -> None:
-    """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked
-    and those of the nearest fabric.
+    """Write a fabric file from what a tool reports of a machine. Latencies, which no tool reports, are
+    taken from the nearest fabric and marked.
 
-    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain),
-    nvidia-smi-topo (topo -m, best below that of nvidia-smi -L), ibnetdiscover (a subnet, which
-    must be a Clos) or infragraph (both at once, YAML or JSON). A node and a network together
-    make both tiers.
+    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or a whole NVLink domain),
+    nvidia-smi-topo (topo -m, ideally after the output of nvidia-smi -L), ibnetdiscover (a subnet,
+    which must be a Clos) or infragraph (node and network in one, YAML or JSON). A node and a network
+    together give both tiers.
 
     Examples:
       colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
@@ -354,8 +354,7 @@ def import_command(
     short_help="Validate fabric files.",
 )
 def check_command(files: list[str], out: Out) -> None:
-    """Validate fabric files: what was read, what is odd about it, every error of every file with
-    its line and column.
+    """Validate fabric files: print what was read, warnings, and every error with its line and column.
 
     Example:
       colltool fabric check my-cluster.yaml other.yaml
@@ -387,16 +386,15 @@ def check_command(files: list[str], out: Out) -> None:
     overrides="--price",
 )
 def size_command(out: Out, **arguments: Any) -> None:
-    """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they
-    cost.
+    """Count the switches, cables and optics of a Clos, dragonfly or HyperX, and what they cost.
 
-    Whole switches, each wired evenly to those above: where that takes more than ports alone ask
-    for, a note says so. The oversubscription is hop by hop: downlinks over uplinks of a switch,
-    so that 2,2 is 4:1 against the endpoints.
+    Every switch is wired evenly to those above it; a note says where this takes more switches than
+    the ports alone. Oversubscription is given per level (downlinks over uplinks of a switch), so that
+    2,2 is 4:1 in total.
 
-    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all,
-    which needs half of the bisection of a Clos. It is the shape of fewest switches among all,
-    shown beside the Clos.
+    A dragonfly or HyperX has a single ratio: at 1, no cable is overloaded in a uniform all-to-all,
+    which takes half of the bisection of a Clos. The shape with the fewest switches is shown next to
+    the Clos.
 
     Examples:
       colltool fabric size --fat-tree 64
@@ -412,7 +410,7 @@ def size_command(out: Out, **arguments: Any) -> None:
     ["output"], within=fabric_command, name="schema", short_help="The JSON Schema of fabric files."
 )
 def schema_command(output: Path | None = None) -> None:
-    """The JSON Schema of fabric files, for completion and checks in an editor.
+    """Print the JSON Schema of fabric files, for completion and checks in an editor.
 
     Example:
       colltool fabric schema -o fabric.schema.json

@@ -9,7 +9,7 @@ from pathlib import Path
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import option, to_file
-from colltool.commands.output import screen_of, write, write_bytes
+from colltool.commands.output import ProgressLine, screen_of, write, write_bytes
 from colltool.guides import TOPICS
 
 
@@ -30,8 +30,8 @@ def guide_command(
     no_pager: bool = False,
     output: Path | None = None,
 ) -> None:
-    """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file,
-    or all of it as a site.
+    """Read the manual: one chapter, formatted for the terminal, as Markdown in a pipe or file, or the
+    whole manual as a web site.
 
     Examples:
       colltool guide
@@ -45,7 +45,7 @@ def guide_command(
         if topic is not None:
             fix = f"write {argument_text('site', str(site))} without {topic}"
             raise ColltoolError(
-                "is of the whole manual, not of one topic",
+                "writes the whole manual, not one topic",
                 argument="site",
                 fix=f"{fix}, or colltool guide {topic} -o {topic}.md",
             )
@@ -73,4 +73,5 @@ def _show(text: str, *, paged: bool) -> None:
 
     # -R: keep colours; -F: no pager for a short text; -S: cut wide lines, arrow keys scroll
     os.environ.setdefault("LESS", "-RFS")
+    ProgressLine.end()
     pydoc.pager(shown)

@@ -56,7 +56,7 @@ job_command = CommandGroup("Shipped jobs; show, check and describe job files.")
 
 @command([RESULT], within=job_command, name="list", short_help="The shipped jobs.")
 def list_command(out: Out) -> None:
-    """The shipped jobs.
+    """List the shipped jobs.
 
     Example:
       colltool job list
@@ -71,8 +71,8 @@ def list_command(out: Out) -> None:
 @command(
     [
         "model",
-        option("fabric", "Also search the layout for this fabric.", many=False),
-        option("ranks", "Ranks of the job on the fabric. [default: all of it]"),
+        option("fabric", "Also search a layout for this fabric.", many=False),
+        option("ranks", "Ranks of the job. [default: the whole fabric]"),
         option("job_overrides", flags="--set"),
         NEW_FILE,
     ],
@@ -87,8 +87,8 @@ def init_command(
     job_overrides: list[str] | None = None,
     output: Path | None = None,
 ) -> None:
-    """A job file for a shipped model or a config.json of Hugging Face: usual sequence and batch,
-    and on a fabric a layout.
+    """Write a job file for a shipped model or a config.json from Hugging Face, with a usual sequence
+    length and batch, and with a layout if a fabric is given.
 
     Examples:
       colltool job init llama3-8b -o my-job.yaml
@@ -108,21 +108,19 @@ def init_command(
 @command(
     [
         JOB_FILE,
-        option(
-            "job_ranks", "Ranks of the job. [default: those of its layout, where dp is a number]"
-        ),
+        option("job_ranks", "Ranks of the job. [default: those of its layout, if dp is a number]"),
         option("job_overrides", flags="--set"),
         result_options(form=YAML_TOO),
     ],
     within=job_command,
     name="show",
-    short_help="What a job computes, sends and keeps.",
+    short_help="Show what a job computes, sends and stores.",
 )
 def show_command(
     job: str, out: Out, ranks: int | None = None, job_overrides: list[str] | None = None
 ) -> None:
-    """A job on so many ranks: its groups, the collectives of a step, compute of a micro-batch,
-    memory by part. No network yet.
+    """Show a job without a network: its groups, the collectives of a step, the compute of a
+    micro-batch, and memory by part.
 
     Examples:
       colltool job show llama3-70b -n 512
@@ -148,8 +146,7 @@ def show_command(
     short_help="Validate job files.",
 )
 def check_command(files: list[str], out: Out) -> None:
-    """Validate job files: what was read, what is odd about it, every error of every file with its
-    line and column.
+    """Validate job files: print what was read, warnings, and every error with its line and column.
 
     Example:
       colltool job check my-job.yaml gpt3-175b
@@ -161,7 +158,7 @@ def check_command(files: list[str], out: Out) -> None:
 
 @command(["output"], within=job_command, name="schema", short_help="The JSON Schema of job files.")
 def schema_command(output: Path | None = None) -> None:
-    """The JSON Schema of job files, for completion and checks in an editor.
+    """Print the JSON Schema of job files, for completion and checks in an editor.
 
     Example:
       colltool job schema -o job.schema.json

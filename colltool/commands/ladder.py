@@ -24,11 +24,12 @@ def ladder(
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Ladder:
-    """Price a ladder, ideal beside realistic. A rung that cannot be priced is an error.
+    """Price the rows of a ladder, with and without contention. A row that cannot be priced is an
+    error.
 
     Args:
         definition: a path, or the name of a shipped ladder.
-        readings, **parts: of the model, and single ones by name in place of those.
+        readings, **parts: options of the model, all together or one by one by name.
     """
     from colltool.commands.reading import wrong
     from colltool.estimate.price import climb
@@ -68,8 +69,8 @@ def ladder(
 def ladder_command(
     out: Out, check: Path | None = None, rtol: float | None = None, **arguments: Any
 ) -> None:
-    """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one
-    of your own.
+    """Print a fixed list of prices, with and without contention, each compared with the fastest: the
+    N=512 ladder, or a list of your own.
 
     Examples:
       colltool ladder

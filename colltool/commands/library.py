@@ -44,7 +44,7 @@ def _row(library: LibraryFile) -> LibraryRow:
 def show_library(
     library: str | None = None, *, library_file: AnyPath | None = None
 ) -> LibraryShown:
-    """A library's kernels with their laws, what they were measured on, and its dispatch table.
+    """A library's kernels with their formulas, what they were measured on, and its dispatch table.
 
     Args:
         library: ``"vllm@0.24.0"``, or a name for its newest version.
@@ -77,8 +77,8 @@ library_command = CommandGroup("Libraries of kernels; list, show, check, start y
 
 @command([RESULT], within=library_command, name="list", short_help="The shipped libraries.")
 def list_command(out: Out) -> None:
-    """Every library whose measured kernels ship: engines' all-reduces, dispatch and combine of
-    experts, KV transfer.
+    """List the libraries with measured kernels: all-reduce of inference engines, dispatch and combine
+    of experts, KV transfer.
 
     Example:
       colltool library list
@@ -93,8 +93,8 @@ def list_command(out: Out) -> None:
     short_help="A library's kernels and dispatch table.",
 )
 def show_command(name: str, out: Out) -> None:
-    """A library's kernels: law, numbers, GPUs, ranks and sizes measured, error, source; and which
-    it takes at which size.
+    """Show a library's kernels (formula, values, where measured, error, source), and which kernel it
+    picks at which size.
 
     Examples:
       colltool library show vllm@0.24.0
@@ -109,10 +109,10 @@ def show_command(name: str, out: Out) -> None:
     ["files", schema_option("library", "colltool.engines.files:LibraryFile"), RESULT],
     within=library_command,
     name="check",
-    short_help="Whether library files hold.",
+    short_help="Check library files.",
 )
 def check_command(files: list[str], out: Out) -> None:
-    """Check library files: every mistake with line and column; exit 2 where one does not hold.
+    """Check library files: print every error with its line and column; exit 2 if a file is invalid.
 
     Examples:
       colltool library check mine.toml
@@ -130,15 +130,15 @@ def check_command(files: list[str], out: Out) -> None:
 @command(
     [
         "library_source",
-        option("output", "Where to write it. [default: the terminal]", metavar="OUT.toml"),
+        option("output", "File to write. [default: the terminal]", metavar="OUT.toml"),
     ],
     within=library_command,
     name="init",
     short_help="Start a library file of your own.",
 )
 def init_command(library: str | None = None, output: Path | None = None) -> None:
-    """A library file to fill in with what you measured: a commented template, or a shipped one to
-    change.
+    """Write a library file to fill in with your measurements: a commented template, or a copy of a
+    shipped library.
 
     Examples:
       colltool library init

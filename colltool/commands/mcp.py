@@ -14,7 +14,7 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, problems_of, set_audience
 from colltool.base.extras import needs_extra
 from colltool.commands.command import command
-from colltool.commands.output import announce, enable_garbage_collection
+from colltool.commands.output import ProgressLine, announce, enable_garbage_collection
 from colltool.commands.tool_answers import (
     BRIEF,
     LONGEST_TEXT,
@@ -62,8 +62,7 @@ _LANES = 2
 
 @command(["folder"])
 def mcp_command(folder: Path | None = None) -> None:
-    """Answer the tools of an assistant: a server of the Model Context Protocol on stdin and
-    stdout, until stdin ends.
+    """Run a server of the Model Context Protocol on stdin and stdout, until stdin ends.
 
     Twelve tools cover all commands. An answer is the JSON of the command line, shortened to 8 KB
     unless the assistant asks for detail; resources are the shipped fabrics and the guides. Logs and
@@ -82,6 +81,7 @@ def mcp_command(folder: Path | None = None) -> None:
     except ImportError as error:
         raise needs_extra("mcp", "the server", "the SDK of the Model Context Protocol") from error
     enable_garbage_collection()
+    ProgressLine.end()
     announce("waiting for the lines of a client on stdin; Ctrl-C ends it")
     root = None if folder is None else folder.resolve()
 

@@ -193,7 +193,9 @@ def single(text: str, argument: str) -> str:
     found = parts(text, argument)
     if len(found) > 1:
         what = f"takes one {argument} here, got {len(found)}: {short(text)}"
-        raise ColltoolError(what, argument=argument, fix="one a call; colltool price takes several")
+        raise ColltoolError(
+            what, argument=argument, fix="give one per call; colltool price takes several"
+        )
     return found[0]
 
 

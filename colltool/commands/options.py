@@ -116,7 +116,7 @@ class FabricChoice(NamedTuple):
         """The name of the only given fabric; ColltoolError for several."""
         if len(self.names) > 1:
             fix = (
-                "one a call: write each to a file with --format json -o FILE, and compare two with"
+                "give one per call: write each to a file with --format json -o FILE, and compare two with"
                 " colltool diff OLD NEW"
             )
             raise ColltoolError(
@@ -158,12 +158,18 @@ def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGr
 FABRIC = fabric_options()
 MAYBE_FABRIC = fabric_options(None)
 WIRING = fabric_options(machine=False)
-FABRIC_FILE = option("fabric", flags="", metavar="", many=False)
+FABRIC_FILE = option("fabric", flags="", metavar="FABRIC", many=False)
 GROUP = ("ranks", "stride", "alone", "shape")
 """Arguments that say who is in the group."""
 EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "groups", "skew")
 """Arguments of a call of dispatch or combine."""
-JOB_FILE = option("job", flags="", metavar="")
+JOB_FILE = option("job", flags="", metavar="JOB")
+MODEL_OR_JOB = option(
+    "job",
+    "Shipped model or job, a job file, or the config.json of a model.",
+    flags="",
+    metavar="JOB",
+)
 
 
 def _sizes(
@@ -177,16 +183,16 @@ def _sizes(
         for name, value in (("factor", factor), ("step", step)):
             if value is not None:
                 fix = f"add {argument_text('begin', '1M')} {argument_text('end', '1G')}"
-                raise ColltoolError("needs a range of sizes", argument=name, fix=fix)
+                raise ColltoolError("requires a range of sizes", argument=name, fix=fix)
         return listed
     if listed is not None:
-        what = f"is given beside {argument_text('sizes')}"
-        raise ColltoolError(what, argument="begin" if begin else "end", fix="one of the two")
+        what = f"cannot be combined with {argument_text('sizes')}"
+        raise ColltoolError(what, argument="begin" if begin else "end", fix="leave one of them out")
     if begin is None or end is None:
         missing = "begin" if begin is None else "end"
         fix = f"add {argument_text(missing, '1M' if begin is None else '1G')}"
         raise ColltoolError(
-            "a range has two ends", argument="end" if begin is None else "begin", fix=fix
+            "a range of sizes needs two ends", argument="end" if begin is None else "begin", fix=fix
         )
     by = 0.0 if step is None else size_of(step)
     return sizes_between(size_of(begin), size_of(end), factor or 2.0, by)
@@ -203,8 +209,8 @@ SIZES = sizes_options()
 
 
 class Out(NamedTuple):
-    """The values of ``--plot``, ``--plot-what``, ``--format``, ``--output``, ``--columns`` and
-    ``--all``: how and where a result is written."""
+    """The values of ``--plot``, ``--plot-what``, ``--chart``, ``--format``, ``--output``,
+    ``--columns`` and ``--all``: how and where a result is written."""
 
     form: str | None = None
     path: Path | None = None
@@ -212,6 +218,7 @@ class Out(NamedTuple):
     everything: bool = False
     plot: Path | None = None
     plot_what: str = ""
+    chart: bool | None = None
 
     def emit(self, result: Any) -> None:
         """Render a result and write it, and its picture if ``--plot`` was given."""
@@ -226,7 +233,8 @@ class Out(NamedTuple):
         chosen = chosen_format(self.form, self.path)
         names = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
         screen = screen_of(to_file=self.path is not None) if chosen == "table" else None
-        write(rendered(result, chosen, screen, names, everything=self.everything), self.path)
+        text = rendered(result, chosen, screen, names, everything=self.everything, chart=self.chart)
+        write(text, self.path)
 
 
 def _out(format: str | None, output: Path | None, plot: Path | None = None, **rest: Any) -> Out:
@@ -239,7 +247,7 @@ def result_options(*before: Option, form: Option | None = None) -> OptionGroup:
     """The options of :class:`Out`.
 
     Args:
-        before: ``--plot`` and ``--plot-what``, where the result can be drawn.
+        before: ``--plot``, ``--plot-what`` and ``--chart``, where the result can be drawn.
         form: ``--format`` in place of the usual one.
     """
     options = (
@@ -253,6 +261,7 @@ def result_options(*before: Option, form: Option | None = None) -> OptionGroup:
 
 
 PLOT = option("plot", default=None)
+CHART = option("chart", default=None)
 RESULT = result_options()
 DRAWN_RESULT = result_options(PLOT)
 
@@ -291,10 +300,10 @@ def _model_option(option_name: str) -> Option:
 READINGS = readings_options()
 YAML_TOO = extra_format(
     "yaml",
-    "How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]",
+    "Output format; yaml can be loaded again. [default: table, or by the suffix of -o]",
 )
 NEW_FILE = option(
-    "output", "Where to write it. [default: the terminal]", metavar="OUT.yaml", default=None
+    "output", "File to write. [default: the terminal]", metavar="OUT.yaml", default=None
 )
 
 

@@ -16,10 +16,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from colltool.base.errors import ColltoolError
 from colltool.base.files import Inputs, remembering
+
+if TYPE_CHECKING:
+    from threading import Thread
 
 STANDARD_INPUT = "/dev/stdin"
 """The file that ``-`` stands for."""
@@ -59,34 +62,77 @@ def announce(what: str) -> None:
 
 
 class ProgressLine:
-    """Progress in percent on one line of the terminal; silent if stderr is no terminal."""
+    """A line of the terminal that says what takes a while, how far it is and since when.
+
+    A thread writes it, so that it appears after a second whatever the work does, and is gone at the
+    end. Of nested lines the innermost is shown. Silent if stderr is no terminal.
+    """
+
+    _shown: ClassVar[ProgressLine | None] = None
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self._next = monotonic() + FIRST_PROGRESS_S
-        self._width = 0  # characters on the line, to be overwritten
-        self._on_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._started = monotonic()
+        self._percent: int | None = None
+        self._text = ""  # what stands on the line, to be overwritten
+        self._thread: Thread | None = None
 
     def __call__(self, done: int, of: int) -> None:
-        """Show that ``done`` of ``of`` items are done, a few times a second."""
+        """Take note that ``done`` of ``of`` items are done."""
         enable_garbage_collection()
-        now = monotonic()
-        if self._on_terminal and now >= self._next:
-            self._next = now + PROGRESS_INTERVAL_S
-            self._write(f"{self.what}: {100 * done // of}% ...")
+        self._percent = 100 * done // of
 
     def __enter__(self) -> ProgressLine:
+        self._around = ProgressLine._shown
+        ProgressLine._shown = self
+        if self._around is not None:
+            # what the outer one wrote is overwritten from here
+            self._text, self._around._text = self._around._text, ""
+        if sys.stderr is not None and sys.stderr.isatty():
+            # threads take two milliseconds to import, which a pipe need not pay
+            from threading import Event, Thread
+
+            self._ended = Event()
+            self._thread = Thread(target=self._write_until_the_end, daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._width:
+        ProgressLine._shown = self._around
+        if self._thread is not None:
+            self._ended.set()
+            self._thread.join()
             self._write("")
 
+    @classmethod
+    def end(cls) -> None:
+        """Show no more: the command waits for a client, or the terminal is a pager's."""
+        shown, cls._shown = cls._shown, None
+        if shown is not None:
+            shown._write("")
+
+    @property
+    def text(self) -> str:
+        """Such as ``pricing layouts ... 25%, 3 s``."""
+        seconds = f"{monotonic() - self._started:.0f} s"
+        if self._percent is None:
+            return f"{self.what} ... {seconds}"
+        return f"{self.what} ... {self._percent}%, {seconds}"
+
+    def _write_until_the_end(self) -> None:
+        wait_s = FIRST_PROGRESS_S
+        while not self._ended.wait(wait_s):
+            wait_s = PROGRESS_INTERVAL_S
+            if ProgressLine._shown is self:
+                self._write(self.text)
+
     def _write(self, text: str) -> None:
+        if text == self._text:
+            return
         # pad to the width of the previous text; an empty text clears the line
         back = "" if text else "\r"
-        print(f"\r{text:<{self._width}}{back}", end="", file=sys.stderr, flush=True)
-        self._width = max(self._width, len(text))
+        print(f"\r{text:<{len(self._text)}}{back}", end="", file=sys.stderr, flush=True)
+        self._text = text
 
 
 def enable_garbage_collection() -> None:
@@ -110,7 +156,8 @@ def screen_of(*, to_file: bool) -> Any:
     dumb = os.environ.get("TERM") == "dumb"
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8" and not dumb
     colour = not (os.environ.get("NO_COLOR") or dumb)
-    return Screen(shutil.get_terminal_size().columns, colour=colour, unicode=unicode)
+    size = shutil.get_terminal_size()
+    return Screen(size.columns, colour=colour, unicode=unicode, height=size.lines)
 
 
 # DEL and C1 controls, marks and overrides of writing direction, line and paragraph separators,

@@ -43,8 +43,8 @@ ONE_STEP_ARGUMENTS = ("target", "mtbf", "storage", "checkpoint", "restart")
 MODEL_ARGUMENTS = ("library", "readings")
 """Arguments of the cost model, which jobs and traces share."""
 _NUMBERS_OF_A_STEP = (
-    "Where numbers may be off: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; usual for the fabric's"
-    " own ranges; repeatable."
+    "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%, or usual for the fabric's own"
+    " ranges (repeatable)."
 )
 
 
@@ -73,24 +73,25 @@ def plan(
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Plan:
-    """A training step on a fabric: its time, what of its communication is exposed, and what
-    changing it gains.
+    """Plan a training step on a fabric: its time, how much communication is exposed, and what
+    changes gain.
 
     Args:
         job, fabric: one of each, or a path, shipped name or mapping to load.
         ranks: N; default: those of the job's layout, and where its dp is auto all of the fabric.
-        library: whose schedules run; default: the fabric's own. Of NCCL what its cost model picks.
+        library: library that runs the collectives; default: the fabric's own. NCCL runs what its
+            cost model picks.
         machine: as :func:`colltool.price`.
         links: also follow every message of the job to the busiest link of each kind,
             :attr:`colltool.training.plan.Plan.links`.
-        compute: a CSV of measured GEMMs (M, N, K, dtype, us) in place of the stack's shares of
-            peak.
-        target: the least network for it: ``"mfu=45%"``, or ``"step=5%"`` over the step of a free
-            network.
-        mtbf: between failures of one rank, such as ``"50000h"``; then steps a day with checkpoints
-            over ``storage``, a rate such as ``"200GB/s"`` of all ranks, every ``checkpoint``
-            (default: the best interval), with ``restart`` (10min) each time.
-        readings, **parts: of the model, and single ones by name in place of those.
+        compute: a CSV of measured GEMMs (M, N, K, dtype, us), used instead of the stack's
+            efficiencies.
+        target: find the slowest network that reaches ``"mfu=45%"``, or a step at most 5% slower
+            than with a free network (``"step=5%"``).
+        mtbf: mean time between failures per rank, such as ``"50000h"``; adds the steps per day with
+            checkpoints written at ``storage`` (total rate, ``"200GB/s"``) every ``checkpoint``
+            (default: the best interval), and ``restart`` (10min) after each failure.
+        readings, **parts: options of the model, all together or one by one by name.
 
     Returns:
         A :class:`colltool.training.plan.Plan`; seconds, bytes, tokens/s.
@@ -139,18 +140,18 @@ def search_layouts(
     watch: Progress | None = None,
     **parts: Any,
 ) -> LayoutSearch:
-    """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices
-    one, the best first.
+    """Price every layout of a job that uses all ranks and fits the memory, as :func:`plan` does,
+    fastest first.
 
     tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute of the job are searched; the
     rest of it stays.
 
     Args:
         keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
-        top: only the best so many; default: all.
-        headroom: the share of a device's memory that every layout leaves free; default: what nine
-            published runs in ten took more than their plan.
-        watch: called as it goes with how much of how much is done.
+        top: number of layouts to return; default: all.
+        headroom: the share of device memory that every layout must leave free; default: by how
+            much the memory of 90% of published runs exceeded its plan.
+        watch: called with the number of layouts that are done, and of all.
         job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
 
     Raises:
@@ -285,7 +286,7 @@ def plan_traces(
     Each rank's graph is walked by itself; the slowest is the step.
 
     Args:
-        files: Chakra traces, plain or gzipped, one a rank; one path or several, or a folder of
+        files: Chakra traces, one per rank, plain or gzipped; one path or several, or a folder of
             ``.et`` files. Rank r is rank r of the fabric.
         fabric, library, machine, readings, **parts: as :func:`price`.
 
@@ -308,7 +309,7 @@ def plan_traces(
     [
         option(
             "job",
-            "A job file, a shipped one, or Chakra traces: one a rank.",
+            "Shipped job, job file, or Chakra traces (one per rank).",
             flags="",
             metavar="",
             many=True,
@@ -342,17 +343,17 @@ def plan_command(
     headroom: float | None = None,
     **arguments: Any,
 ) -> None:
-    """A training step on a fabric: what it takes, what of its communication is exposed, and what
+    """Plan a training step on a fabric: how long it takes, how much communication is exposed, and what
     to change.
 
-    Beside it stands the control, the same step with a free network. With --search: which
-    layout. Tried are tp (what divides the heads), cp (at least 4,096 tokens of a sequence a
-    rank), ep (what divides the experts), pp (what divides the ranks), virtual (what divides the
-    layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute
-    none, full, and selective without flash attention. All else of the job stays. JOB may be a
-    model alone, a config.json or the name of a shipped one: then the layout is searched, and
-    what else a job needs has usual values that the output says. Of Chakra traces (.et files or
-    a folder of them) compute is as recorded and collectives are priced.
+    The step with a free network is shown for comparison. JOB may also be just a model (a config.json
+    or the name of a shipped one): the layout is then searched, and the output states what was assumed.
+
+    --search tries layouts: tp that divides the heads, cp with at least 4,096 tokens per rank, ep that
+    divides the experts, pp that divides the ranks, virtual that divides the layers of a stage,
+    micro-batches of powers of two, ddp, zero1, zero2 and fsdp, and recompute none, full or (without
+    flash attention) selective. All else in the job stays as it is. For Chakra traces (.et files or a
+    folder of them) compute is as recorded and collectives are priced.
 
     Examples:
       colltool plan llama3-70b -f dgx-h100 -n 256
@@ -447,29 +448,31 @@ def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
 def _refuse_outside_search(search_options: dict[str, Any], *, search: bool, links: bool) -> None:
     for name, value in search_options.items():
         if value is not None and not search:
-            raise ColltoolError("goes with a search", argument=name, fix="add --search")
+            raise ColltoolError("requires a search", argument=name, fix="add --search")
     if search and links:
         fix = "plan the best of the search with --links"
-        raise ColltoolError("is of one layout", argument="links", fix=fix)
+        raise ColltoolError("is only valid for a single layout", argument="links", fix=fix)
 
 
 def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
     if out.plot is not None and (search or vary):
         fix = f"leave --{'search' if search else 'vary'} out"
-        raise ColltoolError("is of a step as it is", argument="plot", fix=fix)
+        raise ColltoolError("is only valid for a single step", argument="plot", fix=fix)
 
 
 def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
     for name in ONE_STEP_ARGUMENTS:
         if name in arguments:
             fix = "leave --search, --vary and further fabrics out"
-            raise ColltoolError("is of one step on one fabric", argument=name, fix=fix)
+            raise ColltoolError("is only valid for one step on one fabric", argument=name, fix=fix)
 
 
 def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:
     if vary or links:
         fix = f"a call for each of {', '.join(several)}"
-        raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
+        raise ColltoolError(
+            "is only valid for one fabric", argument="vary" if vary else "links", fix=fix
+        )
 
 
 def _single_job(job: list[str]) -> str:
@@ -491,5 +494,5 @@ def _refuse_with_traces(job: list[str], files: list[str], job_options: dict[str,
     for name, value in job_options.items():
         if value not in (None, False, []):
             fix = "leave it out, or plan a job file"
-            what = "is of a job, and a trace does not say which"
+            what = "is only valid for a job, and a trace does not state one"
             raise ColltoolError(what, argument=name, fix=fix)

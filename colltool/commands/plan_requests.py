@@ -55,7 +55,7 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
         for name, value in needs_mtbf.items():
             if value is not None:
                 fix = f"add {argument_text('mtbf', '50000h')}"
-                raise ColltoolError("goes with failures", argument=name, fix=fix)
+                raise ColltoolError("requires a failure rate", argument=name, fix=fix)
         return None
     # without checkpoints every failure would lose the whole run
     if storage is None:

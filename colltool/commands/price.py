@@ -11,13 +11,14 @@ from colltool.base.primitives import Primitive
 from colltool.commands.arguments import PriceOptions, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
+    CHART,
     EXPERTS,
     FABRIC,
     GROUP,
     READINGS,
-    RESULT,
     FabricChoice,
     Out,
+    result_options,
     sizes_options,
 )
 
@@ -48,50 +49,49 @@ def price(
 
     Args:
         fabric: a fabric, or a path or shipped name to load.
-        primitive: by short or long name; ``"dispatch"`` or ``"combine"`` of experts, which take
-            ``tokens`` in place of a size.
+        primitive: the collective, by short or long name; ``"dispatch"`` and ``"combine"`` (mixture
+            of experts) take ``tokens`` instead of a size.
         size: bytes per rank, as in nccl-tests: ``"16MB"``, a number, or a one-dimensional array or
             sequence of them, which one call prices as a whole: rows then hold arrays of its shape,
             in registry order.
         ranks: N; default: all of the fabric, or of what the stride leaves of it.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``; default: all.
-        algorithm_files: algorithms of your own beside them: paths of files
-            (``colltool guide algorithms``), or mappings of what one would hold; ``ranks`` is then
-            theirs by default.
+        algorithm_files: also your own algorithms: paths of files (``colltool guide algorithms``),
+            or mappings with their content; ``ranks`` is then theirs by default.
         slow_rank: each row also carries its time with all ports and links of one rank, the worst
             one for it, at this share of their bandwidth
             (:attr:`colltool.estimate.algorithm_estimate.AlgorithmEstimate.slow`); single sizes
             only.
-        stride: from one member of the group to the next, in ranks: 8 is one rank of each node of 8.
-            The groups of the ranks in between run at the same time.
-        alone: those groups are idle.
-        shape: of the slice on a torus or mesh, ``"4x4x4"`` or ``(4, 4, 4)``; default: as near a
-            cube as fits.
-        library: rank what this one implements: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``,
+        stride: take every ``stride``-th rank: 8 is one rank per node of 8. The groups in between run
+            at the same time.
+        alone: the groups in between are idle.
+        shape: shape of the slice (torus and mesh only), ``"4x4x4"`` or ``(4, 4, 4)``; default: as
+            close to a cube as fits.
+        library: rank what this library implements: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``,
             ``"mscclpp"``, ``"all"``; default:
             the fabric's own. NCCL's own pick for each size is :attr:`Price.library`.
             ``"nccl@2.31"``: a version of it; ``"vllm@0.24.0"`` and others that
             :func:`list_libraries` names: their kernels, as measured.
-        library_file: a library file of your own in its place.
-        tokens, top_k, hidden, experts: of dispatch and combine: tokens a rank, experts of a token,
-            their width, and how many.
-        dtype: of what is sent; default: fp8 out, bf16 back.
-        groups: nodes that routing limits a token to.
-        skew: bytes of the hottest rank over the mean.
+        library_file: your own library file instead of it.
+        tokens, top_k, hidden, experts: tokens per rank, experts per token, hidden size, and number
+            of experts (dispatch and combine only).
+        dtype: data type of the tokens sent; default: fp8 for dispatch, bf16 for combine.
+        groups: the most nodes that a token may be routed to.
+        skew: load imbalance: bytes of the busiest rank over the mean.
         machine: a file of measured rows of this machine, as :func:`calibrate` writes; default:
-            ``NAME.machine.yaml`` beside the fabric's ``NAME.yaml``.
-        readings: of the model; single ones, such as ``ideal=True``, go by their names
-            (:class:`colltool.Readings`).
+            ``NAME.machine.yaml`` next to the fabric's ``NAME.yaml``.
+        readings: options of the model (:class:`colltool.Readings`); single ones may be given by
+            name, such as ``ideal=True``.
 
     Returns:
         A :class:`colltool.estimate.results.Price`, by kernels a
         :class:`colltool.engines.results.KernelPrice`; seconds, bytes, bytes/s.
-        ``leads_on_one_port`` names what leads with ``ports="one"`` where that is another schedule;
-        for an array of sizes a tuple of such names.
+        ``leads_on_one_port`` names what is selected with ``ports="one"``, if that is another
+        algorithm; for an array of sizes a tuple of such names.
 
     Raises:
-        ColltoolError: a fabric, group, size, algorithm or reading that cannot be used; says what to
-            do instead.
+        ColltoolError: a fabric, group, size, algorithm or model option that cannot be used; says what
+            to do instead.
     """
     from colltool.commands.custom_algorithms import refuse_files
     from colltool.commands.kernel_prices import split_request
@@ -309,7 +309,7 @@ def with_slow_rank_cost(
         "primitive",
         FABRIC,
         *GROUP,
-        sizes_options("Bytes per rank; 16MB,64MB or 1K-1G. [default: winners, 1KB to 1GB]"),
+        sizes_options("Bytes per rank: 16MB,64MB or 1K-1G. [default: the winners from 1KB to 1GB]"),
         "algorithms",
         "algorithm_files",
         "top",
@@ -317,7 +317,7 @@ def with_slow_rank_cost(
         "library_file",
         "slow_rank",
         *EXPERTS,
-        RESULT,
+        result_options(CHART),
         READINGS,
     ],
     public=price_list,
@@ -325,9 +325,9 @@ def with_slow_rank_cost(
 def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
     """Price every algorithm that can run, fastest first, and say why the others cannot.
 
-    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine
-    as library: its kernels, the one that it takes first. PRIM dispatch and combine: experts, by
-    the tokens of a rank.
+    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an inference
+    engine as the library: its kernels, the one it picks first. PRIM may also be dispatch or combine
+    (mixture of experts), which take --tokens instead of a size.
 
     Examples:
       colltool price ar -f nvl72 -M 16MB

@@ -49,11 +49,11 @@ _SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)"
 
 
 def readings(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptions:
-    """How to read the model where it leaves a choice: ``readings``, or the defaults, with ``parts``
+    """Options of the model: ``readings``, or the defaults, with ``parts`` changed
     (:class:`colltool.Readings`).
 
     Raises:
-        ColltoolError: a reading that does not exist, or a value that it cannot have; names the
+        ColltoolError: an option that does not exist, or a value that it cannot have; names the
             argument.
     """
     return checked(readings, **parts)

@@ -80,9 +80,9 @@ def report(
         primitives: one or several, by short or long name.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
-        library: whose schedules are ranked; default: each fabric's own.
+        library: library that runs the collectives; default: each fabric's own.
         machine: as :func:`colltool.price`, on every fabric.
-        readings, **parts: of the model, and single ones by name in place of those.
+        readings, **parts: options of the model, all together or one by one by name.
 
     Returns:
         A :class:`colltool.analysis.report.Report`: every result with the command line that gives
@@ -162,7 +162,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
 
     if job is None and not is_nothing(overrides):
         fix = f"add {argument_text('job', 'llama3-70b')}"
-        raise ColltoolError("is of a job", argument="job_overrides", fix=fix)
+        raise ColltoolError("requires a job", argument="job_overrides", fix=fix)
     if job is None or isinstance(job, Job):
         return job
     return load_job(job, overrides, argument="job_overrides")
@@ -171,14 +171,16 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
 @command(
     [
         FABRIC,
-        option("logs", "Logs and traces, as with --log.", python="more", default=None),
-        option("fabric", "Compare with this one; repeatable.", flags="--against", python="against"),
-        option("vary", "Values to compare, the first is what the page is about; repeatable."),
+        option("logs", "Logs and traces, like --log.", python="more", default=None),
+        option(
+            "fabric", "Fabric to compare with (repeatable).", flags="--against", python="against"
+        ),
+        option("vary", "Values to compare; the page is about the first (repeatable)."),
         "job",
         "job_overrides",
         option(
             "logs",
-            "What was measured: logs of benchmarks, traces; repeatable.",
+            "Measurements: benchmark logs or traces (repeatable).",
             flags="--log",
             metavar="LOG",
         ),
@@ -187,7 +189,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         "in_place",
         "page_ranks",
         "shape",
-        option("size", "Bytes per rank looked at closely, as in nccl-tests."),
+        option("size", "Bytes per rank of the reference point, as in nccl-tests."),
         option("primitives", default="ar,ag,a2a"),
         "library",
         RESULT,
@@ -206,11 +208,11 @@ def report_command(
     against: list[str] | None = None,
     **arguments: Any,
 ) -> None:
-    """A page to hand over: a fabric drawn and priced, compared, a job's step on it, and what was
-    measured.
+    """Write a page to hand over: a fabric drawn, priced and compared, a job's step on it, and
+    measurements.
 
-    With -o report.html one file with pictures and tables that needs no network: for a screen, a
-    phone or paper. Without it what follows, in sentences, and the commands that give it.
+    -o report.html writes a single file with pictures and tables that works offline, on a phone and on
+    paper. Without -o: the conclusions, and the commands that lead to them.
 
     Examples:
       colltool report -f dgx-h100 -o report.html

@@ -207,8 +207,8 @@ def columns_of(
     axes = axes_of(vary_of(vary))
     for axis in axes:
         if axis.is_option:
-            what = f"{axis.key} is a reading, no value of a fabric"
-            raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
+            what = f"{axis.key} is an option of the model, not a value of a fabric"
+            raise ColltoolError(what, argument="vary", fix="use colltool sweep to vary it")
     columns = []
     varied = [axis.key for axis in axes]
     # mistakes in overrides are reported at overrides, not at vary

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
-from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
+from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
 from colltool.commands.serve import dtype_of, model_of
 
 if TYPE_CHECKING:
@@ -27,14 +27,16 @@ def reshard(
     storage: str | float | None = None,
     machine: CustomMachine | None = None,
 ) -> Resharded:
-    """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
+    """Move weights from one set of ranks to another, or load them from storage: each way, and the
+    link that limits it.
 
     Args:
         job, fabric: a model or job, and a fabric; or a path, shipped name or mapping to load.
-        receivers: ranks that need the weights; replicas of ``replica`` of them hold a share each.
-        senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of
-            all ranks together.
-        weights: bf16, fp8, nvfp4.
+        receivers: ranks that receive the weights, in replicas of ``replica`` ranks that hold one
+            shard each.
+        senders: ranks that hold the weights, one shard each; or ``storage``, a total rate such as
+            ``"200GB/s"``.
+        weights: data type of the weights: bf16, fp8, nvfp4.
         machine: as :func:`colltool.price`.
 
     Returns:
@@ -87,22 +89,23 @@ def _rate(storage: str | float) -> float:
 
 @command(
     [
-        JOB_FILE,
+        MODEL_OR_JOB,
         FABRIC,
         "receivers",
         "senders",
         "replica",
         "weights",
-        option("storage", "In place of senders: a store, at this rate in all."),
+        option("storage", "Load from storage at this total rate, instead of from senders."),
         RESULT,
     ],
     public=reshard,
 )
 def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that
-    limits each.
+    """Price moving weights from one set of ranks to another: in pairs, down a tree of replicas, or from
+    one root, and the link that limits each.
 
-    RL's sync from trainer to rollout, resharding, and with --storage the load of a checkpoint.
+    Covers the sync from trainer to rollout in RL, resharding, and with --storage loading a
+    checkpoint.
 
     Examples:
       colltool reshard llama3-70b -f dgx-h100 --from 128 --to 64 --replica 8

@@ -82,6 +82,7 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
     """A command whose help lists its options by what they are for."""
 
     sections: Mapping[str, str] = {}
+    not_shown: frozenset[str] = frozenset()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The options of the question, of the output and, where asked for, of the model."""
@@ -90,6 +91,11 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
+                # positional arguments have their type in pointed brackets: the text says it
+                flags = record[0].partition(" <")[0] if _is_argument(parameter) else record[0]
+                for flag in self.not_shown:
+                    flags = flags.replace(f", {flag}", "")
+                record = (flags, *record[1:])
                 named = "Arguments" if _is_argument(parameter) else QUESTION
                 found[self.sections.get(parameter.name, named)].append(record)
         with_model = show_model.get()
@@ -212,7 +218,12 @@ def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # typer makes the command itself, so that its readers go with the class
-    own = {"readers": _readers(command), "sections": _sections(command)}
+    not_shown = frozenset(option.row.also for option in command.options if option.row.also)
+    own = {
+        "readers": _readers(command),
+        "sections": _sections(command),
+        "not_shown": not_shown,
+    }
     kind = type("_Command", (_PlainCommand,), own)
     declare = parent.command(command.name, cls=kind, epilog=command.examples, short_help=short_help)
     declare(run)
@@ -252,7 +263,8 @@ def _parameter(option: Any) -> inspect.Parameter:
         details |= {"is_eager": True, "callback": _printing(option.prints)}
     # without flags it is a positional argument
     if row.flags:
-        declared = typer.Option(default, *row.flags.split(), **details)
+        flags = f"{row.flags} {row.also}"
+        declared = typer.Option(default, *flags.split(), **details)
     else:
         declared = typer.Argument(default, **details)
     return inspect.Parameter(

@@ -10,8 +10,7 @@ from colltool.commands.output import write
 
 @command(["document", "output"])
 def schema_command(document: str | None = None, output: Path | None = None) -> None:
-    """The JSON Schema of what a command prints with --format json, or of a kind of files; without
-    NAME the list of them.
+    """Print the JSON Schema of a command's JSON output or of a kind of file; without NAME, list them.
 
     Examples:
       colltool schema

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colltool.definitions.reader import Overrides
 
 _NUMBERS = (
-    "alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%; repeatable. "
+    "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10% (repeatable). "
     "[default: the fabric's uncertainty, else alpha=2x, eta.beta=20%, bandwidth=10%]"
 )
 
@@ -177,10 +177,10 @@ def compare_sensitivity(
     public=sensitivity,
 )
 def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Whether the winner holds where numbers of the fabric may be off, what would turn it, and
-    what to measure.
+    """Show whether the winner holds if the fabric's values are off, what would change it, and what to
+    measure.
 
-    Of several fabrics (-f A -f B): how often each is faster than the first.
+    With several fabrics (-f A -f B): how often each one is faster than the first.
 
     Examples:
       colltool sensitivity ar -f dgx-h100 -n 64 -M 16MB

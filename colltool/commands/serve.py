@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
-from colltool.commands.options import FABRIC, JOB_FILE, RESULT, FabricChoice, Out, option
+from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -28,8 +28,8 @@ _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
 # samples of a spread: each prices the deployment anew, and 5% of them still are ten
 _DRAWS = 200
 _VARY = (
-    "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x;"
-    " repeatable."
+    "Values of a key of the fabric to compare, or the range of an uncertain one, such as alpha=2x"
+    " (repeatable)."
 )
 
 
@@ -63,24 +63,26 @@ def serve(
     and share.
 
     Args:
-        job: a job or a model, or a path (a config.json too), shipped name or mapping to load; its
-            model is what counts.
-        fabric: a fabric, or a path or shipped name to load; several are put side by side.
+        job: a job or a model, or a path (a config.json too), shipped name or mapping to load; only
+            its model is used.
+        fabric: a fabric, or a path or shipped name to load; several are compared.
         tp, pp, dp: tensor and pipeline parallelism, and replicas of attention; dp follows from ep
             and tp.
-        ep: ranks that the experts of a layer are on; up to tp they are cut with it, and nothing is
+        ep: expert-parallel ranks; up to tp, experts are sharded with it and no tokens are
             exchanged.
-        batch: sequences in flight in all. isl, osl: input and output tokens of one.
-        engine: whose all-reduce: ``"vllm@0.24.0"``; default: the fabric's own library.
-            library_file: a file in its place.
-        experts_library: whose dispatch and combine: ``"deepep@1"``, or ``"nccl"``; default: the
-            fastest measured there.
-        weights, kv_dtype: bf16, fp8, nvfp4.
-        chunk: tokens of a step of prefill.
-        tpot: time of a token, ``"18ms"`` or seconds: the network's share of it.
-        prefill_tp: prefill on machines of its own: adds the transfer of the KV cache by
-            ``kv_library`` (default: mooncake).
-        search: over cuts of ``ranks`` into tp, pp, dp and ep; ``tp`` and the like are then ignored.
+        batch: sequences in flight, in total.
+        isl, osl: input and output tokens per sequence.
+        engine: inference engine whose all-reduce runs: ``"vllm@0.24.0"``; default: the fabric's own
+            library. library_file: your own library file instead.
+        experts_library: library that runs dispatch and combine: ``"deepep@1"``, or ``"nccl"``;
+            default: the fastest measured one.
+        weights, kv_dtype: data types: bf16, fp8, nvfp4.
+        chunk: tokens per prefill step.
+        tpot: time per output token, ``"18ms"`` or seconds; adds the network's share of it.
+        prefill_tp: tensor-parallel ranks of separate prefill machines; adds the transfer of the KV
+            cache by ``kv_library`` (default: mooncake).
+        search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
+            ignored.
         vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges,
             ``"alpha=2x"``, as in :func:`colltool.sensitivity`: how far off the time of a token may
             be. overrides: as for ``--set``, of every fabric.
@@ -132,7 +134,7 @@ def serve(
         return request.searched(only, count_if(ranks, "ranks", 1), batch)
     if ranks is not None:
         fix = f"add {argument_text('search', True)}, or give tp, pp and ep"
-        raise ColltoolError("is of a search", argument="ranks", fix=fix)
+        raise ColltoolError("requires a search", argument="ranks", fix=fix)
     several = several_of(fabric)
     varied = vary_of(vary)
     ranges = [text for text in varied if _RANGE.search(text)]
@@ -238,7 +240,9 @@ def _only(fabric: Any) -> Any:
 
     several = several_of(fabric)
     if len(several) > 1:
-        raise ColltoolError("a search is on one fabric", argument="fabric", fix="one a call")
+        raise ColltoolError(
+            "a search takes a single fabric", argument="fabric", fix="give one per call"
+        )
     return several[0]
 
 
@@ -333,7 +337,7 @@ def _kv_library(library: Any) -> RequestedLibrary:
 
 @command(
     [
-        JOB_FILE,
+        MODEL_OR_JOB,
         FABRIC,
         "tp",
         "ep",
@@ -359,11 +363,11 @@ def _kv_library(library: Any) -> RequestedLibrary:
     public=serve,
 )
 def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels,
-    and what they take.
+    """Price serving a model on a fabric: the collectives of decode and prefill, the kernels that run
+    them, and their time.
 
-    The floor beside it is what memory and FLOPs take at least; no kernel reaches it. JOB is a
-    model or a job: shipped, a file, or a config.json.
+    The lower limit is the least time that memory and FLOPs allow. JOB is a model or a job: a shipped
+    one, a file, or a config.json.
 
     Examples:
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0

@@ -54,8 +54,8 @@ def sweep(
         vary: further axes, ``"ib.bandwidth=50GB/s,100GB/s"``, ``"alpha=0.1us:10us:5log"``,
             ``"ideal=true,false"``.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
-        limit: the most cells; default: 100,000.
-        library: whose schedules may win; default: each fabric's own.
+        limit: the most cells that are priced; default: 100,000.
+        library: library that runs the collectives; default: each fabric's own.
 
     All else is as in :func:`colltool.price`.
 
@@ -100,7 +100,8 @@ def sweep(
         SIZES,
         option(
             "vary",
-            "A value of the fabric or a model option; KEY=LOW:HIGH:COUNT or COUNTlog; repeatable.",
+            "Values of a key of the fabric or of a model option: a list, or KEY=LOW:HIGH:COUNT (COUNTlog"
+            " for a logarithmic range); repeatable.",
         ),
         "pivot",
         "rows",
@@ -113,7 +114,7 @@ def sweep(
         "limit",
         result_options(
             PLOT,
-            plot_views(("map", "busbw"), "A map of the algorithms, or their busbw as lines."),
+            plot_views(("map", "busbw"), "Plot a map of the algorithms, or its busbw as lines."),
         ),
         READINGS,
     ],
@@ -127,7 +128,7 @@ def sweep_command(
     cols: str = "",
     **arguments: Any,
 ) -> None:
-    """What runs, and what is fastest, over lists of fabrics, ranks, sizes and values.
+    """Find what runs, and what is fastest, over lists of fabrics, ranks, sizes and values.
 
     A fabric that is too small for the ranks is grown to as many nodes as they need; colltool
     compare says which of several fabrics is faster.

@@ -38,13 +38,13 @@ def trace(
 
     Args:
         fabric: where they ran, as :func:`price`.
-        files: traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank; one path or
+        files: traces of the PyTorch profiler or Chakra, one per rank, plain or gzipped; one path or
             several.
         placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``,
             as Slurm deals ranks to hosts; a file with a rank of the fabric, a host or host:slot in
             each line, or a layout file with a ``map``. Rank r is rank r when None.
         against: traces of the same job from before a change, to say what changed.
-        library: whose schedules are expected; default: the fabric's own.
+        library: library that runs the collectives; default: the fabric's own.
         machine, readings, **parts: as :func:`price`.
 
     Returns:
@@ -85,7 +85,9 @@ def _placed(placed: Any) -> Any:
 
 @command(
     [
-        option("files", "Traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank."),
+        option(
+            "files", "Traces of the PyTorch profiler or Chakra, one per rank, plain or gzipped."
+        ),
         FABRIC,
         "calls",
         "against",
@@ -99,13 +101,13 @@ def _placed(placed: Any) -> Any:
 def trace_command(
     fabric: FabricChoice, out: Out, calls: Path | None = None, **arguments: Any
 ) -> None:
-    """Collectives of profiler traces against the prices of a fabric: what ran, what it should
-    take, what compute hides.
+    """Compare the collectives in profiler traces with the prices of a fabric: what ran, what it should
+    take, and what compute hides.
 
-    Overlap and exposure are of all communication kernels, whether the trace knows their bytes
-    or not. Rank r of the job is rank r of the fabric; --map says otherwise. With a trace of
-    every rank of a group a call takes what its shortest kernel took; else that is an upper
-    bound, for a kernel waits for the slowest rank.
+    Overlap and exposed time count all communication kernels, whether or not the trace states their
+    bytes. Rank r of the job is rank r of the fabric, unless --map says otherwise. If every rank of a
+    group was traced, a call takes as long as its shortest kernel; otherwise its time is an upper bound,
+    because a kernel waits for the slowest rank.
 
     Examples:
       colltool trace rank0.json.gz -f dgx-h100

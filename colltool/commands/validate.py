@@ -11,6 +11,7 @@ from colltool.base.primitives import Primitive
 from colltool.commands.command import command, failed
 from colltool.commands.logs import measurements_of
 from colltool.commands.options import (
+    CHART,
     FABRIC,
     PLOT,
     READINGS,
@@ -51,12 +52,12 @@ def validate(
         fabric: as :func:`price`.
         logs: files of nccl-tests, rccl-tests (text or JSON), OSU micro-benchmarks or CSV; or what
             was read from them.
-        ranks, primitive, nodes: for logs that do not say.
-        in_place: the in-place half of nccl-tests' tables.
-        algorithms: exactly these; when empty what the fabric lists for its library, else what the
-            library of the log ships.
-        max_mape: up to which mean absolute relative error of each series the result ``holds``; a
-            fraction.
+        ranks, primitive, nodes: for logs that do not state them.
+        in_place: use the in-place columns of nccl-tests.
+        algorithms: algorithms that ran; when empty, those that the fabric lists for its library,
+            else those of the log's library.
+        max_mape: the result ``holds`` if the mean absolute relative error of each series is at most
+            this fraction.
         machine, readings, **parts: as :func:`price`.
 
     Returns:
@@ -90,20 +91,19 @@ def validate(
         "in_place",
         option(
             "algorithms",
-            "What ran, comma-separated. [default: whatever the log's library implements]",
+            "Algorithms that ran, comma-separated. [default: those of the log's library]",
         ),
         "max_mape",
-        result_options(PLOT, plot_views(("time", "busbw"))),
+        result_options(PLOT, plot_views(("time", "busbw")), CHART),
         READINGS,
     ],
     public=validate,
     primitive="--collective",
 )
 def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Compare measured times with the prices of a fabric, size by size, and say what the
-    difference tells.
+    """Compare measured times with the prices of a fabric, size by size, and explain the difference.
 
-    Each size is compared with the fastest algorithm that the log's library implements; error =
+    Each size is compared with the fastest algorithm that the log's library implements. Error is
     predicted/measured - 1.
 
     Examples:

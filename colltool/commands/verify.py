@@ -188,15 +188,15 @@ def _numbers_of(text: str) -> list[float]:
 
 @command(
     [
-        option("primitive", "One primitive. [default: all]"),
+        option("primitive", "Collective. [default: all]"),
         option(
             "fabric",
-            "Whose ports and links carry the messages; repeatable. [default: a star, a torus and a"
-            " mesh]",
+            "Fabric that carries the messages (repeatable). [default: a switch, a torus and a mesh]",
             default=None,
         ),
         option(
-            "ranks", "Ranks in the group. [default: all of FABRIC; without one 64, 4 with --trace]"
+            "ranks",
+            "Ranks in the group. [default: the whole fabric; 64 without one, 4 with --trace]",
         ),
         "stride",
         "alone",
@@ -222,12 +222,11 @@ def verify_command(
 ) -> None:
     """Execute every algorithm message by message, and compare its formula with what was counted.
 
-    proved: the right result everywhere, the counts of the formula, and no port, link or uplink
-    slower than its price. counts only: seconds cannot be compared. idealised: the right result,
-    and the formula is a bound or an ideal that the note describes. mismatch: exit 1.
+    The verdicts are those of JSON. proved: the result is right, the counts match the formula, and no
+    port, link or uplink takes longer than its price. counts only: seconds cannot be compared.
+    idealised: the result is right, but the formula holds only as the note describes. mismatch: exit 1.
 
-    With --with: also what a simulator that is installed here finds for the same schedules
-    (colltool guide exports).
+    --with also runs the schedules in a simulator that is installed here (colltool guide exports).
 
     Examples:
       colltool verify

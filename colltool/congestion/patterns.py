@@ -180,7 +180,7 @@ def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> Indices:
 
 def _lines(pattern: Pattern, shape: Ranks) -> Indices:
     if pattern.axis > len(shape):
-        what = f"axis {pattern.axis} does not exist: the lattice has {len(shape)}"
+        what = f"axis {pattern.axis} does not exist: the torus or mesh has {len(shape)} axes"
         raise PatternError("axis", what, f"from 1 to {len(shape)}")
     size = shape[pattern.axis - 1]
     step = prod(shape[: pattern.axis - 1])  # from one place on the axis to the next
@@ -203,7 +203,7 @@ def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
     if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
         there = shape_text(shape)
-        what = f"a box of {shape_text(pattern.shape)} does not fit in the lattice of {there}"
+        what = f"a box of {shape_text(pattern.shape)} does not fit in {there}"
         raise PatternError("shape", what, f"at most {there}")
     if prod(box) < 2 or pattern.group not in (None, prod(box)):
         what = f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}"

@@ -198,7 +198,7 @@ class _MscclRun(Threadblocks):
 
     def _send(self, number: int, block: Block, pieces: list[ChunkState]) -> None:
         if block.send < 0:
-            raise ColltoolError("its tb sends to nobody")
+            raise ColltoolError("its tb has no peer to send to")
         if block.out not in self.receiver:
             raise ColltoolError(
                 f"no tb of gpu {block.send} receives from gpu {block.gpu} on channel"

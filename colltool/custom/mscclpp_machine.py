@@ -113,7 +113,7 @@ class _PlanRun(Threadblocks):
     def check_end(self) -> None:
         for number, (_, ops) in enumerate(self.plan.blocks):
             if self.is_waiting(number):
-                what = "waits for ever: nobody signals or sends what it needs"
+                what = "waits forever: what it needs is never signalled or sent"
                 raise self._refused(ops[self.position[number]], what)
 
     def _refused(self, op: PlanOp, what: str) -> ColltoolError:

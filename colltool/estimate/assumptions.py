@@ -59,42 +59,54 @@ class ModelOptions(NamedTuple):
     """
 
     ideal: Annotated[
-        bool, Assumption("Wires alone: n_alpha x alpha + n_beta x M/BW.", echoed="never")
+        bool,
+        Assumption(
+            "Ideal links only: n_alpha x alpha + n_beta x M/BW, without contention or overhead.",
+            echoed="never",
+        ),
     ] = False
     pipelining: Annotated[
-        Pipelining, Assumption("Segments of pipelined algorithms.", 1, MOST_SEGMENTS)
+        Pipelining, Assumption("Number of segments in pipelined algorithms.", 1, MOST_SEGMENTS)
     ] = "asymptotic"
     phases: Annotated[
         Literal["auto", Phases],
         Assumption(
-            "Phases of a hierarchy in turn, or streaming; auto is the composition's own way."
+            "Whether the phases of a hierarchical algorithm run in turn or overlap; auto"
+            " follows the algorithm."
         ),
     ] = "auto"
-    placement: Annotated[Literal["packed", "scattered"], Assumption("Where the ranks sit.")] = (
-        "packed"
-    )
+    placement: Annotated[
+        Literal["packed", "scattered"],
+        Assumption("Where ranks sit: packed into the fewest domains, or scattered."),
+    ] = "packed"
     ring_alpha: Annotated[
-        Literal["mean", "worst"], Assumption("A ring's latency over unequal hops.")
+        Literal["mean", "worst"],
+        Assumption(
+            "Latency of a ring with unequal hops: their mean, or the worst hop in every step."
+        ),
     ] = "mean"
     tree_beta: Annotated[
-        float, Assumption("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)
+        float,
+        Assumption(
+            "Bandwidth factor of the double binary tree; 1 requires two ports per rank.", 1, 2
+        ),
     ] = 2.0
     ports: Annotated[
         Literal["all", "one"],
-        Assumption("Ports and links that a rank drives at once.", echoed="given"),
+        Assumption("Ports that a rank drives at once.", echoed="given"),
     ] = "all"
     order: Annotated[
         Literal["auto", "outer-first", "inner-first"],
         Assumption(
-            "Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.",
+            "Order of tiers in all-gather and reduce-scatter; auto keeps most bytes inside.",
             echoed="given",
         ),
     ] = "auto"
     numbers: Annotated[
         Literal["measured", "library", "datasheet"],
         Assumption(
-            "Layers: each tier's own numbers, what a library adds, what was measured of the"
-            " machine.",
+            "What is included: datasheet values, plus library overhead, plus measurements of"
+            " the machine.",
             echoed="given",
         ),
     ] = "measured"
@@ -183,9 +195,9 @@ def _unknown(name: str) -> ColltoolError:
     if name in _TWINS:
         hint = f"did you mean '{_TWINS[name]}'?"
     return ColltoolError(
-        f"no argument and no reading is called '{clipped(name)}'",
+        f"there is no argument or model option called '{clipped(name)}'",
         argument=clipped(name),
-        fix=f"{hint} the readings: {', '.join(DECLARED)}".strip(),
+        fix=f"{hint} the model options: {', '.join(DECLARED)}".strip(),
     )
 
 

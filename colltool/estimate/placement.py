@@ -422,7 +422,7 @@ def _boxes(fabric: Fabric, spec: GroupSpec) -> Boxes:
         raise ColltoolError(
             f"{fabric.name} has no torus and no mesh, so that a group has no shape",
             argument="shape",
-            fix=f"leave it out: {argument_text('ranks', prod(shape))} takes so many ranks",
+            fix=f"leave it out: {argument_text('ranks', prod(shape))} takes that many ranks",
         )
     if len(shape) > len(usual):
         raise ColltoolError(

@@ -113,7 +113,7 @@ def load_fabric(
     A name may carry its own: ``dgx-b200:nodes=144``, ``nvl72:ib.bandwidth=100GB/s``.
     Raises ManyErrors with everything wrong in the content.
     ``machine``: a file of measured rows, as :func:`colltool.calibrate` writes; default:
-    ``NAME.machine.yaml`` beside a ``NAME.yaml``.
+    ``NAME.machine.yaml`` next to ``NAME.yaml``.
     """
     if isinstance(fabric, str):
         fabric, overrides = _stated(fabric, overrides)

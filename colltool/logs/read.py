@@ -60,7 +60,7 @@ def read_logs(
     hardware takes, and where a log contradicts the arguments.
     """
     if ranks is not None and ranks < 2:
-        what = f"{ranks} ranks communicate with nobody"
+        what = f"a group of {ranks} has no communication"
         raise ColltoolError(what, argument="ranks", fix="2 or more")
     if nodes is not None and (nodes < 1 or nodes > (ranks or nodes)):
         what = f"{nodes} nodes cannot hold the ranks"

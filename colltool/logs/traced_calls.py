@@ -279,14 +279,14 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
     for trace in traces:
         if trace.rank in ranks:
             raise ColltoolError(
-                f"is of rank {trace.rank}, and so is {ranks[trace.rank]}",
+                f"is a trace of rank {trace.rank}, and so is {ranks[trace.rank]}",
                 where=trace.file,
-                fix="give one file a rank",
+                fix="give one file per rank",
             )
         if trace.rank is not None:
             ranks[trace.rank] = trace.file
         if trace.world and trace.world != first.world:
-            jobs = f"is of a job of {trace.world} ranks, and {first.file} of one of {first.world}"
+            jobs = f"comes from a job of {trace.world} ranks, but {first.file} from one of {first.world}"
             raise ColltoolError(jobs, where=trace.file, fix="give the traces of one job")
     if not any(trace.communicates for trace in traces):
         raise _without_calls(traces)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from colltool.fabric.model import Fabric
+    from colltool.render.chart import BusbwChart
     from colltool.render.text import Screen
 
     ResultType = TypeVar("ResultType", default=Any)
@@ -87,13 +88,18 @@ def rendered(
     names: Sequence[str] = (),
     *,
     everything: bool = False,
+    chart: bool | None = None,
 ) -> str:
     """A result in one of :data:`FORMATS`.
 
     ``screen``: the terminal; a pipe when None. ``names``: ``--columns``; all when empty.
-    ``everything``: ``--all``; only text and Markdown have a shorter default view. Raises a
-    ColltoolError if no table has such a column, or the format has no columns.
+    ``everything``: ``--all``; only text and Markdown have a shorter default view. ``chart``:
+    ``--chart`` or ``--no-chart``; None draws one on a terminal that has room for it. Raises a
+    ColltoolError if no table has such a column, or the format has no columns or chart.
     """
+    if chart and form != "table":
+        fix = f"leave it out, or {argument_text('form', 'table')}"
+        raise ColltoolError(f"{form} has no chart", argument="chart", fix=fix)
     # each format imports its own module: a JSON answer needs no table
     match form:
         case "json":
@@ -122,7 +128,29 @@ def rendered(
         stated = stated_width()
         fit: Literal["drop", "wide"] = "drop" if stated else "wide"
         screen = screen._replace(width=stated or PLAIN_WIDTH, fit=fit)
-    return to_text(choose(_for_people(result), names, form), screen, everything=everything)
+    shown = choose(_for_people(result), names, form)
+    # the work of a chart only where one may be drawn
+    drawn = None
+    if chart or (chart is None and screen.height):
+        drawn = _chart(result, asked=bool(chart))
+    return to_text(shown, screen, everything=everything, chart=drawn, asked=bool(chart))
+
+
+def _chart(result: Any, *, asked: bool) -> BusbwChart | None:
+    """The chart of a result; None without sizes enough to draw. ColltoolError for one that was
+    asked for and cannot be drawn."""
+    from colltool.render.chart import FEWEST_SIZES
+
+    makes = view_of(result).chart
+    found = makes(result) if makes is not None else None
+    count = 0 if found is None else len(found.sizes)
+    if asked and found is None:
+        what = "there is no bandwidth over size to draw"
+        raise ColltoolError(what, argument="chart", fix="leave it out")
+    if asked and count < 2:
+        fix = f"add {argument_text('sizes', '1K-1G')}"
+        raise ColltoolError("a chart needs at least two sizes", argument="chart", fix=fix)
+    return found if asked or count >= FEWEST_SIZES else None
 
 
 def without_columns(names: Sequence[str]) -> None:
@@ -264,6 +292,8 @@ class View(NamedTuple, Generic[ResultType]):
     summary: Callable[[ResultType], str]
     # its own HTML page, where that is more than its blocks
     page: Callable[[ResultType], str] | None = None
+    # bus bandwidth over size, for the terminal; None from it if there is nothing to draw
+    chart: Callable[[ResultType], BusbwChart | None] | None = None
 
 
 def on_fabric(name: str, overrides: Overrides) -> str:

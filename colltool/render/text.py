@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
+from colltool.render.chart import FURNITURE, LEAST_ROWS, MOST_ROWS, BusbwChart, ChartPen, draw
 
 _LEAST_WIDTH = 20  # less is no width that anybody reads
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file
@@ -32,7 +33,7 @@ _OUTPUT = "36"
 
 
 class Screen(NamedTuple):
-    """The output; a ``width`` of None is a pipe or file.
+    """The output; a ``width`` of None is a pipe or file, and so is a ``height`` of None.
 
     ``fit``: what becomes of a table that is too wide. On a terminal it folds texts and drops
     columns. In a pipe each row is a line, so that grep and awk find it whole: it has the columns
@@ -44,6 +45,7 @@ class Screen(NamedTuple):
     colour: bool = False
     unicode: bool = False
     fit: Literal["fold", "drop", "wide"] = "fold"
+    height: int | None = None
 
     def paint(self, text: str, style: str) -> str:
         if not (self.colour and text and style):
@@ -62,21 +64,48 @@ def stated_width() -> int | None:
     return int(stated[:6])
 
 
-def to_text(parts: Sequence[Block], screen: Screen = PIPE, *, everything: bool = True) -> str:
+def to_text(
+    parts: Sequence[Block],
+    screen: Screen = PIPE,
+    *,
+    everything: bool = True,
+    chart: BusbwChart | None = None,
+    asked: bool = False,
+) -> str:
     """All blocks, a blank line between; columns that do not fit follow in a second table.
 
-    Without ``everything`` it is the default view, whose last line says what ``--all`` adds.
+    Without ``everything`` it is the default view, whose last line says what ``--all`` adds. The
+    chart stands below the blocks: if it was ``asked`` for, or if both fit on the screen.
     """
+    closing = ""
     if everything:
-        return "\n".join(_block(part, screen, None) for part in parts)
-    shown, left = in_brief(parts)
-    dropped: list[str] = []
-    out = [_block(part, screen, dropped) for part in shown]
-    if dropped:
-        left.append(f"columns: {', '.join(dict.fromkeys(dropped))}")
-    if left:
-        out.append(_painted(f"--all adds {'; '.join(left)}", screen, _DIM))
-    return "\n".join(out)
+        out = [_block(part, screen, None) for part in parts]
+    else:
+        shown, left = in_brief(parts)
+        dropped: list[str] = []
+        out = [_block(part, screen, dropped) for part in shown]
+        if dropped:
+            left.append(f"columns: {', '.join(dict.fromkeys(dropped))}")
+        if left:
+            closing = _painted(f"--all adds {'; '.join(left)}", screen, _DIM)
+    texts = [*out, closing] if closing else out
+    rows = 0 if chart is None else chart_rows("\n".join(texts), screen, asked=asked)
+    if chart is not None and rows:
+        pen = ChartPen(screen.unicode, screen.colour)
+        drawn = draw(chart, screen.width or PLAIN_WIDTH, rows, pen)
+        texts.insert(len(out), "".join(f"{line}\n" for line in drawn))
+    return "\n".join(texts)
+
+
+def chart_rows(text: str, screen: Screen, *, asked: bool) -> int:
+    """The rows of a chart below a text: as many as the screen has left; 0 for no chart."""
+    if screen.height is None:
+        return MOST_ROWS if asked else 0
+    # an empty line before the chart, and the line of the next prompt
+    left = screen.height - text.count("\n") - FURNITURE - 2
+    if asked:
+        left = max(left, LEAST_ROWS)
+    return min(left, MOST_ROWS) if left >= LEAST_ROWS else 0
 
 
 def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
@@ -89,6 +118,9 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
             part = heat_map_lines(part, screen.width, unicode=screen.unicode)
         case Picture():
             part = part.instead
+            if not screen.unicode:
+                plain = tuple(line.translate(_PLAIN_LINES) for line in part.lines)
+                part = part._replace(lines=plain)
     title = printable(part.title)
     if not part.lines:
         return _painted(title, screen, "")
@@ -156,6 +188,8 @@ class _Border(NamedTuple):
 
 
 _ASCII_BORDER = _Border("|", "-", "+-+", "|+|", "+-+")
+_PLAIN_LINES = str.maketrans("╭╮╰╯─│═", "++++-|=")
+"""A drawing in text for a screen without Unicode."""
 _UNICODE_BORDER = _Border("│", "─", "╭┬╮", "├┼┤", "╰┴╯")
 
 

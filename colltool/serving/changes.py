@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
+from colltool.base.result import with_progress
 from colltool.engines.files import find_library, shipped_libraries
 from colltool.fabric.model import Fabric
 from colltool.serving.deployment import Deployment
@@ -101,7 +102,7 @@ def search(
     """
     feasible: list[Served] = []
     refused: list[tuple[str, str]] = []
-    for deployment in _layouts(ranks, base):
+    for deployment in with_progress(list(_layouts(ranks, base))):
         try:
             served = run(deployment)
         except ColltoolError as error:

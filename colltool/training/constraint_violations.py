@@ -322,7 +322,7 @@ def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
             # messages of a pipeline are sent without multiprocessors
             if call.hides not in ("nothing", "steady pipeline"):
                 return []
-    what = "sm_share slows compute while communication runs beside it, and none does here"
+    what = "sm_share slows compute down while communication overlaps it, and none does here"
     fix = "leave sm_share out, or let something hide"
     return [Violation(("overlap", "sm_share"), what, fix)]
 

@@ -20,7 +20,7 @@ from colltool.algorithms.registry import (
 from colltool.algorithms.trace import Trace, Vectors
 from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Primitive
-from colltool.base.result import Result
+from colltool.base.result import Result, with_progress
 from colltool.custom.schedule import CustomSchedule
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import choice_on
@@ -147,7 +147,7 @@ def verify(
     )
     found: list[Verified | Infeasible] = []
     if names or not custom:
-        for primitive in primitives:
+        for primitive in with_progress(primitives):
             found += _flat_rows(run, primitive, choices)
             found += _composed_rows(run, primitive, choices)
     found += [_custom(run, schedule) for schedule in custom]
@@ -199,7 +199,7 @@ def _flat_rows(
 ) -> Iterator[Verified | Infeasible]:
     """Execute the flat algorithms that run on the group, or those that the user chose."""
     on_demand = [row for row in on_request() if row.primitive is primitive]
-    for row in [*algorithms(primitive), *on_demand]:
+    for row in with_progress([*algorithms(primitive), *on_demand]):
         groups = [row.on(run.group, choice) for choice in choices if choice.base == row.name]
         if not choices and not row.counts and row.why_not(run.group) is None:
             groups = [run.group]

@@ -96,5 +96,5 @@ def test_all_ranks_are_those_of_the_smallest() -> None:
 def test_one_column_is_no_comparison() -> None:
     with pytest.raises(ColltoolError, match="nothing to be compared with"):
         colltool.compare("dgx-h100", "ar")
-    with pytest.raises(ColltoolError, match="is a reading"):
+    with pytest.raises(ColltoolError, match="is an option of the model"):
         colltool.compare("dgx-h100", "ar", vary="ideal=true,false")

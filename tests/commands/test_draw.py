@@ -9,6 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import colltool
+from colltool.render.dispatch import rendered
+from colltool.render.text import Screen
+from colltool.render.views.fabric_boxes import boxes
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
@@ -26,10 +29,38 @@ def test_a_drawing_is_a_file(run: Any, folder: Path) -> None:
     assert (folder / "any.name").read_text(encoding="utf-8") == written
 
 
-def test_a_terminal_has_the_tree_of_fabric_show(run: Any) -> None:
-    tree = run("fabric", "draw", "clos-4to1", "--set", "fabric.size=64").out
-    assert "+- fabric: clos of 64" in tree
-    assert tree in run("fabric", "show", "clos-4to1", "--set", "fabric.size=64").out
+def test_text_has_a_box_for_each_tier(run: Any) -> None:
+    drawn = run("fabric", "draw", "clos-4to1", "--set", "fabric.size=64").out
+    assert drawn.isascii()
+    assert drawn.startswith("clos-4to1 with fabric.size=64; ")
+    assert "+- fabric: Clos of 64 nvlink domains, 512 ranks -" in drawn
+    assert "| +- nvlink 1 of 64: 8 ranks on one switch -" in drawn
+    assert "8 ports of 50 GB/s per nvlink domain" in drawn
+    assert "== spine: 2 groups of 32, alpha 8 us, uplinks 1:1 ==" in drawn
+    assert "[1] [2] [3] [4] [5] [6] [7] [8]" in drawn
+
+
+@pytest.mark.parametrize("name", colltool.list_fabrics())
+def test_a_drawing_fits_a_screen(name: str) -> None:
+    fabric = colltool.load_fabric(name)
+    lines = boxes(fabric)
+    # a list is indented by two
+    assert {len(line) for line in lines} == {78}
+    for tier in fabric.tiers:
+        assert any(f"─ {tier.name}" in line for line in lines)
+    shown = rendered(colltool.draw_fabric(fabric), "table", Screen(80, unicode=True))
+    assert "╭─ " in shown
+    # a line for the prompt
+    assert shown.count("\n") + 1 <= 24
+    assert max(map(len, shown.splitlines())) <= 80
+    assert rendered(colltool.draw_fabric(fabric), "table").isascii()
+
+
+def test_a_torus_wraps_and_a_mesh_does_not() -> None:
+    wraps = "each axis wraps around"
+    assert any(wraps in line for line in boxes(colltool.load_fabric("torus512")))
+    assert not any(wraps in line for line in boxes(colltool.load_fabric("mesh512")))
+    assert any("o──o──o──o──o──o──o──o" in line for line in boxes(colltool.load_fabric("mesh512")))
 
 
 def test_what_if_is_drawn(run: Any) -> None:

@@ -335,8 +335,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "ladder directory": ("directory: is a directory",),
     # one where elsewhere several: what to type instead
     "price ar -f nvl72 -f star512": ("--fabric: given 2 times", "colltool diff"),
-    "price ar -f nvl72 -n 8,64,512": ("--ranks: takes one number here", "a call for each"),
-    "verify -n 8,64": ("--ranks: takes one number here", "a call for each"),
+    "price ar -f nvl72 -n 8,64,512": ("--ranks: takes one number here", "per call"),
+    "verify -n 8,64": ("--ranks: takes one number here", "per call"),
     "validate log.csv -f dgx-h100 -n 8,64": ("--ranks: takes one number here",),
     # numbers beyond all use
     f"price ar -f nvl72 -n {'9' * 5000}": ("--ranks: expected",),

@@ -466,7 +466,7 @@ def refused(name: str, arguments: dict[str, Any], folder: Path | None = None) ->
         (
             "price",
             {"fabric": "nvl72", "primitive": "ar", "readings": {"idea": 1}},
-            "no argument and no reading is called 'idea'",
+            "there is no argument or model option called 'idea'",
         ),
         ("price", {"fabric": "nvl72", "primitive": "ar", "overrides": ["ib.x=1"]}, "x"),
         ("show_fabric", {"fabric": {"name": "mine"}}, "tiers"),

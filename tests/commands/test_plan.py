@@ -198,7 +198,7 @@ def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typ
     assert (done.code, done.out) == (2, "")
     assert (
         done.err
-        == f"error: --set: {typed.partition('.')[0]} is of the job, not of the fabric\n  write"
+        == f"error: --set: {typed.partition('.')[0]} belongs to the job, not to the fabric\n  write"
         f" --job-set {typed}\n"
     )
     # as of a tier of that name

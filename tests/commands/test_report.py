@@ -267,7 +267,7 @@ def test_command_lines_are_what_a_shell_takes() -> None:
     [
         ({"against": "dgx-b20"}, "did you mean 'dgx-b200'"),
         ({"against": 3}, "^against: "),
-        ({"vary": "ideal=true,false"}, "is a reading"),
+        ({"vary": "ideal=true,false"}, "is an option of the model"),
         ({"vary": 3}, "^vary: "),
         ({"primitives": "arr"}, "unknown primitive"),
         ({"primitives": 3}, "^primitive"),
@@ -275,7 +275,7 @@ def test_command_lines_are_what_a_shell_takes() -> None:
         ({"against": "dgx-h100"}, "twice"),
         ({"vary": "ib.bandwidth=25GB/s:100GB/s:7"}, "at most 6"),
         ({"vary": "library=mpi,nccl", "library": "mpi"}, "library is varied"),
-        ({"job_overrides": ["layout.tp=2"]}, "of a job"),
+        ({"job_overrides": ["layout.tp=2"]}, "requires a job"),
         ({"ranks": 0}, "at least 2"),
         ({"size": "1"}, None),
         ({"size": None}, "^size: "),

@@ -7,6 +7,8 @@ import csv
 import io
 import re
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +132,8 @@ def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
         ),
         (("--search", "--top", "0"), "--top", ""),
         (("--search", "--top", "1,2"), "--top: takes one number here", "one number, or all"),
-        (("--keep", "tp=2"), "--keep: goes with a search", "add --search"),
-        (("--top", "3"), "--top: goes with a search", "add --search"),
+        (("--keep", "tp=2"), "--keep: requires a search", "add --search"),
+        (("--top", "3"), "--top: requires a search", "add --search"),
     ],
 )
 def test_what_cannot_be_searched(run: Any, args: tuple[str, ...], what: str, fix: str) -> None:
@@ -161,20 +163,32 @@ def test_progress_is_for_terminals_and_for_what_takes_a_while(
     with output.ProgressLine("pricing layouts") as watch:
         watch(1, 4)
     monkeypatch.setattr(output, "FIRST_PROGRESS_S", 0.0)
-    monkeypatch.setattr(output, "PROGRESS_INTERVAL_S", 0.0)
-    for stream in (said, piped):
-        monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(output, "PROGRESS_INTERVAL_S", 0.001)
+    monkeypatch.setattr(sys, "stderr", piped)
+    with output.ProgressLine("pricing layouts") as watch:
+        watch(1, 4)
+        time.sleep(0.02)
+    monkeypatch.setattr(sys, "stderr", said)
+    with output.ProgressLine("plan"):
+        # work that tells nothing of itself
+        wait_for(lambda: "plan ... 0 s" in said.getvalue())
         with output.ProgressLine("pricing layouts") as watch:
-            watch(1, 4)
-            watch(3, 4)
+            for done in (1, 3):
+                watch(done, 4)
+                wait_for(lambda done=done: f"{25 * done}%" in said.getvalue())
     assert soon.getvalue() == ""
     assert piped.getvalue() == ""
-    lines = said.getvalue().split("\r")
-    assert [line.rstrip() for line in lines] == [
-        "",
-        "pricing layouts: 25% ...",
-        "pricing layouts: 75% ...",
-        "",
-        "",
-    ]
-    assert lines[3] == " " * len("pricing layouts: 75% ..."), "what was written is gone"
+    lines = [line.rstrip() for line in said.getvalue().split("\r")]
+    shown = list(dict.fromkeys(filter(None, lines)))
+    assert shown[0] == "plan ... 0 s"
+    assert "pricing layouts ... 25%, 0 s" in shown
+    assert "pricing layouts ... 75%, 0 s" in shown
+    assert lines[-1] == "", "what was written is gone"
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    for _ in range(5000):
+        if holds():
+            return
+        time.sleep(0.001)
+    raise AssertionError("nothing was shown in five seconds")

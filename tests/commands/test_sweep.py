@@ -113,17 +113,17 @@ def test_what_is_no_range_of_ranks(text: str, run: Any) -> None:
     [
         (
             ("plan", "llama3-70b", "--set", "layout.tp=4"),
-            "--set: layout is of the job",
+            "--set: layout belongs to the job",
             "write --job-set layout.tp=4",
         ),
         (
             ("plan", "llama3-70b", "--job-set", "ib.size=64"),
-            "--job-set: ib is of the fabric",
+            "--job-set: ib belongs to the fabric",
             "write --set ib.size=64",
         ),
         (
             ("sweep", "ar", "--set", "layout.tp=4"),
-            "--set: layout is of the job",
+            "--set: layout belongs to the job",
             "colltool plan and report take --job-set layout.tp=4",
         ),
     ],

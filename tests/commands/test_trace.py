@@ -167,8 +167,8 @@ GIVE = (
         (
             "rank0.json.gz rank0.json.gz",
             [
-                "error: rank0.json.gz: is of rank 0, and so is rank0.json.gz",
-                "  give one file a rank",
+                "error: rank0.json.gz: is a trace of rank 0, and so is rank0.json.gz",
+                "  give one file per rank",
             ],
         ),
         (

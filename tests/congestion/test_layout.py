@@ -187,7 +187,7 @@ def test_maps_of_launchers() -> None:
         ),
         (
             "pattern: {kind: axis, axis: 3}\n",
-            "l.yaml:1:29: pattern.axis: axis 3 does not exist: the lattice has 2\n  from 1 to 2",
+            "l.yaml:1:29: pattern.axis: axis 3 does not exist: the torus or mesh has 2 axes\n  from 1 to 2",
         ),
         (
             "pattern: {kind: block, axis: 2}\n",
@@ -214,10 +214,7 @@ def test_maps_of_launchers() -> None:
         ),
         (
             "pattern: {kind: box, shape: [2, 8]}\n",
-            (
-                "l.yaml:1:29: pattern.shape: a box of 2x8 does not fit in the lattice of 4x4\n  at"
-                " most 4x4"
-            ),
+            ("l.yaml:1:29: pattern.shape: a box of 2x8 does not fit in 4x4\n  at most 4x4"),
         ),
         (
             "map: [0, 0]\npattern: {group: 2}\n",

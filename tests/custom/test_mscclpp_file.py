@@ -63,7 +63,7 @@ def test_published_plans_are_proved(
         (
             '"name": "signal"',
             '"name": "nop"',
-            "waits for ever: nobody signals or sends what it needs",
+            "waits forever: what it needs is never signalled or sent",
         ),
         ('"index": 2', '"index": 99', "place 99 of buffer i is outside: it has 4 chunks"),
         ('"index": 2', '"index": -1', "index is a whole number from 0 to 65536, got -1"),
@@ -115,7 +115,7 @@ def test_threadblocks_meet_at_a_barrier(tmp_path: Path) -> None:
         one["ops"].append(barrier)
     assert read(tmp_path, json.dumps(data)).ranks == 2
     ops[1]["ops"].append(barrier)
-    with pytest.raises(ColltoolError, match="waits for ever"):
+    with pytest.raises(ColltoolError, match="waits forever"):
         read(tmp_path, json.dumps(data))
 
 

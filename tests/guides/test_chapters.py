@@ -119,7 +119,7 @@ def test_a_file_that_is_shown_keeps_its_name() -> None:
 def test_a_site_is_of_all_topics(run: Any, tmp_path: Path) -> None:
     done = run("guide", "model", "--html", str(tmp_path / "site"))
     assert (done.code, done.out) == (2, "")
-    assert "--html: is of the whole manual, not of one topic" in done.err
+    assert "--html: writes the whole manual, not one topic" in done.err
     assert "colltool guide model -o model.md" in done.err
     assert not (tmp_path / "site").exists()
 

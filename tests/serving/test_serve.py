@@ -178,7 +178,7 @@ def test_changes_are_what_they_say() -> None:
         ("llama3-70b", "star512", {"tp": 8, "engine": "vllm"}, "does not say which GPU"),
         ("llama3-70b", "hgx-h200", {"engine": "vlm"}, "no library 'vlm'"),
         ("llama3-70b", "hgx-h200", {"weights": "fp7"}, "'fp7' is not known"),
-        ("llama3-70b", "hgx-h200", {"ranks": 8}, "is of a search"),
+        ("llama3-70b", "hgx-h200", {"ranks": 8}, "requires a search"),
         ("llama3-70b", "hgx-h200", {"kv_library": "vllm"}, "moves no KV caches"),
         ("llama3-70b", "hgx-h200", {"tpot": "-1ms"}, "time"),
     ],

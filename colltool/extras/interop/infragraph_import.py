@@ -315,7 +315,7 @@ def _check_star(graph: _InfraGraph, device: _DeviceKind, links: _NodeLinks) -> N
     if not links.at_switch:
         return
     if links.pairs:
-        what = "links join accelerators beside its switches"
+        what = "some links join accelerators directly, without a switch"
     elif all(len(ranks) < linked for ranks in links.at_switch.values()):
         what = "no switch joins all accelerators"
     else:
@@ -340,7 +340,7 @@ def _parallel(graph: _InfraGraph, links: _NodeLinks) -> tuple[dict[Pair, int], f
         if all(isclose(count, round(count), rel_tol=1e-6) for count in counts.values()):
             return {pair: round(counts[words]) for pair, words in pairs.items()}, least / parts
     some = ", ".join(f"{rate / 1e9:g}" for rate in sorted(set(rates.values()))[:3])
-    what = f"its accelerators have links of {some} GB/s, which are not so many of one link"
+    what = f"its accelerators have links of {some} GB/s, which are not multiples of one link's rate"
     raise graph.refuse(what, f"{_BY_HAND} as a graph, with a bandwidth for each edge: {_GUIDE}")
 
 

@@ -158,7 +158,7 @@ def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -
                 missing = _without_sharp(on, primitive)
             most = on.constants.nvls["most_ranks_gather"]
             if not missing and primitive is not AR and on.ranks_per_node > most:
-                missing = f"needs at most {most} ranks a node"
+                missing = f"needs at most {most} ranks per node"
             return missing
         case "nvls_tree" if on.nodes == 1:
             return "needs more than one node"
@@ -171,7 +171,7 @@ def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -
         case "collnet_chain":
             return _without_collnet(on, primitive)
         case "pat" if on.ranks_per_node > 1:
-            return "needs one rank a node"
+            return "needs one rank per node"
     return ""
 
 
@@ -191,7 +191,7 @@ def _without_collnet(on: Hardware, primitive: Primitive) -> str:
     if on.nodes < limits["least_nodes"]:
         return f"needs {limits['least_nodes']} nodes or more"
     if on.collnet and on.ranks_per_node > limits["most_ranks_per_node"]:
-        return f"needs at most {limits['most_ranks_per_node']} ranks a node"
+        return f"needs at most {limits['most_ranks_per_node']} ranks per node"
     return _without_sharp(on, primitive)
 
 

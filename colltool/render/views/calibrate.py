@@ -44,6 +44,7 @@ from colltool.render.blocks import (
     later,
     number,
 )
+from colltool.render.chart import BusbwChart, series_chart
 from colltool.render.dispatch import (
     View,
     context,
@@ -450,6 +451,13 @@ def _blocks(result: Validation) -> list[Block]:
     return out
 
 
+def _chart(result: Validation) -> BusbwChart | None:
+    """The series with the largest error, as the answer has it."""
+    if not result.series:
+        return None
+    return series_chart(max(result.series, key=lambda fit: abs(fit.worst)))
+
+
 def _doubted(skip: Skipped) -> str:
     return f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
 
@@ -526,5 +534,6 @@ VIEWS = {
         ValidateDocument.of,
         lambda result: _points(result, result.series),
         _answer,
+        chart=_chart,
     ),
 }

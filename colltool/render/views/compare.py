@@ -47,6 +47,7 @@ from colltool.render.blocks import (
     number,
     span_text,
 )
+from colltool.render.chart import BusbwChart, curves
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block, running
@@ -155,6 +156,19 @@ def _table_for_people(result: Comparison) -> Table:
         if len({getattr(line, key) for line in result.lines}) == 1:
             table = table.without(key)
     return table
+
+
+def _chart(result: Comparison) -> BusbwChart:
+    """Bus bandwidth of each column, for the first primitive and number of ranks."""
+    shown = result.lines[0]
+    points = []
+    for line in result.lines:
+        if (line.primitive, line.ranks) != (shown.primitive, shown.ranks):
+            continue
+        for column, cell in zip(result.columns, line.cells, strict=True):
+            if cell.busbw_Bps:
+                points.append((column.name, line.bytes, cell.busbw_Bps))
+    return BusbwChart(f"{shown.primitive.label}, {shown.ranks} ranks", curves(points))
 
 
 # --- the answer
@@ -626,4 +640,4 @@ class CompareDocument(Document):
     turned_on_one_port: list[OnePortWinner] = derived("turned")
 
 
-VIEWS = {Comparison: View("compare", _blocks, CompareDocument.of, _table, _summary)}
+VIEWS = {Comparison: View("compare", _blocks, CompareDocument.of, _table, _summary, chart=_chart)}

@@ -42,6 +42,7 @@ from colltool.render.blocks import (
     number,
     span_text,
 )
+from colltool.render.chart import BusbwChart, series_chart
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set, whole
@@ -482,4 +483,13 @@ class DoctorDocument(Document):
     verdict: str = derived(verdict)
 
 
-VIEWS = {Diagnosis: View("doctor", _blocks, DoctorDocument.of, _table, diagnosed)}
+def _chart(result: Diagnosis) -> BusbwChart | None:
+    """The series that is furthest off, among those that are too slow if there are any."""
+    judged = [health.judged for health in result.series if health.low]
+    judged = judged or [health.judged for health in result.series]
+    if not judged:
+        return None
+    return series_chart(max(judged, key=lambda fit: fit.mape))
+
+
+VIEWS = {Diagnosis: View("doctor", _blocks, DoctorDocument.of, _table, diagnosed, chart=_chart)}

@@ -28,6 +28,7 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, context, described, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, or_null
 from colltool.render.shared_documents import FabricFileDocument, SetInFabricDocument
+from colltool.render.views.fabric_boxes import boxes
 from colltool.render.views.fabric_diagram import (
     LevelDiagram,
     TierDiagram,
@@ -285,7 +286,8 @@ class _DrawnRow(NamedTuple):
 def _drawn_blocks(result: FabricDrawn) -> list[Block]:
     # the drawing is an extra, which is loaded by its name alone
     svg = drawing().fabric_svg(result.fabric, result.fabric.name, page=True)
-    return [Picture(svg, _tree(result.fabric, result.facts))]
+    lines = boxes(result.fabric)
+    return [Picture(svg, Lines(_title(result.fabric), lines, verbatim=True))]
 
 
 class DrawnLevelDocument(Document, of=LevelDiagram):

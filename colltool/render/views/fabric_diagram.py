@@ -128,7 +128,7 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     tier = diagram.tier
     kind = diagram.kind
     unit = "port" if kind.has_ports else "link"
-    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {unit}, one way")]
+    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} per {unit}, one way")]
     if not kind.named:
         facts.append(("latency", alpha_text(kind.classes[0])))
     facts += [("split over", line) for line in planes_lines(kind)]

@@ -44,6 +44,7 @@ from colltool.render.blocks import (
     lines_by_names,
     number,
 )
+from colltool.render.chart import BusbwChart, curves
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
@@ -152,6 +153,18 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
         *listed("notes", notes, first=3),
         *listed("not measured here", refused, first=0),
     ]
+
+
+def _chart(result: KernelPriceList) -> BusbwChart | None:
+    """Bus bandwidth of each kernel; None for experts, whose sizes are tokens."""
+    first = result.prices[0]
+    if first.what is not None:
+        return None
+    points = []
+    for price in result.prices:
+        points += [(row.kernel, price.bytes, row.busbw_Bps) for row in price.results]
+    title = f"{first.operation.replace('_', '-')} on {first.fabric}, {first.group.label}"
+    return BusbwChart(title, curves(points))
 
 
 def _list_blocks(result: KernelPriceList) -> list[Block]:
@@ -558,7 +571,9 @@ VIEWS = {
         lambda price: _list_table(_one_price(price)),
         _answer,
     ),
-    KernelPriceList: View("price", _list_blocks, _list_document, _list_table, _list_summary),
+    KernelPriceList: View(
+        "price", _list_blocks, _list_document, _list_table, _list_summary, chart=_chart
+    ),
     KernelCrossover: View(
         "crossover", _cross_blocks, KernelCrossoverDocument.of, _crossings, _cross_answer
     ),

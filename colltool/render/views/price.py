@@ -40,7 +40,8 @@ from colltool.render.blocks import (
     lines_by_text,
     number,
 )
-from colltool.render.dispatch import View, context, group_columns, listed
+from colltool.render.chart import BusbwChart, BusbwCurve, curves
+from colltool.render.dispatch import View, context, group_columns, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import may_be_as_fast, within, within_several
 
@@ -458,6 +459,29 @@ def _list_summary(result: PriceList) -> str:
     return f"{heading}: fastest {', then '.join(names)}"
 
 
+def _chart(result: PriceList) -> BusbwChart:
+    """Bus bandwidth of what is selected somewhere, then of what is fastest elsewhere."""
+    prices = result.prices
+    asked = prices[0]
+    where = on_fabric(asked.fabric, asked.overrides)
+    title = f"{asked.primitive.label} on {where}, {asked.group.label}"
+    if result.winners_only:
+        # the winner and the runner-up change from size to size: one curve that goes all the way
+        best = [("selected", float(price.bytes), float(price.best.busbw_Bps)) for price in prices]
+        return BusbwChart(title, curves(best))
+    leaders = dict.fromkeys(price.best.name for price in prices)
+    points = []
+    for price in prices:
+        rows = price.leading or price.results
+        points += [(row.name, float(price.bytes), float(row.busbw_Bps)) for row in rows]
+
+    def rank(curve: BusbwCurve) -> tuple[bool, float]:
+        return curve.name not in leaders, -max(value for _, value in curve.points)
+
+    drawn = tuple(sorted(curves(points), key=rank))
+    return BusbwChart(title, drawn)
+
+
 # --- one price; its size may be an array
 
 
@@ -674,7 +698,9 @@ def _breakdown_document(result: Breakdown) -> dict[str, Any]:
 
 VIEWS = {
     Price: View("price", _price_blocks, _price_document, _price_table, _summary),
-    PriceList: View("price", _list_blocks, _list_document, _list_table, _list_summary),
+    PriceList: View(
+        "price", _list_blocks, _list_document, _list_table, _list_summary, chart=_chart
+    ),
     Breakdown: View(
         "breakdown", _breakdown_blocks, _breakdown_document, _phases, _breakdown_summary
     ),

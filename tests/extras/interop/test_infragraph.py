@@ -197,7 +197,10 @@ def test_a_graph_read_back_has_the_same_links_and_price(tmp_path: Path) -> None:
             fabric(hyperx(3, 3, links=[{"bandwidth": "47.2GB/s"}, {"bandwidth": "31.5GB/s"}])),
             "links of 31.5, 47.2 GB/s",
         ),
-        (fabric(graph((0, "a"), (1, "a"), (0, 1))), "links join accelerators beside its switches"),
+        (
+            fabric(graph((0, "a"), (1, "a"), (0, 1))),
+            "some links join accelerators directly, without a switch",
+        ),
         (ROUTED[7], "both have hosts"),
         (ROUTED[9], "without a switch"),
     ],

@@ -246,7 +246,7 @@ def test_the_counts_of_a_known_cluster() -> None:
         "72 ports each, one line for all",
         "uplinks 1:1",
         "star of 72 ranks; 32 of these",
-        "900 GB/s a port, one way",
+        "900 GB/s per port, one way",
         "alpha x 1.2, bandwidth x 0.9",
         "alpha 500 ns",
         "full: max_size is 72",
@@ -403,8 +403,8 @@ def test_the_alternative_text_says_it_all_from_the_inside_out() -> None:
         "1024 ranks in 2 tiers, innermost first. nvlink: star of 8 ranks; 128 of these;"
     )
     assert (
-        "fabric: Clos of 128 nvlink domains; 1024 ranks in all; 8 ports each; bandwidth 50 GB/s a"
-        " port, one way" in text
+        "fabric: Clos of 128 nvlink domains; 1024 ranks in all; 8 ports each; bandwidth 50 GB/s"
+        " per port, one way" in text
     )
     assert "level core: joins all 128, alpha 14 us, uplinks 4:1 oversubscribed." in text
 

@@ -146,7 +146,7 @@ REASONS = [
     (machine(2, gpu="ampere", nic="25GB/s"), AR, "nvls_tree", "simple", "Hopper"),
     (machine(2), AR, "nvls", "simple", "SHARP"),
     (machine(2), AR, "collnet_chain", "simple", "SHARP"),
-    (machine(2), AG, "pat", "simple", "one rank a node"),
+    (machine(2), AG, "pat", "simple", "one rank per node"),
     (machine(2), AG, "tree", "simple", "no tree for all-gather"),
     (machine(2), BC, "tree", "ll", "no tree for broadcast"),
     (machine(2, gpus=1), AR, "nvls_tree", "simple", "two GPUs"),
