@@ -15,6 +15,7 @@ from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
 from colltool.commands.output import announce, chosen_format, enable_garbage_collection
+from colltool.commands.report_prices import AnyPrices, page_prices
 from colltool.commands.report_sections import (
     Page,
     assumptions_section,
@@ -56,6 +57,7 @@ def report(
     primitives: Primitive | str | Sequence[Primitive | str] = PRIMITIVES,
     overrides: Overrides = (),
     job_overrides: Overrides = (),
+    price: AnyPrices | None = None,
     library: str | None = None,
     machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
@@ -80,6 +82,9 @@ def report(
         primitives: one or several, by short or long name.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
+        price: of each GPU (``gpu``) and what the key ``prices`` of a fabric holds (``switch``,
+            ``cable``, ``optic``, ``nic``, ``currency`` ...), a mapping or ``KEY=VALUE``;
+            ``FABRIC:KEY`` for one fabric alone. Default: each fabric's own ``prices``.
         library: whose schedules are ranked; default: each fabric's own.
         machine: as :func:`colltool.price`, on every fabric.
         readings, **parts: of the model, and single ones by name in place of those.
@@ -122,6 +127,7 @@ def report(
         shape=shape_of(shape),
     )
     _refuse_twice(page.primitives)
+    costs = page_prices(price, page.columns)
     loaded = _loaded_job(job, job_overrides)
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
     # mistakes in logs are reported before the long work of pricing
@@ -146,6 +152,7 @@ def report(
         ranks=page.reference_ranks,
         bytes=page.size,
         sections=tuple(sections),
+        prices=costs,
     )
 
 
@@ -176,6 +183,12 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         option("vary", "Values to compare, the first is what the page is about; repeatable."),
         "job",
         "job_overrides",
+        option(
+            "price",
+            "What is bought: gpu=30000, switch=20000, cable, optic, nic, currency=USD; one fabric"
+            " alone: FABRIC:gpu=30000; repeatable. [default: the fabric's own prices]",
+            python="price",
+        ),
         option(
             "logs",
             "What was measured: logs of benchmarks, traces; repeatable.",
@@ -221,16 +234,14 @@ def report_command(
     """
     if chosen_format(out.form, out.path) == "html":
         from colltool.render.dispatch import without_columns
-        from colltool.render.page import check_page
 
         without_columns(out.columns or "")
-        check_page()
     # a page takes seconds to minutes: check first what would stop it at the end
     if out.path is not None and not os.path.isdir(out.path.parent):
         what = f"cannot write {out.path}: no such folder"
         raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
     enable_garbage_collection()
-    announce("pricing the page ...")
+    announce("report: loading ...")
     first, *others = fabric.several
     result = report(
         first,

@@ -12,7 +12,6 @@ from colltool.base.formatting import (
     format_bit_energy,
     format_bytes,
     format_length,
-    title_size,
 )
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
@@ -32,13 +31,18 @@ from colltool.render.views.report_decision import (
     BoughtDocument,
     answers,
     chart_of,
+    cost_sentences,
     cost_table,
+    reference_point,
+    report_title,
     risks,
-    unpriced,
 )
 from colltool.render.views.sensitivity import quantity
 
-_MOST_LINES = 12
+# lines of the first screen
+_MOST_LINES = 6
+_MOST_COSTS = 2
+_MOST_RISKS = 3
 _SHOWN: dict[str, Callable[[float], str]] = {
     "cable": format_length,
     "energy": format_bit_energy,
@@ -47,27 +51,16 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 }
 
 
-def report_title(result: Report) -> str:
-    name = result.fabrics[0].name
-    first, *others = result.titles
-    if others:
-        if first != name:
-            name += f" with {first.removeprefix(name).strip()}"
-        name += f" against {', '.join(others)}"
-    size = title_size(result.bytes)
-    return f"{name}, looked at closely on {result.ranks} ranks at {size}"
-
-
 def _blocks(result: Report) -> list[Block]:
-    first, *others = (*answers(result), report_title(result))
     written = localize(either(shell="-o report.html", python="to_html()"))
     out: list[Block] = [
-        Headline(first),
-        *listed("in short", others, first=_MOST_LINES),
+        Headline(f"{report_title(result)}."),
+        *listed("verdict", answers(result), first=_MOST_LINES),
         cost_table(result),
-        *listed("prices", filter(None, [unpriced(result)])),
-        *listed("what it risks", risks(result)),
-        Lines(f"its pictures and tables on one page: {written}", ()),
+        *listed("cost", cost_sentences(result), first=_MOST_COSTS),
+        *listed("risk", risks(result), first=_MOST_RISKS),
+        Lines(reference_point(result), ()),
+        Lines(f"The page to hand over: {written}", ()),
     ]
     for section in result.sections:
         lines = []
@@ -128,11 +121,13 @@ def _chart_title(result: Report) -> str | None:
 
 
 class DecisionDocument(Document):
-    """The answer, what it costs and what it risks."""
+    """The verdict, what it costs and what it risks."""
 
+    title: str = derived(report_title)
     answer: str = derived(lambda result: next(answers(result), ""))
     chart: str | None = derived(_chart_title)
     cost: list[BoughtDocument] = derived(_cost_rows)
+    cost_in_words: list[str] = derived(lambda result: tuple(cost_sentences(result)))
     risks: list[str] = derived(lambda result: tuple(risks(result)))
 
 
