@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments, rename_for_both
@@ -29,7 +30,7 @@ from colltool.commands.report_sections import (
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Report
+    from colltool.analysis.report import Report, ReportSection
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
     from colltool.fabric.custom_machine import CustomMachine
@@ -140,12 +141,13 @@ def report(
         }
         if files:
             measured.append(measured_section(page, [os.fspath(file) for file in files], hints))
-    step = [step_section(page, loaded, typed_of(job))] if loaded else []
-    sections = [network_section(page)]
-    sections += [
-        collective_section(page, primitive) for primitive in with_progress(page.primitives)
-    ]
-    sections += [*step, *measured, assumptions_section(page)]
+    # a section each, so that the terminal shows how far the page is
+    makers: list[Callable[[], ReportSection]] = [partial(network_section, page)]
+    makers += [partial(collective_section, page, primitive) for primitive in page.primitives]
+    if loaded:
+        makers.append(partial(step_section, page, loaded, typed_of(job)))
+    sections = [make() for make in with_progress(makers)]
+    sections += [*measured, assumptions_section(page)]
     return Report(
         fabrics=tuple(column.file for column in page.columns),
         titles=tuple(column.title for column in page.columns),

@@ -348,16 +348,21 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
     """
     from colltool.analysis.report import ReportEntry, ReportSection
 
+    fabrics = [column.fabric for column in page.columns]
+    plans = None
+    if len(fabrics) > 1:
+        plans = colltool.compare_plans(job, fabrics, page.ranks, readings=page.readings)
+        plan = plans.plans[0]
+    else:
+        plan = colltool.plan(job, page.first.fabric, page.ranks, readings=page.readings)
     options: dict[str, Any] = {
-        "ranks": page.ranks,
+        # all fabrics have as many, which the first alone would not choose
+        "ranks": plan.ranks if plans else page.ranks,
         "job_overrides": [f"{key}={value}" for key, value in job.overrides],
     }
-    plan = colltool.plan(job, page.first.fabric, page.ranks, readings=page.readings)
     title = f"A step on {page.first.title}"
     entries = [ReportEntry(title, plan, page.line("plan", typed, **options))]
-    if len(page.columns) > 1:
-        fabrics = [column.fabric for column in page.columns]
-        plans = colltool.compare_plans(job, fabrics, page.ranks, readings=page.readings)
+    if plans:
         if page.vary:  # plan compares no values: a command for each column
             lines: tuple[str, ...] = ()
             for at in range(len(page.columns)):

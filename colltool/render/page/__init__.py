@@ -27,7 +27,7 @@ from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
-from colltool.render.page.lines import ChartLine, Point, line_chart
+from colltool.render.page.lines import ChartLine, ChartPoint, line_chart
 from colltool.render.text import fitting
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.report_decision import (
@@ -43,7 +43,7 @@ from colltool.render.views.report_decision import (
 from colltool.render.views.sweep import changes, shown
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Report, ReportEntry, ReportSection
+    from colltool.analysis.report import Report, ReportEntry
 
 # characters of a table on A4 in small print; columns that do not fit are dropped as on a terminal
 WIDTH = 132
@@ -167,13 +167,11 @@ def _appendix(report: Report, pictures: _Pictures) -> Iterator[str]:
         yield f'<details id="{html(section.key)}">\n'
         yield f"<summary><h3>{html(section.title)}</h3></summary>\n"
         for at, exhibit in enumerate(section.exhibits, 1):
-            yield from _exhibit(report, section, exhibit, f"{section.key}-{at}", pictures)
+            yield from _exhibit(report, exhibit, f"{section.key}-{at}", pictures)
         yield "</details>\n"
 
 
-def _exhibit(
-    report: Report, section: ReportSection, exhibit: ReportEntry, key: str, pictures: _Pictures
-) -> Iterator[str]:
+def _exhibit(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures) -> Iterator[str]:
     """A result: its picture, its tables, and the commands that give it."""
     yield f'<article id="{html(key)}">\n<h4>{html(exhibit.title)}</h4>\n'
     picture = ""
@@ -183,8 +181,7 @@ def _exhibit(
     else:
         picture = _picture(report, exhibit, key, pictures)
         parts, dropped = _fitted(result)
-        beside = " beside" if isinstance(result, FabricShown) else ""
-        yield f'<div class="shown{beside}">\n'
+        yield f'<div class="shown{_layout(result, picture)}">\n'
         if picture:
             yield f"<figure>\n{picture}\n</figure>\n"
         yield f'<div class="tables">\n{unstyled_html(parts)}</div>\n</div>\n'
@@ -196,6 +193,14 @@ def _exhibit(
         commands = "\n".join(map(html, exhibit.commands))
         yield f'<pre class="again"><code>{commands}</code></pre>\n'
     yield "</article>\n"
+
+
+def _layout(result: Any, picture: str) -> str:
+    """Where the picture of a result stands: drawings and lines beside its tables."""
+    if isinstance(result, FabricShown):
+        return " beside drawn"
+    beside = picture and isinstance(result, Sweep | Comparison)
+    return " beside" if beside else ""
 
 
 def _fitted(result: Any) -> tuple[list[Block], list[str]]:
@@ -255,7 +260,9 @@ def _chart_title(report: Report, entry: ReportEntry) -> str:
     result = entry.result
     if isinstance(result, Comparison):
         return f"{_bandwidth_of(result.lines[0].primitive)} on {reference_ranks(report)}"
-    return f"{_bandwidth_of(result.primitive)} by number of ranks"
+    if isinstance(result, Sweep):
+        return f"{_bandwidth_of(result.primitive)} by number of ranks"
+    return entry.title
 
 
 def _bandwidth_of(primitive: Primitive) -> str:
@@ -281,22 +288,20 @@ def _line_of_ranks(result: Sweep) -> Iterator[ChartLine]:
     for _, cells in pivot_tables(result, pivot):
         # sizes down, ranks across
         for at, count in enumerate(counts):
-            points = [
-                _point(float(size), row[at]) for size, row in zip(sizes, cells, strict=True)
-            ]
+            points = [_point(float(size), row[at]) for size, row in zip(sizes, cells, strict=True)]
             name = f"{shown('ranks', count)} ranks"
             yield ChartLine(name, list(filter(None, points)))
 
 
-def _point(size: float, cell: Cell) -> Point | None:
+def _point(size: float, cell: Cell) -> ChartPoint | None:
     """Bus bandwidth at a size; None where nothing runs."""
     rate, total_s = cell.busbw_Bps, cell.total_s
     if not rate or not total_s:
         return None
     interval = cell.interval
     if interval is None:
-        return Point(size, rate)
-    return Point(size, rate, rate * total_s / interval.high_s, rate * total_s / interval.low_s)
+        return ChartPoint(size, rate)
+    return ChartPoint(size, rate, rate * total_s / interval.high_s, rate * total_s / interval.low_s)
 
 
 def _rate_text(rate: float) -> str:

@@ -27,7 +27,7 @@ _MOST_TICKS = 6  # along the upright axis
 Show = Callable[[float], str]
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """A point of a line; ``low`` and ``high`` are where nine of ten measurements lie."""
 
     x: float
@@ -40,10 +40,10 @@ class ChartLine(NamedTuple):
     """A line and its name; all its numbers are positive."""
 
     name: str
-    points: Sequence[Point]
+    points: Sequence[ChartPoint]
 
 
-class Axis(NamedTuple):
+class ChartAxis(NamedTuple):
     """A logarithmic axis from ``low`` to ``high``, drawn from ``start`` to ``end``."""
 
     title: str
@@ -70,8 +70,8 @@ def line_chart(
     right = WIDTH - max(map(len, names)) * _LETTER - 14
     points = [point for line in lines for point in line.points]
     xs = [point.x for point in points]
-    across = Axis(*x, min(xs), max(xs), _LEFT, right)
-    up = Axis(*y, *_whole_steps(_heights(points)), HEIGHT - _BOTTOM, _TOP)
+    across = ChartAxis(*x, min(xs), max(xs), _LEFT, right)
+    up = ChartAxis(*y, *_whole_steps(_heights(points)), HEIGHT - _BOTTOM, _TOP)
     body = [*_grid(across, up)]
     for number, line in enumerate(lines):
         body += _drawn(line, number % COLOURS, across, up)
@@ -87,7 +87,7 @@ def _clipped(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 
-def _heights(points: Iterable[Point]) -> list[float]:
+def _heights(points: Iterable[ChartPoint]) -> list[float]:
     found = []
     for point in points:
         found += [value for value in (point.y, point.low, point.high) if value is not None]
@@ -109,7 +109,7 @@ def _steps(low: float, high: float) -> list[float]:
     return [step for step in found if low <= step <= high]
 
 
-def _ticks(axis: Axis, most: float) -> list[float]:
+def _ticks(axis: ChartAxis, most: float) -> list[float]:
     """At most so many ticks: 1, 2 and 5, else powers of ten, else powers of a hundred and on."""
     steps = _steps(axis.low, axis.high)
     if len(steps) <= most:
@@ -118,7 +118,7 @@ def _ticks(axis: Axis, most: float) -> list[float]:
     return tens[:: max(1, ceil(len(tens) / most))]
 
 
-def _grid(across: Axis, up: Axis) -> Iterable[str]:
+def _grid(across: ChartAxis, up: ChartAxis) -> Iterable[str]:
     for tick in _ticks(up, _MOST_TICKS):
         y = up.at(tick)
         yield f'<path class="ct-grid" d="M{across.start} {y:.1f}H{across.end:.1f}"/>'
@@ -137,7 +137,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text class="ct-soft" {place}>{html(text)}</text>'
 
 
-def _drawn(line: ChartLine, colour: int, across: Axis, up: Axis) -> Iterable[str]:
+def _drawn(line: ChartLine, colour: int, across: ChartAxis, up: ChartAxis) -> Iterable[str]:
     """The band of a line, and the line."""
     known = [point for point in line.points if point.low is not None and point.high is not None]
     if len(known) > 1:
@@ -156,10 +156,10 @@ def _apart(ends: Sequence[float]) -> list[float]:
     """Heights of names near the ends of their lines, none on another and none below the axis."""
     order = sorted(range(len(ends)), key=ends.__getitem__)
     placed = list(ends)
-    lowest = _TOP - _LINE / 2
+    lowest: float = _TOP - _LINE
     for at in order:
         placed[at] = lowest = max(placed[at], lowest + _LINE)
-    highest = HEIGHT - _BOTTOM + _LINE / 2
+    highest: float = HEIGHT - _BOTTOM + _LINE
     for at in reversed(order):
         placed[at] = highest = min(placed[at], highest - _LINE)
     return placed

@@ -3,7 +3,8 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
@@ -39,10 +40,10 @@ from colltool.render.views.report_decision import (
 )
 from colltool.render.views.sensitivity import quantity
 
-# lines of the first screen
-_MOST_LINES = 6
-_MOST_COSTS = 2
-_MOST_RISKS = 3
+# of the first screen
+_VERDICT_ROWS = 5
+_MOST_RISKS = 1
+_WRAPPED = 74  # letters of a line in a list on 80 columns
 _SHOWN: dict[str, Callable[[float], str]] = {
     "cable": format_length,
     "energy": format_bit_energy,
@@ -53,14 +54,17 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 
 def _blocks(result: Report) -> list[Block]:
     written = localize(either(shell="-o report.html", python="to_html()"))
+    costs = cost_table(result)
+    # the table has what a price gives; without any the sentence says what to type
+    priced = any(column.key == "total_cost" for column in costs.shown)
+    verdict = list(answers(result))
     out: list[Block] = [
         Headline(f"{report_title(result)}."),
-        *listed("verdict", answers(result), first=_MOST_LINES),
-        cost_table(result),
-        *listed("cost", cost_sentences(result), first=_MOST_COSTS),
+        *listed("verdict", verdict, first=_on_first_screen(verdict)),
+        costs if priced else costs._replace(first=0),
+        *listed("cost", cost_sentences(result), first=0 if priced else 1),
         *listed("risk", risks(result), first=_MOST_RISKS),
-        Lines(reference_point(result), ()),
-        Lines(f"The page to hand over: {written}", ()),
+        Lines(f"{reference_point(result)}. The page to hand over: {written}", ()),
     ]
     for section in result.sections:
         lines = []
@@ -69,6 +73,16 @@ def _blocks(result: Report) -> list[Block]:
             lines += [f"  {command}" for command in exhibit.commands]
         out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
     return out
+
+
+def _on_first_screen(lines: Sequence[str]) -> int:
+    """How many lines of the verdict the first screen has room for, at least one."""
+    rows = 0
+    for at, line in enumerate(lines):
+        rows += ceil(len(line) / _WRAPPED)
+        if rows > _VERDICT_ROWS:
+            return max(1, at)
+    return len(lines)
 
 
 class _PlacedExhibit(NamedTuple):

@@ -68,10 +68,12 @@ def report_title(result: Report) -> str:
         if comparison:
             parts.append(_fastest_collective(result, comparison))
         # each part names its winner
-        return sentence("; ".join(filter(None, parts))) or _subject(result)
+        return "; ".join(filter(None, parts)) or _subject(result)
     else:
         parts += _alone_in_title(result, results)
-    return f"{result.titles[0]}: {'; '.join(filter(None, parts))}" if any(parts) else _subject(result)
+    return (
+        f"{result.titles[0]}: {'; '.join(filter(None, parts))}" if any(parts) else _subject(result)
+    )
 
 
 def _subject(result: Report) -> str:
@@ -110,7 +112,7 @@ def _alone_in_title(result: Report, results: Sequence[Any]) -> Iterator[str]:
 def _step_in_title(plans: Plans) -> str:
     change = plans.ratio(1) - 1
     if abs(change) < _SAME_STEP:
-        return "training step as long"
+        return "training step equally long"
     if _uncertain(plans, 1):
         return "training step too close to call"
     # how the page's own fabric does against the other
@@ -133,8 +135,9 @@ def _collective_in_title(result: Report, comparison: Comparison) -> str:
             return f"{what} not comparable with {other}"
         if any(run.outcome in ("first", "other", "neither") for run in runs):
             return f"{what} does not run on both"
-        close = any(run.within is not None for run in runs)
-        return f"{what} {'too close to call against' if close else 'as fast as on'} {other}"
+        if any(run.within is not None for run in runs):
+            return f"{what} too close to call against {other}"
+        return f"no measurable difference to {other} in {what}"
     widest = max(clear, key=lambda at: _width(runs[at]))
     run = runs[widest]
     # the ratio is the other's time over the first's
@@ -302,7 +305,9 @@ def _no_winner(runs: Sequence[OutcomeRange], first: str, other: str) -> str:
     if "other" in outcomes:
         return f"{first} cannot run it, {other} can"
     if "unlike" in outcomes:
-        return f"{other} is not comparable with {first} (only one of them has measured library time)"
+        return (
+            f"{other} is not comparable with {first} (only one of them has measured library time)"
+        )
     unsure = [run.within for run in runs if run.within is not None]
     if unsure:
         return f"{first} against {other} is too close to call ({_uncertainty(max(unsure))})"
@@ -386,10 +391,12 @@ def _step_difference(result: Plans, at: int, first: str) -> str:
     how = f"{percent(abs(change))} {'slower' if change > 0 else 'faster'} than {first}"
     if _uncertain(result, at):
         off = percent(result.error(at) or 0.0)
-        return f"too close to call (the step is {how}, and such comparisons are {off} off)"
+        return (
+            f"too close to call (the step is {how}, and such comparisons are typically {off} off)"
+        )
     error = result.error(at)
     if error:
-        how += f" (such comparisons are {percent(error)} off)"
+        how += f" (such comparisons are typically {percent(error)} off)"
     return f"{how}; {_why_step(result.plans[0], result.plans[at])}"
 
 
@@ -407,7 +414,9 @@ def _why_step(first: Plan, other: Plan) -> str:
         return f"all {size} because the GPU is {word}"
     by_device, by_network = format_time(abs(device), 3), format_time(abs(network), 3)
     if (device > 0) == (network > 0):
-        return f"{by_device} of {size} because the GPU is {word}, {by_network} because of the network"
+        return (
+            f"{by_device} of {size} because the GPU is {word}, {by_network} because of the network"
+        )
     costs, saves = ("costs", "saves") if device > 0 else ("saves", "costs")
     return f"its GPU {costs} {by_device}, its network {saves} {by_network}"
 
@@ -473,7 +482,7 @@ class _Bought(NamedTuple):
 
     @property
     def cost(self) -> Cost | None:
-        return self.bill and self.bill.cost
+        return self.bill.cost if self.bill else None
 
     @property
     def gpu_cost(self) -> float | None:
@@ -512,17 +521,17 @@ class _Bought(NamedTuple):
 _COST: Columns[_Bought] = (
     label("fabric", path="title"),
     number("gpus", "ranks used"),
-    number("ranks", "of", drop=4, path="facts.ranks"),
-    number("switches", drop=2, path="facts.switches"),
-    number("links", drop=1, path="facts.links"),
+    number("ranks", "of", drop=8, path="facts.ranks"),
+    number("switches", drop=7, path="facts.switches"),
+    number("links", drop=9, path="facts.links"),
     number("network_cost", "whole network", format_money, path="cost.total", hidden=True),
-    number("gpu_cost", "GPUs", format_money),
-    number("network_part", "network", format_money),
+    number("gpu_cost", "GPUs", format_money, drop=2),
+    number("network_part", "network", format_money, drop=1),
     number("total_cost", "cost", format_money),
     label("currency", "in"),
     number("cost_per_rate", "cost per rate", format_money),
     number("network_W", "network draws", format_power, path="cost.power_W"),
-    number("step_s", "step", format_time, path="plan.step_s"),
+    number("step_s", "step", format_time, 6, path="plan.step_s"),
     number("device_hours", "device-hours per step", "{:.4g}".format, hidden=True),
     number("tokens_per_s", "tokens/s", "{:,.0f}".format, path="plan.tokens_per_s"),
 )
@@ -564,7 +573,16 @@ def _bought(result: Report) -> list[_Bought]:
             bill = bill_of(fabric.fabric.model_copy(update={"prices": given.parts}))
         gpus = step.ranks if step else result.ranks
         rate = _useful_rate(result, results, step, at)
-        rows.append(_Bought(title, fabric.facts, gpus, given, bill, step, rate))
+        row = _Bought(
+            title=title,
+            facts=fabric.facts,
+            gpus=gpus,
+            prices=given,
+            bill=bill,
+            plan=step,
+            rate=rate,
+        )
+        rows.append(row)
     return rows
 
 
@@ -595,7 +613,7 @@ def cost_table(result: Report) -> Table:
         columns.append(column)
     title = "The fabrics, and a training step on each" if rows[0].plan else "The fabrics"
     if any(row.network_part is not None and row.gpus < row.facts.ranks for row in rows):
-        title += "; a network that is used in part costs in proportion"
+        title += " (of a network used in part, that part)"
     table = Table(tuple(columns), rows, None, title)
     for column in _COST:
         if all(column.value(row) is None for row in rows):
@@ -610,13 +628,13 @@ def cost_sentences(result: Report) -> Iterator[str]:
         if row.total_cost is not None:
             yield _cost_text(row)
     missing = [row.title for row in rows if row.total_cost is None]
-    ask = either(
-        shell="add --price gpu=30000 --price switch=20000",
-        python="add price={'gpu': 30000, 'switch': 20000}",
-    )
     if missing:
-        own = "the file's own prices: are used otherwise"
-        yield f"No price is known for {', '.join(missing)}: {localize(ask)} ({own})."
+        ask = either(
+            shell="--price gpu=30000 --price switch=20000",
+            python="price={'gpu': 30000, 'switch': 20000}",
+        )
+        whose = "" if len(missing) == len(rows) else f" for {', '.join(missing)}"
+        yield f"No price is known{whose}: add {localize(ask)}, or prices: to the fabric's file."
     without_gpu = [row.title for row in rows if row.total_cost and row.gpu_cost is None]
     if without_gpu:
         ask = either(shell="--price gpu=30000", python="price={'gpu': 30000}")
@@ -662,7 +680,11 @@ def risks(result: Report) -> Iterator[str]:
             errors.append((within(price.best), price.primitive.label))
     for off, names in gathered(errors).items():
         around, _, why = off.partition(": ")
-        inside = around if around.startswith("within") else f"within {around.replace(' to ', ' and ')}"
+        inside = around
+        if around.startswith("-"):
+            inside = f"within {around.replace(' to ', ' and ')}"
+        elif around.endswith(" times that"):
+            inside = f"between {around.replace(' to ', ' and ').replace('that', 'the price')}"
         yield f"{sentence(', '.join(names))}: {inside}{why and f' ({why})'}."
     yield from map(_most_sensitive_text, _of_type(results, Sensitivity))
     bases = [(_basis_text(basis_of(fabric)), title) for fabric, title in _named_fabrics(result)]
