@@ -16,7 +16,7 @@ class ReportEntry(NamedTuple):
     """One result; ``commands`` reproduce it (one per fabric if necessary, none for Python-only
     results).
 
-    ``view``: which of its pictures to show; empty for the default, None if it has none.
+    ``view``: which of its pictures to show; empty for the default, None for its tables alone.
     """
 
     title: str

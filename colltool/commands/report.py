@@ -141,12 +141,12 @@ def report(
         }
         if files:
             measured.append(measured_section(page, [os.fspath(file) for file in files], hints))
-    # a section each, so that the terminal shows how far the page is
+    # a section each, so that the terminal shows how far the page is; the job shows its own progress
     makers: list[Callable[[], ReportSection]] = [partial(network_section, page)]
     makers += [partial(collective_section, page, primitive) for primitive in page.primitives]
-    if loaded:
-        makers.append(partial(step_section, page, loaded, typed_of(job)))
     sections = [make() for make in with_progress(makers)]
+    if loaded:
+        sections.append(step_section(page, loaded, typed_of(job)))
     sections += [*measured, assumptions_section(page)]
     return Report(
         fabrics=tuple(column.file for column in page.columns),

@@ -361,7 +361,7 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
         "job_overrides": [f"{key}={value}" for key, value in job.overrides],
     }
     title = f"A step on {page.first.title}"
-    entries = [ReportEntry(title, plan, page.line("plan", typed, **options))]
+    entries = [ReportEntry(title, plan, page.line("plan", typed, **options), None)]
     if plans:
         if page.vary:  # plan compares no values: a command for each column
             lines: tuple[str, ...] = ()
@@ -369,7 +369,7 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
                 lines += page.line("plan", typed, at=at, **options)
         else:
             lines = page.side_by_side("plan", typed, **options)
-        entries.append(ReportEntry("The step on each", plans, lines))
+        entries.append(ReportEntry("The step on each", plans, lines, None))
     return ReportSection("job", f"The job {job.name}", tuple(entries))
 
 

@@ -57,15 +57,20 @@ _FOOTER = (
 
 
 class _Pictures(NamedTuple):
-    """How pictures are drawn; ``letters`` is None where matplotlib is missing, and such pictures
-    are left out."""
+    """How pictures other than drawings and lines are drawn.
 
+    Args:
+        wanted: whether the page has any.
+        letters: that they share; None where matplotlib is missing, and they are left out.
+    """
+
+    wanted: bool
     letters: SharedOutlines | None
 
 
 def report_page(report: Report) -> str:
     """The HTML page of a report, self-contained."""
-    pictures = _Pictures(_letters())
+    pictures = _pictures(report)
     title = html(report_title(report))
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     # all pictures are drawn before the outlines of their letters are read
@@ -106,13 +111,23 @@ def report_page(report: Report) -> str:
 """
 
 
-def _letters() -> SharedOutlines | None:
-    """Shared outlines of letters; None without matplotlib."""
+def _pictures(report: Report) -> _Pictures:
+    """Loads matplotlib only where the page has a picture that needs it."""
+    if not any(_is_plotted(exhibit) for part in report.sections for exhibit in part.exhibits):
+        return _Pictures(wanted=False, letters=None)
     try:
         plot().need_matplotlib("a picture", EXTRA, "output")
     except ColltoolError:
-        return None
-    return plot().shared_letters()
+        return _Pictures(wanted=True, letters=None)
+    return _Pictures(wanted=True, letters=plot().shared_letters())
+
+
+def _is_plotted(exhibit: ReportEntry) -> bool:
+    """Whether the picture of an exhibit is drawn by matplotlib."""
+    result = exhibit.result
+    healthy = isinstance(result, Diagnosis) and result.ok
+    by_core = isinstance(result, FabricShown | Sweep | Comparison)
+    return exhibit.view is not None and not healthy and not by_core
 
 
 def _today() -> str:
@@ -160,7 +175,7 @@ def _list(lines: Sequence[str] | Iterator[str]) -> str:
 
 def _appendix(report: Report, pictures: _Pictures) -> Iterator[str]:
     yield f'<p class="aside">{_EXPAND}</p>\n'
-    if pictures.letters is None:
+    if pictures.wanted and pictures.letters is None:
         command = html(install_command(EXTRA))
         yield f'<p class="aside">More pictures need matplotlib: <code>{command}</code></p>\n'
     for section in report.sections:

@@ -421,13 +421,18 @@ def _why_step(first: Plan, other: Plan) -> str:
     return f"its GPU {costs} {by_device}, its network {saves} {by_network}"
 
 
+def _closed(text: str) -> str:
+    """A sentence with one full stop at its end."""
+    return f"{text.rstrip('.')}."
+
+
 _ANSWERS: dict[type, Callable[[Report, Any], Iterable[str]]] = {
     Breakdown: _reference_time,
     Comparison: _compared,
     Plan: lambda _, result: (planned(result),),
     Plans: _steps,
-    Diagnosis: lambda _, result: (f"Benchmarks: {diagnosed(result)}.",),
-    TraceComparison: lambda _, result: (f"The traced job: {traced(result)}.",),
+    Diagnosis: lambda _, result: (f"Benchmarks: {_closed(diagnosed(result))}",),
+    TraceComparison: lambda _, result: (f"The traced job: {_closed(traced(result))}",),
 }
 
 
