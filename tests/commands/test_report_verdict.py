@@ -74,15 +74,38 @@ def test_the_title_of_one_fabric_has_its_time_and_interval(one: Report) -> None:
     )
 
 
-def test_several_fabrics_have_a_winner_and_its_rival() -> None:
-    several = colltool.report(
-        "dgx-a100", against=["dgx-h100", "dgx-b200"], ranks=16, primitives="ar", size="1GB"
+@pytest.fixture(scope="module")
+def several() -> Report:
+    return colltool.report(
+        "dgx-a100",
+        against=["dgx-h100", "dgx-b200"],
+        job="llama3-70b",
+        ranks=64,
+        primitives="ar",
+        size="1GB",
     )
+
+
+def test_several_fabrics_have_a_winner_and_its_rival(several: Report) -> None:
     assert re.fullmatch(
-        r"all-reduce of 1GB( fastest on dgx-b200, [\d.]+x ahead of dgx-h100|"
+        r"llama3-70b trains fastest on dgx-b200, [\d.]+% ahead of dgx-h100;"
+        r" all-reduce of 1GB( fastest on dgx-b200, [\d.]+x ahead of dgx-h100|"
         r": too close to call between dgx-\w+ and dgx-\w+)",
         report_title(several),
     )
+
+
+def test_several_fabrics_are_short_sentences(several: Report) -> None:
+    lines = list(answers(several))
+    assert len(lines) == 4
+    assert re.match(r"A training step of llama3-70b on 64 GPUs is fastest on dgx-b200: ", lines[0])
+    assert lines[0].endswith("Comparisons of steps are typically 7.0% off.")
+    assert re.match(r"dgx-h100: [\d.]+ s, [\d.]+% faster than dgx-a100; ", lines[1])
+    assert re.match(
+        r"All-reduce of 1GB on 64 GPUs is (fastest on|too close to call between) .* as long\.$",
+        lines[3],
+    )
+    assert max(map(len, lines)) < 200
 
 
 def test_a_slower_step_is_split_into_gpu_and_network(two: Report) -> None:
@@ -147,8 +170,8 @@ def test_numbers_have_names(key: str, words: str) -> None:
     assert number_in_words(key) == words
 
 
-def test_no_sentence_has_the_habits(two: Report, one: Report) -> None:
-    for report in (two, one):
+def test_no_sentence_has_the_habits(two: Report, one: Report, several: Report) -> None:
+    for report in (two, one, several):
         for line in said(report):
             for habit in BANNED:
                 assert not re.search(habit, line), (habit, line)

@@ -140,12 +140,14 @@ def _today() -> str:
 def _subjects(report: Report) -> Iterator[str]:
     """What the page is about: each fabric in a line, the values it was read with, and the reference
     point."""
+    lines = []
     for fabric in dict.fromkeys(report.fabrics):
         words = described(fabric)
         if words:
-            yield f'<p class="aside">{html(fabric.name)}: {html(words)}</p>\n'
+            lines.append(html(f"{fabric.name}: {words}"))
     sets = "".join(f"; <code>{html(key)}={html(value)}</code>" for key, value in report.overrides)
-    yield f'<p class="aside">{html(reference_point(report))}{sets}</p>\n'
+    lines.append(f"{html(reference_point(report))}{sets}")
+    yield f'<p class="aside">{"<br>".join(lines)}</p>\n'
 
 
 def _decision(report: Report) -> Iterator[str]:
@@ -308,13 +310,14 @@ def _line_of_ranks(result: Sweep) -> Iterator[ChartLine]:
             yield ChartLine(name, list(filter(None, points)))
 
 
-def _point(size: float, cell: Cell) -> ChartPoint | None:
-    """Bus bandwidth at a size; None where nothing runs."""
+def _point(size: float, cell: Cell, *, band: bool = True) -> ChartPoint | None:
+    """Bus bandwidth at a size, with its interval unless bands would hide each other; None where
+    nothing runs."""
     rate, total_s = cell.busbw_Bps, cell.total_s
     if not rate or not total_s:
         return None
     interval = cell.interval
-    if interval is None:
+    if interval is None or not band:
         return ChartPoint(size, rate)
     return ChartPoint(size, rate, rate * total_s / interval.high_s, rate * total_s / interval.low_s)
 

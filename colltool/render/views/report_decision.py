@@ -165,18 +165,12 @@ def _fastest_collective(result: Report, comparison: Comparison) -> str:
     if line is None:
         return ""
     what = f"{line.primitive.label} of {title_size(line.bytes)}"
-    timed = [(cell.total_s, at) for at, cell in enumerate(line.cells) if cell.total_s is not None]
+    timed = _timed(line)
     if len(timed) < 2:
         return ""
-    (best_s, best), (rival_s, rival) = sorted(timed)[:2]
+    (best_s, best), (rival_s, rival) = timed[:2]
     names = result.titles
-    other = best or rival
-    if best and rival:
-        close = _overlap(line.cells[best], line.cells[rival])
-    else:
-        # what both err alike in does not count against the first
-        close = rival_s / best_s - 1 <= line.ratio_error(other)
-    if close:
+    if _too_close(line, best, rival):
         return f"{what}: too close to call between {names[best]} and {names[rival]}"
     return f"{what} fastest on {names[best]}, {_factor(rival_s / best_s)} ahead of {names[rival]}"
 
@@ -229,18 +223,69 @@ def _with_interval(seconds: float, interval: Any) -> str:
 
 
 def _compared(report: Report, result: Comparison) -> Iterator[str]:
-    """Who wins, over which sizes, on the ranks of the reference point; then the times there."""
+    """Of two fabrics who wins over which sizes, and the times at the reference point; of several
+    the order there."""
     for primitive in dict.fromkeys(line.primitive for line in result.lines):
-        parts = []
-        for at in range(1, len(result.columns)):
-            finding = _finding(report, result, primitive, at)
-            if finding is not None:
-                parts.append(_verdict(report, finding, at))
-        text = f"{sentence(primitive.label)}, {reference_ranks(report)}: {'; '.join(parts)}."
         line = _reference_line(report, result, primitive)
+        if len(result.columns) > 2:
+            if line is not None:
+                yield _order(report, line)
+            continue
+        finding = _finding(report, result, primitive, 1)
+        if finding is None:
+            continue
+        verdict = _verdict(report, finding, 1)
+        text = f"{sentence(primitive.label)}, {reference_ranks(report)}: {verdict}."
         if line is not None:
             text += f" At {title_size(line.bytes)}: {_times(report, line)}."
         yield text
+
+
+def _order(report: Report, line: CompareLine) -> str:
+    """``All-reduce of 64MB on 64 GPUs is fastest on nvl72: 202 us (-22% to +29%). dgx-b200 takes
+    3.3x, dgx-h100 3.4x as long.``"""
+    names = report.titles
+    what = f"{sentence(line.primitive.label)} of {title_size(line.bytes)} on"
+    what += f" {reference_ranks(report)}"
+    timed = _timed(line)
+    absent = [name for name, cell in zip(names, line.cells, strict=True) if cell.total_s is None]
+    cannot = f" It cannot run on {', '.join(absent)}." if absent else ""
+    if not timed:
+        return f"{what} cannot run on any of them."
+    best_s, best = timed[0]
+    took = _with_interval(best_s, line.cells[best].interval)
+    others = timed[1:]
+    close = [at for _, at in others if _too_close(line, best, at)]
+    text = f"{what} is fastest on {names[best]}: {took}."
+    if close:
+        *several, last = (names[at] for at in (best, *close))
+        among = f"{', '.join(several)} and {last}"
+        text = f"{what} is too close to call between {among}: {took} on {names[best]}."
+    factors = [f"{names[at]} {format_factor(total_s / best_s, 2)}" for total_s, at in others]
+    if factors:
+        longer = ", ".join(factors).replace(" ", " takes ", 1)
+        text += f" {longer} as long."
+    return text + cannot
+
+
+def _timed(line: CompareLine) -> list[tuple[float, int]]:
+    """Seconds and columns that can run it, the fastest first."""
+    found = []
+    for at, cell in enumerate(line.cells):
+        if cell.total_s is not None:
+            found.append((cell.total_s, at))
+    return sorted(found)
+
+
+def _too_close(line: CompareLine, best: int, rival: int) -> bool:
+    """Whether two columns differ by less than the error; what both err alike in does not count
+    against the first column."""
+    if best and rival:
+        return _overlap(line.cells[best], line.cells[rival])
+    best_s, rival_s = line.cells[best].total_s, line.cells[rival].total_s
+    if best_s is None or rival_s is None:
+        return False
+    return rival_s / best_s - 1 <= line.ratio_error(best or rival)
 
 
 def _times(report: Report, line: CompareLine) -> str:
@@ -281,11 +326,16 @@ def _verdict(report: Report, finding: ColumnDifference, at: int) -> str:
         return _no_winner(runs, first, other)
     shown = sorted(sorted(clear, key=lambda at: -_width(runs[at]))[:_MOST_RANGES])
     texts = []
+    last = ""
     for place in shown:
         run = runs[place]
         winner, loser = (first, other) if run.ratio > 1 else (other, first)
         where = _where(runs, place) or "at every size"
-        texts.append(f"{winner} is up to {_factor(run.ratio)} faster than {loser} {where}")
+        how = f"up to {_factor(run.ratio)}"
+        if winner != last:
+            how = f"{winner} is {how} faster than {loser}"
+        texts.append(f"{how} {where}")
+        last = winner
     text = ", and ".join(texts)
     others = [run for place, run in enumerate(runs) if place not in shown]
     if not others:
@@ -354,12 +404,21 @@ def _factor(ratio: float) -> str:
 
 def _steps(report: Report, result: Plans) -> Iterator[str]:
     first = result.plans[0]
-    times = [f"{_step_time(plan)} on {title}" for plan, title in _titled(report, result)]
-    ranks = f"{first.ranks} {_workers(report)}"
-    yield f"A training step of {first.job.name} on {ranks} takes {', '.join(times)}."
-    for at in range(1, len(result.plans)):
-        difference = _step_difference(result, at, report.titles[0])
-        yield f"{report.titles[at]}: {difference}."
+    what = f"A training step of {first.job.name} on {first.ranks} {_workers(report)}"
+    if len(result.plans) == 2:
+        times = [f"{_step_time(plan)} on {title}" for plan, title in _titled(report, result)]
+        yield f"{what} takes {', '.join(times)}."
+        yield f"{report.titles[1]}: {_step_difference(result, 1, report.titles[0])}."
+        return
+    best = min(range(len(result.plans)), key=lambda at: result.plans[at].step_s)
+    fastest = f"{report.titles[best]}: {_step_time(result.plans[best])}"
+    # once for all, where each line would repeat it
+    off = max(result.error(at) or 0.0 for at in range(1, len(result.plans)))
+    errors = f" Comparisons of steps are typically {percent(off)} off." if off else ""
+    yield f"{what} is fastest on {fastest}.{errors}"
+    for at, plan in enumerate(result.plans[1:], 1):
+        difference = _step_difference(result, at, report.titles[0], brief=True)
+        yield f"{report.titles[at]}: {format_time(plan.step_s, 3)}, {difference}."
 
 
 def _titled(report: Report, result: Plans) -> Iterator[tuple[Plan, str]]:
@@ -383,19 +442,21 @@ def _uncertain(result: Plans, at: int) -> bool:
     return error is not None and abs(result.ratio(at) - 1) <= error
 
 
-def _step_difference(result: Plans, at: int, first: str) -> str:
+def _step_difference(result: Plans, at: int, first: str, *, brief: bool = False) -> str:
     """``12% slower; 360 of 539 ms because the GPU is slower, 179 ms because of the network``."""
     change = result.ratio(at) - 1
     if abs(change) < _SAME_STEP:
         return f"no measurable difference to {first}"
     how = f"{percent(abs(change))} {'slower' if change > 0 else 'faster'} than {first}"
     if _uncertain(result, at):
+        if brief:
+            return f"too close to call ({how})"
         off = percent(result.error(at) or 0.0)
         return (
             f"too close to call (the step is {how}, and such comparisons are typically {off} off)"
         )
     error = result.error(at)
-    if error:
+    if error and not brief:
         how += f" (such comparisons are typically {percent(error)} off)"
     return f"{how}; {_why_step(result.plans[0], result.plans[at])}"
 
@@ -526,7 +587,7 @@ class _Bought(NamedTuple):
 _COST: Columns[_Bought] = (
     label("fabric", path="title"),
     number("gpus", "ranks used"),
-    number("ranks", "of", drop=8, path="facts.ranks"),
+    number("ranks", "ranks in all", drop=8, path="facts.ranks"),
     number("switches", drop=7, path="facts.switches"),
     number("links", drop=9, path="facts.links"),
     number("network_cost", "whole network", format_money, path="cost.total", hidden=True),
@@ -644,13 +705,14 @@ def cost_sentences(result: Report) -> Iterator[str]:
     if without_gpu:
         ask = either(shell="--price gpu=30000", python="price={'gpu': 30000}")
         yield f"GPUs are not in the cost of {', '.join(without_gpu)}: add {localize(ask)}."
-    without_network = [row for row in rows if row.total_cost and row.network_part is None]
-    for row in without_network:
-        ask = either(shell="--price switch=20000", python="price={'switch': 20000}")
-        why = f"add {localize(ask)}"
-        if row.bill and row.bill.notes:
-            why = "; ".join(row.bill.notes)
-        yield f"The network is not in the cost of {row.title}: {why}."
+    ask = either(shell="--price switch=20000", python="price={'switch': 20000}")
+    why = []
+    for row in rows:
+        if row.total_cost and row.network_part is None:
+            notes = row.bill.notes if row.bill else ()
+            why.append(("; ".join(notes) or f"add {localize(ask)}", row.title))
+    for reason, names in gathered(why).items():
+        yield f"The network is not in the cost of {', '.join(names)}: {reason}."
 
 
 def _cost_text(row: _Bought) -> str:
