@@ -157,8 +157,8 @@ ARGUMENTS = {
     "page_ranks": Argument(
         "--ranks -n",
         "N",
-        "Looked at closely, of the job, and of logs that do not say. [default: all of the smallest"
-        " fabric]",
+        "Ranks of the reference point, of the job, and of logs that do not say. [default: all of the"
+        " smallest fabric]",
         "count",
         offers="ranks",
         hint="one number of ranks a page",
@@ -390,6 +390,14 @@ ARGUMENTS = {
     ),
     "job_overrides": Argument(
         "--job-set", "KEY=VALUE", "Override a value of the job; repeatable.", many=True
+    ),
+    "page_price": Argument(
+        "--price",
+        "KEY=VALUE",
+        "What is bought: gpu=30000, switch=20000, cable, optic, nic, currency=USD; one fabric alone:"
+        " FABRIC:gpu=30000; repeatable. [default: the fabric's own prices]",
+        python="price",
+        many=True,
     ),
     "links": Argument(
         "--links",

@@ -16,7 +16,7 @@ from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
 from colltool.commands.output import announce, chosen_format, enable_garbage_collection
-from colltool.commands.report_prices import AnyPrices, page_prices
+from colltool.commands.report_prices import page_prices
 from colltool.commands.report_sections import (
     Page,
     assumptions_section,
@@ -58,7 +58,7 @@ def report(
     primitives: Primitive | str | Sequence[Primitive | str] = PRIMITIVES,
     overrides: Overrides = (),
     job_overrides: Overrides = (),
-    price: AnyPrices | None = None,
+    price: Overrides = (),
     library: str | None = None,
     machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
@@ -76,9 +76,9 @@ def report(
         logs: of nccl-tests, rccl-tests, OSU micro-benchmarks, or traces of the PyTorch profiler.
         collective, nodes, in_place: of logs that do not say, as in :func:`colltool.doctor`, where
             the first is ``primitive``.
-        ranks: N, what is looked at closely, the ranks of the job, and of logs that do not say; all
-            of the smallest fabric when None.
-        shape, size: of the slice, and the bytes per rank, that are looked at closely, as in
+        ranks: N of the reference point, of the job, and of logs that do not say; all of the
+            smallest fabric when None.
+        shape, size: slice, and bytes per rank, of the reference point, as in
             :func:`colltool.price`.
         primitives: one or several, by short or long name.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
@@ -185,12 +185,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         option("vary", "Values to compare, the first is what the page is about; repeatable."),
         "job",
         "job_overrides",
-        option(
-            "price",
-            "What is bought: gpu=30000, switch=20000, cable, optic, nic, currency=USD; one fabric"
-            " alone: FABRIC:gpu=30000; repeatable. [default: the fabric's own prices]",
-            python="price",
-        ),
+        "page_price",
         option(
             "logs",
             "What was measured: logs of benchmarks, traces; repeatable.",
@@ -202,7 +197,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         "in_place",
         "page_ranks",
         "shape",
-        option("size", "Bytes per rank looked at closely, as in nccl-tests."),
+        option("size", "Size of the reference point, as nccl-tests counts it."),
         option("primitives", default="ar,ag,a2a"),
         "library",
         RESULT,
@@ -221,15 +216,16 @@ def report_command(
     against: list[str] | None = None,
     **arguments: Any,
 ) -> None:
-    """A page to hand over: a fabric drawn and priced, compared, a job's step on it, and what was
-    measured.
+    """A page to hand over: the verdict, cost and risk of a fabric, with others, a job or
+    measurements where given.
 
-    With -o report.html one file with pictures and tables that needs no network: for a screen, a
-    phone or paper. Without it what follows, in sentences, and the commands that give it.
+    With -o report.html it is one file for a screen, a phone or paper, which needs no network and no
+    extra package. Without it the terminal shows its sentences and the commands behind them.
 
     Examples:
       colltool report -f dgx-h100 -o report.html
       colltool report -f dgx-h100 --against dgx-b200 --job llama3-70b -n 256 -o report.html
+      colltool report -f nvl72 -f dgx-b200:nodes=144 -n 1152 --price gpu=35000 --price switch=20000
       colltool report -f dgx-h100 --vary ib.levels.spine.oversubscription=1,4 --set ib.size=64 --job llama3-70b -o report.html
       colltool report -f my-cluster.yaml -p ar,a2a -n 144 -M 1GB
       colltool report -f dgx-h100 --log all_reduce.log -o report.html
@@ -243,7 +239,7 @@ def report_command(
         what = f"cannot write {out.path}: no such folder"
         raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
     enable_garbage_collection()
-    announce("report: loading ...")
+    announce("pricing the page ...")
     first, *others = fabric.several
     result = report(
         first,

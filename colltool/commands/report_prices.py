@@ -12,9 +12,9 @@ from colltool.base.errors import ColltoolError, clipped, nearest, rename_for_bot
 if TYPE_CHECKING:
     from colltool.analysis.report import FabricPrices
     from colltool.commands.report_sections import PageColumn
+    from colltool.definitions.reader import Overrides
     from colltool.fabric.library import Prices
 
-AnyPrices = Mapping[str, str | float] | Sequence[str] | str
 GPU = "gpu"
 USUAL_CURRENCY = "USD"
 _EXAMPLE = "gpu=30000"
@@ -29,7 +29,7 @@ class _Stated(NamedTuple):
 
 
 def page_prices(
-    given: AnyPrices | None, columns: Sequence[PageColumn]
+    given: Overrides | None, columns: Sequence[PageColumn]
 ) -> tuple[FabricPrices | None, ...]:
     """The prices of each fabric of a page.
 
@@ -42,7 +42,7 @@ def page_prices(
     return tuple(_prices_of(column, stated) for column in columns)
 
 
-def _pairs(given: AnyPrices | None) -> Iterator[str]:
+def _pairs(given: Overrides | None) -> Iterator[str]:
     if given is None:
         return
     if isinstance(given, str):

@@ -204,8 +204,7 @@ def _exhibit(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures
         yield f'<div class="tables">\n{unstyled_html(parts)}</div>\n</div>\n'
         if dropped:
             names = html("; ".join(dropped))
-            where = "Not on the page, but in the command's <code>--format csv</code>"
-            yield f'<p class="aside">{where}: {names}.</p>\n'
+            yield f'<p class="aside">Only in the command\'s CSV and JSON: {names}.</p>\n'
     if exhibit.commands:
         commands = "\n".join(map(html, exhibit.commands))
         yield f'<pre class="again"><code>{commands}</code></pre>\n'
