@@ -118,7 +118,7 @@ TOOLS = {
     "calibrate": Tool("colltool:calibrate", _LOGS),
     "doctor": Tool("colltool:doctor", _LOGS),
     "trace": Tool("colltool:trace"),
-    "report": Tool("colltool:report", {"ranks": "page_ranks", "price": "page_price"}),
+    "report": Tool("colltool:report", {"ranks": "page_ranks"}),
     "diff": Tool("colltool:diff"),
     "diff_libraries": Tool(
         "colltool:diff_libraries", {"old": "library", "new": "library"}, answers="library-diff"
