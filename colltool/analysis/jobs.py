@@ -14,7 +14,7 @@ from colltool.analysis.basis import BasisDifference, basis_differences, basis_of
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import disambiguate
 from colltool.base.primitives import P2P
-from colltool.base.result import Result, result
+from colltool.base.result import Result, result, with_progress
 from colltool.estimate.accuracy import accuracy_of
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import before_dials, interval_of
@@ -162,10 +162,14 @@ def plans(
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
     options = readings or ModelOptions()
-    found = tuple(plan_on_fabric(job, fabric, count, options) for fabric in fabrics)
+    found = []
+    for fabric in with_progress(fabrics):
+        found.append(plan_on_fabric(job, fabric, count, options))
     titles = column_titles(fabrics, typed or [""] * len(fabrics))
     bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]
-    return Plans(found, tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles)
+    return Plans(
+        tuple(found), tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles
+    )
 
 
 def column_titles(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result, result
 from colltool.estimate.assumptions import ModelOptions
+from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Provenance
 
@@ -15,7 +16,7 @@ class ReportEntry(NamedTuple):
     """One result; ``commands`` reproduce it (one per fabric if necessary, none for Python-only
     results).
 
-    ``view``: which of its pictures to show; empty for the default, None if it has none.
+    ``view``: which of its pictures to show; empty for the default, None for its tables alone.
     """
 
     title: str
@@ -46,10 +47,23 @@ class Assumptions(Result):
     readings: ModelOptions
 
 
+class FabricPrices(NamedTuple):
+    """What a fabric of the page is bought at: each of its GPUs, and the parts of its network; None:
+    not known."""
+
+    currency: str
+    gpu: float | None = None
+    parts: Prices | None = None
+
+
 @result
 class Report(Result):
-    """A page about a fabric, the first of ``fabrics``; ``ranks`` and ``bytes`` are the point
-    examined closely."""
+    """A page about a fabric, the first of ``fabrics``; ``ranks`` and ``bytes`` are the reference
+    point.
+
+    ``prices``: of each fabric, None where neither the user nor its file gives any; empty where all
+    are so.
+    """
 
     subject: ClassVar[str] = "report"
     fabrics: tuple[Fabric, ...]
@@ -57,6 +71,7 @@ class Report(Result):
     ranks: int
     bytes: float
     sections: tuple[ReportSection, ...]
+    prices: tuple[FabricPrices | None, ...] = ()
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:

@@ -432,6 +432,14 @@ ARGUMENTS = {
     "job_overrides": Argument(
         "--job-set", "KEY=VALUE", "Change a value of the job (repeatable).", many=True
     ),
+    "page_price": Argument(
+        "--price",
+        "KEY=VALUE",
+        "What is bought: gpu=30000, switch=20000, cable, optic, nic, currency=USD; one fabric alone:"
+        " FABRIC:gpu=30000; repeatable. [default: the fabric's own prices]",
+        python="price",
+        many=True,
+    ),
     "links": Argument(
         "--links",
         help="Also show the busiest link of each kind with all groups sending at once.",

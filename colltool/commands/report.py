@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments, rename_for_both
@@ -15,6 +16,7 @@ from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
 from colltool.commands.output import announce, chosen_format, enable_garbage_collection
+from colltool.commands.report_prices import page_prices
 from colltool.commands.report_sections import (
     Page,
     assumptions_section,
@@ -28,7 +30,7 @@ from colltool.commands.report_sections import (
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Report
+    from colltool.analysis.report import Report, ReportSection
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
     from colltool.fabric.custom_machine import CustomMachine
@@ -56,6 +58,7 @@ def report(
     primitives: Primitive | str | Sequence[Primitive | str] = PRIMITIVES,
     overrides: Overrides = (),
     job_overrides: Overrides = (),
+    price: Overrides = (),
     library: str | None = None,
     machine: CustomMachine | None = None,
     readings: ModelOptions | None = None,
@@ -73,13 +76,16 @@ def report(
         logs: of nccl-tests, rccl-tests, OSU micro-benchmarks, or traces of the PyTorch profiler.
         collective, nodes, in_place: of logs that do not say, as in :func:`colltool.doctor`, where
             the first is ``primitive``.
-        ranks: N, what is looked at closely, the ranks of the job, and of logs that do not say; all
-            of the smallest fabric when None.
-        shape, size: of the slice, and the bytes per rank, that are looked at closely, as in
+        ranks: N of the reference point, of the job, and of logs that do not say; all of the
+            smallest fabric when None.
+        shape, size: slice, and bytes per rank, of the reference point, as in
             :func:`colltool.price`.
         primitives: one or several, by short or long name.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
+        price: of each GPU (``gpu``) and what the key ``prices`` of a fabric holds (``switch``,
+            ``cable``, ``optic``, ``nic``, ``currency`` ...), a mapping or ``KEY=VALUE``;
+            ``FABRIC:KEY`` for one fabric alone. Default: each fabric's own ``prices``.
         library: library that runs the collectives; default: each fabric's own.
         machine: as :func:`colltool.price`, on every fabric.
         readings, **parts: options of the model, all together or one by one by name.
@@ -122,6 +128,7 @@ def report(
         shape=shape_of(shape),
     )
     _refuse_twice(page.primitives)
+    costs = page_prices(price, page.columns)
     loaded = _loaded_job(job, job_overrides)
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
     # mistakes in logs are reported before the long work of pricing
@@ -134,18 +141,20 @@ def report(
         }
         if files:
             measured.append(measured_section(page, [os.fspath(file) for file in files], hints))
-    step = [step_section(page, loaded, typed_of(job))] if loaded else []
-    sections = [network_section(page)]
-    sections += [
-        collective_section(page, primitive) for primitive in with_progress(page.primitives)
-    ]
-    sections += [*step, *measured, assumptions_section(page)]
+    # a section each, so that the terminal shows how far the page is; the job shows its own progress
+    makers: list[Callable[[], ReportSection]] = [partial(network_section, page)]
+    makers += [partial(collective_section, page, primitive) for primitive in page.primitives]
+    sections = [make() for make in with_progress(makers)]
+    if loaded:
+        sections.append(step_section(page, loaded, typed_of(job)))
+    sections += [*measured, assumptions_section(page)]
     return Report(
         fabrics=tuple(column.file for column in page.columns),
         titles=tuple(column.title for column in page.columns),
         ranks=page.reference_ranks,
         bytes=page.size,
         sections=tuple(sections),
+        prices=costs,
     )
 
 
@@ -178,6 +187,7 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         option("vary", "Values to compare; the page is about the first (repeatable)."),
         "job",
         "job_overrides",
+        "page_price",
         option(
             "logs",
             "Measurements: benchmark logs or traces (repeatable).",
@@ -208,25 +218,24 @@ def report_command(
     against: list[str] | None = None,
     **arguments: Any,
 ) -> None:
-    """Write a page to hand over: a fabric drawn, priced and compared, a job's step on it, and
-    measurements.
+    """Write a page for a decision: the verdict, cost and risk of a fabric, compared with others, with
+    a job or measurements where given.
 
-    -o report.html writes a single file with pictures and tables that works offline, on a phone and on
-    paper. Without -o: the conclusions, and the commands that lead to them.
+    With -o report.html it is one file for a screen, a phone or paper, which needs no network and no
+    extra package. Without -o the terminal shows its sentences and the commands behind them.
 
     Examples:
       colltool report -f dgx-h100 -o report.html
       colltool report -f dgx-h100 --against dgx-b200 --job llama3-70b -n 256 -o report.html
+      colltool report -f nvl72 -f dgx-b200:nodes=144 -n 1152 --price gpu=35000 --price switch=20000
       colltool report -f dgx-h100 --vary ib.levels.spine.oversubscription=1,4 --set ib.size=64 --job llama3-70b -o report.html
       colltool report -f my-cluster.yaml -p ar,a2a -n 144 -M 1GB
       colltool report -f dgx-h100 --log all_reduce.log -o report.html
     """
     if chosen_format(out.form, out.path) == "html":
         from colltool.render.dispatch import without_columns
-        from colltool.render.page import check_page
 
         without_columns(out.columns or "")
-        check_page()
     # a page takes seconds to minutes: check first what would stop it at the end
     if out.path is not None and not os.path.isdir(out.path.parent):
         what = f"cannot write {out.path}: no such folder"

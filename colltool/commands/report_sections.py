@@ -43,12 +43,8 @@ CURVE_SIZES = (
     "4GB",
 )
 """Sizes of curves and maps: a factor of four apart, from latency-bound to bandwidth-bound."""
-COMPARED_SIZES = ("1KB", "64KB", "1MB", "16MB", "256MB", "4GB")
-"""Sizes of a comparison, beside the reference size of the page."""
 MAX_LINES = 6
 """Rank counts in one picture: a line each."""
-MAX_PANELS = 3
-"""Rank counts in a comparison: a panel each."""
 
 
 class PageColumn(NamedTuple):
@@ -271,7 +267,7 @@ def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
             "The fastest schedule by size and ranks",
             swept.pivoted("algorithm", "bytes", "ranks"),
             page.line("sweep", short, **grid, pivot="algorithm"),
-            "map",
+            None,
         ),
     ]
 
@@ -300,11 +296,13 @@ def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
             f"Where the winner changes, {page.reference_ranks} ranks",
             colltool.crossover(fabric, primitive, **who),
             page.line("crossover", short, **typed),
+            None,
         ),
         ReportEntry(
             f"Where the time goes, {page.reference_ranks} ranks, {size}",
             colltool.breakdown(fabric, primitive, size=page.size, **who),
             page.line("breakdown", short, **typed, size=size),
+            None,
         ),
     ]
 
@@ -318,20 +316,18 @@ def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
     spread = colltool.sensitivity(
         page.first.fabric, primitive, size=page.size, **_group_arguments(page)
     )
-    return ReportEntry(title, spread, line)
+    return ReportEntry(title, spread, line, None)
 
 
 def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
     from colltool.analysis.report import ReportEntry
     from colltool.commands.reading import size_of
 
-    fabrics = [column.fabric for column in page.columns]
-    counts = evenly_spaced(counts_of(fabrics, page.reference_ranks), MAX_PANELS)
-    sizes = [format_size(size) for size in sorted({page.size, *map(size_of, COMPARED_SIZES)})]
+    sizes = [format_size(size) for size in sorted({page.size, *map(size_of, CURVE_SIZES)})]
     compared = colltool.compare(
         page.fabrics,
         primitive,
-        ranks=counts,
+        ranks=page.reference_ranks,
         sizes=sizes,
         vary=page.vary,
         overrides=page.overrides,
@@ -339,7 +335,7 @@ def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
         machine=page.machine,
         readings=page.readings,
     )
-    listed = {"ranks": _listed(counts), "size": _listed(sizes)}
+    listed = {"ranks": page.reference_ranks, "size": _listed(sizes)}
     line = page.side_by_side("compare", SHORT[primitive], **listed)
     return ReportEntry("Side by side", compared, line)
 
@@ -352,23 +348,28 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
     """
     from colltool.analysis.report import ReportEntry, ReportSection
 
+    fabrics = [column.fabric for column in page.columns]
+    plans = None
+    if len(fabrics) > 1:
+        plans = colltool.compare_plans(job, fabrics, page.ranks, readings=page.readings)
+        plan = plans.plans[0]
+    else:
+        plan = colltool.plan(job, page.first.fabric, page.ranks, readings=page.readings)
     options: dict[str, Any] = {
-        "ranks": page.ranks,
+        # all fabrics have as many, which the first alone would not choose
+        "ranks": plan.ranks if plans else page.ranks,
         "job_overrides": [f"{key}={value}" for key, value in job.overrides],
     }
-    plan = colltool.plan(job, page.first.fabric, page.ranks, readings=page.readings)
     title = f"A step on {page.first.title}"
-    entries = [ReportEntry(title, plan, page.line("plan", typed, **options))]
-    if len(page.columns) > 1:
-        fabrics = [column.fabric for column in page.columns]
-        plans = colltool.compare_plans(job, fabrics, page.ranks, readings=page.readings)
+    entries = [ReportEntry(title, plan, page.line("plan", typed, **options), None)]
+    if plans:
         if page.vary:  # plan compares no values: a command for each column
             lines: tuple[str, ...] = ()
             for at in range(len(page.columns)):
                 lines += page.line("plan", typed, at=at, **options)
         else:
             lines = page.side_by_side("plan", typed, **options)
-        entries.append(ReportEntry("The step on each", plans, lines))
+        entries.append(ReportEntry("The step on each", plans, lines, None))
     return ReportSection("job", f"The job {job.name}", tuple(entries))
 
 

@@ -160,11 +160,11 @@ def documents() -> Iterator[Ratio]:
         page = str(folder / "page.html")
         report = (*ours, "report", *FOUR, "-o", page)
         took = children_s(*report, "--job", "llama3-70b", rounds=2)
-        yield Ratio("report of four fabrics", "price commands", took / price, 8)
+        yield Ratio("report of four fabrics", "price commands", took / price, 10)
         config = folder / "config.json"
         config.write_text(MOE_CONFIG, encoding="utf-8")
         took = children_s(*report, "--job", str(config), rounds=1)
-        yield Ratio("report, a config.json of experts", "price commands", took / price, 40)
+        yield Ratio("report, a config.json of experts", "price commands", took / price, 10)
         healthy = time_on()
         for number in range(LOGS):
             slowed = 1 + 0.5 * (number % 8 == 0)

@@ -166,18 +166,18 @@ def test_a_page_of_as_many_fabrics_as_it_holds_is_small() -> None:
 
 
 def test_the_head_says_what_follows(report: Report) -> None:
-    text = report.summary()
-    assert text.startswith(
-        "dgx-h100 with oversubscription=1 against oversubscription=4, looked at closely on 64 ranks"
-        " at 64MB\n"
+    title, *verdict = report.summary().split("\n")
+    assert title == (
+        "oversubscription=1: no measurable difference to oversubscription=4 in all-reduce; training"
+        " step equally long"
     )
-    for words in (
-        "all-reduce of 64MB on 64 ranks",
-        "all-to-all of 64MB on 64 ranks takes",
-        "llama3-70b",
-        "benchmarks: ",
-    ):
-        assert words in text
+    begins = (
+        "A training step of llama3-70b on 64 GPUs takes ",
+        "All-reduce, 64 GPUs: ",
+        "Benchmarks: ",
+    )
+    for words in begins:
+        assert any(line.startswith(words) for line in verdict), words
 
 
 def test_the_curves_have_so_many_ranks_from_a_node_up() -> None:

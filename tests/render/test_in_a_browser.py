@@ -84,27 +84,59 @@ def test_nothing_is_wider_than_the_window_or_asked_for(
 def test_pictures_fill_the_page_and_their_text_is_of_its_size(browser: Any, path: Path) -> None:
     with Opened(browser, path, 1280) as opened:
         shares = opened.page.evaluate(
-            """[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
+            """[...document.querySelectorAll('figure:not(.beside figure) > svg:not(.lines)')].map(one =>
             one.getBoundingClientRect().width / document.querySelector('main').getBoundingClientRect().width)"""
         )
         assert shares
         assert all(share > 0.99 for share in shares)
         scales = opened.page.evaluate(
-            """[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
+            """[...document.querySelectorAll('figure:not(.beside figure) > svg:not(.lines)')].map(one =>
             one.getBoundingClientRect().width / one.getAttribute('width'))"""
         )
         assert all(0.8 < scale < 1.25 for scale in scales)
 
 
+@pytest.mark.alike(2)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_chart_can_be_read_and_its_names_are_apart(
+    browser: Any, path: Path, width: int
+) -> None:
+    with Opened(browser, path, width) as opened:
+        sizes = opened.page.evaluate(
+            """[...document.querySelectorAll('#decision svg.lines')].map(one =>
+            13 * one.getBoundingClientRect().width / one.getAttribute('width'))"""
+        )
+        assert len(sizes) == 1
+        assert 9 < sizes[0] < 18  # pixels of its text
+        outside, over = opened.page.evaluate(
+            """(() => {
+            const texts = [...document.querySelectorAll('#decision svg.lines text')];
+            const boxes = texts.map(one => one.getBoundingClientRect());
+            const whole = document.querySelector('#decision svg.lines').getBoundingClientRect();
+            const outside = boxes.filter(one => one.left < whole.left - 1 || one.right > whole.right + 1);
+            let over = 0;
+            boxes.forEach((one, at) => boxes.slice(at + 1).forEach(other => {
+                const apart = one.right <= other.left || other.right <= one.left;
+                if (!apart && one.bottom > other.top + 3 && other.bottom > one.top + 3) over += 1;
+            }));
+            return [outside.length, over];
+            })()"""
+        )
+        assert (outside, over) == (0, 0)
+
+
 @pytest.mark.alike(1)
-def test_the_answer_prints_on_two_pages_and_the_rest_folds(browser: Any, path: Path) -> None:
+def test_the_verdict_prints_on_two_pages_and_the_rest_on_a_few(browser: Any, path: Path) -> None:
     context = browser.new_context()
     shown = context.new_page()
     shown.goto(path.as_uri())
     shown.emulate_media(media="print")
-    assert shown.locator("article").first.is_hidden()
-    # the third has the appendix' title
-    assert shown.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") <= 3
+    # closed on the screen, open on paper
+    assert not shown.locator("details[open]").count()
+    assert shown.locator("article").last.is_visible()
+    assert shown.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") <= 14
+    shown.evaluate("document.querySelector('#appendix').remove()")
+    assert shown.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") <= 2
     context.close()
 
 

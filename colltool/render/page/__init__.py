@@ -1,109 +1,133 @@
-"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures are inserted
-as escaped HTML.
+"""The HTML page of a report, made by the plain installation: one file, nothing from elsewhere.
 
-The first two printed pages are for the decision (:func:`_decision`): answer, picture, cost, risks,
-date. The exhibits of each section follow as an appendix that folds (:func:`_exhibits`).
+The first printed pages are for the decision (:func:`_decision`): verdict, chart, cost and risk. The
+exhibits of each section follow as an appendix that folds on a screen (:func:`_appendix`). Every
+text is escaped where it is written. Lines are drawn here (:mod:`colltool.render.page.lines`), other
+pictures by matplotlib where that is installed.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool import __version__
-from colltool.analysis.sweep import Sweep
-from colltool.base.errors import printable
-from colltool.base.extras import SharedOutlines, drawing, needs_extra, plot
+from colltool.analysis.cells import Cell
+from colltool.analysis.compare import Comparison
+from colltool.analysis.sweep import Sweep, pivot_tables
+from colltool.base.errors import ColltoolError
+from colltool.base.extras import SharedOutlines, drawing, install_command, plot
+from colltool.base.formatting import format_bytes, format_rate
+from colltool.base.primitives import Primitive
 from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
-from colltool.render.markup import unstyled_html
+from colltool.render.markup import html, unstyled_html
+from colltool.render.page.lines import ChartLine, ChartPoint, line_chart
 from colltool.render.text import fitting
 from colltool.render.views.doctor import diagnosed
-from colltool.render.views.report import report_title
-from colltool.render.views.report_decision import answers, chart_of, cost_table, risks, unpriced
-from colltool.render.views.sweep import changes
+from colltool.render.views.report_decision import (
+    answers,
+    chart_of,
+    cost_sentences,
+    cost_table,
+    reference_point,
+    reference_ranks,
+    report_title,
+    risks,
+)
+from colltool.render.views.sweep import changes, shown
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Report, ReportEntry, ReportSection
+    from colltool.analysis.report import Report, ReportEntry
 
 # characters of a table on A4 in small print; columns that do not fit are dropped as on a terminal
 WIDTH = 132
 EXTRA = "report"
-_TALL = (
-    1.4  # height over width from which a picture gets a printed page to itself: about that of A4
+_EXPAND = "Click a section to expand it; print expands all."
+_FOOTER = (
+    "Times are modelled, not measured, unless a table says so: alpha-beta costs of real schedules,"
+    " with the contention that the fabric file gives. <code>colltool guide model</code> explains the"
+    " model, <code>colltool verify</code> executes the schedules."
 )
-_SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
 
 
-def check_page() -> None:
-    """Raise a ColltoolError, before any long work, if jinja2 or matplotlib is missing."""
-    plot().need_matplotlib("a page", EXTRA, "output")
-    try:
-        import jinja2  # noqa: F401
-    except ImportError as error:
-        raise needs_extra(EXTRA, "a page", "jinja2", argument="output") from error
+class _Pictures(NamedTuple):
+    """How pictures other than drawings and lines are drawn.
+
+    Args:
+        wanted: whether the page has any.
+        letters: that they share; None where matplotlib is missing, and they are left out.
+    """
+
+    wanted: bool
+    letters: SharedOutlines | None
 
 
 def report_page(report: Report) -> str:
     """The HTML page of a report, self-contained."""
-    check_page()
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    pictures = _pictures(report)
+    title = html(report_title(report))
+    style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    # all pictures are drawn before the outlines of their letters are read
+    decision = "".join(_decision(report))
+    appendix = "".join(_appendix(report, pictures))
+    letters = pictures.letters.svg if pictures.letters else ""
+    return f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="colltool {html(__version__)}">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+{letters}
+<header>
+<p class="kicker">colltool {html(__version__)}, {_today()}</p>
+<h1>{title}</h1>
+{"".join(_subjects(report))}</header>
+<main class="colltool">
+<section id="decision" aria-label="The verdict">
+{decision}</section>
+<section id="appendix" aria-labelledby="appendix-title">
+<h2 id="appendix-title">Appendix</h2>
+{appendix}</section>
+</main>
+<footer>
+<p>{_FOOTER}</p>
+</footer>
+</body>
+</html>
+"""
 
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-        keep_trailing_newline=True,
-    )
-    style = _markup((folder / "page.css").read_text(encoding="utf-8"))
-    letters = plot().shared_letters()
-    # All pictures are drawn before the outlines of their letters are read.
-    sections = []
-    for section in report.sections:
-        exhibits = list(_exhibits(section, letters))
-        sections.append({"key": section.key, "title": section.title, "exhibits": exhibits})
-    decision = _decision(report, letters)
-    return environment.get_template("page.html.jinja").render(
-        title=report_title(report),
-        names=dict.fromkeys(fabric.name for fabric in report.fabrics),
-        description=described(report.fabrics[0]),
-        style=style,
-        sets=[f"{key}={value}" for key, value in report.overrides],
-        letters=_markup(letters.svg),
-        sections=sections,
-        version=__version__,
-        decision=decision,
-        date=_today(),
-    )
+
+def _pictures(report: Report) -> _Pictures:
+    """Loads matplotlib only where the page has a picture that needs it."""
+    if not any(_is_plotted(exhibit) for part in report.sections for exhibit in part.exhibits):
+        return _Pictures(wanted=False, letters=None)
+    try:
+        plot().need_matplotlib("a picture", EXTRA, "output")
+    except ColltoolError:
+        return _Pictures(wanted=True, letters=None)
+    return _Pictures(wanted=True, letters=plot().shared_letters())
 
 
-def _decision(report: Report, letters: SharedOutlines) -> dict[str, Any]:
-    """Values of the template for the part of the page that leads to a decision."""
-    first, *others = list(answers(report)) or [""]
-    entry = chart_of(report)
-    chart = None
-    if entry is not None:
-        picture = _markup(_picture(entry, "decision", letters))
-        chart = {"title": entry.title, "picture": picture}
-    costs, _ = fitting(cost_table(report), WIDTH)
-    return {
-        "answer": first,
-        "others": others,
-        "chart": chart,
-        "cost": _markup(unstyled_html([costs])),
-        "unpriced": unpriced(report),
-        "risks": list(risks(report)),
-    }
+def _is_plotted(exhibit: ReportEntry) -> bool:
+    """Whether the picture of an exhibit is drawn by matplotlib."""
+    result = exhibit.result
+    healthy = isinstance(result, Diagnosis) and result.ok
+    by_core = isinstance(result, FabricShown | Sweep | Comparison)
+    return exhibit.view is not None and not healthy and not by_core
 
 
 def _today() -> str:
@@ -113,36 +137,86 @@ def _today() -> str:
     return when.date().isoformat()
 
 
-def _markup(text: str) -> Any:
-    from markupsafe import Markup
+def _subjects(report: Report) -> Iterator[str]:
+    """What the page is about: each fabric in a line, the values it was read with, and the reference
+    point."""
+    lines = []
+    for fabric in dict.fromkeys(report.fabrics):
+        words = described(fabric)
+        if words:
+            lines.append(html(f"{fabric.name}: {words}"))
+    sets = "".join(f"; <code>{html(key)}={html(value)}</code>" for key, value in report.overrides)
+    lines.append(f"{html(reference_point(report))}{sets}")
+    yield f'<p class="aside">{"<br>".join(lines)}</p>\n'
 
-    return Markup(text)  # made by this program, which escaped every name in it
+
+def _decision(report: Report) -> Iterator[str]:
+    """The part of the page that leads to a decision."""
+    first, *others = list(answers(report)) or [""]
+    yield f'<p class="lead">{html(first)}</p>\n'
+    yield _list(others)
+    entry = chart_of(report)
+    chart = _lines(report, entry) if entry else ""
+    if entry and chart:
+        yield f"<h2>{html(_chart_title(report, entry))}</h2>\n<figure>\n{chart}\n"
+        if "ct-band" in chart:
+            yield "<figcaption>Nine of ten measurements lie within a line's band.</figcaption>\n"
+        yield "</figure>\n"
+    costs, _ = fitting(cost_table(report), WIDTH)
+    yield "<h2>What it costs</h2>\n"
+    yield _list(cost_sentences(report))
+    yield unstyled_html([costs])
+    yield "<h2>What it risks</h2>\n"
+    yield _list(risks(report))
 
 
-def _exhibits(section: ReportSection, letters: SharedOutlines) -> Iterator[dict[str, Any]]:
-    """Values of the template for each exhibit.
+def _list(lines: Sequence[str] | Iterator[str]) -> str:
+    items = "".join(f"<li>{html(line)}</li>\n" for line in lines)
+    return f"<ul>\n{items}</ul>\n" if items else ""
 
-    ``plotted`` is the view for the --plot option of its command; None if it has no picture, or not
-    exactly one command.
-    """
-    for at, exhibit in enumerate(section.exhibits, 1):
-        key = f"{section.key}-{at}"
-        shown = {"key": key, "title": exhibit.title, "commands": exhibit.commands}
-        if isinstance(exhibit.result, Diagnosis) and exhibit.result.ok:  # nothing to look into
-            yield {**shown, "healthy": diagnosed(exhibit.result), "plotted": None}
-            continue
-        parts, dropped = _fitted(exhibit.result)
-        picture = _picture(exhibit, key, letters)
-        sides = _SIDES.search(picture)
-        yield {
-            **shown,
-            "healthy": "",
-            "picture": _markup(picture),
-            "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
-            "tables": _markup(unstyled_html(parts)),
-            "dropped": dropped,
-            "plotted": exhibit.view if picture and len(exhibit.commands) == 1 else None,
-        }
+
+def _appendix(report: Report, pictures: _Pictures) -> Iterator[str]:
+    yield f'<p class="aside">{_EXPAND}</p>\n'
+    if pictures.wanted and pictures.letters is None:
+        command = html(install_command(EXTRA))
+        yield f'<p class="aside">More pictures need matplotlib: <code>{command}</code></p>\n'
+    for section in report.sections:
+        yield f'<details id="{html(section.key)}">\n'
+        yield f"<summary><h3>{html(section.title)}</h3></summary>\n"
+        for at, exhibit in enumerate(section.exhibits, 1):
+            yield from _exhibit(report, exhibit, f"{section.key}-{at}", pictures)
+        yield "</details>\n"
+
+
+def _exhibit(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures) -> Iterator[str]:
+    """A result: its picture, its tables, and the commands that give it."""
+    yield f'<article id="{html(key)}">\n<h4>{html(exhibit.title)}</h4>\n'
+    picture = ""
+    result = exhibit.result
+    if isinstance(result, Diagnosis) and result.ok:  # nothing to look into
+        yield f"<p>{html(diagnosed(result))}.</p>\n"
+    else:
+        picture = _picture(report, exhibit, key, pictures)
+        parts, dropped = _fitted(result)
+        yield f'<div class="shown{_layout(result, picture)}">\n'
+        if picture:
+            yield f"<figure>\n{picture}\n</figure>\n"
+        yield f'<div class="tables">\n{unstyled_html(parts)}</div>\n</div>\n'
+        if dropped:
+            names = html("; ".join(dropped))
+            yield f'<p class="aside">Only in the command\'s CSV and JSON: {names}.</p>\n'
+    if exhibit.commands:
+        commands = "\n".join(map(html, exhibit.commands))
+        yield f'<pre class="again"><code>{commands}</code></pre>\n'
+    yield "</article>\n"
+
+
+def _layout(result: Any, picture: str) -> str:
+    """Where the picture of a result stands: drawings and lines beside its tables."""
+    if isinstance(result, FabricShown):
+        return " beside drawn"
+    beside = picture and isinstance(result, Sweep | Comparison)
+    return " beside" if beside else ""
 
 
 def _fitted(result: Any) -> tuple[list[Block], list[str]]:
@@ -168,9 +242,88 @@ def _on_page(result: Any) -> list[Block]:
     return [part for part in parts if part not in pictured]
 
 
-def _picture(exhibit: ReportEntry, key: str, letters: SharedOutlines) -> str:
+def _picture(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures) -> str:
     if exhibit.view is None:
         return ""
-    if isinstance(exhibit.result, FabricShown):
-        return drawing().fabric_svg(exhibit.result.fabric, prefix=key, page=True)
-    return plot().page_svg(exhibit.result, exhibit.view, prefix=key, extra=EXTRA, letters=letters)
+    result = exhibit.result
+    if isinstance(result, FabricShown):
+        return drawing().fabric_svg(result.fabric, prefix=key, page=True)
+    if isinstance(result, Sweep | Comparison):
+        # that of the verdict is at the top
+        return "" if exhibit == chart_of(report) else _lines(report, exhibit)
+    if pictures.letters is None:
+        return ""
+    letters = pictures.letters
+    return plot().page_svg(result, exhibit.view, prefix=key, extra=EXTRA, letters=letters)
+
+
+# --- lines of bus bandwidth
+
+
+def _lines(report: Report, entry: ReportEntry) -> str:
+    """Bus bandwidth over size: a line for each fabric, or for each number of ranks."""
+    result = entry.result
+    found = _line_of_fabric(report, result) if isinstance(result, Comparison) else []
+    if isinstance(result, Sweep):
+        found = list(_line_of_ranks(result))
+    names = ", ".join(line.name for line in found)
+    alt = f"{_chart_title(report, entry)}: a line for each of {names}"
+    rate, size = ("bus bandwidth", _rate_text), ("size", _size_text)
+    return line_chart(found, alt, size, rate)
+
+
+def _chart_title(report: Report, entry: ReportEntry) -> str:
+    result = entry.result
+    if isinstance(result, Comparison):
+        return f"{_bandwidth_of(result.lines[0].primitive)} on {reference_ranks(report)}"
+    if isinstance(result, Sweep):
+        return f"{_bandwidth_of(result.primitive)} by number of ranks"
+    return entry.title
+
+
+def _bandwidth_of(primitive: Primitive) -> str:
+    return f"Bus bandwidth of {primitive.label}"
+
+
+def _line_of_fabric(report: Report, result: Comparison) -> list[ChartLine]:
+    """The lines on the ranks of the reference point."""
+    lines = [line for line in result.lines if line.ranks == report.ranks]
+    found = []
+    for at, title in enumerate(report.titles):
+        points = [_point(line.bytes, line.cells[at]) for line in lines]
+        found.append(ChartLine(title, list(filter(None, points))))
+    return found
+
+
+def _line_of_ranks(result: Sweep) -> Iterator[ChartLine]:
+    pivot = result.pivot
+    if pivot is None:
+        return
+    sizes = next(axis for axis in result.axes if axis.key == "bytes").values
+    counts = next(axis for axis in result.axes if axis.key == "ranks").values
+    for _, cells in pivot_tables(result, pivot):
+        # sizes down, ranks across
+        for at, count in enumerate(counts):
+            points = [_point(float(size), row[at]) for size, row in zip(sizes, cells, strict=True)]
+            name = f"{shown('ranks', count)} ranks"
+            yield ChartLine(name, list(filter(None, points)))
+
+
+def _point(size: float, cell: Cell, *, band: bool = True) -> ChartPoint | None:
+    """Bus bandwidth at a size, with its interval unless bands would hide each other; None where
+    nothing runs."""
+    rate, total_s = cell.busbw_Bps, cell.total_s
+    if not rate or not total_s:
+        return None
+    interval = cell.interval
+    if interval is None or not band:
+        return ChartPoint(size, rate)
+    return ChartPoint(size, rate, rate * total_s / interval.high_s, rate * total_s / interval.low_s)
+
+
+def _rate_text(rate: float) -> str:
+    return format_rate(rate, 3)
+
+
+def _size_text(size: float) -> str:
+    return format_bytes(size, 3)

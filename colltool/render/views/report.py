@@ -3,7 +3,8 @@ numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
@@ -12,7 +13,6 @@ from colltool.base.formatting import (
     format_bit_energy,
     format_bytes,
     format_length,
-    title_size,
 )
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
@@ -32,13 +32,18 @@ from colltool.render.views.report_decision import (
     BoughtDocument,
     answers,
     chart_of,
+    cost_sentences,
     cost_table,
+    reference_point,
+    report_title,
     risks,
-    unpriced,
 )
 from colltool.render.views.sensitivity import quantity
 
-_MOST_LINES = 12
+# of the first screen
+_VERDICT_ROWS = 5
+_MOST_RISKS = 1
+_WRAPPED = 74  # letters of a line in a list on 80 columns
 _SHOWN: dict[str, Callable[[float], str]] = {
     "cable": format_length,
     "energy": format_bit_energy,
@@ -47,27 +52,19 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 }
 
 
-def report_title(result: Report) -> str:
-    name = result.fabrics[0].name
-    first, *others = result.titles
-    if others:
-        if first != name:
-            name += f" with {first.removeprefix(name).strip()}"
-        name += f" against {', '.join(others)}"
-    size = title_size(result.bytes)
-    return f"{name}, looked at closely on {result.ranks} ranks at {size}"
-
-
 def _blocks(result: Report) -> list[Block]:
-    first, *others = (*answers(result), report_title(result))
     written = localize(either(shell="-o report.html", python="to_html()"))
+    costs = cost_table(result)
+    # the table has what a price gives; without any the sentence says what to type
+    priced = any(column.key == "total_cost" for column in costs.shown)
+    verdict = list(answers(result))
     out: list[Block] = [
-        Headline(first),
-        *listed("in short", others, first=_MOST_LINES),
-        cost_table(result),
-        *listed("prices", filter(None, [unpriced(result)])),
-        *listed("what it risks", risks(result)),
-        Lines(f"its pictures and tables on one page: {written}", ()),
+        Headline(f"{report_title(result)}."),
+        *listed("verdict", verdict, first=_on_first_screen(verdict)),
+        costs if priced else costs._replace(first=0),
+        *listed("cost", cost_sentences(result), first=0 if priced else 1),
+        *listed("risk", risks(result), first=_MOST_RISKS),
+        Lines(f"{reference_point(result)}. The page to hand over: {written}", ()),
     ]
     for section in result.sections:
         lines = []
@@ -76,6 +73,16 @@ def _blocks(result: Report) -> list[Block]:
             lines += [f"  {command}" for command in exhibit.commands]
         out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
     return out
+
+
+def _on_first_screen(lines: Sequence[str]) -> int:
+    """How many lines of the verdict the first screen has room for, at least one."""
+    rows = 0
+    for at, line in enumerate(lines):
+        rows += ceil(len(line) / _WRAPPED)
+        if rows > _VERDICT_ROWS:
+            return max(1, at)
+    return len(lines)
 
 
 class _PlacedExhibit(NamedTuple):
@@ -128,11 +135,13 @@ def _chart_title(result: Report) -> str | None:
 
 
 class DecisionDocument(Document):
-    """The answer, what it costs and what it risks."""
+    """The verdict, what it costs and what it risks."""
 
+    title: str = derived(report_title)
     answer: str = derived(lambda result: next(answers(result), ""))
     chart: str | None = derived(_chart_title)
     cost: list[BoughtDocument] = derived(_cost_rows)
+    cost_in_words: list[str] = derived(lambda result: tuple(cost_sentences(result)))
     risks: list[str] = derived(lambda result: tuple(risks(result)))
 
 
