@@ -495,40 +495,44 @@ ARGUMENTS = {
         "Whose dispatch and combine run, or nccl for its all-to-all. [default: the fastest measured"
         " there]",
     ),
-    "weights": Argument("--weights", "TYPE", "Of weights: bf16, fp8, nvfp4. [default: bf16]"),
-    "kv_dtype": Argument("--kv-dtype", "TYPE", "Of the KV cache. [default: bf16]"),
+    "weights": Argument(
+        "--weights",
+        "TYPE",
+        "Of weights: bf16, fp8, nvfp4, mxfp4, int4. [default: the checkpoint's, else bf16]",
+    ),
+    "kv_dtype": Argument("--kv-dtype", "TYPE", "Of the KV cache: bf16, fp8. [default: bf16]"),
     "chunk": Argument(
         "--chunk", "TOKENS", "Tokens of a step of prefill. [default: 8192]", "count", 1, 2**24
     ),
     "tpot": Argument(
         "--tpot",
         "TIME",
-        "Measured or wanted time of a token, such as 18ms: the network's share of it.",
+        "Measured or wanted time per token, such as 18ms: gives the network's share of it.",
     ),
     "prefill_tp": Argument(
         "--prefill-tp",
         "N",
-        "Prefill on machines of its own: its tp; adds the KV transfer.",
+        "Prefill on separate machines: its tp; adds the KV transfer.",
         "count",
         1,
         2**20,
     ),
     "kv_library": Argument("--kv", "NAME@VERSION", "What moves KV caches. [default: mooncake]"),
     "serve_ranks": Argument(
-        "--ranks -n", "N", "Of --search: all ranks of the deployment.", "count", 1, python="ranks"
+        "--ranks -n", "N", "With --search: ranks of the deployment. [default: all]", "count", 1, python="ranks"
     ),
     "cuts": Argument(
         "--search",
-        help="Every cut of the ranks into tp, pp, dp and ep; the best first.",
+        help="Every layout of the ranks into tp, pp, dp and ep; the best first.",
         kind="flag",
         python="search",
     ),
     "senders": Argument(
-        "--from", "N", "Ranks that hold the weights, a share each.", "count", 1, 2**24
+        "--from", "N", "Ranks that hold the weights, an equal share each.", "count", 1, 2**24
     ),
     "receivers": Argument("--to", "N", "Ranks that need them.", "count", 1, 2**24),
     "replica": Argument(
-        "--replica", "N", "Ranks of a replica that receives. [default: 1]", "count", 1, 2**24
+        "--replica", "N", "Ranks per receiving replica. [default: 1]", "count", 1, 2**24
     ),
     # layouts
     "layout": Argument(

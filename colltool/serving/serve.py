@@ -36,6 +36,7 @@ from colltool.serving.deployment import (
     step_floor,
     weight_bytes,
 )
+from colltool.serving.quantization import WeightFormat, uniform
 from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Accelerator, Moe, TransformerModel, accelerator_of
@@ -54,6 +55,7 @@ class ServingContext(NamedTuple):
         engine: the engine whose all-reduce runs; None for the fabric's library.
         experts: the library of dispatch and combine; None for the fastest that was measured.
         experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
+        weights: the format of the weights.
     """
 
     model: TransformerModel
@@ -63,6 +65,7 @@ class ServingContext(NamedTuple):
     engine: RequestedLibrary | None
     experts: RequestedLibrary | None
     experts_by_nccl: bool
+    weights: WeightFormat
 
 
 def serve(
@@ -102,6 +105,7 @@ def serve(
         engine=engine,
         experts=experts,
         experts_by_nccl=by_nccl,
+        weights=question.weights or uniform(deployment.dtype),
     )
     # On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
     # prefill half of its prompt.
@@ -112,7 +116,7 @@ def serve(
     chunk = min(deployment.chunk, deployment.input)
     steps = ceil(deployment.input / chunk)
     prefill = _phase("prefill", serving, chunk, deployment.input / 2, times=steps)
-    weights = weight_bytes(model, deployment, tokens).weights
+    weights = weight_bytes(model, deployment, tokens, serving.weights).weights
     cache = kv_bytes_of_rank(model, deployment) * tokens * deployment.pp * sequence
     return Served(
         job=model.name,
@@ -126,6 +130,7 @@ def serve(
         capacity_bytes=device.memory_bytes if device else None,
         notes=_notes(serving, decode, prefill),
         overrides=fabric.overrides,
+        weights=serving.weights,
     )
 
 
@@ -171,7 +176,9 @@ def _phase(
     floor_s = None
     floor_by = None
     deployment = serving.deployment
-    floor = step_floor(serving.model, deployment, serving.device, tokens, cached)
+    floor = step_floor(
+        serving.model, deployment, serving.device, tokens, cached, serving.weights
+    )
     if floor is not None:
         floor_s = floor.total_s * deployment.pp * times
         floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
@@ -194,8 +201,8 @@ def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperatio
         yield _all_reduce(serving, vector, tp)._replace(calls=layers)
     if exchanged is not None:
         call = _expert_call(serving, exchanged, tokens)
-        # results are combined in full precision, tokens are sent in the weights' 8 bits
-        sent = call if deployment.dtype == REDUCED else call._replace(dtype="fp8")
+        # results are combined in full precision, tokens are sent in the 8 bits that experts take
+        sent = call._replace(dtype=serving.weights.sends)
         yield _exchange(serving, "dispatch", sent)._replace(calls=model.moe_layers)
         yield _exchange(serving, "combine", call)._replace(calls=model.moe_layers)
     if deployment.pp > 1:
