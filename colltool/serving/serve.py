@@ -267,7 +267,7 @@ def _by_library(
         ranks=group.ranks or 0,
         stride=group.stride,
         bytes=size,
-        kernel=f"{fabric.library_name} {best.title}",
+        kernel=best.title if fabric.library_name == "all" else f"{fabric.library_name} {best.title}",
         why="NCCL's pick" if by_nccl else "the fastest that runs",
         each_s=float(best.total_s),
         wire=best.phases[-1].tier if best.phases else "",

@@ -288,7 +288,12 @@ ELSEWHERE = {
         "runs_s": "runs",
     },
     "sensitivity": {"range": "low"},
-    "serve": {"phase": "name", "prefill_network_s": "network_s", "within": "interval"},
+    "serve": {
+        "phase": "name",
+        "prefill_limit_s": "limit_s",
+        "prefill_network_s": "network_s",
+        "within": "interval",
+    },
     "sweep": {"how": "spec"},
     "trace": {"change_s": "now_s", "stride": "axes"},
     "verify": {

@@ -172,7 +172,7 @@ def tried(ranks: int, base: Deployment) -> list[str]:
         deployments.append(deployment)
         raise ColltoolError("not here")
 
-    with pytest.raises(ColltoolError, match=f"no cut of {ranks} ranks can be served"):
+    with pytest.raises(ColltoolError, match=f"no layout of {ranks} ranks can be served"):
         search(ranks, base, run)
     return [deployment.label for deployment in deployments]
 

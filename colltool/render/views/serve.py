@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from colltool.base.errors import argument_text, localize
+from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -41,13 +41,18 @@ from colltool.serving.results import (
 from colltool.serving.spread import ServedBar, ServeSpread
 
 
+ANY = "all"
+"""The library of a fabric that names none."""
+
+
 def _where(result: Served) -> str:
     """Such as ``hgx-h200, tp 8, batch 64, 4096 in, 1024 out, vllm@0.24.0, weights: bf16``."""
     deployment = result.deployment
     sizes = f"batch {deployment.batch}, {deployment.input} in, {deployment.output} out"
     fabric = on_fabric(result.fabric, result.overrides)
-    kept = result.weights.label
-    return f"{fabric}, {deployment.label}, {sizes}, {result.engine}, {kept}"
+    parts = [fabric, deployment.label, sizes, result.engine, result.weights.label]
+    # of a fabric without a library any algorithm counts, and nothing runs them
+    return ", ".join(part for part in parts if part != ANY)
 
 
 def _took(seconds: float, call: ServedOperation | KvTransfer | ReshardWay) -> str:
@@ -81,16 +86,13 @@ def _answer(result: Served) -> str:
         sentences += _network_answer(result)
     else:
         sentences.append(_limits_answer(result))
-        network = "nothing is sent"
-        if decode.network_s:
-            network = f"the network takes {_network(decode)}"
-        sentences.append(f"{_limited(decode)}; {network}.")
+        sentences.append(_limited(decode))
     if result.tpot_s is not None and decode.network_s:
         sentences.append(_given_time(result, result.tpot_s))
     if result.fits:
         sentences.append(f"It fits: {_memory(result)}.")
     best = result.changes[0] if result.changes else None
-    if best is not None and best.gain > 1:
+    if best is not None and best.gain > 1 and result.fits is not False:
         sentences.append(f"Most would be gained by {_change(best)}.")
     return " ".join(sentences)
 
@@ -99,23 +101,29 @@ def _limits_answer(result: Served) -> str:
     tokens = _tokens(result.tokens_per_s or 0.0)
     token = f"at least {format_time(result.time_per_token_s or 0.0)} per token (TPOT)"
     prefill = f"{format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
-    return f"At most {tokens}, with {token} and {prefill}: {result.job} on {_where(result)}."
+    first = "If it did: at most" if result.fits is False else "At most"
+    return f"{first} {tokens}, with {token} and {prefill}: {result.job} on {_where(result)}."
 
 
 def _limited(decode: ServedPhase) -> str:
-    """What bounds decode: ``Memory bounds decode (6.137 ms)``."""
+    """What bounds decode: ``Memory bounds decode (at least 6.137 ms); the network takes 2.4 ms.``"""
+    kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
+    least = format_time(decode.floor_s or 0.0)
+    if not decode.network_s:
+        return f"{kernels.capitalize()} bounds decode; nothing is sent."
+    network = _network(decode)
     if decode.limited_by == "network":
-        took = f"{decode.floor_by} takes at least {format_time(decode.floor_s or 0.0)}"
-        return f"The network bounds decode: {took}"
-    name = "Compute" if decode.floor_by == "FLOPs" else "Memory"
-    return f"{name} bounds decode (at least {format_time(decode.floor_s or 0.0)})"
+        return f"The network bounds decode: it takes {network}, {kernels} at least {least}."
+    return f"{kernels.capitalize()} bounds decode (at least {least}); the network takes {network}."
 
 
 def _network_answer(result: Served) -> list[str]:
     """Without a known device nothing but the network can be told."""
     decode = result.decode
+    device = localize(either(shell="--set device=h100", python='overrides=["device=h100"]'))
     unknown = (
-        f"Tokens/s are not given: {result.fabric} names no device whose memory and FLOPs are known."
+        f"Tokens/s are not given: {result.fabric} names no device whose memory and FLOPs are known;"
+        f" add {device}."
     )
     if not decode.network_s:
         return [f"Nothing is sent: {result.job} on {_where(result)} needs one rank.", unknown]
@@ -138,8 +146,9 @@ def _memory(result: Served) -> str:
 
 
 def _misfit(result: Served) -> str:
-    smaller = "more ranks" if result.weights.dense < 1.5 else "more ranks or --weights fp8"
-    fix = localize(smaller.replace("--weights fp8", argument_text("weights", "fp8")))
+    fix = "more ranks"
+    if result.weights.dense > 1.5:
+        fix += localize(f" or {argument_text('weights', 'fp8')}")
     return f"It does not fit: it needs {_memory(result)}; take {fix}."
 
 
@@ -372,8 +381,10 @@ def _list_answer(result: ServeList) -> str:
     second = _best(others)
     ratio = _time_per_sequence(second) / _time_per_sequence(best)
     if _overlap(best.served, second.served):
-        both = f"{best.name} and {second.name}"
-        return f"Too close to call between {both} ({ratio:.3g} times, within the error): {where}."
+        first = f"{best.name} serves at most {_tokens(best.served.tokens_per_s or 0.0)}"
+        behind = f"{second.name} {_tokens(second.served.tokens_per_s or 0.0)}"
+        why = "the network's error is larger than the difference"
+        return f"Too close to call: {first}, {behind}; {why}. {where}."
     ahead = f"{ratio:.3g} times {second.name}"
     return f"{best.name} serves most, {ahead}: {_least(best.served)}. {where}."
 
