@@ -219,6 +219,7 @@ ARGUMENTS = {
         "Consider only what this library implements, or NAME@VERSION of library list. [default: the"
         " fabric's own, else all]",
         words=LIBRARIES,
+        offers="runner",
     ),
     "library_file": Argument(
         "--library-file",
@@ -231,8 +232,11 @@ ARGUMENTS = {
         "LIBRARY",
         "NAME or NAME@VERSION of library list, or a file of your own.",
         python="library",
+        offers="library",
     ),
-    "library_source": Argument("--from", "LIBRARY", "Start from this one.", python="library"),
+    "library_source": Argument(
+        "--from", "LIBRARY", "Start from this one.", python="library", offers="library"
+    ),
     "tokens": Argument(
         "--tokens", "T", "Of dispatch and combine: tokens of a rank.", "count", 1, 2**24
     ),
@@ -386,10 +390,18 @@ ARGUMENTS = {
         "--job", "JOB", "A job file, or the name of a shipped one.", offers="job", file="read"
     ),
     "model": Argument(
-        "", "MODEL", "The path of a config.json, or the name of a shipped model.", file="read"
+        "",
+        "MODEL",
+        "The path of a config.json, or the name of a shipped model.",
+        offers="model",
+        file="read",
     ),
     "job_overrides": Argument(
-        "--job-set", "KEY=VALUE", "Override a value of the job; repeatable.", many=True
+        "--job-set",
+        "KEY=VALUE",
+        "Override a value of the job; repeatable.",
+        offers="job_set",
+        many=True,
     ),
     "links": Argument(
         "--links",
@@ -488,17 +500,20 @@ ARGUMENTS = {
         "--engine",
         "NAME@VERSION",
         "Whose all-reduce runs: vllm@0.24.0, sglang, trtllm. [default: the fabric's own library]",
+        offers="engine",
     ),
     "experts_library": Argument(
         "--experts-library",
         "NAME@VERSION",
         "Whose dispatch and combine run, or nccl for its all-to-all. [default: the fastest measured"
         " there]",
+        offers="experts_library",
     ),
     "weights": Argument(
         "--weights",
         "TYPE",
         "Of weights: bf16, fp8, nvfp4, mxfp4, int4. [default: the checkpoint's, else bf16]",
+        offers="weights",
     ),
     "kv_dtype": Argument("--kv-dtype", "TYPE", "Of the KV cache: bf16, fp8. [default: bf16]"),
     "chunk": Argument(
@@ -517,9 +532,19 @@ ARGUMENTS = {
         1,
         2**20,
     ),
-    "kv_library": Argument("--kv", "NAME@VERSION", "What moves KV caches. [default: mooncake]"),
+    "kv_library": Argument(
+        "--kv",
+        "NAME@VERSION",
+        "What moves KV caches. [default: mooncake]",
+        offers="kv_library",
+    ),
     "serve_ranks": Argument(
-        "--ranks -n", "N", "With --search: ranks of the deployment. [default: all]", "count", 1, python="ranks"
+        "--ranks -n",
+        "N",
+        "With --search: ranks of the deployment. [default: all]",
+        "count",
+        1,
+        python="ranks",
     ),
     "cuts": Argument(
         "--search",

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltool.base.errors import argument_text
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import CommandGroup, command, each_checked
 from colltool.commands.options import RESULT, Out, new_file, option, schema_option
 from colltool.commands.output import write
@@ -44,7 +44,7 @@ def _row(library: LibraryFile) -> LibraryRow:
 def show_library(
     library: str | None = None, *, library_file: AnyPath | None = None
 ) -> LibraryShown:
-    """A library's kernels with their laws, what they were measured on, and its dispatch table.
+    """A library's kernels with their formulas, what they were measured on, and its dispatch table.
 
     Args:
         library: ``"vllm@0.24.0"``, or a name for its newest version.
@@ -54,7 +54,7 @@ def show_library(
         ColltoolError: no such library, or every mistake of the file at its line and column.
     """
     from colltool.commands.reading import text_of, wrong
-    from colltool.engines.files import find_library, load_library
+    from colltool.engines.files import load_library
     from colltool.engines.library_listing import library_rows, nccl_rows
 
     if library_file is not None:
@@ -69,16 +69,42 @@ def show_library(
     name = text_of(library, "library", "vllm@0.24.0").lower()
     if name.partition("@")[0] == "nccl":
         return nccl_rows(name.partition("@")[2])
-    return library_rows(find_library(name).library)
+    return library_rows(_named(name))
 
 
-library_command = CommandGroup("Libraries of kernels; list, show, check, start your own.")
+def _named(name: str) -> LibraryFile:
+    """A library by name, in a version that ships; or from a file.
+
+    Raises:
+        ColltoolError: no such library, or no data of this version.
+    """
+    from colltool.engines.files import SUFFIX, find_library, load_library, shipped_libraries
+
+    if name.endswith(SUFFIX):
+        return load_library(name)
+    try:
+        found = find_library(name)
+    except ColltoolError as error:
+        # an argument of these commands, not the option of prices
+        raise ColltoolError(error.what, fix=error.fix) from None
+    if found.unknown:
+        library = found.library.name
+        known = [version for shipped, version in shipped_libraries() if shipped == library]
+        # prices take the nearest older version and say so; a file is there or it is not
+        raise ColltoolError(
+            f"there is no file of {library} {found.unknown}",
+            fix=f"{library} ships in {', '.join(known)}",
+        )
+    return found.library
+
+
+library_command = CommandGroup("Shipped libraries of kernels; show, check and start library files.")
 
 
 @command([RESULT], within=library_command, name="list", short_help="The shipped libraries.")
 def list_command(out: Out) -> None:
-    """Every library whose measured kernels ship: engines' all-reduces, dispatch and combine of
-    experts, KV transfer.
+    """The shipped libraries: all-reduces of engines, dispatch and combine of experts, KV
+    transfer.
 
     Example:
       colltool library list
@@ -90,11 +116,11 @@ def list_command(out: Out) -> None:
     [option("library_name", python="name"), RESULT],
     within=library_command,
     name="show",
-    short_help="A library's kernels and dispatch table.",
+    short_help="What a library's kernels take, and which it picks.",
 )
 def show_command(name: str, out: Out) -> None:
-    """A library's kernels: law, numbers, GPUs, ranks and sizes measured, error, source; and which
-    it takes at which size.
+    """A library's kernels: formula, numbers, measured GPUs, ranks and sizes, error, source; and
+    which it picks at which size.
 
     Examples:
       colltool library show vllm@0.24.0
@@ -106,25 +132,41 @@ def show_command(name: str, out: Out) -> None:
 
 
 @command(
-    ["files", schema_option("library", "colltool.engines.files:LibraryFile"), RESULT],
+    [
+        option("files", "Library files, or names of shipped ones.", offers="library"),
+        schema_option("library", "colltool.engines.files:LibraryFile"),
+        RESULT,
+    ],
     within=library_command,
     name="check",
-    short_help="Whether library files hold.",
+    short_help="Validate library files.",
 )
 def check_command(files: list[str], out: Out) -> None:
-    """Check library files: every mistake with line and column; exit 2 where one does not hold.
+    """Validate library files: what was read, and every error of every file with its line and
+    column.
 
     Examples:
-      colltool library check mine.toml
+      colltool library check mine.toml vllm
       colltool library check --schema
     """
-    from colltool.engines.files import load_library
-    from colltool.engines.results import LibraryChecks
+    from colltool.engines.files import SUFFIX, shipped_path
+    from colltool.engines.results import CheckedLibrary, LibraryChecks
 
-    def checks(found: tuple[LibraryFile, ...]) -> LibraryChecks:
-        return LibraryChecks(tuple(_row(library) for library in found))
+    def check(file: str) -> CheckedLibrary:
+        library = _named(file)
+        return CheckedLibrary(
+            file=file
+            if file.endswith(SUFFIX)
+            else shipped_path(library.name, library.version).name,
+            row=_row(library),
+            kernels=len(library.kernels),
+            thresholds=len(library.dispatch),
+        )
 
-    out.emit(each_checked(files, load_library, checks))
+    def result(checks: tuple[CheckedLibrary, ...]) -> LibraryChecks:
+        return LibraryChecks(tuple(check.row for check in checks), checks)
+
+    out.emit(each_checked(files, check, result))
 
 
 @command(
@@ -144,7 +186,7 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
       colltool library init
       colltool library init --from vllm@0.24.0 -o own.toml
     """
-    from colltool.engines.files import SUFFIX, find_library, shipped_path, template
+    from colltool.engines.files import SUFFIX, shipped_path, template
 
     # new_file refuses to overwrite a file that may be filled in
     path = new_file(output, "a library file", (SUFFIX,))
@@ -153,7 +195,7 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
     elif library.partition("@")[0] == "nccl":
         write(_nccl_template(library.partition("@")[2]), path)
     else:
-        shipped = find_library(library).library
+        shipped = _named(library)
         write(shipped_path(shipped.name, shipped.version).read_text(encoding="utf-8"), path)
 
 

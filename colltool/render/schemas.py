@@ -58,7 +58,7 @@ DOCUMENTS = {
     "job-list": ("job:JobListDocument",),
     "job-show": ("job:JobShowDocument",),
     "ladder": ("ladder:LadderDocument",),
-    "library-check": ("kernels:LibrariesDocument",),
+    "library-check": ("kernels:LibraryCheckDocument",),
     "library-diff": ("kernels:LibraryDiffDocument",),
     "library-list": ("kernels:LibrariesDocument",),
     "library-show": ("kernels:LibraryDocument",),

@@ -176,9 +176,7 @@ def _phase(
     floor_s = None
     floor_by = None
     deployment = serving.deployment
-    floor = step_floor(
-        serving.model, deployment, serving.device, tokens, cached, serving.weights
-    )
+    floor = step_floor(serving.model, deployment, serving.device, tokens, cached, serving.weights)
     if floor is not None:
         floor_s = floor.total_s * deployment.pp * times
         floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
@@ -267,7 +265,9 @@ def _by_library(
         ranks=group.ranks or 0,
         stride=group.stride,
         bytes=size,
-        kernel=best.title if fabric.library_name == "all" else f"{fabric.library_name} {best.title}",
+        kernel=best.title
+        if fabric.library_name == "all"
+        else f"{fabric.library_name} {best.title}",
         why="NCCL's pick" if by_nccl else "the fastest that runs",
         each_s=float(best.total_s),
         wire=best.phases[-1].tier if best.phases else "",

@@ -181,7 +181,9 @@ def test_the_first_sentence_says_what_bounds_it_and_what_would_help() -> None:
     served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
     text = served.summary()
     least_s = served.decode.network_s + served.decode.floor_s
-    assert text.startswith(f"At most {64 / least_s:,.0f} tokens/s, with at least 8.565 ms per token")
+    assert text.startswith(
+        f"At most {64 / least_s:,.0f} tokens/s, with at least 8.565 ms per token"
+    )
     assert "Memory bounds decode (at least 6.137 ms); the network takes 2.428 ms (-" in text
     best = served.changes[0]
     assert best.gain == max(change.gain for change in served.changes) > 1

@@ -40,7 +40,6 @@ from colltool.serving.results import (
 )
 from colltool.serving.spread import ServedBar, ServeSpread
 
-
 ANY = "all"
 """The library of a fabric that names none."""
 
@@ -137,7 +136,9 @@ def _given_time(result: Served, tpot_s: float) -> str:
     if least_s is not None and tpot_s < least_s:
         limit = f"its lower limit, {format_time(least_s)}"
         return f"The {format_time(tpot_s)} per token that were given are below {limit}."
-    return f"The network is {whole_percent(result.share or 0.0)} of {format_time(tpot_s)} per token."
+    return (
+        f"The network is {whole_percent(result.share or 0.0)} of {format_time(tpot_s)} per token."
+    )
 
 
 def _memory(result: Served) -> str:
