@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from colltool.base.errors import ColltoolError
@@ -64,10 +65,10 @@ def _leave_out(before: str) -> None:
     """Have completions printed without what bash holds to be words of their own."""
     from typer._completion_classes import BashComplete
 
-    def after_the_break(self: Any, item: Any) -> str:
+    def after_the_break(_shell: Any, item: Any) -> str:
         return str(item.value).removeprefix(before)
 
-    BashComplete.format_completion = after_the_break  # type: ignore[method-assign]
+    BashComplete.format_completion = after_the_break  # type: ignore[assignment, method-assign]
 
 
 def completion_of(row: Argument) -> Callable[..., list[str]] | None:
@@ -104,26 +105,30 @@ def complete_fabric(incomplete: str) -> list[str]:
     if not colon:
         return words(shipped_fabrics())(incomplete)
     before, comma, last = settings.rpartition(",")
-    fabric = _fabric_called(name)
-    if fabric is None or "=" in last:
+    keys = _fabric_keys(name)
+    if not keys or "=" in last:
         return []
-    known = [*FABRIC_SETTINGS, *_fabric_keys(fabric)]
+    known = [*FABRIC_SETTINGS, *keys]
     typed = f"{name}:{before}{comma}"
     return [f"{typed}{key}" for key in words(known)(last)]
 
 
 def complete_job(incomplete: str) -> list[str]:
     """Names of shipped jobs, and of models, which are drafted as jobs."""
-    from colltool.training.files.presets import preset_names
-
-    return words(dict.fromkeys([*preset_names("jobs"), *preset_names("models")]))(incomplete)
+    return words(dict.fromkeys([*_shipped("jobs"), *_shipped("models")]))(incomplete)
 
 
 def complete_model(incomplete: str) -> list[str]:
     """Names of shipped models."""
-    from colltool.training.files.presets import preset_names
+    return words(_shipped("models"))(incomplete)
 
-    return words(preset_names("models"))(incomplete)
+
+def _shipped(kind: str) -> tuple[str, ...]:
+    """Names of shipped jobs or models, without what reads them."""
+    import colltool.training
+    from colltool.fabric.shipped import stems_in
+
+    return stems_in(Path(colltool.training.__path__[0], "data", kind))
 
 
 def complete_library(incomplete: str) -> list[str]:
@@ -171,7 +176,7 @@ def complete_job_set(incomplete: str) -> list[str]:
 def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
     """``NAME`` of libraries that have kernels for one of the operations, or ``NAME@VERSION`` of one
     that is typed."""
-    from colltool.engines.files import find_library, shipped_libraries
+    from colltool.engines.shipped import kernel_operations, shipped_libraries
 
     # only the libraries whose names fit are read
     fitting = [pair for pair in shipped_libraries() if incomplete.startswith(pair[0])]
@@ -179,11 +184,7 @@ def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
         fitting = [pair for pair in shipped_libraries() if pair[0].startswith(incomplete)]
     known: list[str] = []
     for name, version in fitting:
-        library = find_library(f"{name}@{version}").library
-        if operations and not set(operations) & set(library.operations):
-            continue
-        # an engine has an all-reduce of its own, not a table of somebody's algorithms
-        if operations == _ENGINES and library.runs:
+        if operations and not set(operations) & kernel_operations(name, version):
             continue
         known += [name, f"{name}@{version}"]
     found = words(dict.fromkeys(known))(incomplete)
@@ -302,15 +303,39 @@ def complete_stride(ctx: Any, incomplete: str) -> list[str]:
 
 def complete_set(ctx: Any, incomplete: str) -> list[str]:
     """Keys of the fabric, where one was typed."""
-    keys: list[str] = []
-    fabric = _typed_fabric(ctx)
-    if fabric is not None:
-        keys = _fabric_keys(fabric)
+    typed = _typed_name(ctx)
+    keys = _fabric_keys(typed) if typed else []
     return words(keys)(incomplete) or [incomplete or "KEY=VALUE"]
 
 
-def _fabric_keys(fabric: Fabric) -> list[str]:
-    """``KEY=`` of every value of a fabric."""
+def _fabric_keys(typed: str) -> list[str]:
+    """``KEY=`` of every value of a fabric as typed; empty if it does not load.
+
+    Those of a shipped one are kept in the cache: reading a fabric takes longer than a shell waits.
+    """
+    from colltool.base.cache import keep, recall
+    from colltool.fabric.shipped import SUFFIX, shipped_fabrics, shipped_folder
+
+    name = typed.partition(":")[0].removesuffix(SUFFIX)
+    if name not in shipped_fabrics():
+        return _read_keys(typed)
+    text = (shipped_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    entry = f"keys-{name}"
+    kept = recall(entry, text)
+    if isinstance(kept, list) and all(isinstance(key, str) for key in kept):
+        return kept
+    keys = _read_keys(name)
+    keep(entry, text, keys)
+    return keys
+
+
+def _read_keys(typed: str) -> list[str]:
+    from colltool.fabric.load import load_fabric
+
+    try:
+        fabric = load_fabric(typed)
+    except ColltoolError:
+        return []
     return [f"{key}=" for key in _keys(fabric.model_dump(by_alias=True, exclude_none=True), "")]
 
 
@@ -320,20 +345,21 @@ def _typed_count(ctx: Any, name: str, default: int) -> int:
     return value if isinstance(value, int) and value > 0 else default
 
 
+def _typed_name(ctx: Any) -> str:
+    """The fabric on the command line as typed; empty if there is none."""
+    typed = ctx.params.get("fabric") or ""
+    return typed if isinstance(typed, str) else str(typed[0])
+
+
 def _typed_fabric(ctx: Any) -> Fabric | None:
     """The fabric on the command line; None if there is none or it does not load."""
-    typed = ctx.params.get("fabric")
-    if not typed:
-        return None
-    return _fabric_called(typed if isinstance(typed, str) else typed[0])
-
-
-def _fabric_called(name: str) -> Fabric | None:
-    """A fabric by name; None if it does not load."""
     from colltool.fabric.load import load_fabric
 
+    typed = _typed_name(ctx)
+    if not typed:
+        return None
     try:
-        return load_fabric(name)
+        return load_fabric(typed)
     except ColltoolError:
         return None
 

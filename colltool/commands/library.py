@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def list_libraries() -> LibraryList:
     """Every library whose kernels ship, with its versions, operations and the GPUs that they were
     measured on."""
-    from colltool.engines.files import find_library, shipped_libraries
+    from colltool.engines.files import find_library
     from colltool.engines.results import LibraryList, LibraryRow
+    from colltool.engines.shipped import shipped_libraries
     from colltool.libraries.nccl.hardware import GPUS, constants, versions
 
     rows = [
@@ -78,7 +79,8 @@ def _named(name: str) -> LibraryFile:
     Raises:
         ColltoolError: no such library, or no data of this version.
     """
-    from colltool.engines.files import SUFFIX, find_library, load_library, shipped_libraries
+    from colltool.engines.files import find_library, load_library
+    from colltool.engines.shipped import SUFFIX, shipped_libraries
 
     if name.endswith(SUFFIX):
         return load_library(name)
@@ -126,7 +128,7 @@ def show_command(name: str, out: Out) -> None:
       colltool library show vllm@0.24.0
       colltool library show deepep --format json
     """
-    from colltool.engines.files import SUFFIX
+    from colltool.engines.shipped import SUFFIX
 
     out.emit(show_library(library_file=name) if name.endswith(SUFFIX) else show_library(name))
 
@@ -149,8 +151,8 @@ def check_command(files: list[str], out: Out) -> None:
       colltool library check mine.toml vllm
       colltool library check --schema
     """
-    from colltool.engines.files import SUFFIX, shipped_path
     from colltool.engines.results import CheckedLibrary, LibraryChecks
+    from colltool.engines.shipped import SUFFIX, shipped_path
 
     def check(file: str) -> CheckedLibrary:
         library = _named(file)
@@ -186,7 +188,8 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
       colltool library init
       colltool library init --from vllm@0.24.0 -o own.toml
     """
-    from colltool.engines.files import SUFFIX, shipped_path, template
+    from colltool.engines.files import template
+    from colltool.engines.shipped import SUFFIX, shipped_path
 
     # new_file refuses to overwrite a file that may be filled in
     path = new_file(output, "a library file", (SUFFIX,))

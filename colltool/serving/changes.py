@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import counted
-from colltool.engines.files import find_library, shipped_libraries
+from colltool.engines.files import find_library
+from colltool.engines.shipped import shipped_libraries
 from colltool.fabric.model import Fabric
 from colltool.serving.deployment import Deployment
 from colltool.serving.results import Served, ServedChange, ServeList

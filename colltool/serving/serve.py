@@ -1,4 +1,4 @@
-"""Network time of decode and prefill of a served model.
+"""Least time of decode and prefill of a served model: its network, and memory or compute.
 
 :func:`serve` lists the collectives of a step, which follow from the model and the deployment
 (:func:`_operations`), prices each by the engine's kernel or the fabric's library, and adds the
@@ -77,7 +77,7 @@ def serve(
     *,
     by_nccl: bool = False,
 ) -> Served:
-    """Return the network time of a token (decode) and of a prompt (prefill).
+    """Return the times of a token (decode) and of a prefill.
 
     Args:
         engine: whose all-reduce runs; None for the fabric's library.
@@ -149,7 +149,8 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
         if requested is not None and requested.unknown:
             library = requested.library
             notes.append(
-                f"warning: no data of {library.name} {requested.unknown}: {library.full_name}'s kernels"
+                f"warning: no data of {library.name} {requested.unknown}: the kernels of"
+                f" {library.full_name} are used"
             )
     for phase in phases:
         for operation in phase.operations:
@@ -160,7 +161,7 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
 def _phase(
     name: str, serving: ServingContext, tokens: int, cached: float, times: int = 1
 ) -> ServedPhase:
-    """The collectives of ``times`` equal steps, their network time and its floor.
+    """The collectives of ``times`` equal steps, their network time and the lower limit.
 
     Args:
         tokens: tokens of a step, for each replica.
@@ -268,7 +269,7 @@ def _by_library(
         kernel=best.title
         if fabric.library_name == "all"
         else f"{fabric.library_name} {best.title}",
-        why="NCCL's pick" if by_nccl else "the fastest that runs",
+        why="NCCL's pick" if by_nccl else "the fastest here",
         each_s=float(best.total_s),
         wire=best.phases[-1].tier if best.phases else "",
         interval=best.interval,
@@ -290,7 +291,7 @@ def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperati
 def _kv_transfer(
     serving: ServingContext, question: ServeQuestion, prefill: ServedPhase
 ) -> KvTransfer | None:
-    """The transfer of a prompt's KV cache from prefill to decode machines; None if not requested.
+    """The transfer of a sequence's KV cache from prefill to decode machines; None if not requested.
 
     Layer by layer it overlaps with prefill, so that only the last layer may be exposed.
     """

@@ -85,7 +85,7 @@ def _answer(price: KernelPrice) -> str:
         rate = f"{format_bytes(best.bytes)} sent per rank"
     kernel = best.kernel if best.kernel == best.library else f"{best.library} {best.kernel}"
     answer = f"{kernel}: {format_time(best.total_s)}{off}, {rate}."
-    answer = f"{_warning(price.notes)}{answer} {_question(price)}."
+    answer = " ".join([*warnings_first(price.notes), answer, f"{_question(price)}."])
     if not best.interval:
         answer += f" {sentence(best.measured)}."
     # less than 2% is within the noise of a measurement
@@ -99,12 +99,15 @@ def _answer(price: KernelPrice) -> str:
 _WARNING = "warning: "
 
 
-def _warning(notes: Sequence[str]) -> str:
-    """A warning of the notes as the first sentence, such as that a version is another's."""
-    for note in notes:
-        if note.startswith(_WARNING):
-            return f"{sentence(note.removeprefix(_WARNING))}. "
-    return ""
+def warnings_first(notes: Sequence[str]) -> list[str]:
+    """Warnings of the notes as sentences that an answer begins with, such as that the numbers are of
+    another version."""
+    found = [note.removeprefix(_WARNING) for note in notes if note.startswith(_WARNING)]
+    return [f"{sentence(warning)}." for warning in found]
+
+
+def without_warnings(notes: Sequence[str]) -> list[str]:
+    return [note for note in notes if not note.startswith(_WARNING)]
 
 
 _ROW: Columns[_KernelLine] = (
@@ -156,7 +159,7 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
         for row in price.results:
             of_rows += [(note, row.kernel) for note in row.notes]
     # the answer begins with a warning
-    notes = [note for note in lines if not note.startswith(_WARNING) or len(prices) > 1]
+    notes = without_warnings(tuple(lines))
     notes += lines_by_names(of_rows)
     first = [
         f"{choice.name}@{choice.version} picks {choice.kernel}: {choice.reason}"
@@ -180,8 +183,8 @@ def _several(result: KernelPriceList) -> str:
     names = dict.fromkeys(price.best.kernel for price in result.prices)
     what = first.operation.replace("_", "-")
     where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.label}"
-    warning = _warning(first.notes)
-    return f"{warning}{first.best.library} picks {', then '.join(names)}: {where}."
+    answer = f"{first.best.library} picks {', then '.join(names)}: {where}."
+    return " ".join([*warnings_first(first.notes), answer])
 
 
 def _list_table(result: KernelPriceList) -> Table:

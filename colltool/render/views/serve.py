@@ -25,7 +25,7 @@ from colltool.render.shared_documents import (
     machine_in_use,
     values_set,
 )
-from colltool.render.views.kernels import no_kernel_interval
+from colltool.render.views.kernels import no_kernel_interval, warnings_first, without_warnings
 from colltool.render.views.sensitivity import quantity
 from colltool.serving.deployment import Deployment
 from colltool.serving.quantization import WeightFormat
@@ -79,7 +79,9 @@ def _tokens(tokens_per_s: float) -> str:
 
 
 def _answer(result: Served) -> str:
-    sentences = [_misfit(result)] if result.fits is False else []
+    sentences = warnings_first(result.notes)
+    if result.fits is False:
+        sentences.append(_misfit(result))
     decode = result.decode
     if result.tokens_per_s is None or result.time_per_token_s is None:
         sentences += _network_answer(result)
@@ -243,7 +245,7 @@ def _blocks(result: Served) -> list[Block]:
         *listed("lower limits (no kernel reaches them)", _limit_lines(result), first=0),
         *listed("KV transfer", _kv_lines(result.kv) if result.kv else ()),
         *listed("what would change it", map(_change, result.changes), first=3),
-        *listed("notes", result.notes, first=1),
+        *listed("notes", without_warnings(result.notes), first=1),
     ]
 
 
