@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.files import read_text
 from colltool.engines.formulas import WIDTHS
 from colltool.training.model import TransformerModel, ffn_parameters, layer_parameters
@@ -84,8 +84,16 @@ def uniform(name: str) -> WeightFormat:
     width = FORMATS[name]
     # weights of 4 bits are expanded for products of 16 bits, or of 8 where the GPU has such kernels
     computes = {"mxfp4": "fp8", "int4": "bf16"}.get(name, name)
-    sends = "bf16" if name in ("bf16", "mxfp4", "int4") else "fp8"
-    return WeightFormat(name, width, width, width, width, computes, sends)
+    sends = "fp8" if name in ("fp8", "int8", "nvfp4") else "bf16"
+    return WeightFormat(
+        name=name,
+        dense=width,
+        experts=width,
+        ends=width,
+        whole=width,
+        computes=computes,
+        sends=sends,
+    )
 
 
 class _Scheme(NamedTuple):
@@ -152,7 +160,7 @@ def _scheme(method: str, found: Mapping[str, Any]) -> _Scheme | None:
     if not typed:
         what = "quantization_config has no quant_method"
     near = nearest(typed, list(METHODS))
-    fix = f"{near} known: {', '.join(METHODS)}; or say the format with --weights fp8".strip()
+    fix = f"{near} known: {', '.join(METHODS)}; or say {argument_text('weights', 'fp8')}".strip()
     raise ColltoolError(what, argument="job", fix=fix)
 
 
@@ -172,7 +180,9 @@ def _integers(bits: Any, group: Any, method: str) -> _Scheme:
     """Integers with a scale of 16 bits and a zero point for each group; products are in bf16."""
     if bits not in (2, 3, 4, 8):
         what = f"quantization_config of {method} has {clipped(str(bits))} bits"
-        raise ColltoolError(what, argument="job", fix="2, 3, 4 or 8; or say it with --weights int4")
+        raise ColltoolError(
+            what, argument="job", fix=f"2, 3, 4 or 8; or say {argument_text('weights', 'int4')}"
+        )
     width = bits / 8
     if isinstance(group, int) and group > 0:
         width += (2 + bits / 8) / group
@@ -221,7 +231,7 @@ def _modelopt(found: Mapping[str, Any]) -> _Scheme | None:
     if algorithm in ("W4A16_AWQ", "W4A8_AWQ", "INT4_AWQ"):
         return _integers(4, 128, "modelopt")
     what = f"quantization_config of modelopt has the quant_algo '{clipped(algorithm)}'"
-    fix = "known: NVFP4, FP8, W4A16_AWQ; or say the format with --weights nvfp4"
+    fix = f"known: NVFP4, FP8, W4A16_AWQ; or say {argument_text('weights', 'nvfp4')}"
     raise ColltoolError(f"{what}, which is not known", argument="job", fix=fix)
 
 
@@ -275,7 +285,7 @@ class _Mean:
         return self.bytes / self.weights if self.weights else default
 
 
-class _Part(NamedTuple):
+class _LayerPart(NamedTuple):
     """Weights of a layer that a list of modules may leave out."""
 
     said: str
@@ -283,7 +293,7 @@ class _Part(NamedTuple):
     parameters: float
 
 
-def _parts(model: TransformerModel, layer: int) -> list[_Part]:
+def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
     """The linear modules of a layer by the names that checkpoints give them."""
     shape = model.shape
     assert shape is not None
@@ -293,8 +303,8 @@ def _parts(model: TransformerModel, layer: int) -> list[_Part]:
     if not experts or shape.moe is None:
         ffn = ffn_parameters(shape, shape.ffn)
         return [
-            _Part(ATTENTION, _attention_names(root, shape.mla), weights.split - ffn),
-            _Part("dense FFNs", _ffn_names(f"{root}.mlp"), ffn),
+            _LayerPart(ATTENTION, _attention_names(root, shape.mla), weights.split - ffn),
+            _LayerPart("dense FFNs", _ffn_names(f"{root}.mlp"), ffn),
         ]
     shared = ffn_parameters(shape, shape.moe.shared_ffn) if shape.moe.shared_ffn else 0.0
     shared_names: list[str] = []
@@ -302,9 +312,9 @@ def _parts(model: TransformerModel, layer: int) -> list[_Part]:
         shared_names += _ffn_names(f"{root}.mlp.{name}")
     routed = (*_ffn_names(f"{root}.mlp.experts.0"), f"{root}.block_sparse_moe.experts.0.w1")
     return [
-        _Part(ATTENTION, _attention_names(root, shape.mla), weights.split - shared),
-        _Part(SHARED, tuple(shared_names), shared),
-        _Part(EXPERTS, routed, weights.experts),
+        _LayerPart(ATTENTION, _attention_names(root, shape.mla), weights.split - shared),
+        _LayerPart(SHARED, tuple(shared_names), shared),
+        _LayerPart(EXPERTS, routed, weights.experts),
     ]
 
 
@@ -359,7 +369,7 @@ def _format(
     )
 
 
-def _kept_share(part: _Part, matchers: list[re.Pattern[str]]) -> float:
+def _kept_share(part: _LayerPart, matchers: list[re.Pattern[str]]) -> float:
     """The share of a part's modules that a list leaves out.
 
     Families name experts differently: one name that matches counts for all.

@@ -255,7 +255,7 @@ ELSEWHERE = {
         "kind": "dominates",
     },
     "fabric_parts": {"cable": "count", "nic": "count", "optic": "count", "switch": "count"},
-    "job": {"kind": "warnings"},
+    "checked_files": {"kind": "warnings"},
     "kernels": {
         "apart_s": "costs_s",
         "change": "thresholds",
@@ -332,7 +332,12 @@ def columns_of(module: Any) -> Iterator[Column]:
 
 
 MODULES = sorted(found.name for found in iter_modules(views.__path__))
-WITHIN = {"fabric_diagram": "fabric", "library": "fabric", "report_decision": "report"}
+WITHIN = {
+    "checked_files": "job",
+    "fabric_diagram": "fabric",
+    "library": "fabric",
+    "report_decision": "report",
+}
 """Modules whose tables are parts of a result of another module, and of its document."""
 
 
