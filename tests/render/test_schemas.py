@@ -333,7 +333,6 @@ def columns_of(module: Any) -> Iterator[Column]:
 
 MODULES = sorted(found.name for found in iter_modules(views.__path__))
 WITHIN = {
-    "checked_files": "job",
     "fabric_diagram": "fabric",
     "library": "fabric",
     "report_decision": "report",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import log
 from typing import Any, NamedTuple
 
-from colltool.base.errors import argument_text, either, localize
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -402,14 +402,24 @@ def _rank_range(row: KernelRow | DispatchRow) -> str:
 
 
 def _operations(row: LibraryRow) -> str:
-    return ", ".join(row.operations).replace("_", "-")
+    return ", ".join(row.operations)
+
+
+def _spelled(operation: str) -> str:
+    """As people write it: ``all-reduce``."""
+    return operation.replace("_", "-")
+
+
+def _to(size: float) -> str:
+    """The end of a table; none where it is beyond every size."""
+    return size_text(size) if size < 2**50 else "any"
 
 
 _LIBRARY: Columns[LibraryRow] = (
     label("name"),
     label("version"),
-    label("operations", "kernels for", get=_operations),
     label("spoken", "of", drop=3),
+    label("operations", "kernels for", _spelled, get=_operations),
     label("gpus", "measured on", drop=1, get=_gpus),
 )
 
@@ -421,7 +431,7 @@ def _library_table(result: LibraryList) -> Table:
 def _library_blocks(result: LibraryList) -> list[Block]:
     use = localize(
         either(
-            shell=f"{argument_text('library', 'vllm@0.24.0')} prices with one",
+            shell="--library vllm@0.24.0 prices with one",
             python='library="vllm@0.24.0" prices with one',
         )
     )
@@ -435,7 +445,7 @@ def _library_names(result: LibraryList) -> str:
 
 def _check_values(check: CheckedLibrary) -> Iterator[str]:
     row = check.row
-    yield f"{row.name}@{row.version}: {counted(check.kernels, 'kernel')} for {_operations(row)}"
+    yield f"{row.name}@{row.version}: {counted(check.kernels, 'kernel')} for {_spelled(_operations(row))}"
     if row.gpus:
         yield f"measured on {_gpus(row)}"
     if check.thresholds:
@@ -454,7 +464,7 @@ class LibraryCheckDocument(CheckDocument, LibrariesDocument):
 
 _KERNEL: Columns[KernelRow] = (
     label("kernel"),
-    label("operation", "for"),
+    label("operation", "for", _spelled),
     label("gpus", "GPU", get=_gpus),
     label("ranks", get=_rank_range),
     label("sizes", drop=2),
@@ -468,7 +478,7 @@ _DISPATCH: Columns[DispatchRow] = (
     label("gpus", "GPU", get=_gpus),
     label("ranks", get=_rank_range),
     number("from_bytes", "from", size_text),
-    number("to_bytes", "to", size_text),
+    number("to_bytes", "to", _to),
 )
 
 
@@ -511,7 +521,7 @@ def _file_summary(result: LibraryShown) -> str:
         return f"{name}: what it picks follows from its constants and these rules"
     if not result.kernels:
         return f"{name}: what it picks is in a table of {counted(len(result.dispatch), 'row')}"
-    operations = dict.fromkeys(row.operation.replace("_", "-") for row in result.kernels)
+    operations = dict.fromkeys(_spelled(row.operation) for row in result.kernels)
     text = f"{name}: {counted(len(result.kernels), 'kernel')} for {', '.join(operations)}"
     errors = [row.error for row in result.kernels if row.error is not None]
     if not errors:
