@@ -244,7 +244,7 @@ def _blocks(result: Served) -> list[Block]:
         _operations(result),
         *listed("lower limits (no kernel reaches them)", _limit_lines(result), first=0),
         *listed("KV transfer", _kv_lines(result.kv) if result.kv else ()),
-        *listed("what would change it", map(_change, result.changes), first=3),
+        *listed("what would change it", map(_change, result.changes), first=2),
         *listed("notes", without_warnings(result.notes), first=1),
     ]
 
