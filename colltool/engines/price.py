@@ -41,7 +41,7 @@ from colltool.fabric.uneven import check_even
 _MEASURED_NIC_BPS = 50e9
 
 _OTHER_NETWORKS = {
-    "efa": "EFA, where others took 12 to 70% longer than ConnectX-7's law",
+    "efa": "EFA, where others took 12 to 70% longer than by ConnectX-7",
     "tcpxo": "GPUDirect-TCPXO",
     "tcpx": "GPUDirect-TCPX",
     "slingshot": "Slingshot",
@@ -413,7 +413,7 @@ def _largest_measured(library: LibraryFile, operation: str) -> float:
 
 
 def _nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
-    """Colltool's price of NCCL's all-reduce on the fabric, as a row beside kernels."""
+    """Colltool's price of NCCL's all-reduce on the fabric, as a row among kernels."""
     nccl_fabric = under_library(fabric, "nccl")
     prices = price_of(nccl_fabric, AR, float(size), group)
     priced = price_for_user(prices, nccl_fabric, ModelOptions())

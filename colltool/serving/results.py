@@ -108,7 +108,7 @@ class KvTransfer(NamedTuple):
     """The transfer of one prompt's KV cache from prefill to decode machines.
 
     Args:
-        hidden: whether a layer's transfer is shorter than the floor of prefill of a layer.
+        hidden: whether a layer's transfer is shorter than the lower limit of its prefill.
         exposed_s: time after prefill has ended: the last layer, or all of it if not hidden.
         hiding_nic_Bps: the least NIC bandwidth of a rank with which it would be hidden.
     """

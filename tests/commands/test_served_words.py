@@ -110,8 +110,9 @@ def test_every_library_speaks_in_plain_words(run: Any, library: str) -> None:
         if operation == "kv_transfer":
             continue
         for fabric in ("hgx-h200", "dgx-b200", "mi300x", "aws-p5"):
-            group = ("-f", fabric, "-n", "8", "--library", library)
-            priced = run("price", operation.replace("_", "-"), *group, *asked, "--all")
-            spoken += priced.out + priced.err
-            assert priced.code in (0, 2)
+            for ranks in ("8", "16"):
+                group = ("-f", fabric, "-n", ranks, "--library", library)
+                priced = run("price", operation.replace("_", "-"), *group, *asked, "--all")
+                spoken += priced.out + priced.err
+                assert priced.code in (0, 2)
     assert said(spoken) == []
