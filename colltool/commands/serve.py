@@ -201,7 +201,9 @@ class ServeRequest(NamedTuple):
     def searched(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
         """Every deployment of a number of ranks, the best first."""
         from colltool.serving.changes import search
+        from colltool.serving.deployment import check_ranks
 
+        check_ranks(fabric, ranks or fabric.ranks, "the search", "ranks")
         # One batch for all layouts, or they could not be compared: a sequence per rank fills each.
         # 0 stands for a value that the search sets
         batch = batch or ranks or fabric.ranks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.engines.files import find_library
 from colltool.engines.shipped import shipped_libraries
@@ -134,11 +134,12 @@ def search(
         else:
             feasible.append(served)
     if not feasible:
-        why = "; ".join(dict.fromkeys(f"{name}: {what}" for name, what in refused[:3]))
+        reasons = dict.fromkeys(what for _, what in refused)
+        why = "; ".join(list(reasons)[:3])
         raise ColltoolError(
             f"no layout of {ranks} ranks can be served: {why}",
             argument="ranks",
-            fix="more ranks, or a smaller batch",
+            fix=f"more ranks, a smaller batch, or {argument_text('weights', 'fp8')}",
         )
     tried = len(feasible) + len(refused)
     # with one batch for all layouts this is also the order of the time per token; without, each has

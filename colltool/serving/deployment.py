@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.engines.formulas import WIDTHS
+from colltool.fabric.expression import nodes_for
+from colltool.fabric.model import Fabric
 from colltool.serving.quantization import WeightFormat, uniform
 from colltool.training.model import Accelerator, Shape, TransformerModel, ends_of, layer_parameters
 
@@ -100,11 +102,11 @@ def checked_deployment(
         raise ColltoolError(
             f"{heads} heads do not fill tp {deployment.tp}",
             argument="tp",
-            fix="a divisor of the heads",
+            fix=f"one of {_divisors(heads)}",
         )
     if deployment.pp > model.layers:
         raise ColltoolError(
-            f"{model.layers} layers do not fill pp {deployment.pp}",
+            f"{model.layers} layers are too few for pp {deployment.pp}",
             argument="pp",
             fix=f"at most {model.layers}",
         )
@@ -117,16 +119,26 @@ def checked_deployment(
     return deployment
 
 
+def _divisors(number: int) -> str:
+    """``1, 2, 4 or 8``."""
+    found = [str(size) for size in range(1, number + 1) if number % size == 0]
+    return " or ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+
+
 def _check_experts(model: TransformerModel, deployment: Deployment) -> None:
     moe = shape_of(model).moe
     if deployment.ep > 1:
         if moe is None:
-            raise ColltoolError(f"{model.name} has no experts", argument="ep", fix="leave it out")
+            raise ColltoolError(
+                f"{model.name} has no experts",
+                argument="ep",
+                fix=f"leave {argument_text('ep')} out",
+            )
         if moe.experts % deployment.ep:
             raise ColltoolError(
                 f"{moe.experts} experts do not fill {deployment.ep} ranks evenly",
                 argument="ep",
-                fix="a divisor of them",
+                fix=f"one of {_divisors(moe.experts)}",
             )
     if deployment.ep > deployment.tp and deployment.ep % deployment.tp:
         raise ColltoolError(
@@ -155,6 +167,25 @@ def kv_bytes_of_rank(model: TransformerModel, deployment: Deployment) -> float:
     # tp splits the KV heads, at most one a rank; a latent cache is the same on every rank
     split = 1 if shape.mla is not None else min(deployment.tp, shape.kv_heads)
     return kv_bytes(model, deployment.kv_dtype) / deployment.pp / split
+
+
+def check_ranks(fabric: Fabric, ranks: int, what: str, argument: str) -> None:
+    """Refuse more ranks than a fabric has.
+
+    Args:
+        what: what needs them: ``tp 16, dp 2``.
+
+    Raises:
+        ColltoolError: too many, and the fabric to type instead.
+    """
+    if ranks <= fabric.ranks:
+        return
+    nodes = nodes_for(fabric, ranks)
+    fix = f"at most {fabric.ranks}, or another fabric"
+    if nodes is not None:
+        fix = f"write {argument_text('fabric', f'{fabric.name}:nodes={nodes}')}"
+    needs = f"{what} needs {ranks} ranks, {fabric.name} has {fabric.ranks}"
+    raise ColltoolError(needs, argument=argument, fix=fix)
 
 
 class Floor(NamedTuple):

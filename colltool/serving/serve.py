@@ -8,6 +8,7 @@ transfer of KV caches between machines.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.serving.deployment import (
     Deployment,
+    check_ranks,
     checked_deployment,
     kv_bytes,
     kv_bytes_of_rank,
@@ -90,12 +92,7 @@ def serve(
     """
     check_even(fabric)
     deployment = checked_deployment(model, question.deployment, question.dp)
-    if deployment.ranks > fabric.ranks:
-        raise ColltoolError(
-            f"{deployment.label} needs {deployment.ranks} ranks, {fabric.name} has {fabric.ranks}",
-            argument="tp",
-            fix="fewer",
-        )
+    check_ranks(fabric, deployment.ranks, deployment.label, "tp")
     device = _device(fabric)
     serving = ServingContext(
         model=model,
@@ -229,10 +226,22 @@ def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> Serve
     engine = serving.engine
     if engine is None or "all_reduce" not in engine.library.operations:
         return _by_library(serving, "all-reduce", AR, size, group)
-    priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
+    with _argument("engine"):
+        priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
     best = priced.best
     why = priced.library.reason if priced.library is not None else ""
     return _by_kernel("all-reduce", group, best, best.kernel, why)
+
+
+@contextmanager
+def _argument(name: str) -> Iterator[None]:
+    """Have errors about a library name the argument of serving that chose it."""
+    try:
+        yield
+    except ColltoolError as error:
+        if error.argument != "library":
+            raise
+        raise ColltoolError(error.what, argument=name, fix=error.fix) from None
 
 
 def _by_kernel(
@@ -281,7 +290,8 @@ def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperati
     group = GroupSpec(serving.deployment.ep)
     if serving.experts_by_nccl:
         return _by_library(serving, name, A2A, call.copied_bytes, group)
-    best = price_experts(serving.experts, serving.fabric, name, call, group).best
+    with _argument("experts_library"):
+        best = price_experts(serving.experts, serving.fabric, name, call, group).best
     why = "the fastest measured on this machine"
     if serving.experts:
         why = "the faster of its modes"

@@ -342,7 +342,7 @@ def deepep() -> str:
                 network="400 Gb/s ConnectX-7",
                 error=0.071,
                 error_of=(
-                    "DeepEP's README, EP 16 to 256, which the fit had not seen: all a little slower"
+                    "DeepEP's README, EP 16 to 256, not used in the fit: all a little slower"
                 ),
             )
         )

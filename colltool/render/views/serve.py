@@ -243,8 +243,8 @@ def _blocks(result: Served) -> list[Block]:
         Headline(_answer(result)),
         _operations(result),
         *listed("lower limits (no kernel reaches them)", _limit_lines(result), first=0),
-        *listed("KV transfer", _kv_lines(result.kv) if result.kv else ()),
-        *listed("what would change it", map(_change, result.changes), first=2),
+        *listed("KV transfer", _kv_lines(result.kv) if result.kv else (), first=2),
+        *listed("what would change it", map(_change, result.changes), first=0 if result.kv else 2),
         *listed("notes", without_warnings(result.notes), first=1),
     ]
 
@@ -458,9 +458,10 @@ def _reshard_answer(result: Resharded) -> str:
     fabric = on_fabric(result.fabric, result.overrides)
     replicas = counted(result.receivers // result.replica, "replica")
     to = f"{replicas} of {counted(result.replica, 'rank')}"
-    took = f"Network time: {_took(first.total_s, first)} by {first.way}, limited by {first.wire}"
+    took = f"Network time: {_took(first.total_s, first)}, limited by {first.wire} ({first.way})"
     sent = f"{result.job} on {fabric} sends {format_bytes(result.bytes)} from {source} to {to}"
-    return f"{took}. {sent}. No way takes less than {format_time(result.least_s)}."
+    limit = f"The lower limit is {format_time(result.least_s)}"
+    return f"{took}. {sent}. {limit}; loading the tensors is not included."
 
 
 _WAY: Columns[ReshardWay] = (
