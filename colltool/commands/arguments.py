@@ -238,11 +238,11 @@ ARGUMENTS = {
         "--from", "LIBRARY", "Start from this one.", python="library", offers="library"
     ),
     "tokens": Argument(
-        "--tokens", "T", "Of dispatch and combine: tokens of a rank.", "count", 1, 2**24
+        "--tokens", "T", "Tokens per rank, with dispatch and combine.", "count", 1, 2**24
     ),
-    "top_k": Argument("--top-k", "K", "Experts of a token.", "count", 1, 2**24),
-    "hidden": Argument("--hidden", "H", "Values of a token.", "count", 1, 2**24),
-    "experts": Argument("--experts", "E", "Experts of a layer.", "count", 1, 2**24),
+    "top_k": Argument("--top-k", "K", "Experts per token.", "count", 1, 2**24),
+    "hidden": Argument("--hidden", "H", "Values per token.", "count", 1, 2**24),
+    "experts": Argument("--experts", "E", "Experts per layer.", "count", 1, 2**24),
     "dtype": Argument(
         "--dtype", "TYPE", "As tokens are sent: fp8, bf16, nvfp4 ... [default: fp8 out, bf16 back]"
     ),
@@ -466,12 +466,12 @@ ARGUMENTS = {
         python="top",
     ),
     # serving
-    "tp": Argument("--tp", "N", "Tensor parallelism. [default: 1]", "count", 1, 2**20),
-    "pp": Argument("--pp", "N", "Pipeline stages. [default: 1]", "count", 1, 2**20),
+    "tp": Argument("--tp", "N", "Tensor parallelism.", "count", 1, 2**20),
+    "pp": Argument("--pp", "N", "Pipeline stages.", "count", 1, 2**20),
     "ep": Argument(
         "--ep",
         "N",
-        "Ranks that the experts of a layer are on. [default: cut by tp]",
+        "Ranks that the experts of a layer are on. Up to tp, tp splits them.",
         "count",
         1,
         2**20,
@@ -487,38 +487,34 @@ ARGUMENTS = {
     "batch": Argument(
         "--batch",
         "N",
-        "Sequences in flight in all. [default: one for each replica and stage]",
+        "Sequences in flight, all replicas together. [default: one per replica and stage]",
         "count",
         1,
         2**24,
     ),
-    "isl": Argument(
-        "--isl", "TOKENS", "Input length of a sequence. [default: 4096]", "count", 1, 2**24
-    ),
-    "osl": Argument("--osl", "TOKENS", "Output length. [default: 1024]", "count", 1, 2**24),
+    "isl": Argument("--isl", "TOKENS", "Input tokens per sequence.", "count", 1, 2**24),
+    "osl": Argument("--osl", "TOKENS", "Output tokens per sequence.", "count", 1, 2**24),
     "engine": Argument(
         "--engine",
         "NAME@VERSION",
-        "Whose all-reduce runs: vllm@0.24.0, sglang, trtllm. [default: the fabric's own library]",
+        "Engine whose all-reduce runs: vllm@0.24.0, sglang, trtllm. [default: the fabric's own library]",
         offers="engine",
     ),
     "experts_library": Argument(
         "--experts-library",
         "NAME@VERSION",
-        "Whose dispatch and combine run, or nccl for its all-to-all. [default: the fastest measured"
+        "Library that dispatches and combines, or nccl for its all-to-all. [default: the fastest measured"
         " there]",
         offers="experts_library",
     ),
     "weights": Argument(
         "--weights",
         "TYPE",
-        "Of weights: bf16, fp8, nvfp4, mxfp4, int4. [default: the checkpoint's, else bf16]",
+        "Format of the weights: bf16, fp8, nvfp4, mxfp4, int4. [default: the checkpoint's, else bf16]",
         offers="weights",
     ),
-    "kv_dtype": Argument("--kv-dtype", "TYPE", "Of the KV cache: bf16, fp8. [default: bf16]"),
-    "chunk": Argument(
-        "--chunk", "TOKENS", "Tokens of a step of prefill. [default: 8192]", "count", 1, 2**24
-    ),
+    "kv_dtype": Argument("--kv-dtype", "TYPE", "Format of the KV cache: bf16, fp8."),
+    "chunk": Argument("--chunk", "TOKENS", "Tokens per step of prefill.", "count", 1, 2**24),
     "tpot": Argument(
         "--tpot",
         "TIME",
