@@ -7,13 +7,13 @@ do the modules that its list leaves out. :func:`checkpoint_weights` finds the by
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.files import read_text
+from colltool.definitions.reader import sourced
 from colltool.engines.formulas import WIDTHS
 from colltool.training.model import TransformerModel, ffn_parameters, layer_parameters
 
@@ -111,8 +111,8 @@ def checkpoint_weights(path: str, model: TransformerModel) -> WeightFormat | Non
     Raises:
         ColltoolError: a method of quantization that is not known.
     """
-    data = json.loads(read_text(path, "config", path))
-    found = _quantization(data)
+    # by the reader of configs, which has read this one before
+    found = _quantization(sourced(read_text(path, "config", path), path)[0].data)
     if found is None or model.shape is None:
         return None
     method = str(found.get("quant_method", "")).lower().replace("_", "-")
@@ -126,8 +126,10 @@ def checkpoint_weights(path: str, model: TransformerModel) -> WeightFormat | Non
     return _format(model, scheme, method, ignored, found)
 
 
-def _quantization(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _quantization(data: Any) -> Mapping[str, Any] | None:
     """The quantization of a config: its own, or that of the text of a model of several parts."""
+    if not isinstance(data, Mapping):
+        return None
     text = data.get("text_config")
     for part in (data, text if isinstance(text, Mapping) else {}):
         for key in ("quantization_config", "compression_config"):
