@@ -27,14 +27,15 @@ def reshard(
     storage: str | float | None = None,
     machine: CustomMachine | None = None,
 ) -> Resharded:
-    """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
+    """Network time of moving weights from one mesh to another, or from a store: each way, and the
+    link that limits it.
 
     Args:
         job, fabric: a model or job, and a fabric; or a path, shipped name or mapping to load.
         receivers: ranks that need the weights; replicas of ``replica`` of them hold a share each.
         senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of
             all ranks together.
-        weights: bf16, fp8, nvfp4.
+        weights: bf16, fp8, nvfp4; default: bf16.
         machine: as :func:`colltool.price`.
 
     Returns:
@@ -55,7 +56,7 @@ def reshard(
     # exactly one of the two sources
     if (senders is None) == (storage is None):
         raise ColltoolError(
-            "the weights come from ranks or from a store",
+            "the weights come either from ranks or from a store",
             argument="senders",
             fix=f"add {argument_text('senders', 64)}, or {argument_text('storage', '200GB/s')}",
         )
@@ -93,16 +94,16 @@ def _rate(storage: str | float) -> float:
         "senders",
         "replica",
         "weights",
-        option("storage", "In place of senders: a store, at this rate in all."),
+        option("storage", "A store in place of senders: its total rate."),
         RESULT,
     ],
     public=reshard,
 )
 def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that
-    limits each.
+    """Network time of moving weights from one mesh to another by pairs, a tree of replicas or one
+    root, and the link that limits each.
 
-    RL's sync from trainer to rollout, resharding, and with --storage the load of a checkpoint.
+    For RL's sync from trainer to rollout, resharding, and with --storage for loading a checkpoint.
 
     Examples:
       colltool reshard llama3-70b -f dgx-h100 --from 128 --to 64 --replica 8

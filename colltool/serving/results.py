@@ -147,7 +147,7 @@ class ServedChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Served(Result):
-    """The network time of a served model.
+    """Least times of a served model, and what its network takes of them.
 
     Args:
         phases: prefill and decode.

@@ -243,6 +243,20 @@ def test_values_and_fabrics_stand_side_by_side() -> None:
     )
 
 
+def test_a_comparison_has_a_winner_or_says_why_not() -> None:
+    def compared(*fabrics: str) -> str:
+        return str(colltool.serve("llama3-70b", list(fabrics), tp=8, batch=64).summary())
+
+    # HGX H200 under another name, within the error, and beyond it
+    assert compared("hgx-h200", "aws-p5en").startswith(
+        "hgx-h200 and aws-p5en serve the same, at most 6,333 tokens/s."
+    )
+    close = compared("hgx-h200", "dgx-b200")
+    assert close.startswith("Too close to call: dgx-b200 serves at most 7,201 tokens/s, hgx-h200")
+    assert "the network's error is larger than the difference" in close
+    assert compared("hgx-h200", "dgx-a100").startswith("hgx-h200 serves most, ")
+
+
 def test_changes_are_what_they_say() -> None:
     served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
     change = next(one for one in served.changes if one.change == "tp 4, pp 2")

@@ -357,14 +357,18 @@ def _list_table(result: ServeList) -> Table:
 
 
 def _least(served: Served) -> str:
-    """``at most 7,472 tokens/s with 8.565 ms per token (network 2.428 ms, memory 6.137 ms)``."""
+    """``at most 7,472 tokens/s, 8.565 ms per token: 2.428 ms of network and 6.137 ms of memory``."""
     decode = served.decode
-    network = f"network {_network(decode)}"
     if served.tokens_per_s is None or served.time_per_token_s is None:
         return f"{format_time(decode.network_s)} of network time per token"
-    parts = f"{network}; {decode.floor_by} {format_time(decode.floor_s or 0.0)}"
+    kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
+    least = f"{format_time(decode.floor_s or 0.0)} of {kernels}"
+    if decode.network_s:
+        interval = decode.network_interval
+        off = f" ({within(interval, decode.network_s)})" if interval else ""
+        least = f"{format_time(decode.network_s)} of network{off} and {least}"
     token = f"{format_time(served.time_per_token_s)} per token"
-    return f"at most {_tokens(served.tokens_per_s)} with {token} ({parts})"
+    return f"at most {_tokens(served.tokens_per_s)}, {token}: {least}"
 
 
 def _list_answer(result: ServeList) -> str:
@@ -383,6 +387,10 @@ def _list_answer(result: ServeList) -> str:
     others = [record for record in records if record is not best]
     second = _best(others)
     ratio = _time_per_sequence(second) / _time_per_sequence(best)
+    # less than half a percent is no difference
+    if ratio < 1.005:
+        rest = f"at most {_tokens(best.served.tokens_per_s or 0.0)}"
+        return f"{best.name} and {second.name} serve the same, {rest}. {where}."
     if _overlap(best.served, second.served):
         first = f"{best.name} serves at most {_tokens(best.served.tokens_per_s or 0.0)}"
         behind = f"{second.name} {_tokens(second.served.tokens_per_s or 0.0)}"
