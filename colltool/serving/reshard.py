@@ -28,6 +28,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.serving.deployment import check_ranks
+from colltool.serving.quantization import WeightFormat
 
 # bytes that a replica of a tree forwards at once; assumed large enough for full bandwidth
 CHUNK = 64 * 2**20
@@ -65,6 +66,7 @@ class Resharded(Result):
     ways: tuple[ReshardWay, ...]
     least_s: float
     overrides: Overrides = ()
+    weights: WeightFormat | None = None
 
     @property
     def best(self) -> ReshardWay:
@@ -139,6 +141,7 @@ def reshard(
     receivers: int,
     replica: int,
     storage_Bps: float | None = None,
+    kept: WeightFormat | None = None,
 ) -> Resharded:
     """Return each way to bring ``weights`` bytes to replicas of ``replica`` ranks.
 
@@ -175,6 +178,7 @@ def reshard(
         ways=tuple(ways),
         least_s=max(narrowest_s, network.link_s(weights / replica)),
         overrides=fabric.overrides,
+        weights=kept,
     )
 
 

@@ -115,6 +115,17 @@ def test_a_job_that_names_a_config_has_its_weights() -> None:
     assert colltool.serve(job, "hgx-h200", tp=8).weights.name == "int4"
 
 
+def test_weights_are_sent_as_the_checkpoint_has_them() -> None:
+    path = str(CONFIGS / "deepseek-v3-fp8.json")
+    asked = {"receivers": 64, "senders": 64, "replica": 8}
+    sent = colltool.reshard(path, "dgx-h100", **asked)
+    assert sent.bytes == pytest.approx(stored("deepseek-v3-fp8"))
+    assert "(weights: fp8 as in the checkpoint)" in sent.summary()
+    assert colltool.reshard(path, "dgx-h100", weights="bf16", **asked).bytes == pytest.approx(
+        2 * model_of(Path(path)).parameters
+    )
+
+
 def config(tmp_path: Path, quantization: Any, **keys: Any) -> str:
     data = json.loads((CONFIGS / "llama3-70b-awq.json").read_text(encoding="utf-8"))
     data["quantization_config"] = quantization

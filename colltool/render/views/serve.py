@@ -467,7 +467,10 @@ def _reshard_answer(result: Resharded) -> str:
     replicas = counted(result.receivers // result.replica, "replica")
     to = f"{replicas} of {counted(result.replica, 'rank')}"
     took = f"Network time: {_took(first.total_s, first)}, limited by {first.wire} ({first.way})"
-    sent = f"{result.job} on {fabric} sends {format_bytes(result.bytes)} from {source} to {to}"
+    size = format_bytes(result.bytes)
+    if result.weights is not None:
+        size += f" ({result.weights.label})"
+    sent = f"{result.job} on {fabric} sends {size} from {source} to {to}"
     limit = f"The lower limit is {format_time(result.least_s)}"
     return f"{took}. {sent}. {limit}; loading the tensors is not included."
 
@@ -503,6 +506,7 @@ class ReshardDocument(ServedJobDocument, FabricDocument):
     senders: int
     receivers: int
     replica: int
+    weights: WeightFormat | None
     storage_Bps: float | None
     least_s: float
     ways: list[ReshardWayDocument]
