@@ -155,6 +155,10 @@ def run(args: Sequence[str] | None = None) -> int:
             return EXIT_DONE
         from colltool.commands.root import app, help_text, show_model
 
+        if os.environ.get("_COLLTOOL_COMPLETE") == "complete_bash":
+            from colltool.commands.completion import join_bash_words
+
+            join_bash_words()
         if words == ["help", "all"]:
             from colltool.commands.output import print_text
 

@@ -234,6 +234,7 @@ ARGUMENTS = {
         "Library that runs the collective: one of these, or NAME@VERSION from library list."
         " [default: the fabric's library, else all]",
         words=LIBRARIES,
+        offers="runner",
     ),
     "library_file": Argument(
         "--library-file",
@@ -246,8 +247,11 @@ ARGUMENTS = {
         "LIBRARY",
         "NAME or NAME@VERSION from library list, or a library file.",
         python="library",
+        offers="library",
     ),
-    "library_source": Argument("--from", "LIBRARY", "Library to start from.", python="library"),
+    "library_source": Argument(
+        "--from", "LIBRARY", "Start from this one.", python="library", offers="library"
+    ),
     "tokens": Argument(
         "--tokens", "T", "Tokens per rank (dispatch and combine only).", "count", 1, 2**24
     ),
@@ -428,9 +432,19 @@ ARGUMENTS = {
     "job": Argument(
         "--job", "JOB", "Shipped job (job list) or job file.", offers="job", file="read"
     ),
-    "model": Argument("", "MODEL", "Shipped model, or the path of a config.json.", file="read"),
+    "model": Argument(
+        "",
+        "MODEL",
+        "Shipped model, or the path of a config.json.",
+        offers="model",
+        file="read",
+    ),
     "job_overrides": Argument(
-        "--job-set", "KEY=VALUE", "Change a value of the job (repeatable).", many=True
+        "--job-set",
+        "KEY=VALUE",
+        "Change a value of the job (repeatable).",
+        offers="job_set",
+        many=True,
     ),
     "page_price": Argument(
         "--price",
@@ -543,20 +557,24 @@ ARGUMENTS = {
         "NAME@VERSION",
         "Inference engine whose all-reduce runs: vllm@0.24.0, sglang, trtllm. [default: the"
         " fabric's library]",
+        offers="engine",
     ),
     "experts_library": Argument(
         "--experts-library",
         "NAME@VERSION",
         "Library that runs dispatch and combine, or nccl for its all-to-all. [default: the"
         " fastest measured one]",
+        offers="experts_library",
     ),
     "weights": Argument(
-        "--weights", "TYPE", "Data type of the weights: bf16, fp8, nvfp4. [default: bf16]"
+        "--weights",
+        "TYPE",
+        "Data type of the weights: bf16, fp8, nvfp4, mxfp4, int4. [default: the checkpoint's, else"
+        " bf16]",
+        offers="weights",
     ),
-    "kv_dtype": Argument("--kv-dtype", "TYPE", "Data type of the KV cache. [default: bf16]"),
-    "chunk": Argument(
-        "--chunk", "TOKENS", "Tokens per prefill step. [default: 8192]", "count", 1, 2**24
-    ),
+    "kv_dtype": Argument("--kv-dtype", "TYPE", "Format of the KV cache: bf16, fp8."),
+    "chunk": Argument("--chunk", "TOKENS", "Tokens per step of prefill.", "count", 1, 2**24),
     "tpot": Argument(
         "--tpot",
         "TIME",
@@ -571,7 +589,10 @@ ARGUMENTS = {
         2**20,
     ),
     "kv_library": Argument(
-        "--kv", "NAME@VERSION", "Library that moves KV caches. [default: mooncake]"
+        "--kv",
+        "NAME@VERSION",
+        "Library that moves KV caches. [default: mooncake]",
+        offers="kv_library",
     ),
     "serve_ranks": Argument(
         "--ranks -n",

@@ -86,8 +86,8 @@ class KernelRequest(NamedTuple):
         if self.library is None or self.operation in DTYPES:
             if sizes:
                 tokens = argument_text("tokens", 128)
-                fix = f"leave {argument_text('size')} out: bytes follow from {tokens} and the like"
-                what = f"{self.operation} is asked in tokens"
+                fix = f"leave {argument_text('size')} out, and give {tokens}"
+                what = f"the bytes of {self.operation} follow from its tokens"
                 raise ColltoolError(what, argument="size", fix=fix)
             tokens_sent = self.call.read(self.operation)
             price = price_experts(
@@ -96,7 +96,9 @@ class KernelRequest(NamedTuple):
             return KernelPriceList((price,))
         if not sizes:
             raise ColltoolError(
-                "needs a size", argument="size", fix=f"add {argument_text('size', '64KB')}"
+                "a price by kernels needs a size",
+                argument="size",
+                fix=f"add {argument_text('size', '64KB')}",
             )
         # a library without kernels of its own has a table of algorithms by size
         run = price_by_table if self.library.library.runs else price_kernels
@@ -201,5 +203,7 @@ def _kernel_query(
         return word, found
     if expert_arguments:
         fix = f"colltool price dispatch, or leave {argument_text(expert_arguments[0])} out"
-        raise ColltoolError("is for dispatch and combine", argument=expert_arguments[0], fix=fix)
+        raise ColltoolError(
+            "only dispatch and combine take it", argument=expert_arguments[0], fix=fix
+        )
     return None if found is None else (primitive_of(primitive).value, found)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltool.base.errors import argument_text
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import CommandGroup, command, each_checked
 from colltool.commands.options import RESULT, Out, new_file, option, schema_option
 from colltool.commands.output import write
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def list_libraries() -> LibraryList:
     """Every library whose kernels ship, with its versions, operations and the GPUs that they were
     measured on."""
-    from colltool.engines.files import find_library, shipped_libraries
+    from colltool.engines.files import find_library
     from colltool.engines.results import LibraryList, LibraryRow
+    from colltool.engines.shipped import shipped_libraries
     from colltool.libraries.nccl.hardware import GPUS, constants, versions
 
     rows = [
@@ -54,7 +55,7 @@ def show_library(
         ColltoolError: no such library, or every mistake of the file at its line and column.
     """
     from colltool.commands.reading import text_of, wrong
-    from colltool.engines.files import find_library, load_library
+    from colltool.engines.files import load_library
     from colltool.engines.library_listing import library_rows, nccl_rows
 
     if library_file is not None:
@@ -69,10 +70,37 @@ def show_library(
     name = text_of(library, "library", "vllm@0.24.0").lower()
     if name.partition("@")[0] == "nccl":
         return nccl_rows(name.partition("@")[2])
-    return library_rows(find_library(name).library)
+    return library_rows(_named(name))
 
 
-library_command = CommandGroup("Libraries of kernels; list, show, check, start your own.")
+def _named(name: str) -> LibraryFile:
+    """A library by name, in a version that ships; or from a file.
+
+    Raises:
+        ColltoolError: no such library, or no data of this version.
+    """
+    from colltool.engines.files import find_library, load_library
+    from colltool.engines.shipped import SUFFIX, shipped_libraries
+
+    if name.endswith(SUFFIX):
+        return load_library(name)
+    try:
+        found = find_library(name)
+    except ColltoolError as error:
+        # an argument of these commands, not the option of prices
+        raise ColltoolError(error.what, fix=error.fix) from None
+    if found.unknown:
+        library = found.library.name
+        known = [version for shipped, version in shipped_libraries() if shipped == library]
+        # prices take the nearest older version and say so; a file is there or it is not
+        raise ColltoolError(
+            f"there is no file of {library} {found.unknown}",
+            fix=f"{library} ships in {', '.join(known)}",
+        )
+    return found.library
+
+
+library_command = CommandGroup("Shipped libraries of kernels; show, check and start library files.")
 
 
 @command([RESULT], within=library_command, name="list", short_help="The shipped libraries.")
@@ -90,7 +118,7 @@ def list_command(out: Out) -> None:
     [option("library_name", python="name"), RESULT],
     within=library_command,
     name="show",
-    short_help="A library's kernels and dispatch table.",
+    short_help="What a library's kernels take, and which it picks.",
 )
 def show_command(name: str, out: Out) -> None:
     """Show a library's kernels (formula, values, where measured, error, source), and which kernel it
@@ -100,13 +128,17 @@ def show_command(name: str, out: Out) -> None:
       colltool library show vllm@0.24.0
       colltool library show deepep --format json
     """
-    from colltool.engines.files import SUFFIX
+    from colltool.engines.shipped import SUFFIX
 
     out.emit(show_library(library_file=name) if name.endswith(SUFFIX) else show_library(name))
 
 
 @command(
-    ["files", schema_option("library", "colltool.engines.files:LibraryFile"), RESULT],
+    [
+        option("files", "Library files, or names of shipped ones.", offers="library"),
+        schema_option("library", "colltool.engines.files:LibraryFile"),
+        RESULT,
+    ],
     within=library_command,
     name="check",
     short_help="Check library files.",
@@ -115,16 +147,27 @@ def check_command(files: list[str], out: Out) -> None:
     """Check library files: print every error with its line and column; exit 2 if a file is invalid.
 
     Examples:
-      colltool library check mine.toml
+      colltool library check mine.toml vllm
       colltool library check --schema
     """
-    from colltool.engines.files import load_library
-    from colltool.engines.results import LibraryChecks
+    from colltool.engines.results import CheckedLibrary, LibraryChecks
+    from colltool.engines.shipped import SUFFIX, shipped_path
 
-    def checks(found: tuple[LibraryFile, ...]) -> LibraryChecks:
-        return LibraryChecks(tuple(_row(library) for library in found))
+    def check(file: str) -> CheckedLibrary:
+        library = _named(file)
+        return CheckedLibrary(
+            file=file
+            if file.endswith(SUFFIX)
+            else shipped_path(library.name, library.version).name,
+            row=_row(library),
+            kernels=len(library.kernels),
+            thresholds=len(library.dispatch),
+        )
 
-    out.emit(each_checked(files, load_library, checks))
+    def result(checks: tuple[CheckedLibrary, ...]) -> LibraryChecks:
+        return LibraryChecks(tuple(check.row for check in checks), checks)
+
+    out.emit(each_checked(files, check, result))
 
 
 @command(
@@ -144,7 +187,8 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
       colltool library init
       colltool library init --from vllm@0.24.0 -o own.toml
     """
-    from colltool.engines.files import SUFFIX, find_library, shipped_path, template
+    from colltool.engines.files import template
+    from colltool.engines.shipped import SUFFIX, shipped_path
 
     # new_file refuses to overwrite a file that may be filled in
     path = new_file(output, "a library file", (SUFFIX,))
@@ -153,7 +197,7 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
     elif library.partition("@")[0] == "nccl":
         write(_nccl_template(library.partition("@")[2]), path)
     else:
-        shipped = find_library(library).library
+        shipped = _named(library)
         write(shipped_path(shipped.name, shipped.version).read_text(encoding="utf-8"), path)
 
 

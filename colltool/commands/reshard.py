@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
-from colltool.commands.serve import dtype_of, model_of
+from colltool.commands.serve import job_of, model_of, weights_of
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -23,7 +23,7 @@ def reshard(
     receivers: int,
     senders: int | None = None,
     replica: int = 1,
-    weights: str = "bf16",
+    weights: str | None = None,
     storage: str | float | None = None,
     machine: CustomMachine | None = None,
 ) -> Resharded:
@@ -36,7 +36,8 @@ def reshard(
             shard each.
         senders: ranks that hold the weights, one shard each; or ``storage``, a total rate such as
             ``"200GB/s"``.
-        weights: data type of the weights: bf16, fp8, nvfp4.
+        weights: data type of the weights: bf16, fp8, nvfp4, mxfp4, int4; default: as the checkpoint
+            of a config.json has them, else bf16.
         machine: as :func:`colltool.price`.
 
     Returns:
@@ -47,22 +48,26 @@ def reshard(
     """
     from colltool.commands.reading import count_of
     from colltool.commands.requests import fabric_of
-    from colltool.engines.formulas import WIDTHS
+    from colltool.serving.deployment import Deployment, weight_bytes
     from colltool.serving.reshard import reshard as run
 
-    model = model_of(job)
+    loaded_job = job_of(job)
+    model = model_of(loaded_job)
     loaded = fabric_of(fabric, machine=machine)
     receiver_count = count_of(receivers, "receivers", 1, 2**24)
     replica_ranks = count_of(replica, "replica", 1, 2**24)
     # exactly one of the two sources
     if (senders is None) == (storage is None):
         raise ColltoolError(
-            "the weights come from ranks or from a store",
+            "the weights come either from ranks or from a store",
             argument="senders",
             fix=f"add {argument_text('senders', 64)}, or {argument_text('storage', '200GB/s')}",
         )
     rate = None if storage is None else _rate(storage)
-    weights_bytes = model.parameters * WIDTHS[dtype_of(weights, "weights")]
+    kept = weights_of(weights, loaded_job, model)
+    weights_bytes = model.parameters * kept.dense
+    if kept.method:
+        weights_bytes = weight_bytes(model, Deployment(), 1, kept).weights
     sender_count = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
     return run(
         model.name,
@@ -72,6 +77,7 @@ def reshard(
         receiver_count,
         replica_ranks,
         storage_Bps=rate,
+        kept=kept,
     )
 
 

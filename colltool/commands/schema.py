@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from colltool.commands.command import command
-from colltool.commands.output import write
+from colltool.commands.output import screen_of, write
 
 
 @command(["document", "output"])
@@ -18,14 +18,41 @@ def schema_command(document: str | None = None, output: Path | None = None) -> N
       colltool schema fabric -o fabric.schema.json
     """
     from colltool.render.dispatch import to_json
-    from colltool.render.schemas import FILE_KINDS, command_for, documents, schema_of
+    from colltool.render.schemas import schema_of
 
     if document is not None:
         # also as JSON has it, colltool.price/1, and as a command is typed: plan compare
         name = document.removeprefix("colltool.").removesuffix("/1").replace(" ", "-")
         write(to_json(schema_of(name)), output)
         return
-    wide = max(map(len, documents()))
-    printed = [f"  {name:<{wide}}  colltool {command_for(name)}" for name in documents()]
-    read = [f"  {name:<{wide}}  files of this kind" for name in FILE_KINDS]
-    write("\n".join(["printed with --format json:", *printed, "", "read:", *read, ""]), output)
+    screen = screen_of(to_file=output is not None)
+    write("\n".join([*_listed(screen.width), ""]), output)
+
+
+def _listed(width: int | None) -> list[str]:
+    """The names: in columns on a terminal; in a pipe one per line, with its command."""
+    from colltool.render.schemas import FILE_KINDS, command_for, documents
+
+    count = len(documents()) + len(FILE_KINDS)
+    lines = [f"{count} JSON Schemas: colltool schema NAME prints one.", ""]
+    if width is None:
+        wide = max(map(len, documents()))
+        lines.append("printed with --format json:")
+        lines += [f"  {name:<{wide}}  colltool {command_for(name)}" for name in documents()]
+        lines += ["", "read:"]
+        return lines + [f"  {name:<{wide}}  files of this kind" for name in FILE_KINDS]
+    lines.append("printed with --format json:")
+    lines += _in_columns(documents(), width)
+    return [*lines, "", "read:", *_in_columns(list(FILE_KINDS), width)]
+
+
+def _in_columns(names: list[str], width: int) -> list[str]:
+    """The names side by side, read downwards, as far as the width allows."""
+    wide = max(map(len, names)) + 2
+    count = max(1, (width - 2) // wide)
+    rows = -(-len(names) // count)
+    lines = []
+    for row in range(rows):
+        cells = [f"{name:<{wide}}" for name in names[row::rows]]
+        lines.append(f"  {''.join(cells)}".rstrip())
+    return lines

@@ -1,10 +1,12 @@
-"""Network time of a token of a served model: its collectives by engine, group and kernel."""
+"""Tokens/s of a served model, at most: the network by engine, group and kernel, and the lower limit of
+memory and compute."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
     from colltool.serving.deployment import Deployment
+    from colltool.serving.quantization import WeightFormat
     from colltool.serving.results import Served, ServeList, ServeQuestion
     from colltool.serving.spread import ServeSpread
+    from colltool.training.job import Job
     from colltool.training.model import TransformerModel
 
 # a range of an uncertain number (=2x, =10%, =0.6:0.9), in contrast to values (=1us,2us)
@@ -47,7 +51,7 @@ def serve(
     engine: str | None = None,
     library_file: AnyPath | None = None,
     experts_library: str | None = None,
-    weights: str = "bf16",
+    weights: str | None = None,
     kv_dtype: str = "bf16",
     chunk: int = 8192,
     tpot: str | float | None = None,
@@ -59,8 +63,8 @@ def serve(
     overrides: Overrides = (),
     machine: CustomMachine | None = None,
 ) -> Served | ServeList | ServeSpread:
-    """The network's part of decode and prefill: each collective with its group, bytes, kernel, time
-    and share.
+    """Tokens/s of a served model, at most, and least time per token and per prefill: the network,
+    each collective by its kernel, and the lower limit of memory and compute.
 
     Args:
         job: a job or a model, or a path (a config.json too), shipped name or mapping to load; only
@@ -76,13 +80,14 @@ def serve(
             library. library_file: your own library file instead.
         experts_library: library that runs dispatch and combine: ``"deepep@1"``, or ``"nccl"``;
             default: the fastest measured one.
-        weights, kv_dtype: data types: bf16, fp8, nvfp4.
+        weights: data type of the weights: bf16, fp8, nvfp4, mxfp4, int4; default: as the checkpoint
+            of a config.json has them, else bf16. kv_dtype: bf16, fp8, nvfp4.
         chunk: tokens per prefill step.
         tpot: time per output token, ``"18ms"`` or seconds; adds the network's share of it.
         prefill_tp: tensor-parallel ranks of separate prefill machines; adds the transfer of the KV
             cache by ``kv_library`` (default: mooncake).
         search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
-            ignored.
+            ignored, and ``batch`` is by default one sequence per rank.
         vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges,
             ``"alpha=2x"``, as in :func:`colltool.sensitivity`: how far off the time of a token may
             be. overrides: as for ``--set``, of every fabric.
@@ -90,7 +95,7 @@ def serve(
 
     Returns:
         A :class:`colltool.serving.results.Served`, seconds and bytes; of several fabrics, values or
-        cuts a :class:`colltool.serving.results.ServeList`; of ranges a
+        layouts a :class:`colltool.serving.results.ServeList`; of ranges a
         :class:`colltool.serving.spread.ServeSpread`.
 
     Raises:
@@ -102,6 +107,9 @@ def serve(
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import ServeQuestion
 
+    loaded = job_of(job)
+    model = model_of(loaded)
+    kept = weights_of(weights, loaded, model)
     counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
     checked = {name: count_of(value, name, 1, 2**24) for name, value in counts.items()}
     replicas = count_if(dp, "dp", 1)
@@ -115,7 +123,7 @@ def serve(
         batch=count_if(batch, "batch", 1) or fewest,
         input=checked["isl"],
         output=checked["osl"],
-        dtype=dtype_of(weights, "weights"),
+        dtype=kept.name,
         kv_dtype=dtype_of(kv_dtype, "kv_dtype"),
         chunk=checked["chunk"],
     )
@@ -125,9 +133,10 @@ def serve(
         _time(tpot),
         count_if(prefill_tp, "prefill_tp", 1),
         _kv_library(kv_library),
+        kept,
     )
     request = ServeRequest(
-        model_of(job), question, _engine(engine, library_file), *_experts(experts_library)
+        model, question, _engine(engine, library_file), *_experts(experts_library)
     )
     if flag_of(search, "search"):
         only = fabric_with(_only(fabric), overrides, machine=machine)
@@ -193,27 +202,30 @@ class ServeRequest(NamedTuple):
     def searched(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
         """Every deployment of a number of ranks, the best first."""
         from colltool.serving.changes import search
+        from colltool.serving.deployment import check_ranks
 
+        check_ranks(fabric, ranks or fabric.ranks, "the search", "ranks")
+        # One batch for all layouts, or they could not be compared: a sequence per rank fills each.
         # 0 stands for a value that the search sets
-        base = self.question.deployment._replace(ep=0, batch=batch or 0)
+        batch = batch or ranks or fabric.ranks
+        base = self.question.deployment._replace(ep=0, batch=batch)
         has_experts = self.model.shape is not None and self.model.shape.moe is not None
         if not has_experts:
             base = base._replace(ep=1)
 
         def run(deployment: Deployment) -> Served:
-            batch = deployment.batch or deployment.dp * deployment.pp
-            return self.run(fabric, deployment._replace(batch=batch), deployment.dp)
+            return self.run(fabric, deployment, deployment.dp)
 
         return search(ranks or fabric.ranks, base, run)
 
     def spread(self, fabric: Fabric, vary: Sequence[str], ranges: Sequence[str]) -> ServeSpread:
-        """How far off the time of a token may be where numbers of the fabric are."""
+        """How far off the network time per token may be where numbers of the fabric are."""
         from colltool.fabric.variants import ranges_of
         from colltool.serving.spread import serve_spread
 
         if len(ranges) < len(vary):
             what = "values side by side and ranges of uncertain numbers are two questions"
-            raise ColltoolError(what, argument="vary", fix="one of them a call")
+            raise ColltoolError(what, argument="vary", fix="ask one per call")
         numbers, _ = ranges_of(fabric, list(vary))
         served = self.run(fabric)
         return serve_spread(served, fabric, numbers, self.run, samples=_DRAWS, seed=1)
@@ -246,15 +258,35 @@ def _only(fabric: Any) -> Any:
     return several[0]
 
 
-def model_of(job: AnyJob) -> TransformerModel:
-    """Return the model that a job trains or serves."""
+def job_of(job: AnyJob) -> Job:
+    """Return a job, loaded where it is not."""
     from colltool.training.job import Job, load_job
 
-    loaded = job if isinstance(job, Job) else load_job(job, ())
+    return job if isinstance(job, Job) else load_job(job, ())
+
+
+def model_of(job: AnyJob) -> TransformerModel:
+    """Return the model that a job trains or serves."""
+    loaded = job_of(job)
     if loaded.draft.model is None:
         fix = "a job with a model, or a config.json"
         raise ColltoolError(f"{loaded.name} names no model", argument="job", fix=fix)
     return loaded.draft.model
+
+
+def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
+    """Return the format of a model's weights: as asked, or as the checkpoint of its config.json."""
+    from colltool.commands.reading import text_of
+    from colltool.serving.quantization import checkpoint_weights, uniform
+
+    if weights is not None:
+        return uniform(text_of(weights, "weights", "bf16").lower())
+    named = job.file.model if job.file is not None else None
+    if isinstance(named, str) and named.endswith(".json"):
+        found = checkpoint_weights(str((job.folder or Path()) / named), model)
+        if found is not None:
+            return found
+    return uniform("bf16")
 
 
 def dtype_of(value: Any, argument: str) -> str:
@@ -363,11 +395,11 @@ def _kv_library(library: Any) -> RequestedLibrary:
     public=serve,
 )
 def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Price serving a model on a fabric: the collectives of decode and prefill, the kernels that run
-    them, and their time.
+    """Price serving a model on a fabric: tokens per second at most, the collectives of decode and
+    prefill with the kernels that run them, and the lower limit of memory and compute.
 
-    The lower limit is the least time that memory and FLOPs allow. JOB is a model or a job: a shipped
-    one, a file, or a config.json.
+    JOB is a model or a job: a shipped one, a file, or a config.json, whose quantization sets the
+    bytes of the weights.
 
     Examples:
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0

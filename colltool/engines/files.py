@@ -8,7 +8,6 @@ measured on. ``dispatch`` has the kernel that runs at each size, as in the libra
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -34,6 +33,13 @@ from colltool.definitions.reader import read_source
 from colltool.definitions.source import KeyPath
 from colltool.definitions.toml_source import scan_toml
 from colltool.engines.formulas import FORMULAS, Copies, FormulaName
+from colltool.engines.shipped import (
+    FOLDER,
+    SUFFIX,
+    shipped_libraries,
+    shipped_path,
+    version_key,
+)
 from colltool.fabric.library import DeviceName
 from colltool.fabric.tier_parts import check_algorithm
 
@@ -41,8 +47,6 @@ Operation = Literal["all_reduce", "all_to_all", "dispatch", "combine", "kv_trans
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 # operations whose size follows from tokens
 EXPERTS = ("dispatch", "combine")
-SUFFIX = ".toml"
-_FOLDER = Path(__file__).parent / "data"
 
 # Types of the file's fields, each with the words of its error.
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
@@ -51,7 +55,7 @@ RankCount = Annotated[
     int, Field(ge=2, le=2**20, strict=True), FieldHint("a number of ranks from 2 on")
 ]
 Tokens = Annotated[
-    int, Field(ge=1, le=2**24, strict=True), FieldHint("a number of tokens of a rank from 1 on")
+    int, Field(ge=1, le=2**24, strict=True), FieldHint("a number of tokens per rank, at least 1")
 ]
 Devices = Annotated[tuple[DeviceName, ...], _Listed, FieldHint("a list of devices, such as [h100]")]
 VersionName = Annotated[
@@ -234,10 +238,10 @@ NCCL = "nccl"
 """The kernel of a dispatch table for sizes that the library leaves to NCCL."""
 
 UNMEASURED = {
-    "uccl-ep": "it is measured on EFA and on AMD, and no rows of it are held here",
-    "flashinfer": "its all-reduce is measured inside engines alone",
-    "gloo": "it is of CPUs, and nobody measured its thresholds",
-    "oneccl": "no measured rows of it are held here",
+    "uccl-ep": "it is measured on EFA and on AMD, and colltool has no such rows",
+    "flashinfer": "its all-reduce is measured only within engines",
+    "gloo": "it runs on CPUs, and its thresholds were never measured",
+    "oneccl": "colltool has no measured rows of it",
     "mpich": "its decision tables are made for each machine",
 }
 """Well-known libraries without a file, and why there is none (part of an error text)."""
@@ -253,18 +257,6 @@ class RequestedLibrary(NamedTuple):
 
     library: LibraryFile
     unknown: str = ""
-
-
-@cache
-def shipped_libraries() -> tuple[tuple[str, str], ...]:
-    """Return the name and version of every shipped file, versions ascending."""
-    # the name of the template has no version, so it does not match
-    matches = [
-        re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem)
-        for file in _FOLDER.glob(f"*{SUFFIX}")
-    ]
-    libraries = [(match[1], match[2]) for match in matches if match]
-    return tuple(sorted(libraries, key=lambda library: (library[0], _version_key(library[1]))))
 
 
 def is_library(name: str) -> bool:
@@ -293,7 +285,7 @@ def find_library(requested: str) -> RequestedLibrary:
         version = inside[-1]
     if version in known:
         return RequestedLibrary(_shipped(name, version))
-    older = [shipped for shipped in known if _version_key(shipped) <= _version_key(version)]
+    older = [shipped for shipped in known if version_key(shipped) <= version_key(version)]
     return RequestedLibrary(_shipped(name, older[-1] if older else known[0]), clipped(version))
 
 
@@ -351,19 +343,6 @@ def _shipped(name: str, version: str) -> LibraryFile:
     return read_library(file.read_text(encoding="utf-8"), file.name)
 
 
-def shipped_path(name: str, version: str) -> Path:
-    return _FOLDER / f"{name}-{version}{SUFFIX}"
-
-
 def template() -> str:
     """Return the text that a user's library file starts as."""
-    return (_FOLDER / f"_template{SUFFIX}").read_text(encoding="utf-8")
-
-
-def _version_key(version: str) -> list[tuple[int, str]]:
-    """Sort key of a version: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
-    return [
-        (int(number or -1), word)
-        for number, word in re.findall(r"(\d*)([^\d.]*)", version)
-        if number or word
-    ]
+    return (FOLDER / f"_template{SUFFIX}").read_text(encoding="utf-8")

@@ -39,4 +39,4 @@ def kernel_interval(
     )
 
 
-ERROR_UNKNOWN = "nobody has compared this kernel's law with rows that it was not made from"
+ERROR_UNKNOWN = "no measurement of this kernel was held out to judge its formula"

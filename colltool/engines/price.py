@@ -20,11 +20,11 @@ from colltool.engines.files import (
     LibraryFile,
     RequestedLibrary,
     find_library,
-    shipped_libraries,
 )
 from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes, Tokens, bytes_sent, width
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
+from colltool.engines.shipped import shipped_libraries
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, place
@@ -41,7 +41,7 @@ from colltool.fabric.uneven import check_even
 _MEASURED_NIC_BPS = 50e9
 
 _OTHER_NETWORKS = {
-    "efa": "EFA, where others took 12 to 70% longer than ConnectX-7's law",
+    "efa": "EFA, where others took 12 to 70% longer than by ConnectX-7",
     "tcpxo": "GPUDirect-TCPXO",
     "tcpx": "GPUDirect-TCPX",
     "slingshot": "Slingshot",
@@ -146,10 +146,10 @@ def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> 
         kernel for kernel in candidates if gpu in kernel.gpus and kernel.across == across
     )
     if not kernels:
-        measured = "inside a node" if across else "across nodes"
+        measured = "within one node" if across else "across nodes"
         nodes = f"{site.nodes} nodes" if across else f"{site.nodes} node"
         what = (
-            f"{library.full_name} was measured on {gpu} {measured} alone, and these {site.ranks} ranks"
+            f"{library.full_name} was measured only {measured} of {gpu}, and these {site.ranks} ranks"
             f" are on {nodes}"
         )
         raise ColltoolError(
@@ -158,11 +158,11 @@ def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> 
     notes = []
     like_error = None
     if gpu != site.gpu:
-        notes.append(f"{site.gpu} was not measured: {gpu}'s numbers")
+        notes.append(f"{site.gpu} was not measured: the numbers of {gpu} are used")
         like_error = library.like_error.get(site.gpu)
     if over_nics and not 0.9 < site.nic_Bps / _MEASURED_NIC_BPS < 1.1:
         measured = format_rate(_MEASURED_NIC_BPS)
-        notes.append(f"measured on {measured} a rank, not on {format_rate(site.nic_Bps)}")
+        notes.append(f"measured with {measured} per rank, not {format_rate(site.nic_Bps)}")
     return MeasuredKernels(kernels, tuple(notes), like_error)
 
 
@@ -360,8 +360,8 @@ def _version_notes(asked: RequestedLibrary) -> tuple[str, ...]:
         return ()
     library = asked.library
     note = (
-        f"warning: no data of {library.name} {asked.unknown}: these are {library.full_name}'s kernels, and"
-        " versions differ by up to 3x"
+        f"warning: no data of {library.name} {asked.unknown}: the kernels of {library.full_name} are"
+        " used, and versions differ by up to 3 times"
     )
     return (note,)
 
@@ -413,7 +413,7 @@ def _largest_measured(library: LibraryFile, operation: str) -> float:
 
 
 def _nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
-    """Colltool's price of NCCL's all-reduce on the fabric, as a row beside kernels."""
+    """Colltool's price of NCCL's all-reduce on the fabric, as a row among kernels."""
     nccl_fabric = under_library(fabric, "nccl")
     prices = price_of(nccl_fabric, AR, float(size), group)
     priced = price_for_user(prices, nccl_fabric, ModelOptions())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.primitives import busbw_factor, parse_primitive
 from colltool.base.result import Result
@@ -176,6 +176,18 @@ class LibraryList(Result):
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryChecks(LibraryList):
     """Library files without mistakes."""
+
+    checks: tuple[CheckedLibrary, ...] = ()
+
+
+class CheckedLibrary(NamedTuple):
+    """A library file without mistakes; no check doubts anything in one."""
+
+    file: str
+    row: LibraryRow
+    kernels: int
+    thresholds: int
+    warnings: tuple[Any, ...] = ()
 
 
 class LibraryRow(NamedTuple):

@@ -38,7 +38,7 @@ def price_by_table(
     row = _table_row(asked, operation, prices.ranks, size)
     others = [other for other in prices.leading if other.title != row.kernel]
     results = [runner.selected(row.kernel), *map(runner.estimate, others[:_OTHERS_SHOWN])]
-    each = "a block" if row.per == "block" else "a rank"
+    each = "per block" if row.per == "block" else "per rank"
     reason = (
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
         f" {size_text(row.to)} {each}"
@@ -46,7 +46,7 @@ def price_by_table(
     notes = []
     if asked.unknown:
         notes.append(
-            f"warning: no data of {library.name} {asked.unknown}: this is {library.full_name}'s table"
+            f"warning: no data of {library.name} {asked.unknown}: the table of {library.full_name} is used"
         )
     return KernelPrice(
         fabric=fabric.name,

@@ -1,4 +1,4 @@
-"""Single changes of a deployment and their effect on a token's network time; and a search over all
+"""Single changes of a deployment and their effect on the time per token; and a search over all
 deployments of a number of ranks.
 
 Changes are other layouts, a larger batch, other engines, and a tier of twice the bandwidth.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.formatting import counted
 from colltool.base.result import with_progress
-from colltool.engines.files import find_library, shipped_libraries
+from colltool.engines.files import find_library
+from colltool.engines.shipped import shipped_libraries
 from colltool.fabric.model import Fabric
 from colltool.serving.deployment import Deployment
 from colltool.serving.results import Served, ServedChange, ServeList
@@ -33,17 +35,36 @@ class _ServingTrial(NamedTuple):
 
 
 def changes(served: Served, fabric: Fabric, run: Run) -> tuple[ServedChange, ...]:
-    """Return each change by itself with the network time it would give, the largest gain first."""
+    """Return each change by itself with the times that it would give, the largest gain of tokens/s
+    first; without a known device, the least network time.
+
+    A change that no longer fits the memory is none.
+    """
     before_s = served.decode.network_s
     changes_found = []
     for trial in _trials(served, fabric):
         try:
-            after_s = run(trial.deployment, trial.engine, trial.fabric).decode.network_s
+            after = run(trial.deployment, trial.engine, trial.fabric)
         except ColltoolError:
             continue
+        after_s = after.decode.network_s
+        if after.fits is False and served.fits is not False:
+            continue
         if before_s and after_s and abs(after_s / before_s - 1) > _LEAST_CHANGE:
-            changes_found.append(ServedChange(trial.name, after_s, after_s / before_s))
-    return tuple(sorted(changes_found, key=lambda change: change.factor))
+            gain = before_s / after_s
+            if served.tokens_per_s and after.tokens_per_s:
+                gain = after.tokens_per_s / served.tokens_per_s
+            changes_found.append(
+                ServedChange(
+                    change=trial.name,
+                    network_s=after_s,
+                    factor=after_s / before_s,
+                    time_per_token_s=after.time_per_token_s,
+                    tokens_per_s=after.tokens_per_s,
+                    gain=gain,
+                )
+            )
+    return tuple(sorted(changes_found, key=lambda change: -change.gain))
 
 
 def _trials(served: Served, fabric: Fabric) -> Iterator[_ServingTrial]:
@@ -75,7 +96,8 @@ def _other_layouts(deployment: Deployment) -> Iterator[_ServingTrial]:
     yield _ServingTrial(
         f"tp {half}, pp {deployment.pp * 2}", deployment._replace(tp=half, pp=deployment.pp * 2)
     )
-    yield _ServingTrial(f"tp {deployment.tp * 2}", deployment._replace(tp=deployment.tp * 2))
+    more = f"tp {deployment.tp * 2} on twice the ranks"
+    yield _ServingTrial(more, deployment._replace(tp=deployment.tp * 2))
     yield _ServingTrial(f"tp {half}, dp {deployment.dp * 2}", replicas)
 
 
@@ -93,8 +115,8 @@ def search(
 ) -> ServeList:
     """Return the best layouts of the ranks into tp, pp and dp of powers of two.
 
-    Experts are on all ranks of a stage, or split by tp. The order is by the sum of a token's network
-    time and its floor; layouts that do not fit the memory are in ``refused``.
+    Experts are on all ranks of a stage, or split by tp. The order is by tokens/s at most, from a
+    token's network time and its lower limit; layouts that do not fit the memory are in ``refused``.
 
     Args:
         base: the deployment's other values; ``ep`` of 1 is a model without experts.
@@ -113,22 +135,32 @@ def search(
         else:
             feasible.append(served)
     if not feasible:
-        why = "; ".join(dict.fromkeys(f"{name}: {what}" for name, what in refused[:3]))
+        reasons = dict.fromkeys(what for _, what in refused)
+        why = "; ".join(list(reasons)[:3])
         raise ColltoolError(
-            f"no cut of {ranks} ranks can be served: {why}",
+            f"no layout of {ranks} ranks can be served: {why}",
             argument="ranks",
-            fix="more ranks, or a smaller batch",
+            fix=f"more ranks, a smaller batch, or {argument_text('weights', 'fp8')}",
         )
     tried = len(feasible) + len(refused)
-    feasible.sort(key=lambda served: served.decode.network_s + (served.decode.floor_s or 0.0))
+    # with one batch for all layouts this is also the order of the time per token; without, each has
+    # its own batch
+    feasible.sort(key=_time_per_sequence)
     best = feasible[:most]
     return ServeList(
-        title=f"{tried} cuts of {ranks} ranks, {len(feasible)} can run",
+        title=f"{counted(len(feasible), 'feasible layout')} of {ranks} ranks ({tried} tried)",
         served=tuple(best),
         names=tuple(served.deployment.label for served in best),
         tried=tried,
         refused=tuple(refused),
+        feasible=len(feasible),
     )
+
+
+def _time_per_sequence(served: Served) -> float:
+    """Time per token over the sequences that get one: the inverse of tokens/s."""
+    took_s = served.decode.network_s + (served.decode.floor_s or 0.0)
+    return took_s / served.deployment.batch
 
 
 def _layouts(ranks: int, base: Deployment) -> Iterator[Deployment]:

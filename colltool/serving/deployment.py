@@ -1,5 +1,5 @@
 """Deployments of a served model: how it is split over ranks, its weights and KV cache in bytes, and
-the floor of a step, the least time of memory and compute on a rank."""
+the lower limit of a step, the least time of memory and compute on a rank."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.engines.formulas import WIDTHS
+from colltool.fabric.expression import nodes_for
+from colltool.fabric.model import Fabric
+from colltool.serving.quantization import WeightFormat, uniform
 from colltool.training.model import Accelerator, Shape, TransformerModel, ends_of, layer_parameters
 
 # tokens of a step of chunked prefill, the default of vLLM and SGLang
@@ -24,7 +27,7 @@ class Deployment(NamedTuple):
             splits them too.
         batch: sequences in flight in the whole deployment.
         input, output: tokens of a sequence.
-        dtype: format of weights; activations are reduced in bf16.
+        dtype: format of weights, of those that are quantized; activations are reduced in bf16.
         kv_dtype: format of the KV cache.
         chunk: tokens of a step of prefill.
     """
@@ -99,11 +102,11 @@ def checked_deployment(
         raise ColltoolError(
             f"{heads} heads do not fill tp {deployment.tp}",
             argument="tp",
-            fix="a divisor of the heads",
+            fix=f"one of {_divisors(heads)}",
         )
     if deployment.pp > model.layers:
         raise ColltoolError(
-            f"{model.layers} layers do not fill pp {deployment.pp}",
+            f"{model.layers} layers are too few for pp {deployment.pp}",
             argument="pp",
             fix=f"at most {model.layers}",
         )
@@ -116,16 +119,26 @@ def checked_deployment(
     return deployment
 
 
+def _divisors(number: int) -> str:
+    """``1, 2, 4 or 8``."""
+    found = [str(size) for size in range(1, number + 1) if number % size == 0]
+    return " or ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+
+
 def _check_experts(model: TransformerModel, deployment: Deployment) -> None:
     moe = shape_of(model).moe
     if deployment.ep > 1:
         if moe is None:
-            raise ColltoolError(f"{model.name} has no experts", argument="ep", fix="leave it out")
+            raise ColltoolError(
+                f"{model.name} has no experts",
+                argument="ep",
+                fix=f"leave {argument_text('ep')} out",
+            )
         if moe.experts % deployment.ep:
             raise ColltoolError(
                 f"{moe.experts} experts do not fill {deployment.ep} ranks evenly",
                 argument="ep",
-                fix="a divisor of them",
+                fix=f"one of {_divisors(moe.experts)}",
             )
     if deployment.ep > deployment.tp and deployment.ep % deployment.tp:
         raise ColltoolError(
@@ -156,8 +169,27 @@ def kv_bytes_of_rank(model: TransformerModel, deployment: Deployment) -> float:
     return kv_bytes(model, deployment.kv_dtype) / deployment.pp / split
 
 
+def check_ranks(fabric: Fabric, ranks: int, what: str, argument: str) -> None:
+    """Refuse more ranks than a fabric has.
+
+    Args:
+        what: what needs them: ``tp 16, dp 2``.
+
+    Raises:
+        ColltoolError: too many, and the fabric to type instead.
+    """
+    if ranks <= fabric.ranks:
+        return
+    nodes = nodes_for(fabric, ranks)
+    fix = f"at most {fabric.ranks}, or another fabric"
+    if nodes is not None:
+        fix = f"write {argument_text('fabric', f'{fabric.name}:nodes={nodes}')}"
+    needs = f"{what} needs {ranks} ranks, {fabric.name} has {fabric.ranks}"
+    raise ColltoolError(needs, argument=argument, fix=fix)
+
+
 class Floor(NamedTuple):
-    """The least time of a step on a rank; no kernel reaches it.
+    """The lower limit of a step on a rank; no kernel reaches it.
 
     Weights and KV come from memory, FLOPs are at the dense peak.
     """
@@ -177,30 +209,37 @@ class WeightBytes(NamedTuple):
     read: float
 
 
-def weight_bytes(model: TransformerModel, deployment: Deployment, tokens: int) -> WeightBytes:
+def weight_bytes(
+    model: TransformerModel,
+    deployment: Deployment,
+    tokens: int,
+    weights: WeightFormat | None = None,
+) -> WeightBytes:
     """Return the weights of a rank of the busiest stage, for a step of ``tokens`` per replica.
 
     A step reads the experts that at least one token of all replicas chose, on average over
     uniform routing.
+
+    Args:
+        weights: their format; None for the deployment's for all.
     """
+    kept = uniform(deployment.dtype) if weights is None else weights
     shape = shape_of(model)
     dense = layer_parameters(shape, experts=False)
     moe = layer_parameters(shape, experts=True)
-    layers = model.dense_layers * (dense.split / deployment.tp + dense.whole)
-    layers += model.moe_layers * (moe.split / deployment.tp + moe.whole)
-    experts = model.moe_layers * (
-        moe.experts / (deployment.ep if deployment.exchanges else deployment.tp)
-    )
+    split = model.dense_layers * dense.split + model.moe_layers * moe.split
+    whole = model.dense_layers * dense.whole + model.moe_layers * moe.whole
+    layers = split / deployment.tp * kept.dense + whole * kept.whole
+    expert_ranks = deployment.ep if deployment.exchanges else deployment.tp
+    experts = model.moe_layers * moe.experts / expert_ranks * kept.experts
     chosen = 1.0
     if shape.moe is not None:
         all_tokens = tokens * deployment.dp if deployment.exchanges else tokens
         chosen = 1 - (1 - shape.moe.top_k / shape.moe.experts) ** all_tokens
-    ends = ends_of(shape, deployment.tp)
-    weights = (layers + experts) / deployment.pp + ends
+    ends = ends_of(shape, deployment.tp) * kept.ends
     # a step reads the whole head, but of the embedding only a row per token
     read = (layers + experts * chosen) / deployment.pp + ends / 2
-    width = WIDTHS[deployment.dtype]
-    return WeightBytes(weights * width, read * width)
+    return WeightBytes((layers + experts) / deployment.pp + ends, read)
 
 
 def active_flops(model: TransformerModel, deployment: Deployment, tokens: float) -> float:
@@ -225,19 +264,19 @@ def step_floor(
     device: Accelerator | None,
     tokens: int,
     cached: float,
+    weights: WeightFormat | None = None,
 ) -> Floor | None:
-    """Return the floor of a step; None if the device is unknown.
+    """Return the lower limit of a step; None if the device is unknown.
 
     Args:
+        weights: their format; None for the deployment's for all.
         tokens: tokens of the step, for each replica.
         cached: tokens of KV cache that the step reads, for each replica.
     """
     if device is None:
         return None
-    peak = dict(device.peak)
-    # a device without the weights' format computes in bf16
-    rate = peak.get(deployment.dtype) or peak.get("bf16") or next(iter(peak.values()))
-    read = (
-        weight_bytes(model, deployment, tokens).read + kv_bytes_of_rank(model, deployment) * cached
-    )
+    kept = uniform(deployment.dtype) if weights is None else weights
+    rate = kept.peak(dict(device.peak))
+    read = weight_bytes(model, deployment, tokens, kept).read
+    read += kv_bytes_of_rank(model, deployment) * cached
     return Floor(read / device.bandwidth_Bps, active_flops(model, deployment, tokens) / rate)

@@ -27,6 +27,8 @@ from colltool.estimate.results import Overrides
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
+from colltool.serving.deployment import check_ranks
+from colltool.serving.quantization import WeightFormat
 
 # bytes that a replica of a tree forwards at once; assumed large enough for full bandwidth
 CHUNK = 64 * 2**20
@@ -64,6 +66,7 @@ class Resharded(Result):
     ways: tuple[ReshardWay, ...]
     least_s: float
     overrides: Overrides = ()
+    weights: WeightFormat | None = None
 
     @property
     def best(self) -> ReshardWay:
@@ -138,6 +141,7 @@ def reshard(
     receivers: int,
     replica: int,
     storage_Bps: float | None = None,
+    kept: WeightFormat | None = None,
 ) -> Resharded:
     """Return each way to bring ``weights`` bytes to replicas of ``replica`` ranks.
 
@@ -149,13 +153,12 @@ def reshard(
     check_even(fabric)
     copies = ceil(receivers / replica)
     if receivers % replica:
-        what = f"{receivers} receivers are no whole replicas of {replica}"
+        what = f"{receivers} receivers do not make whole replicas of {replica} ranks"
         raise ColltoolError(
             what, argument="replica", fix=f"write {argument_text('receivers', copies * replica)}"
         )
-    if senders + receivers > fabric.ranks:
-        what = f"{senders} and {receivers} ranks do not fit {fabric.name} with {fabric.ranks}"
-        raise ColltoolError(what, argument="receivers", fix="fewer, or a larger fabric")
+    meshes = f"the mesh of {senders} senders and {receivers} receivers"
+    check_ranks(fabric, senders + receivers, meshes, "receivers")
     network = _network(fabric, senders, receivers)
     if storage_Bps is not None:
         ways = _ways_from_store(network, weights, storage_Bps, replica, copies)
@@ -175,6 +178,7 @@ def reshard(
         ways=tuple(ways),
         least_s=max(narrowest_s, network.link_s(weights / replica)),
         overrides=fabric.overrides,
+        weights=kept,
     )
 
 

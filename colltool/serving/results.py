@@ -10,6 +10,7 @@ from colltool.engines.files import RequestedLibrary
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.serving.deployment import Deployment
+from colltool.serving.quantization import WeightFormat
 
 
 class ServeQuestion(NamedTuple):
@@ -20,6 +21,7 @@ class ServeQuestion(NamedTuple):
         tpot_s: measured or targeted time per output token.
         prefill_tp: tensor parallelism of prefill on machines of its own; None if there are none.
         kv: the library that moves KV caches between machines.
+        weights: their format; None for the deployment's for all of them.
     """
 
     deployment: Deployment
@@ -27,10 +29,11 @@ class ServeQuestion(NamedTuple):
     tpot_s: float | None = None
     prefill_tp: int | None = None
     kv: RequestedLibrary | None = None
+    weights: WeightFormat | None = None
 
 
 class ServedOperation(NamedTuple):
-    """A collective, in seconds and bytes; ``calls`` and ``total_s`` are per token or per prompt."""
+    """A collective, in seconds and bytes; ``calls`` and ``total_s`` are per token or per prefill."""
 
     operation: str
     ranks: int
@@ -53,7 +56,7 @@ class ServedOperation(NamedTuple):
 
 
 class ServedPhase(NamedTuple):
-    """The network time of a token (decode) or of a prompt (prefill).
+    """The network time of a token (decode) or of a prefill.
 
     Args:
         floor_s: lower limit from memory bandwidth and FLOPs; None if the device is unknown.
@@ -68,12 +71,44 @@ class ServedPhase(NamedTuple):
     floor_by: str | None
     tokens: int
 
+    @property
+    def limit_s(self) -> float | None:
+        """Least time of the phase: its network, and memory or compute; None if the device is
+        unknown."""
+        return None if self.floor_s is None else self.network_s + self.floor_s
+
+    @property
+    def limited_by(self) -> str | None:
+        """What takes most of that time: ``network``, ``memory`` or ``FLOPs``."""
+        if self.floor_s is None:
+            return None
+        return "network" if self.network_s >= self.floor_s else self.floor_by
+
+    @property
+    def network_interval(self) -> Interval | None:
+        """Where nine of ten network times lie, if all operations are off together; None where an
+        operation has no interval.
+
+        Its basis and reason are those of the operation that takes most.
+        """
+        low_s = 0.0
+        high_s = 0.0
+        for operation in self.operations:
+            if operation.interval is None:
+                return None
+            low_s += operation.interval.low_s * operation.calls
+            high_s += operation.interval.high_s * operation.calls
+        if not self.operations:
+            return None
+        most = max(self.operations, key=lambda operation: operation.total_s).interval
+        return most and most._replace(low_s=low_s, high_s=high_s)
+
 
 class KvTransfer(NamedTuple):
     """The transfer of one prompt's KV cache from prefill to decode machines.
 
     Args:
-        hidden: whether a layer's transfer is shorter than the floor of prefill of a layer.
+        hidden: whether a layer's transfer is shorter than the lower limit of its prefill.
         exposed_s: time after prefill has ended: the last layer, or all of it if not hidden.
         hiding_nic_Bps: the least NIC bandwidth of a rank with which it would be hidden.
     """
@@ -93,20 +128,31 @@ class KvTransfer(NamedTuple):
 
 
 class ServedChange(NamedTuple):
-    """Another deployment, engine or wire, and the network time of a token under it."""
+    """Another deployment, engine or link, and the time of a token under it.
+
+    Args:
+        factor: its network time over that of today.
+        time_per_token_s: with the lower limit of memory and compute; None if the device is unknown.
+        tokens_per_s: of the whole deployment, at most.
+        gain: its tokens/s over those of today, or today's network time over its own.
+    """
 
     change: str
     network_s: float
     factor: float
+    time_per_token_s: float | None = None
+    tokens_per_s: float | None = None
+    gain: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Served(Result):
-    """The network time of a served model.
+    """Least times of a served model, and what its network takes of them.
 
     Args:
         phases: prefill and decode.
         tpot_s: the user's time per output token.
+        weights: the format of the weights.
         memory_bytes: weights and KV cache of the busiest rank.
         capacity_bytes: memory of the device; None if unknown.
     """
@@ -116,6 +162,7 @@ class Served(Result):
     fabric: str
     engine: str
     deployment: Deployment
+    weights: WeightFormat
     phases: tuple[ServedPhase, ServedPhase]
     kv: KvTransfer | None
     tpot_s: float | None
@@ -139,6 +186,17 @@ class Served(Result):
         return self.deployment.batch / self.decode.network_s if self.decode.network_s else None
 
     @property
+    def time_per_token_s(self) -> float | None:
+        """Least time per token: its network, and memory or compute; None if the device is
+        unknown."""
+        return self.decode.limit_s
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Most tokens/s of the whole deployment; None if the device is unknown."""
+        return self.deployment.batch / self.decode.limit_s if self.decode.limit_s else None
+
+    @property
     def share(self) -> float | None:
         """The network's share of the user's time per token."""
         return None if self.tpot_s is None else self.decode.network_s / self.tpot_s
@@ -158,3 +216,4 @@ class ServeList(Result):
     names: tuple[str, ...]
     tried: int
     refused: tuple[tuple[str, str], ...] = ()
+    feasible: int | None = None  # of a search: layouts that can run, listed or not

@@ -1,4 +1,4 @@
-"""Network time of decode and prefill of a served model.
+"""Least time of decode and prefill of a served model: its network, and memory or compute.
 
 :func:`serve` lists the collectives of a step, which follow from the model and the deployment
 (:func:`_operations`), prices each by the engine's kernel or the fabric's library, and adds the
@@ -8,6 +8,7 @@ transfer of KV caches between machines.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.serving.deployment import (
     Deployment,
+    check_ranks,
     checked_deployment,
     kv_bytes,
     kv_bytes_of_rank,
@@ -36,6 +38,7 @@ from colltool.serving.deployment import (
     step_floor,
     weight_bytes,
 )
+from colltool.serving.quantization import WeightFormat, uniform
 from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Accelerator, Moe, TransformerModel, accelerator_of
@@ -54,6 +57,7 @@ class ServingContext(NamedTuple):
         engine: the engine whose all-reduce runs; None for the fabric's library.
         experts: the library of dispatch and combine; None for the fastest that was measured.
         experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
+        weights: the format of the weights.
     """
 
     model: TransformerModel
@@ -63,6 +67,7 @@ class ServingContext(NamedTuple):
     engine: RequestedLibrary | None
     experts: RequestedLibrary | None
     experts_by_nccl: bool
+    weights: WeightFormat
 
 
 def serve(
@@ -74,7 +79,7 @@ def serve(
     *,
     by_nccl: bool = False,
 ) -> Served:
-    """Return the network time of a token (decode) and of a prompt (prefill).
+    """Return the times of a token (decode) and of a prefill.
 
     Args:
         engine: whose all-reduce runs; None for the fabric's library.
@@ -87,12 +92,7 @@ def serve(
     """
     check_even(fabric)
     deployment = checked_deployment(model, question.deployment, question.dp)
-    if deployment.ranks > fabric.ranks:
-        raise ColltoolError(
-            f"{deployment.label} needs {deployment.ranks} ranks, {fabric.name} has {fabric.ranks}",
-            argument="tp",
-            fix="fewer",
-        )
+    check_ranks(fabric, deployment.ranks, deployment.label, "tp")
     device = _device(fabric)
     serving = ServingContext(
         model=model,
@@ -102,6 +102,7 @@ def serve(
         engine=engine,
         experts=experts,
         experts_by_nccl=by_nccl,
+        weights=question.weights or uniform(deployment.dtype),
     )
     # On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
     # prefill half of its prompt.
@@ -112,7 +113,7 @@ def serve(
     chunk = min(deployment.chunk, deployment.input)
     steps = ceil(deployment.input / chunk)
     prefill = _phase("prefill", serving, chunk, deployment.input / 2, times=steps)
-    weights = weight_bytes(model, deployment, tokens).weights
+    weights = weight_bytes(model, deployment, tokens, serving.weights).weights
     cache = kv_bytes_of_rank(model, deployment) * tokens * deployment.pp * sequence
     return Served(
         job=model.name,
@@ -126,6 +127,7 @@ def serve(
         capacity_bytes=device.memory_bytes if device else None,
         notes=_notes(serving, decode, prefill),
         overrides=fabric.overrides,
+        weights=serving.weights,
     )
 
 
@@ -144,7 +146,8 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
         if requested is not None and requested.unknown:
             library = requested.library
             notes.append(
-                f"warning: no data of {library.name} {requested.unknown}: {library.full_name}'s kernels"
+                f"warning: no data of {library.name} {requested.unknown}: the kernels of"
+                f" {library.full_name} are used"
             )
     for phase in phases:
         for operation in phase.operations:
@@ -155,7 +158,7 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
 def _phase(
     name: str, serving: ServingContext, tokens: int, cached: float, times: int = 1
 ) -> ServedPhase:
-    """The collectives of ``times`` equal steps, their network time and its floor.
+    """The collectives of ``times`` equal steps, their network time and the lower limit.
 
     Args:
         tokens: tokens of a step, for each replica.
@@ -171,7 +174,7 @@ def _phase(
     floor_s = None
     floor_by = None
     deployment = serving.deployment
-    floor = step_floor(serving.model, deployment, serving.device, tokens, cached)
+    floor = step_floor(serving.model, deployment, serving.device, tokens, cached, serving.weights)
     if floor is not None:
         floor_s = floor.total_s * deployment.pp * times
         floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
@@ -194,8 +197,8 @@ def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperatio
         yield _all_reduce(serving, vector, tp)._replace(calls=layers)
     if exchanged is not None:
         call = _expert_call(serving, exchanged, tokens)
-        # results are combined in full precision, tokens are sent in the weights' 8 bits
-        sent = call if deployment.dtype == REDUCED else call._replace(dtype="fp8")
+        # results are combined in full precision, tokens are sent in the 8 bits that experts take
+        sent = call._replace(dtype=serving.weights.sends)
         yield _exchange(serving, "dispatch", sent)._replace(calls=model.moe_layers)
         yield _exchange(serving, "combine", call)._replace(calls=model.moe_layers)
     if deployment.pp > 1:
@@ -223,10 +226,22 @@ def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> Serve
     engine = serving.engine
     if engine is None or "all_reduce" not in engine.library.operations:
         return _by_library(serving, "all-reduce", AR, size, group)
-    priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
+    with _argument("engine"):
+        priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
     best = priced.best
     why = priced.library.reason if priced.library is not None else ""
     return _by_kernel("all-reduce", group, best, best.kernel, why)
+
+
+@contextmanager
+def _argument(name: str) -> Iterator[None]:
+    """Have errors about a library name the argument of serving that chose it."""
+    try:
+        yield
+    except ColltoolError as error:
+        if error.argument != "library":
+            raise
+        raise ColltoolError(error.what, argument=name, fix=error.fix) from None
 
 
 def _by_kernel(
@@ -260,8 +275,10 @@ def _by_library(
         ranks=group.ranks or 0,
         stride=group.stride,
         bytes=size,
-        kernel=f"{fabric.library_name} {best.title}",
-        why="NCCL's pick" if by_nccl else "the fastest that runs",
+        kernel=best.title
+        if fabric.library_name == "all"
+        else f"{fabric.library_name} {best.title}",
+        why="NCCL's pick" if by_nccl else "the fastest here",
         each_s=float(best.total_s),
         wire=best.phases[-1].tier if best.phases else "",
         interval=best.interval,
@@ -273,7 +290,8 @@ def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperati
     group = GroupSpec(serving.deployment.ep)
     if serving.experts_by_nccl:
         return _by_library(serving, name, A2A, call.copied_bytes, group)
-    best = price_experts(serving.experts, serving.fabric, name, call, group).best
+    with _argument("experts_library"):
+        best = price_experts(serving.experts, serving.fabric, name, call, group).best
     why = "the fastest measured on this machine"
     if serving.experts:
         why = "the faster of its modes"
@@ -283,7 +301,7 @@ def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperati
 def _kv_transfer(
     serving: ServingContext, question: ServeQuestion, prefill: ServedPhase
 ) -> KvTransfer | None:
-    """The transfer of a prompt's KV cache from prefill to decode machines; None if not requested.
+    """The transfer of a sequence's KV cache from prefill to decode machines; None if not requested.
 
     Layer by layer it overlaps with prefill, so that only the last layer may be exposed.
     """

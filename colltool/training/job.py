@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, argument_text, nearest, quote
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
@@ -330,9 +330,18 @@ def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     """Return the path of a job, and the name by which errors call it."""
-    return find_file(
-        path_or_name, "job", preset_folder("jobs"), f"shipped: {', '.join(preset_names('jobs'))}"
-    )
+    jobs = preset_names("jobs")
+    models = [name for name in preset_names("models") if name not in jobs]
+    shipped = f"shipped: {', '.join(jobs)}; models: {', '.join(models)}"
+    typed = os.fsdecode(path_or_name)
+    if stem_of(typed) in jobs or exists(typed) or os.path.dirname(typed):
+        return find_file(path_or_name, "job", preset_folder("jobs"), shipped)
+    # a model is taken where a job is: its name may be the nearest
+    near = nearest(typed, [*jobs, *models])
+    if any(f"'{model}'" in near for model in models):
+        what = f"no file and no shipped job is called {quote(typed)}"
+        raise ColltoolError(what, fix=f"{near} {shipped}")
+    return find_file(path_or_name, "job", preset_folder("jobs"), shipped)
 
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:

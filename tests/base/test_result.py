@@ -224,7 +224,8 @@ def test_a_notebook_gets_a_table_of_its_own(name: str, results: dict[str, Result
     assert shown.startswith('<div class="colltool">')
     assert shown.count("<table") == shown.count("</table>")
     assert shown.count("<table") >= (
-        name not in ("explanation", "checked", "drawn", "jobs checked", "report")
+        name
+        not in ("explanation", "checked", "drawn", "jobs checked", "libraries checked", "report")
     )
     assert "http" not in shown or name == "explanation"
 

@@ -2,7 +2,7 @@
 ``python tests/benchmarks/bench_startup.py``.
 
 Goals: ``price --format json`` 1.15 of the bare import of the five, ``--version`` 5 of
-    ``python -c pass``, a call 60 us.
+    ``python -c pass``, a call 60 us, a completion 0.2 s, which is 4 to 8 of ``--version``.
 
 Modules are compiled before the first round, as pip leaves those that it installs. Every round runs
 each command once, in turn, so that a busy machine slows all of them alike. Wall clock and CPU
@@ -32,6 +32,19 @@ USED = (
 PRICE = ("price", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB")
 
 
+COMPLETIONS = {
+    "complete -f": "price ar -f nvl",
+    "complete -f NAME:": "price ar -f nvl72:ib",
+    "complete --set": "price ar -f nvl72 --set ib",
+    "complete --job-set": "plan llama3-70b --job-set layout.",
+    "complete --engine": "serve llama3-70b --engine v",
+    "complete --library": "price ar --library n",
+    "complete JOB": "plan ll",
+    "complete -a": "price ar -a NV",
+}
+"""What a shell asks for while these are typed."""
+
+
 class Cost(NamedTuple):
     """Seconds of one run."""
 
@@ -52,7 +65,18 @@ def programs() -> dict[str, list[str]]:
         "five packages, bare": [sys.executable, "-c", BARE],
         "five packages, as used": [sys.executable, "-c", USED],
         "python -c pass": [sys.executable, "-c", "pass"],
+        **{name: ["env", *_asked(typed), *colltool] for name, typed in COMPLETIONS.items()},
     }
+
+
+def _asked(typed: str) -> list[str]:
+    """The environment in which bash asks for the completion of a line."""
+    words = ["colltool", *typed.split()]
+    return [
+        "_COLLTOOL_COMPLETE=complete_bash",
+        f"COMP_WORDS={' '.join(words)}",
+        f"COMP_CWORD={len(words) - 1}",
+    ]
 
 
 RATIOS = (
@@ -60,6 +84,7 @@ RATIOS = (
     ("price --format json", "five packages, as used"),
     ("price (table)", "five packages, as used"),
     ("--version", "python -c pass"),
+    *((name, "--version") for name in COMPLETIONS),
 )
 
 

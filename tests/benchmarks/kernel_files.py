@@ -29,9 +29,9 @@ from fit_kernels import (
 LIKE = {"a100-40gb": "a100-80gb", "h200": "h100", "b300": "b200", "gb300": "gb200"}
 RANKS = {"a100-80gb": (2, 8), "h100": (2, 8), "b200": (2, 8), "gb200": (2, 2)}
 UNSEEN = {"a100-80gb": 0.058, "h100": 0.047, "b200": 0.078, "gb200": 0.12}
-HELD = "the same law on 4 ranks, which its fit had not seen"
+HELD = "the same formula on 4 ranks, not used in the fit"
 ONE_COUNT = (
-    "2 ranks alone were measured: more are by B200's law, with one factor for latencies and one for"
+    "only 2 ranks were measured: more take B200's formula, with one factor for latencies and one for"
     " rates"
 )
 
@@ -170,9 +170,9 @@ def vllm() -> str:
                 source,
             )
             words = (
-                "measured on 8 ranks alone; stands for the custom two-shot on 4 as well"
+                "measured on 8 ranks only; also used for the custom two-shot on 4 ranks"
                 if gpu == "h100"
-                else "measured on 8 ranks alone"
+                else "measured on 8 ranks only"
             )
             kernels.append(law._replace(said=words, error=UNSEEN[gpu], error_of=HELD))
         if gpu == "gb200":
@@ -342,7 +342,7 @@ def deepep() -> str:
                 network="400 Gb/s ConnectX-7",
                 error=0.071,
                 error_of=(
-                    "DeepEP's README, EP 16 to 256, which the fit had not seen: all a little slower"
+                    "DeepEP's README, EP 16 to 256, not used in the fit: all a little slower"
                 ),
             )
         )
@@ -363,7 +363,7 @@ def deepep() -> str:
                 across=True,
                 network="400 Gb/s ConnectX-7",
                 error=0.05,
-                error_of="the rows it was fitted to, EP 64 alone",
+                error_of="the rows it was fitted to, EP 64 only",
                 said="with routing limited to 4 nodes DeepEP's README shows up to twice this rate",
             )
         )
@@ -388,7 +388,7 @@ def cx7(name: str, version: str, spoken: str, error: float, error_of: str, dtype
             law,
             ["h100"],
             (16, 128),
-            f"DeepEP's law on 400 Gb/s ConnectX-7; {dtypes}",
+            f"DeepEP's formula for 400 Gb/s ConnectX-7; {dtypes}",
             tokens=(1, 128),
             copies="experts",
             across=True,
@@ -438,13 +438,13 @@ def nccl_ep() -> str:
                 law,
                 ["h100"],
                 (16, 64),
-                "DeepEP's law on 400 Gb/s ConnectX-7",
+                "DeepEP's formula for 400 Gb/s ConnectX-7",
                 tokens=(128, 128),
                 copies="experts",
                 across=True,
                 network="400 Gb/s ConnectX-7",
                 error={"dispatch": 0.049, "combine": 0.106}[operation],
-                error_of="NCCL EP's README, 2 to 8 nodes, which the law had not seen",
+                error_of="NCCL EP's README, 2 to 8 nodes, not used in the fit",
             )
         )
     return library("nccl-ep", "2.29", "NCCL EP", kernels, {"h200": "h100"}, "Low latency alone.")
@@ -585,7 +585,7 @@ FILES: dict[str, Callable[[], str]] = {
         "1",
         "Perplexity's kernels",
         0.045,
-        "Perplexity's table of decode, which the law had not seen",
+        "Perplexity's table of decode, not used in the fit",
         "fp8, bf16",
     ),
     "nccl-ep-2.29": nccl_ep,

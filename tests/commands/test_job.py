@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.commands.completion import complete_job
+from colltool.commands.completion import complete_job, complete_model
 from colltool.training.calls import DIMENSIONS
+from colltool.training.files.presets import preset_names
 from colltool.training.job import load_job
 from colltool.training.job_results import JobList, check_job, show_job
 
@@ -169,4 +170,7 @@ def test_results_in_python() -> None:
 
 
 def test_completion_knows_the_shipped_jobs() -> None:
-    assert complete_job("ll") == ["llama3-70b"]
+    assert complete_job("ll") == ["llama3-70b", "llama3-405b", "llama3-8b"]
+    # as the files are listed where jobs are read
+    assert complete_model("") == preset_names("models")
+    assert complete_job("") == list(dict.fromkeys([*preset_names("jobs"), *preset_names("models")]))

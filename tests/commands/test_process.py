@@ -614,6 +614,34 @@ def test_completion_callbacks() -> None:
         ("colltool price ar -n x", {"x"}),
         ("colltool fabric sh", {"show"}),
         ("colltool fabric show nvl", {"nvl72"}),
+        # engines, with versions once the name is typed
+        ("colltool serve llama3-70b --engine t", {"trtllm", "trtllm@1.3.0rc20"}),
+        ("colltool serve llama3-70b --engine vllm@", {"vllm@0.24.0"}),
+        ("colltool serve llama3-70b --experts-library dee", {"deepep", "deepep@1"}),
+        ("colltool serve llama3-70b --kv m", {"mooncake", "mooncake@2025.12"}),
+        ("colltool serve llama3-70b --weights mx", {"mxfp4"}),
+        ("colltool price ar --library ncc", {"nccl", "nccl-ep", "nccl-window"}),
+        ("colltool price ar --library sglang@0.5.14", {"sglang@0.5.14"}),
+        ("colltool library show pp", {"pplx", "pplx@1"}),
+        ("colltool library check pp", {"pplx", "pplx@1"}),
+        # jobs, and models that are drafted as jobs
+        ("colltool plan llama3", {"llama3-70b", "llama3-405b", "llama3-8b"}),
+        ("colltool serve gpt3", {"gpt3-175b"}),
+        ("colltool job init llama3-8", {"llama3-8b"}),
+        # NCCL's own names, in the case that was typed
+        ("colltool price ar -a NV", {"NVLS", "NVLSTree"}),
+        ("colltool price ar -a nv", {"nvls", "nvlstree"}),
+        ("colltool price ag -a PA", {"PAT"}),
+        ("colltool price bc -a NV", set()),
+        # keys of a fabric and of a job
+        ("colltool price ar -f nvl72:ra", {"nvl72:racks="}),
+        (
+            "colltool price ar -f nvl72:racks=4,ib.levels.leaf.a",
+            {"nvl72:racks=4,ib.levels.leaf.alpha="},
+        ),
+        ("colltool price ar -f nosuch:ra", set()),
+        ("colltool plan llama3-70b --job-set layout.t", {"layout.tp="}),
+        ("colltool job show llama3-70b --set batch.", {"batch.global=", "batch.micro="}),
     ],
 )
 def test_bash_completion(
@@ -640,6 +668,27 @@ def test_a_shell_completes_as_this_process_does() -> None:
         }
     )
     assert (done.stdout.split(), done.stderr) == (["nvl72"], "")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("colltool price ar -f dgx-h100 : no", "nodes="),
+        ("colltool price ar -f nvl72 : racks = 4,ib.levels.leaf.a", "4,ib.levels.leaf.alpha="),
+        ("colltool price ar -f nvl72 : racks = 4 -a NVLST", "NVLSTree"),
+    ],
+)
+def test_words_that_bash_breaks(words: str, offered: str) -> None:
+    """Bash takes ``:`` and ``=`` for words of their own, and completes what follows them."""
+    typed = words.split()
+    done = completing(
+        {
+            "_COLLTOOL_COMPLETE": "complete_bash",
+            "COMP_WORDS": "\n".join(typed),
+            "COMP_CWORD": str(len(typed) - 1),
+        }
+    )
+    assert (done.stdout.split(), done.stderr) == ([offered], "")
 
 
 def test_completion_after_an_unknown_command_is_quiet() -> None:

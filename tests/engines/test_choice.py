@@ -286,7 +286,7 @@ def test_a_version_is_itself_its_newest_or_the_nearest_older(
 
 
 def test_a_library_that_people_know_says_why_it_is_missing() -> None:
-    with pytest.raises(ColltoolError, match="gloo has no kernels here: it is of CPUs"):
+    with pytest.raises(ColltoolError, match="gloo has no kernels here: it runs on CPUs"):
         find_library("gloo")
 
 
@@ -324,7 +324,7 @@ def test_another_nic_than_measured_is_noted(rate: str, notes: bool) -> None:
     fabric = colltool.load_fabric("dgx-h100", [f"ib.bandwidth={rate}"])
     call = Tokens(8, 2, 1024, 16, "bf16")
     best = price_experts(library(ACROSS), fabric, "dispatch", call, 16).best
-    words = "measured on 50 GB/s a rank, not on " + rate.replace("GB", " GB")
+    words = "measured with 50 GB/s per rank, not " + rate.replace("GB", " GB")
     assert (words in best.notes) == notes
     assert best.measured_here != notes
     # 2 KiB of each of 8 tokens in 2 copies, half of them to the other node, at 1 GB/s

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.engines.files import find_library, shipped_libraries
+from colltool.engines.files import find_library
+from colltool.engines.shipped import shipped_libraries
 
 
 @pytest.mark.parametrize(("name", "version"), shipped_libraries())

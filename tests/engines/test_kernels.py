@@ -207,7 +207,7 @@ def test_without_a_library_every_measured_one_is_asked() -> None:
         (
             "dgx-h100",
             {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "size": "1MB"},
-            "is asked in tokens",
+            "the bytes of dispatch follow from its tokens",
         ),
         (
             "dgx-h100",
@@ -227,7 +227,7 @@ def test_without_a_library_every_measured_one_is_asked() -> None:
         (
             "dgx-h100",
             {"primitive": "ar", "size": "1MB", "ranks": 8, "tokens": 8},
-            "is for dispatch and combine",
+            "only dispatch and combine take it",
         ),
         (
             "mi300x",
@@ -262,7 +262,7 @@ def test_off_the_measured_ground_it_says_so_and_widens_the_error() -> None:
     on, off = small("dgx-h100"), small("hgx-h200")
     assert off.total_s == on.total_s
     assert off.error == max(on.error, 0.049)
-    assert "h200 was not measured: h100's numbers" in off.notes
+    assert "h200 was not measured: the numbers of h100 are used" in off.notes
     tiny, least = small("dgx-h100", 16), small("dgx-h100", 1024)
     assert tiny.total_s == least.total_s
     assert "below 1 KiB not measured: held there" in tiny.notes

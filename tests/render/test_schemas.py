@@ -255,7 +255,7 @@ ELSEWHERE = {
         "kind": "dominates",
     },
     "fabric_parts": {"cable": "count", "nic": "count", "optic": "count", "switch": "count"},
-    "job": {"kind": "warnings"},
+    "checked_files": {"kind": "warnings"},
     "kernels": {
         "apart_s": "costs_s",
         "change": "thresholds",
@@ -288,7 +288,12 @@ ELSEWHERE = {
         "runs_s": "runs",
     },
     "sensitivity": {"range": "low"},
-    "serve": {"phase": "name", "prefill_network_s": "network_s", "within": "interval"},
+    "serve": {
+        "phase": "name",
+        "prefill_limit_s": "limit_s",
+        "prefill_network_s": "network_s",
+        "within": "interval",
+    },
     "sweep": {"how": "spec"},
     "trace": {"change_s": "now_s", "stride": "axes"},
     "verify": {
@@ -327,7 +332,11 @@ def columns_of(module: Any) -> Iterator[Column]:
 
 
 MODULES = sorted(found.name for found in iter_modules(views.__path__))
-WITHIN = {"fabric_diagram": "fabric", "library": "fabric", "report_decision": "report"}
+WITHIN = {
+    "fabric_diagram": "fabric",
+    "library": "fabric",
+    "report_decision": "report",
+}
 """Modules whose tables are parts of a result of another module, and of its document."""
 
 

@@ -153,7 +153,7 @@ def test_replicas_fill_the_ranks_of_the_experts(
     [
         (Deployment(tp=3, ep=4), None, "ep 4 is no multiple of tp 3"),
         (Deployment(tp=8, ep=64, batch=64), 4, "experts on 64 ranks, attention on tp 8 x dp 4"),
-        (Deployment(pp=62, batch=64), None, "61 layers do not fill pp 62"),
+        (Deployment(pp=62, batch=64), None, "61 layers are too few for pp 62"),
         (Deployment(pp=2, batch=3), 2, "3 sequences leave some of 4 replicas and stages idle"),
     ],
 )
@@ -172,7 +172,7 @@ def tried(ranks: int, base: Deployment) -> list[str]:
         deployments.append(deployment)
         raise ColltoolError("not here")
 
-    with pytest.raises(ColltoolError, match=f"no cut of {ranks} ranks can be served"):
+    with pytest.raises(ColltoolError, match=f"no layout of {ranks} ranks can be served"):
         search(ranks, base, run)
     return [deployment.label for deployment in deployments]
 

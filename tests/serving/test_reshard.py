@@ -68,8 +68,8 @@ def test_a_checkpoint_from_a_store() -> None:
     [
         ({"receivers": 8}, "from ranks or from a store"),
         ({"receivers": 8, "senders": 8, "storage": "1GB/s"}, "from ranks or from a store"),
-        ({"receivers": 12, "senders": 8, "replica": 8}, "no whole replicas of 8"),
-        ({"receivers": 512, "senders": 8}, "do not fit"),
+        ({"receivers": 12, "senders": 8, "replica": 8}, "do not make whole replicas of 8 ranks"),
+        ({"receivers": 512, "senders": 8}, "512 receivers needs 520 ranks"),
         ({"receivers": 8, "storage": "20GB"}, "rate"),
     ],
 )
@@ -128,7 +128,9 @@ def test_the_least_time_is_of_the_narrowest_place() -> None:
 def test_meshes_may_fill_the_fabric() -> None:
     """256 ranks: half send and half receive; one more does not fit."""
     assert colltool.reshard("llama3-8b", "dgx-h100", senders=128, receivers=128).ways
-    with pytest.raises(ColltoolError, match="129 and 128 ranks do not fit dgx-h100 with 256"):
+    with pytest.raises(
+        ColltoolError, match="129 senders and 128 receivers needs 257 ranks, dgx-h100 has 256"
+    ):
         colltool.reshard("llama3-8b", "dgx-h100", senders=129, receivers=128)
 
 

@@ -147,6 +147,91 @@ def test_a_search_puts_the_best_first_and_fills_the_ranks() -> None:
     assert all(one.deployment.ranks == 16 and one.fits for one in found.served)
 
 
+@pytest.mark.parametrize(
+    ("job", "ranks", "batch"),
+    [("llama3-70b", 16, 64), ("llama3-70b", 8, None), ("deepseek-v3", 64, 512)],
+)
+def test_no_layout_promises_more_than_its_limits_allow(
+    job: str, ranks: int, batch: int | None
+) -> None:
+    """Tokens/s are those of network and memory or compute together, the order is theirs, and what
+    the first screen says is the first row's."""
+    found = colltool.serve(
+        job, "dgx-h100", search=True, ranks=ranks, batch=batch, weights="fp8", isl=1024
+    )
+    rates = []
+    for one in found.served:
+        decode = one.decode
+        assert one.deployment.batch == (batch or ranks)
+        assert one.tokens_per_s is not None
+        assert one.tokens_per_s * (decode.network_s + decode.floor_s) == pytest.approx(
+            one.deployment.batch
+        )
+        assert one.tokens_per_s <= one.deployment.batch / decode.floor_s
+        assert decode.network_s == 0 or one.tokens_per_s < one.bound_tokens_s
+        rates.append(one.tokens_per_s)
+    assert rates == sorted(rates, reverse=True)
+    assert found.feasible + len(found.refused) == found.tried
+    layouts = f"{found.feasible} feasible layouts ({found.tried} tried)"
+    assert found.summary().startswith(f"Best of {layouts}: {found.names[0]}, at most ")
+    assert f"{rates[0]:,.0f} tokens/s" in found.summary()
+
+
+def test_the_first_sentence_says_what_bounds_it_and_what_would_help() -> None:
+    served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
+    text = served.summary()
+    least_s = served.decode.network_s + served.decode.floor_s
+    assert text.startswith(
+        f"At most {64 / least_s:,.0f} tokens/s, with at least 8.565 ms per token"
+    )
+    assert "Memory bounds decode (at least 6.137 ms); the network takes 2.428 ms (-" in text
+    best = served.changes[0]
+    assert best.gain == max(change.gain for change in served.changes) > 1
+    assert f"Most would be gained by {best.change}: " in text
+    small = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=1)
+    assert small.decode.limited_by == "network"
+    assert "The network bounds decode: it takes " in small.summary()
+
+
+def test_the_error_of_the_network_is_that_of_its_operations() -> None:
+    decode = colltool.serve("llama3-70b", "hgx-h200", **LLAMA).decode
+    interval = decode.network_interval
+    assert interval is not None
+    low = sum(one.calls * one.interval.low_s for one in decode.operations)
+    assert interval.low_s == pytest.approx(low)
+    assert interval.low_s < decode.network_s < interval.high_s
+    assert interval.reason == by_name(decode)["all-reduce"].interval.reason
+
+
+def test_without_a_device_no_tokens_are_promised() -> None:
+    served = colltool.serve("llama3-70b", "star512", tp=8, batch=8)
+    assert served.tokens_per_s is None
+    assert "tokens/s, with" not in served.summary()
+    assert "Tokens/s are not given: star512 names no device" in served.summary()
+    known = colltool.serve("llama3-70b", "star512", tp=8, batch=8, overrides=["device=h100"])
+    assert known.tokens_per_s is not None
+
+
+def test_a_time_below_the_limit_is_said() -> None:
+    served = colltool.serve("llama3-70b", "hgx-h200", tpot="3ms", **LLAMA)
+    assert "The 3 ms per token that were given are below its lower limit, 8.565 ms." in (
+        served.summary()
+    )
+
+
+def test_a_change_that_does_not_fit_is_not_offered() -> None:
+    """A cache of 33,792 tokens is 1.384 GB per rank: 64 fit beside 17.6 GB of weights, 128 do
+    not."""
+    half, full = (
+        colltool.serve("llama3-70b", "hgx-h200", tp=8, batch=batch, isl=32768, osl=1024)
+        for batch in (32, 64)
+    )
+    assert half.fits
+    assert full.fits
+    assert "batch 64" in {change.change for change in half.changes}
+    assert "batch 128" not in {change.change for change in full.changes}
+
+
 def test_values_and_fabrics_stand_side_by_side() -> None:
     varied = colltool.serve(
         "llama3-70b", "hgx-h200", tp=16, batch=64, vary="roce.bandwidth=25GB/s,50GB/s"
@@ -156,6 +241,20 @@ def test_values_and_fabrics_stand_side_by_side() -> None:
         "hgx-h200",
         "dgx-b200",
     )
+
+
+def test_a_comparison_has_a_winner_or_says_why_not() -> None:
+    def compared(*fabrics: str) -> str:
+        return str(colltool.serve("llama3-70b", list(fabrics), tp=8, batch=64).summary())
+
+    # HGX H200 under another name, within the error, and beyond it
+    assert compared("hgx-h200", "aws-p5en").startswith(
+        "hgx-h200 and aws-p5en serve the same, at most 6,333 tokens/s."
+    )
+    close = compared("hgx-h200", "dgx-b200")
+    assert close.startswith("Too close to call: dgx-b200 serves at most 7,201 tokens/s, hgx-h200")
+    assert "the network's error is larger than the difference" in close
+    assert compared("hgx-h200", "dgx-a100").startswith("hgx-h200 serves most, ")
 
 
 def test_changes_are_what_they_say() -> None:

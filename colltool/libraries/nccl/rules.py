@@ -90,6 +90,15 @@ def nccl_algorithm(name: str) -> str:
     return ""
 
 
+def algorithms_named(primitive: Primitive | None) -> list[str]:
+    """NCCL's names of the algorithms that compute a primitive, or any, as its documentation spells
+    them."""
+    known = {
+        algorithm for algorithm, _, computed in _SPECS if primitive is None or computed is primitive
+    }
+    return [name for algorithm, name in ALGORITHM_NAMES.items() if algorithm in known]
+
+
 def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
     """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is;
     empty if none."""

@@ -25,7 +25,7 @@ from colltool.render.views.fabric_parts import (
 _COLUMNS: Columns[DirectLevel] = (
     label("name", "level"),
     number("switches"),
-    number("ports", "ports of one"),
+    number("ports", "ports per switch"),
     number("others", "to others"),
     number("parallel", "cables to each", drop=2),
     number("cables"),
@@ -51,26 +51,26 @@ def _totals(result: DirectSized) -> Iterator[str]:
     # a single switch of a rail has neither a busiest cable nor a bisection
     if plan.switches > plan.rails:
         yield (
-            f"all send alike to all on minimal routes: {whole_percent(plan.oversubscription)} of"
-            " its rate on the busiest cable"
+            f"uniform all-to-all traffic on minimal routes loads the busiest cable to"
+            f" {whole_percent(plan.oversubscription)} of its rate"
         )
         yield (
             f"the bisection carries at least {whole_percent(plan.bisection)} of what half of the"
-            " endpoints inject"
+            " endpoints can send"
         )
-    yield f"at most {plan.diameter} links from endpoint to endpoint, their own included"
+    yield f"at most {plan.diameter} links between two endpoints, including their own"
     if plan.spare_ports:
         yield f"room for {counted(plan.spare_ports, 'more port')}"
     yield _clos_text(result)
     if plan.tier:
-        yield f"in a fabric file, beside rates and alpha: {_keys(plan.tier)}"
+        yield f"keys for a fabric file (add rates and alpha): {_keys(plan.tier)}"
 
 
 def _clos_text(result: DirectSized) -> str:
     """What a Clos for as many endpoints would take."""
     clos = result.clos
     if clos is None:
-        return f"a Clos of three levels of {result.plan.radix}-port switches does not join so many"
+        return f"a Clos of three levels of {result.plan.radix}-port switches cannot join as many endpoints"
     text = (
         f"a Clos at {clos.oversubscription:.4g}:1 takes {switches_text(clos.switches)} and"
         f" {clos.cables} cables between them in {counted(len(clos.levels), 'level')}"
@@ -107,10 +107,10 @@ def _extent(plan: DirectPlan) -> str:
     switches, count = plan.shape
     groups = counted(count, "group")
     if not plan.spines:
-        return f"dragonfly of {groups} of {switches_text(switches)}, {ends} at each switch"
+        return f"dragonfly of {groups} of {switches_text(switches)}, {ends} per switch"
     leaves = "1 leaf" if switches == 1 else f"{switches} leaves"
     spines = counted(plan.spines, "spine")
-    return f"dragonfly+ of {groups} of {leaves} and {spines}, {ends} at each leaf"
+    return f"dragonfly+ of {groups} of {leaves} and {spines}, {ends} per leaf"
 
 
 class DirectLevelDocument(Document, extends=DirectLevel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from colltool.base.errors import either, localize
 from colltool.base.formatting import (
@@ -28,6 +28,7 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, context, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
+from colltool.render.views.checked_files import checked
 from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
 from colltool.training.files.presets import PARTS, preset_names
 from colltool.training.job import Job, PlainCall
@@ -58,8 +59,8 @@ _SENT: Columns[SentBy] = (
     label("primitive", "primitive", attrgetter("label"), path="call.primitive"),
     number("ranks", path="call.group.ranks"),
     number("stride", drop=2, path="call.group.stride"),
-    number("bytes", "bytes a call", format_bytes, path="call.bytes"),
-    number("calls", "calls a step", format_count, path="call.calls"),
+    number("bytes", "bytes per call", format_bytes, path="call.bytes"),
+    number("calls", "calls per step", format_count, path="call.calls"),
     label("per", "every", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
     label("hides", "may hide under", drop=3, path="call.hides"),
     label("stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
@@ -69,15 +70,15 @@ _PLAIN: Columns[PlainCall] = (
     label("primitive", "primitive", attrgetter("label")),
     label("dimension", "group"),
     number("ranks", path="group.ranks"),
-    number("bytes", "bytes a call", format_bytes),
-    number("calls", "calls a step"),
+    number("bytes", "bytes per call", format_bytes),
+    number("calls", "calls per step"),
     number("time_s", "known time", format_time),
 )
 
 
 def _table(result: JobShown) -> Table:
     columns = (*context(job=result.job.name), *_SENT)
-    return Table(columns, result.sent, None, "what a rank sends in a step")
+    return Table(columns, result.sent, None, "sent per rank and step")
 
 
 def _blocks(result: JobShown) -> list[Block]:
@@ -94,7 +95,7 @@ def _blocks(result: JobShown) -> list[Block]:
         for part in memory.parts:
             if part.stage == memory.worst_stage:
                 worst.append(f"{part.part} {format_bytes(part.bytes, 3)}")
-        title = f"memory of a rank on stage {memory.worst_stage}, the worst"
+        title = f"memory per rank on stage {memory.worst_stage}, the worst"
         out.append(Lines(title, tuple(worst), first=0))
     return out
 
@@ -343,7 +344,18 @@ def _list_table(result: JobList) -> Table:
 
 def _list_blocks(result: JobList) -> list[Block]:
     presets = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS)
-    return [_list_table(result), Lines("a job file may also name", presets)]
+    jobs = counted(len(result.jobs), "job")
+    use = localize(
+        either(
+            shell=f"colltool plan {result.jobs[0].name} -f dgx-h100 plans one",
+            python=f'colltool.plan("{result.jobs[0].name}", "dgx-h100") plans one',
+        )
+    )
+    return [
+        Headline(f"{jobs} ship: {use}."),
+        _list_table(result),
+        Lines("a job file may also name", presets),
+    ]
 
 
 class JobOfListDocument(Document, of=Job):
@@ -369,82 +381,6 @@ def _list_summary(result: JobList) -> str:
     return f"{counted(len(result.jobs), 'job')}: {', '.join(job.name for job in result.jobs)}"
 
 
-class _CheckedLine(NamedTuple):
-    """What a check found in a file: a value, or a warning with its place and reason."""
-
-    file: str
-    kind: str
-    what: str
-    where: str = ""
-    why: str = ""
-
-
-_CHECKED: Columns[_CheckedLine] = (
-    label("file"),
-    label("kind"),
-    label("where"),
-    label("what"),
-    label("why"),
-)
-
-
-class WarningDocument(Document):
-    """What a check doubts in a file."""
-
-    file: str
-    where: str
-    what: str
-    why: str
-
-
-class CheckDocument(Document):
-    """Files that can be read, and what is doubtful in them."""
-
-    valid: list[str] = derived(lambda result: [check.file for check in result.checks])
-    warnings: list[WarningDocument] = derived(lambda result: _warnings(result.checks))
-
-
-def _warnings(checks: Iterable[CheckedJob | CheckedFabric]) -> list[dict[str, Any]]:
-    found = []
-    for check in checks:
-        for warning in check.warnings:
-            found.append(WarningDocument.of(warning, file=check.file))
-    return found
-
-
-def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
-    """The view of checked files: ``noun`` is what they are, ``values`` what was read from one."""
-
-    # CSV has a line for each value and warning, text a list for each file
-    def table(result: Any) -> Table:
-        rows = []
-        for check in result.checks:
-            rows += [_CheckedLine(check.file, "value", line) for line in values(check)]
-            for warning in check.warnings:
-                place = (warning.what, warning.where, warning.why)
-                rows.append(_CheckedLine(check.file, "warning", *place))
-        return Table(_CHECKED, tuple(rows))
-
-    def blocks(result: Any) -> list[Block]:
-        out: list[Block] = []
-        for check in result.checks:
-            lines = list(values(check))
-            for warning in check.warnings:
-                lines.append(f"warning: {warning.where}: {warning.what} ({warning.why})")
-            out.append(Lines(f"{check.file}: ok", tuple(lines)))
-        return out
-
-    def summary(result: Any) -> str:
-        names = [check.file for check in result.checks]
-        text = f"{counted(len(names), noun)} ok"
-        warnings = sum(len(check.warnings) for check in result.checks)
-        if warnings:
-            text += f", {counted(warnings, 'warning')}"
-        return f"{text}: {', '.join(names)}"
-
-    return View(f"{noun}-check", blocks, CheckDocument.of, table, summary)
-
-
 def _job_values(check: CheckedJob) -> Iterator[str]:
     draft = check.job.draft
     yield _model_text(check.job)
@@ -452,7 +388,7 @@ def _job_values(check: CheckedJob) -> Iterator[str]:
     yield layout if draft.layout.dp else f"{layout}, dp from the ranks"
     if draft.model:
         yield (
-            f"{draft.global_batch} sequences of {draft.sequence}, {draft.micro_batch} a"
+            f"{draft.global_batch} sequences of {draft.sequence} tokens, {draft.micro_batch} per"
             f" micro-batch, {draft.schedule}, {draft.shard.mode}"
         )
 
@@ -522,6 +458,6 @@ def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
 VIEWS = {
     JobShown: View("job-show", _blocks, JobShowDocument.of, _table, _answer),
     JobList: View("job-list", _list_blocks, JobListDocument.of, _list_table, _list_summary),
-    JobsChecked: _checked("job", _job_values),
-    FabricsChecked: _checked("fabric", _fabric_values),
+    JobsChecked: checked("job", _job_values),
+    FabricsChecked: checked("fabric", _fabric_values),
 }

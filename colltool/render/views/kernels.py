@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import log
 from typing import Any, NamedTuple
 
+from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -19,6 +20,7 @@ from colltool.base.formatting import (
 from colltool.engines.intervals import ERROR_UNKNOWN
 from colltool.engines.library_diff import LibraryDiff, PickChange
 from colltool.engines.results import (
+    CheckedLibrary,
     DispatchRow,
     KernelChoice,
     KernelCrossover,
@@ -49,6 +51,7 @@ from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
 from colltool.render.shared_documents import FabricDocument, GroupDocument, OnFabricDocument
+from colltool.render.views.checked_files import CheckDocument, checked
 
 
 class _KernelLine(NamedTuple):
@@ -70,7 +73,7 @@ def _question(price: KernelPrice) -> str:
     else:
         experts = f"top {tokens.top_k} of {tokens.experts} experts"
         what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
-        size = f"{counted(tokens.tokens, 'token')} of {what_each}"
+        size = f"{counted(tokens.tokens, 'token')} per rank, {what_each}"
     return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.label}, {size}"
 
 
@@ -80,16 +83,32 @@ def _answer(price: KernelPrice) -> str:
     off = f" ({within(best.interval, best.total_s)})" if best.interval else ""
     rate = f"busbw {format_rate(best.busbw_Bps)}"
     if price.what is not None:
-        rate = f"{format_bytes(best.bytes)} sent a rank"
-    answer = f"{best.library} {best.kernel}: {format_time(best.total_s)}{off}, {rate}."
-    answer += f" {_question(price)}."
+        rate = f"{format_bytes(best.bytes)} sent per rank"
+    kernel = best.kernel if best.kernel == best.library else f"{best.library} {best.kernel}"
+    answer = f"{kernel}: {format_time(best.total_s)}{off}, {rate}."
+    answer = " ".join([*warnings_first(price.notes), answer, f"{_question(price)}."])
     if not best.interval:
         answer += f" {sentence(best.measured)}."
     # less than 2% is within the noise of a measurement
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
         times = f"{best.total_s / fastest.total_s:.3g} times faster"
-        answer += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {times}."
+        took = format_time(fastest.total_s)
+        answer += f" {fastest.kernel} would take {took}, {times}, but is not what runs."
     return answer
+
+
+_WARNING = "warning: "
+
+
+def warnings_first(notes: Sequence[str]) -> list[str]:
+    """Warnings of the notes as sentences that an answer begins with, such as that the numbers are of
+    another version."""
+    found = [note.removeprefix(_WARNING) for note in notes if note.startswith(_WARNING)]
+    return [f"{sentence(warning)}." for warning in found]
+
+
+def without_warnings(notes: Sequence[str]) -> list[str]:
+    return [note for note in notes if not note.startswith(_WARNING)]
 
 
 _ROW: Columns[_KernelLine] = (
@@ -101,8 +120,8 @@ _ROW: Columns[_KernelLine] = (
     number("busbw_Bps", "busbw", format_rate, 4, path="row.busbw_Bps"),
     number("sent_bytes", "sent", format_bytes, 5, path="row.bytes"),
     label("within", "nine in ten", drop=1),
-    number("error", "off by", whole_percent, hidden=True, path="row.error"),
-    label("wire", drop=6, path="row.wire"),
+    number("error", "median error", whole_percent, hidden=True, path="row.error"),
+    label("wire", "link", drop=6, path="row.wire"),
     flag("picked", drop=7, path="row.picked"),
     label("measured", "measured on", drop=8, path="row.measured"),
     label("formula", hidden=True, path="row.formula"),
@@ -140,17 +159,16 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
             choices[price.library] = None
         for row in price.results:
             of_rows += [(note, row.kernel) for note in row.notes]
-    notes = list(lines)
+    # the answer begins with a warning
+    notes = without_warnings(tuple(lines))
     notes += lines_by_names(of_rows)
     first = [
-        f"{choice.kernel} is taken by {choice.name}@{choice.version}: {choice.reason}"
+        f"{choice.name}@{choice.version} picks {choice.kernel}: {choice.reason}"
         for choice in choices
     ][:3]
-    if notes and notes[0].startswith("warning"):
-        first.insert(0, notes[0])
     return [
         *(Lines(line, ()) for line in first),
-        *listed("notes", notes, first=3),
+        *listed("notes", notes, first=2),
         *listed("not measured here", refused, first=0),
     ]
 
@@ -178,7 +196,8 @@ def _several(result: KernelPriceList) -> str:
     names = dict.fromkeys(price.best.kernel for price in result.prices)
     what = first.operation.replace("_", "-")
     where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.label}"
-    return f"{first.best.library} takes {', then '.join(names)}: {where}."
+    answer = f"{first.best.library} picks {', then '.join(names)}: {where}."
+    return " ".join([*warnings_first(first.notes), answer])
 
 
 def _list_table(result: KernelPriceList) -> Table:
@@ -298,12 +317,12 @@ class _KernelSwitch(NamedTuple):
 
 
 _CROSSING: Columns[_KernelSwitch] = (
-    label("change", ""),
+    label("change", "by"),
     label("below"),
     label("above"),
     number("bytes", "changes at", size_text),
-    number("equal_bytes", "should be", size_text),
-    number("apart_s", "apart there", format_time, 1),
+    number("equal_bytes", "equal at", size_text),
+    number("apart_s", "difference", format_time, 1),
 )
 
 
@@ -313,7 +332,8 @@ def _crossings(result: KernelCrossover) -> Table:
         for at in result.thresholds
     ]
     changes += [
-        _KernelSwitch("measured laws", below, above, at) for at, below, above in result.crossings
+        _KernelSwitch("measured formulas", below, above, at)
+        for at, below, above in result.crossings
     ]
     context_columns = context(result.overrides, fabric=result.fabric, library=result.library)
     return Table((*context_columns, *_CROSSING), tuple(changes))
@@ -323,38 +343,40 @@ def _threshold_text(threshold: Threshold) -> str:
     """Whether a threshold of the library's table is where two kernels are equally fast."""
     at = size_text(threshold.at_bytes)
     apart = format_time(threshold.costs_s)
-    if threshold.equal_bytes is None:
-        where = f"its table goes from {threshold.below} to {threshold.above} at {at}"
-        return f"{where}; {threshold.faster} is faster at every size, by {apart} there"
     pair = f"from {threshold.below} to {threshold.above}"
+    if threshold.equal_bytes is None:
+        slower = f"{threshold.faster} is faster at every size, by {apart} there"
+        return f"it changes {pair} at {at}, but {slower}"
     # a tenth either way: the formulas are not more precise
     if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
-        return f"its threshold of {at} {pair} is right"
-    far = "" if threshold.measured else " (beyond the sizes that both were measured at)"
-    should = f"{size_text(threshold.equal_bytes)}{far}"
-    where = f"its threshold {pair} is {at}, on this machine it should be {should}"
-    return f"{where}: at {at} the two are {apart} apart"
+        return f"it changes {pair} at {at}, where the two are equally fast"
+    far = "" if threshold.measured else " (not measured at these sizes)"
+    equal = f"the two are equally fast at {size_text(threshold.equal_bytes)}{far}"
+    return f"it changes {pair} at {at}; {equal} and differ by {apart} at {at}"
 
 
 def _cross_answer(result: KernelCrossover) -> str:
-    fabric = on_fabric(result.fabric, result.overrides)
-    where = f"{result.library} on {fabric}, {result.group.label}"
+    where = f"on {on_fabric(result.fabric, result.overrides)}, {result.group.label}"
     if result.thresholds:
         worst = max(result.thresholds, key=lambda threshold: threshold.costs_s)
-        return f"{where}: {_threshold_text(worst)}."
+        return f"{result.library} {where}: {_threshold_text(worst)}."
     if result.crossings:
         steps = ", ".join(
-            f"{below} up to {size_text(at)}, then {above}" for at, below, above in result.crossings
+            f"{below} below {size_text(at)} and {above} above"
+            for at, below, above in result.crossings
         )
-        return f"{where}: {steps}. Its own table is not known."
-    return f"{where}: one kernel is the fastest at every size."
+        return f"Fastest of {result.library} {where}: {steps}. What it picks is not known."
+    return f"One kernel of {result.library} is the fastest at every size {where}."
 
 
 def _cross_blocks(result: KernelCrossover) -> list[Block]:
+    several = len(result.thresholds) > 1
     return [
         Headline(_cross_answer(result)),
         _crossings(result),
-        *listed("thresholds", map(_threshold_text, result.thresholds)),
+        *listed(
+            "its thresholds", map(_threshold_text, result.thresholds if several else ()), first=2
+        ),
         *listed("notes", result.notes, first=2),
     ]
 
@@ -396,11 +418,21 @@ def _operations(row: LibraryRow) -> str:
     return ", ".join(row.operations)
 
 
+def _spelled(operation: str) -> str:
+    """As people write it: ``all-reduce``."""
+    return operation.replace("_", "-")
+
+
+def _to(size: float) -> str:
+    """The end of a table; none where it is beyond every size."""
+    return size_text(size) if size < 2**50 else "any"
+
+
 _LIBRARY: Columns[LibraryRow] = (
-    label("name", "library"),
+    label("name"),
     label("version"),
     label("spoken", "of", drop=3),
-    label("operations", "kernels for", get=_operations),
+    label("operations", "kernels for", _spelled, get=_operations),
     label("gpus", "measured on", drop=1, get=_gpus),
 )
 
@@ -410,21 +442,27 @@ def _library_table(result: LibraryList) -> Table:
 
 
 def _library_blocks(result: LibraryList) -> list[Block]:
-    files = counted(len(result.rows), "library file")
-    answer = f"{files}: measured kernels, or how a library chooses; a price takes one by name."
-    return [Headline(answer), _library_table(result)]
+    use = localize(
+        either(
+            shell="--library vllm@0.24.0 prices with one",
+            python='library="vllm@0.24.0" prices with one',
+        )
+    )
+    return [Headline(f"{len(result.rows)} libraries ship: {use}."), _library_table(result)]
 
 
 def _library_names(result: LibraryList) -> str:
-    return ", ".join(f"{row.name}@{row.version}" for row in result.rows)
+    names = ", ".join(f"{row.name}@{row.version}" for row in result.rows)
+    return f"{len(result.rows)} libraries: {names}"
 
 
-def _check_blocks(result: LibraryChecks) -> list[Block]:
-    return [Headline(f"{_library_names(result)}: ok."), _library_table(result)]
-
-
-def _check_summary(result: LibraryChecks) -> str:
-    return ", ".join(f"{row.name}@{row.version}: ok" for row in result.rows)
+def _check_values(check: CheckedLibrary) -> Iterator[str]:
+    row = check.row
+    yield f"{row.name}@{row.version}: {counted(check.kernels, 'kernel')} for {_spelled(_operations(row))}"
+    if row.gpus:
+        yield f"measured on {_gpus(row)}"
+    if check.thresholds:
+        yield f"{counted(check.thresholds, 'row')} of what it picks at which size"
 
 
 class LibrariesDocument(Document):
@@ -433,15 +471,19 @@ class LibrariesDocument(Document):
     libraries: list[LibraryRow] = derived("rows")
 
 
+class LibraryCheckDocument(CheckDocument, LibrariesDocument):
+    """Library files that can be read."""
+
+
 _KERNEL: Columns[KernelRow] = (
     label("kernel"),
-    label("operation", "for"),
+    label("operation", "for", _spelled),
     label("gpus", "GPU", get=_gpus),
     label("ranks", get=_rank_range),
     label("sizes", drop=2),
     label("formula", "seconds", drop=4),
     label("parameters", "with", drop=3),
-    number("error", "off by", whole_percent, 1),
+    number("error", "median error", whole_percent, 1),
     label("said", "note", drop=5),
 )
 _DISPATCH: Columns[DispatchRow] = (
@@ -449,7 +491,7 @@ _DISPATCH: Columns[DispatchRow] = (
     label("gpus", "GPU", get=_gpus),
     label("ranks", get=_rank_range),
     number("from_bytes", "from", size_text),
-    number("to_bytes", "to", size_text),
+    number("to_bytes", "to", _to),
 )
 
 
@@ -457,26 +499,48 @@ def _file_table(result: LibraryShown) -> Table:
     return Table(_KERNEL, result.kernels)
 
 
+_MOST_KERNELS = 10
+
+
 def _file_blocks(result: LibraryShown) -> list[Block]:
     """What a library's file holds: rules, kernels or a dispatch table, and their sources."""
-    if result.rules:
-        has = "what it picks follows from its constants and these rules"
-    elif result.kernels:
-        has = counted(len(result.kernels), "kernel")
+    picks = Table(_DISPATCH, result.dispatch, title="what it picks")
+    # a table that is the whole answer is the one that is cut short
+    kernels = _file_table(result)
+    if result.kernels:
+        kernels = kernels._replace(first=_MOST_KERNELS)
+        picks = picks._replace(first=0)
     else:
-        has = f"{counted(len(result.dispatch), 'row')} of its table"
+        picks = picks._replace(first=_MOST_KERNELS)
+    first = 0 if result.kernels else 2
     return [
-        Headline(f"{result.library}, {result.spoken}: {has}."),
-        _file_table(result),
-        Table(_DISPATCH, result.dispatch, title="which it takes"),
-        *listed("rules", [f"{rule}: {value}" for rule, value in result.rules]),
-        *listed("not measured", [f"{gpu} by {other}'s numbers" for gpu, other in result.like]),
-        *listed("sources", result.sources),
+        Headline(f"{_file_summary(result)}."),
+        *([kernels] if result.kernels else []),
+        *([picks] if result.dispatch else []),
+        *listed("rules", [f"{rule}: {value}" for rule, value in result.rules], first=12),
+        *listed("not measured", _stand_ins(result), first=2),
+        *listed("sources", result.sources, first=first),
     ]
 
 
+def _stand_ins(result: LibraryShown) -> list[str]:
+    return [f"{gpu}: the numbers of {other} are used" for gpu, other in result.like]
+
+
 def _file_summary(result: LibraryShown) -> str:
-    return f"{result.library}: {counted(len(result.kernels), 'kernel')}"
+    """Such as ``vllm@0.24.0 (vLLM): 10 kernels for all-reduce, median error 4% to 24%``."""
+    name = f"{result.library} ({result.spoken})"
+    if result.rules:
+        return f"{name}: what it picks follows from its constants and these rules"
+    if not result.kernels:
+        return f"{name}: what it picks is in a table of {counted(len(result.dispatch), 'row')}"
+    operations = dict.fromkeys(_spelled(row.operation) for row in result.kernels)
+    text = f"{name}: {counted(len(result.kernels), 'kernel')} for {', '.join(operations)}"
+    errors = [row.error for row in result.kernels if row.error is not None]
+    if not errors:
+        return text
+    ends = dict.fromkeys(map(whole_percent, (min(errors), max(errors))))
+    return f"{text}, median error {' to '.join(ends)}"
 
 
 class LibraryDocument(Document):
@@ -495,21 +559,22 @@ class LibraryDocument(Document):
 
 
 def _diff_answer(result: LibraryDiff) -> str:
-    where = f"{result.old} to {result.new} on {result.fabric}"
+    where = f"From {result.old} to {result.new} on {result.fabric}"
     if not result.changes:
-        return f"{where}: the same picks at all {result.looked} sizes and groups."
-    differ = f"{where}: {result.differ} of {result.looked} picks change"
+        return f"{where} nothing changes: {result.looked} sizes and groups compared."
+    differ = f"{where}, {result.differ} of {result.looked} picks or times change"
     known = [change for change in result.changes if change.factor is not None]
     costs = [change for change in known if abs((change.factor or 1) - 1) > 0.01]
     if not costs:
-        return f"{differ}; by our prices none of them moves the time by more than 1%."
+        return f"{differ}; by colltool's prices no time changes by more than 1%."
     worst = max(costs, key=lambda change: abs(log(change.factor or 1)))
     group = f"{worst.ranks} ranks"
     if worst.stride > 1:
         group += f", every {ordinal(worst.stride)}"
+    kernels = " to ".join(dict.fromkeys((worst.old, worst.new)))
     moved = f"{format_time(worst.old_s or 0)} to {format_time(worst.new_s or 0)}"
     what = f"{_collective(worst)} of {size_text(worst.from_bytes)} on {group}"
-    return f"{differ}; the most in {what}: {worst.old} to {worst.new}, {moved}."
+    return f"{differ}. Largest: {what}, {kernels}, {moved}."
 
 
 def _collective(change: PickChange) -> str:
@@ -577,9 +642,7 @@ VIEWS = {
     KernelCrossover: View(
         "crossover", _cross_blocks, KernelCrossoverDocument.of, _crossings, _cross_answer
     ),
-    LibraryChecks: View(
-        "library-check", _check_blocks, LibrariesDocument.of, _library_table, _check_summary
-    ),
+    LibraryChecks: checked("library", _check_values, LibraryCheckDocument, _library_table),
     LibraryList: View(
         "library-list", _library_blocks, LibrariesDocument.of, _library_table, _library_names
     ),

@@ -1,20 +1,22 @@
-"""Serving: the network's part of a token, KV transfer, and what would change it."""
+"""Serving: tokens/s at most, the network's part of them, KV transfer, and what would change it."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
+    counted,
     format_bytes,
     format_count,
     format_rate,
     format_time,
     whole_percent,
 )
-from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
+from colltool.render.blocks import Block, Columns, Headline, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, optional
-from colltool.render.intervals import nine_in_ten, within
+from colltool.render.intervals import IntervalDocument, nine_in_ten, within
 from colltool.render.shared_documents import (
     FabricDocument,
     MachineDocument,
@@ -23,9 +25,10 @@ from colltool.render.shared_documents import (
     machine_in_use,
     values_set,
 )
-from colltool.render.views.kernels import no_kernel_interval
+from colltool.render.views.kernels import no_kernel_interval, warnings_first, without_warnings
 from colltool.render.views.sensitivity import quantity
 from colltool.serving.deployment import Deployment
+from colltool.serving.quantization import WeightFormat
 from colltool.serving.reshard import Resharded, ReshardWay
 from colltool.serving.results import (
     KvTransfer,
@@ -37,12 +40,18 @@ from colltool.serving.results import (
 )
 from colltool.serving.spread import ServedBar, ServeSpread
 
+ANY = "all"
+"""The library of a fabric that names none."""
+
 
 def _where(result: Served) -> str:
+    """Such as ``hgx-h200, tp 8, batch 64, 4096 in, 1024 out, vllm@0.24.0, weights: bf16``."""
     deployment = result.deployment
     sizes = f"batch {deployment.batch}, {deployment.input} in, {deployment.output} out"
     fabric = on_fabric(result.fabric, result.overrides)
-    return f"{result.job} on {fabric}, {deployment.label}, {sizes}, {result.engine}"
+    parts = [fabric, deployment.label, sizes, result.engine, result.weights.label]
+    # of a fabric without a library any algorithm counts, and nothing runs them
+    return ", ".join(part for part in parts if part != ANY)
 
 
 def _took(seconds: float, call: ServedOperation | KvTransfer | ReshardWay) -> str:
@@ -57,27 +66,104 @@ def _largest_operation(phase: ServedPhase) -> ServedOperation:
     return max(phase.operations, key=lambda operation: operation.total_s)
 
 
+def _network(phase: ServedPhase) -> str:
+    """Such as ``2.428 ms (-13% to +15%: the kernel's own rows)``."""
+    interval = phase.network_interval
+    off = f" ({within(interval, phase.network_s)})" if interval and phase.network_s else ""
+    return f"{format_time(phase.network_s)}{off}"
+
+
+def _tokens(tokens_per_s: float) -> str:
+    shown = f"{tokens_per_s:,.0f}" if tokens_per_s >= 100 else f"{tokens_per_s:.3g}"
+    return f"{shown} tokens/s"
+
+
 def _answer(result: Served) -> str:
+    sentences = warnings_first(result.notes)
+    if result.fits is False:
+        sentences.append(_misfit(result))
     decode = result.decode
-    # a single rank sends nothing
+    if result.tokens_per_s is None or result.time_per_token_s is None:
+        sentences += _network_answer(result)
+    else:
+        sentences.append(_limits_answer(result))
+        sentences.append(_limited(decode))
+    if result.tpot_s is not None and decode.network_s:
+        sentences.append(_given_time(result, result.tpot_s))
+    if result.fits:
+        sentences.append(f"It fits: {_memory(result)}.")
+    best = result.changes[0] if result.changes else None
+    if best is not None and best.gain > 1 and result.fits is not False:
+        sentences.append(f"Most would be gained by {_change(best)}.")
+    return " ".join(sentences)
+
+
+def _limits_answer(result: Served) -> str:
+    tokens = _tokens(result.tokens_per_s or 0.0)
+    token = f"at least {format_time(result.time_per_token_s or 0.0)} per token (TPOT)"
+    prefill = f"{format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
+    first = "If it did: at most" if result.fits is False else "At most"
+    return f"{first} {tokens}, with {token} and {prefill}: {result.job} on {_where(result)}."
+
+
+def _limited(decode: ServedPhase) -> str:
+    """What bounds decode: ``Memory bounds decode (at least 6.137 ms); the network takes 2.4 ms.``"""
+    kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
+    least = format_time(decode.floor_s or 0.0)
     if not decode.network_s:
-        return f"No network in a token: {_where(result)} needs one rank.{_memory(result)}"
-    times = f"{format_time(decode.network_s)} of network a token"
-    answer = f"{times}, {format_time(result.prefill.network_s)} a prompt: {_where(result)}."
-    if result.share is not None:
-        answer += f" That is {whole_percent(result.share)} of {format_time(result.tpot_s or 0.0)}."
-    elif decode.floor_s:
-        answer += f" Memory and FLOPs take at least {format_time(decode.floor_s)} a token."
-    largest = _largest_operation(decode)
-    calls = f"{format_count(largest.calls)} x {largest.operation} by {largest.kernel}"
-    return f"{answer} Most of it: {calls}, {_took(largest.each_s, largest)}.{_memory(result)}"
+        return f"{kernels.capitalize()} bounds decode; nothing is sent."
+    network = _network(decode)
+    if decode.limited_by == "network":
+        return f"The network bounds decode: it takes {network}, {kernels} at least {least}."
+    return f"{kernels.capitalize()} bounds decode (at least {least}); the network takes {network}."
+
+
+def _network_answer(result: Served) -> list[str]:
+    """Without a known device nothing but the network can be told."""
+    decode = result.decode
+    device = localize(either(shell="--set device=h100", python='overrides=["device=h100"]'))
+    unknown = (
+        f"Tokens/s are not given: {result.fabric} names no device whose memory and FLOPs are known;"
+        f" add {device}."
+    )
+    if not decode.network_s:
+        return [f"Nothing is sent: {result.job} on {_where(result)} needs one rank.", unknown]
+    times = f"Network time: {_network(decode)} per token"
+    prefill = f"{format_time(result.prefill.network_s)} per prefill"
+    return [f"{times} and {prefill}: {result.job} on {_where(result)}.", unknown]
+
+
+def _given_time(result: Served, tpot_s: float) -> str:
+    least_s = result.time_per_token_s
+    if least_s is not None and tpot_s < least_s:
+        limit = f"its lower limit, {format_time(least_s)}"
+        return f"The {format_time(tpot_s)} per token that were given are below {limit}."
+    return (
+        f"The network is {whole_percent(result.share or 0.0)} of {format_time(tpot_s)} per token."
+    )
 
 
 def _memory(result: Served) -> str:
-    if result.fits is not False:
-        return ""
     capacity = format_bytes(result.capacity_bytes or 0)
-    return f" It does not fit: {format_bytes(result.memory_bytes)} of {capacity} a rank."
+    return f"{format_bytes(result.memory_bytes)} of {capacity} per rank"
+
+
+def _misfit(result: Served) -> str:
+    fix = "more ranks"
+    if result.weights.dense > 1.5:
+        fix += localize(f" or {argument_text('weights', 'fp8')}")
+    return f"It does not fit: it needs {_memory(result)}; take {fix}."
+
+
+def _change(change: ServedChange) -> str:
+    """Such as ``batch 128: 11,010 tokens/s (+47%) at 11.6 ms per token``."""
+    if change.tokens_per_s is None or change.time_per_token_s is None:
+        took = f"{format_time(change.network_s)} of network time per token"
+        return f"{change.change}: {took} ({change.factor:.3g} times)"
+    sign = "+" if change.gain >= 1 else "-"
+    gain = f"{sign}{whole_percent(abs(change.gain - 1))}"
+    token = f"{format_time(change.time_per_token_s)} per token"
+    return f"{change.change}: {_tokens(change.tokens_per_s)} ({gain}) at {token}"
 
 
 class _ServedLine(NamedTuple):
@@ -101,7 +187,7 @@ _OPERATION: Columns[_ServedLine] = (
     number("calls", "calls", format_count, 1, path="call.calls"),
     number("total_s", "total", format_time, path="call.total_s"),
     number("share", "share", whole_percent, 4, path="call.share"),
-    label("wire", drop=5, path="call.wire"),
+    label("wire", "link", drop=5, path="call.wire"),
     label("within", "nine in ten", drop=6),
     label("why", drop=7, path="call.why"),
     number("error", "off by", whole_percent, hidden=True, path="call.error"),
@@ -119,53 +205,47 @@ def _operations(result: Served) -> Table:
     return Table((*context_columns, *_OPERATION), tuple(records))
 
 
-def _bounds(result: Served) -> list[str]:
-    """What no kernel can beat: tokens/s by the network, the floors of both phases, and memory."""
-    decode = result.decode
+def _limit_lines(result: Served) -> list[str]:
+    """The parts of the least time of both phases, and what a checkpoint does not quantize."""
     lines = []
-    if result.bound_tokens_s is not None:
-        tokens = f"{result.bound_tokens_s:,.0f} tokens/s in all"
-        a_user = f"{1 / decode.network_s:,.0f} a sequence"
-        lines.append(f"bound by the network: {tokens}, {a_user}")
-    for phase, what in ((decode, "a token"), (result.prefill, "a prompt")):
-        if phase.floor_s is not None:
-            floor = f"{format_time(phase.floor_s)} {what} by {phase.floor_by}"
-            lines.append(f"floor of {phase.name}: {floor} (no kernel reaches it)")
-    if result.capacity_bytes is not None:
-        fits = "fits" if result.fits else "does not fit"
-        memory = f"{format_bytes(result.memory_bytes)} of {format_bytes(result.capacity_bytes)}"
-        lines.append(f"memory: {memory} a rank, {fits}")
+    for phase, what in ((result.decode, "token"), (result.prefill, "prefill")):
+        if phase.floor_s is None or phase.limit_s is None:
+            continue
+        limit = f"at least {format_time(phase.limit_s)} per {what}"
+        network = f"network {format_time(phase.network_s)}"
+        lines.append(
+            f"{phase.name}: {limit}: {network}, {phase.floor_by} {format_time(phase.floor_s)}"
+        )
+    if result.weights.kept:
+        kept = ", ".join(result.weights.kept)
+        lines.append(f"the checkpoint keeps in bf16: {kept}, embedding, head")
     return lines
 
 
 def _kv_lines(kv: KvTransfer) -> list[str]:
-    sent = f"{format_bytes(kv.bytes)} a prompt over {kv.pairs} pairs by {kv.kernel}"
+    sent = f"{format_bytes(kv.bytes)} per prefill over {kv.pairs} pairs by {kv.kernel}"
     lines = [f"{sent}: {_took(kv.total_s, kv)}"]
     if kv.prefill_layer_s is not None:
         layer = format_time(kv.layer_s)
-        floor = f"{format_time(kv.prefill_layer_s)}, the floor of its prefill"
+        limit = f"{format_time(kv.prefill_layer_s)}, the lower limit of its prefill"
         if kv.hidden:
-            pair = f"hides but for the last layer: {layer} a layer <= {floor}"
+            pair = f"it is hidden but for the last layer: {layer} per layer <= {limit}"
         else:
-            pair = f"does not hide: {layer} a layer > {floor}"
-        lines.append(f"layer by layer it {pair}; exposed {format_time(kv.exposed_s)}")
+            pair = f"it is not hidden: {layer} per layer > {limit}"
+        lines.append(f"sent layer by layer {pair}; exposed {format_time(kv.exposed_s)}")
     if kv.hiding_nic_Bps is not None:
-        lines.append(f"smallest NIC of a rank that hides it: {format_rate(kv.hiding_nic_Bps)}")
+        lines.append(f"smallest NIC per rank that hides it: {format_rate(kv.hiding_nic_Bps)}")
     return [*lines, *kv.notes]
 
 
 def _blocks(result: Served) -> list[Block]:
-    changes = (
-        f"{change.change}: {format_time(change.network_s)} a token, {change.factor:.3g}x"
-        for change in result.changes
-    )
     return [
         Headline(_answer(result)),
         _operations(result),
-        *(Lines(line, ()) for line in _bounds(result)),
-        *listed("KV transfer", _kv_lines(result.kv) if result.kv else ()),
-        *listed("what would change it", changes, first=5),
-        *listed("notes", result.notes, first=2),
+        *listed("lower limits (no kernel reaches them)", _limit_lines(result), first=0),
+        *listed("KV transfer", _kv_lines(result.kv) if result.kv else (), first=2),
+        *listed("what would change it", map(_change, result.changes), first=0 if result.kv else 2),
+        *listed("notes", without_warnings(result.notes), first=1),
     ]
 
 
@@ -184,6 +264,9 @@ class ServedPhaseDocument(Document, of=ServedPhase):
     floor_s: float | None
     floor_by: str | None
     tokens: int
+    limit_s: float | None
+    limited_by: str | None
+    network_interval: IntervalDocument | None
     operations: list[OperationDocument]
 
 
@@ -204,6 +287,9 @@ class ServeDocument(ServedJobDocument, OnFabricDocument):
 
     engine: str
     deployment: Deployment
+    weights: WeightFormat
+    tokens_per_s: float | None
+    time_per_token_s: float | None
     phases: list[ServedPhaseDocument]
     kv: KvDocument | None
     tpot_s: float | None
@@ -233,10 +319,13 @@ class _NamedServed(NamedTuple):
 
 _SERVED: Columns[_NamedServed] = (
     label("name", "deployment"),
-    number("network_s", "network a token", format_time, path="served.decode.network_s"),
-    number("floor_s", "floor", format_time, 2, path="served.decode.floor_s"),
-    number("prefill_network_s", "a prompt", format_time, 1, path="served.prefill.network_s"),
-    number("bound_tokens_s", "tokens/s at most", "{:,.0f}".format, 3, path="served.bound_tokens_s"),
+    number("tokens_per_s", "tokens/s at most", "{:,.0f}".format, path="served.tokens_per_s"),
+    number("time_per_token_s", "per token", format_time, path="served.time_per_token_s"),
+    number("network_s", "network", format_time, path="served.decode.network_s"),
+    number("floor_s", "memory or FLOPs", format_time, 3, path="served.decode.floor_s"),
+    number("prefill_limit_s", "per prefill", format_time, 2, path="served.prefill.limit_s"),
+    number("prefill_network_s", hidden=True, path="served.prefill.network_s"),
+    number("bound_tokens_s", hidden=True, path="served.bound_tokens_s"),
     number("memory_bytes", "memory", format_bytes, 4, path="served.memory_bytes"),
     label("kernel", "most by", drop=5),
 )
@@ -246,29 +335,80 @@ def _list_records(result: ServeList) -> list[_NamedServed]:
     return list(map(_NamedServed, result.names, result.served))
 
 
-def _network_s(record: _NamedServed) -> float:
-    return record.served.decode.network_s
+def _time_per_sequence(record: _NamedServed) -> float:
+    """The inverse of tokens/s; of the network alone where the device is unknown."""
+    served = record.served
+    took_s = served.time_per_token_s
+    return (served.decode.network_s if took_s is None else took_s) / served.deployment.batch
+
+
+def _best(records: list[_NamedServed]) -> _NamedServed:
+    """The one with the most tokens/s; with the least network where not every device is known."""
+    if all(record.served.tokens_per_s for record in records):
+        return min(records, key=_time_per_sequence)
+    return min(records, key=lambda record: record.served.decode.network_s)
 
 
 def _list_table(result: ServeList) -> Table:
     records = _list_records(result)
-    best = records.index(min(records, key=_network_s))
     first = result.served[0]
     context_columns = context(first.overrides, job=first.job, engine=first.engine)
-    return Table((*context_columns, *_SERVED), tuple(records), best)
+    return Table((*context_columns, *_SERVED), tuple(records), records.index(_best(records)))
+
+
+def _least(served: Served) -> str:
+    """``at most 7,472 tokens/s, 8.565 ms per token: 2.428 ms of network and 6.137 ms of memory``."""
+    decode = served.decode
+    if served.tokens_per_s is None or served.time_per_token_s is None:
+        return f"{format_time(decode.network_s)} of network time per token"
+    kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
+    least = f"{format_time(decode.floor_s or 0.0)} of {kernels}"
+    if decode.network_s:
+        interval = decode.network_interval
+        off = f" ({within(interval, decode.network_s)})" if interval else ""
+        least = f"{format_time(decode.network_s)} of network{off} and {least}"
+    token = f"{format_time(served.time_per_token_s)} per token"
+    return f"at most {_tokens(served.tokens_per_s)}, {token}: {least}"
 
 
 def _list_answer(result: ServeList) -> str:
     records = _list_records(result)
-    # deployments of a search are ordered already
-    if result.title == "side by side":
-        best = min(records, key=_network_s)
-        took = format_time(_network_s(best))
-        where = _where(best.served)
-        return f"{best.name} has the least network a token, {took}: {where}."
-    took = f"{format_time(_network_s(records[0]))} of network a token"
-    by = f"{took} of {result.title}, by network and floor together"
-    return f"{result.names[0]}: {by}. {_where(result.served[0])}."
+    best = _best(records)
+    where = f"{best.served.job} on {_where(best.served)}"
+    if result.feasible is not None:
+        layouts = counted(result.feasible, "feasible layout")
+        found = f"Best of {layouts} ({result.tried} tried): {best.name}"
+        return f"{found}, {_least(best.served)}. {where}."
+    if len(records) == 1:
+        return f"{best.name}: {_least(best.served)}. {where}."
+    if not all(record.served.tokens_per_s for record in records):
+        took = format_time(best.served.decode.network_s)
+        return f"{best.name} has the least network time per token, {took}: {where}."
+    others = [record for record in records if record is not best]
+    second = _best(others)
+    ratio = _time_per_sequence(second) / _time_per_sequence(best)
+    # less than half a percent is no difference
+    if ratio < 1.005:
+        rest = f"at most {_tokens(best.served.tokens_per_s or 0.0)}"
+        return f"{best.name} and {second.name} serve the same, {rest}. {where}."
+    if _overlap(best.served, second.served):
+        first = f"{best.name} serves at most {_tokens(best.served.tokens_per_s or 0.0)}"
+        behind = f"{second.name} {_tokens(second.served.tokens_per_s or 0.0)}"
+        why = "the network's error is larger than the difference"
+        return f"Too close to call: {first}, {behind}; {why}. {where}."
+    ahead = f"{ratio:.3g} times {second.name}"
+    return f"{best.name} serves most, {ahead}: {_least(best.served)}. {where}."
+
+
+def _overlap(best: Served, second: Served) -> bool:
+    """Whether the intervals of two fabrics overlap; on one fabric both err alike."""
+    if best.fabric == second.fabric:
+        return False
+    slow = best.decode.network_interval
+    fast = second.decode.network_interval
+    if slow is None or fast is None or best.deployment.batch != second.deployment.batch:
+        return False
+    return (best.decode.floor_s or 0) + slow.high_s > (second.decode.floor_s or 0) + fast.low_s
 
 
 def _list_blocks(result: ServeList) -> list[Block]:
@@ -308,6 +448,7 @@ class ServeListDocument(Document):
 
     title: str
     tried: int
+    feasible: int | None
     served: list[NamedServeDocument] = derived(_named_documents)
     refused: list[RefusedDeployment] = derived(
         lambda result: tuple(RefusedDeployment(*pair) for pair in result.refused)
@@ -323,19 +464,23 @@ def _reshard_answer(result: Resharded) -> str:
     if result.storage_Bps is not None:
         source = f"a store of {format_rate(result.storage_Bps)}"
     fabric = on_fabric(result.fabric, result.overrides)
-    sent = f"{result.job} on {fabric}, {format_bytes(result.bytes)} from {source}"
-    to = f"{result.receivers // result.replica} replicas of {result.replica} ranks"
-    took = f"{_took(first.total_s, first)} by {first.way}, limited by {first.wire}"
-    least = f"No way takes less than {format_time(result.least_s)}."
-    return f"{took}: {sent} to {to}. {least}"
+    replicas = counted(result.receivers // result.replica, "replica")
+    to = f"{replicas} of {counted(result.replica, 'rank')}"
+    took = f"Network time: {_took(first.total_s, first)}, limited by {first.wire} ({first.way})"
+    size = format_bytes(result.bytes)
+    if result.weights is not None:
+        size += f" ({result.weights.label})"
+    sent = f"{result.job} on {fabric} sends {size} from {source} to {to}"
+    limit = f"The lower limit is {format_time(result.least_s)}"
+    return f"{took}. {sent}. {limit}; loading the tensors is not included."
 
 
 _WAY: Columns[ReshardWay] = (
     label("way"),
     number("total_s", "total", format_time),
     label("wire", "limited by", drop=1),
-    number("out_bytes", "out of a sender", format_bytes, 2),
-    number("in_bytes", "into a receiver", format_bytes, 2),
+    number("out_bytes", "sent per sender", format_bytes, 2),
+    number("in_bytes", "received per receiver", format_bytes, 2),
 )
 
 
@@ -361,6 +506,7 @@ class ReshardDocument(ServedJobDocument, FabricDocument):
     senders: int
     receivers: int
     replica: int
+    weights: WeightFormat | None
     storage_Bps: float | None
     least_s: float
     ways: list[ReshardWayDocument]
@@ -373,18 +519,17 @@ class ReshardDocument(ServedJobDocument, FabricDocument):
 
 def _spread_answer(result: ServeSpread) -> str:
     decode = result.served.decode
-    ends = f"{format_time(result.p5_s)} and {format_time(result.p95_s)}"
-    samples = f"90% of the samples lie between {ends}"
-    took = f"{format_time(decode.network_s)} of network a token"
-    answer = f"{took}; {samples}: {_where(result.served)}."
+    ends = f"{format_time(result.p5_s)} to {format_time(result.p95_s)}, 90% of the samples"
+    took = f"The network takes {format_time(decode.network_s)} per token ({ends})"
+    answer = f"{took}: {result.served.job} on {_where(result.served)}."
     if not result.moved or not result.moved[0].span_s:
-        none = "Of the fabric's numbers none moves it: what is left is the kernels' own error."
+        none = "None of the fabric's numbers changes it: only the kernels' own error is left."
         return f"{answer} {none}"
     most = result.moved[0]
     name = most.number.key
     low = f"{format_time(most.low_s)} at {quantity(name, most.number.low)}"
     high = f"{format_time(most.high_s)} at {quantity(name, most.number.high)}"
-    return f"{answer} {name} moves it most: {low}, {high}."
+    return f"{answer} {name} matters most: {low}, {high}."
 
 
 _MOST_NUMBERS = 6
@@ -393,14 +538,14 @@ _MOVED: Columns[ServedBar] = (
     number("value", "now", "{:.4g}".format, path="number.value"),
     number("low", "from", "{:.4g}".format, 2, path="number.low"),
     number("high", "to", "{:.4g}".format, 2, path="number.high"),
-    number("low_s", "a token from", format_time),
+    number("low_s", "per token from", format_time),
     number("high_s", "to", format_time),
     number("span_s", "apart", format_time, 1),
 )
 
 
 def _spread_table(result: ServeSpread) -> Table:
-    title = "the network of a token when one number changes alone"
+    title = "network time per token when one number changes alone"
     moving = sum(bar.span_s > 0 for bar in result.moved)
     columns = (*context(result.served.overrides, job=result.served.job), *_MOVED)
     return Table(columns, result.moved, title=title, first=max(1, min(moving, _MOST_NUMBERS)))

@@ -1,0 +1,44 @@
+"""Names and versions of the shipped library files, without what reads them: a shell completes these
+names at every keystroke."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "data"
+SUFFIX = ".toml"
+
+
+@cache
+def shipped_libraries() -> tuple[tuple[str, str], ...]:
+    """Return the name and version of every shipped file, versions ascending."""
+    # the name of the template has no version, so it does not match
+    matches = [
+        re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem) for file in FOLDER.glob(f"*{SUFFIX}")
+    ]
+    libraries = [(match[1], match[2]) for match in matches if match]
+    return tuple(sorted(libraries, key=lambda library: (library[0], version_key(library[1]))))
+
+
+def version_key(version: str) -> list[tuple[int, str]]:
+    """Sort key of a version: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
+    return [
+        (int(number or -1), word)
+        for number, word in re.findall(r"(\d*)([^\d.]*)", version)
+        if number or word
+    ]
+
+
+def shipped_path(name: str, version: str) -> Path:
+    return FOLDER / f"{name}-{version}{SUFFIX}"
+
+
+def kernel_operations(name: str, version: str) -> set[str]:
+    """Operations that a shipped library has kernels of its own for; unchecked, as its file says."""
+    text = shipped_path(name, version).read_text(encoding="utf-8")
+    kernels: list[dict[str, Any]] = tomllib.loads(text).get("kernels", [])
+    return {str(kernel.get("operation")) for kernel in kernels}

@@ -1,0 +1,98 @@
+"""``fabric check``, ``job check`` and ``library check``: what was read from files without mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from colltool.base.formatting import counted
+from colltool.render.blocks import Block, Columns, Lines, Table, label
+from colltool.render.dispatch import View
+from colltool.render.documents import Document, derived
+
+
+class _CheckedLine(NamedTuple):
+    """What a check found in a file: a value, or a warning with its place and reason."""
+
+    file: str
+    kind: str
+    what: str
+    where: str = ""
+    why: str = ""
+
+
+_CHECKED: Columns[_CheckedLine] = (
+    label("file"),
+    label("kind"),
+    label("where"),
+    label("what"),
+    label("why"),
+)
+
+
+class WarningDocument(Document):
+    """What a check doubts in a file."""
+
+    file: str
+    where: str
+    what: str
+    why: str
+
+
+class CheckDocument(Document):
+    """Files that can be read, and what is doubtful in them."""
+
+    valid: list[str] = derived(lambda result: [check.file for check in result.checks])
+    warnings: list[WarningDocument] = derived(lambda result: _warnings(result.checks))
+
+
+def _warnings(checks: Iterable[Any]) -> list[dict[str, Any]]:
+    found = []
+    for check in checks:
+        for warning in check.warnings:
+            found.append(WarningDocument.of(warning, file=check.file))
+    return found
+
+
+def checked(
+    noun: str,
+    values: Callable[[Any], Iterable[str]],
+    document: type[Document] = CheckDocument,
+    table: Callable[[Any], Table] | None = None,
+) -> View:
+    """The view of checked files.
+
+    Args:
+        noun: what they are.
+        values: what was read from one, a line each.
+        table: of the CSV; by default a row for each value and warning.
+    """
+
+    # CSV has a row for each value and warning, text a list for each file
+    def lines_table(result: Any) -> Table:
+        rows = []
+        for check in result.checks:
+            rows += [_CheckedLine(check.file, "value", line) for line in values(check)]
+            for warning in check.warnings:
+                place = (warning.what, warning.where, warning.why)
+                rows.append(_CheckedLine(check.file, "warning", *place))
+        return Table(_CHECKED, tuple(rows))
+
+    def blocks(result: Any) -> list[Block]:
+        out: list[Block] = []
+        for check in result.checks:
+            lines = list(values(check))
+            for warning in check.warnings:
+                lines.append(f"warning: {warning.where}: {warning.what} ({warning.why})")
+            out.append(Lines(f"{check.file}: ok", tuple(lines)))
+        return out
+
+    def summary(result: Any) -> str:
+        names = [check.file for check in result.checks]
+        text = f"{counted(len(names), noun)} ok"
+        warnings = sum(len(check.warnings) for check in result.checks)
+        if warnings:
+            text += f", {counted(warnings, 'warning')}"
+        return f"{text}: {', '.join(names)}"
+
+    return View(f"{noun}-check", blocks, document.of, table or lines_table, summary)

@@ -1,0 +1,183 @@
+"""The format of a checkpoint's weights, from the quantization_config of published config.json
+files."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import colltool
+from colltool.base.errors import ColltoolError
+from colltool.serving.deployment import Deployment, weight_bytes
+from colltool.serving.quantization import METHODS, WeightFormat, checkpoint_weights, uniform
+from colltool.training.job import load_job
+from colltool.training.model import TransformerModel
+
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+
+
+def model_of(path: Path) -> TransformerModel:
+    model = load_job(str(path)).draft.model
+    assert model is not None
+    return model
+
+
+def format_of(name: str) -> WeightFormat:
+    path = CONFIGS / f"{name}.json"
+    found = checkpoint_weights(str(path), model_of(path))
+    assert found is not None
+    return found
+
+
+def stored(name: str) -> float:
+    """Bytes of the whole checkpoint."""
+    path = CONFIGS / f"{name}.json"
+    return weight_bytes(model_of(path), Deployment(), 1, format_of(name)).weights
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        # 671e9 weights in 8 bits; embedding and head, 0.93e9 each, in 16
+        ("deepseek-v3-fp8", 671e9 + 1.85e9),
+        # 60.8 GiB by OpenAI's model card (arXiv:2508.10925, table 1)
+        ("gpt-oss-120b", 60.8 * 2**30),
+        # 68.45e9 weights of linear layers; embedding and head, 1.05e9 each, in 16 bits
+        ("llama3-70b-awq", 68.45e9 * (0.5 + 2.5 / 128) + 4.2e9),
+        ("llama3-70b-gptq", 68.45e9 * (0.5 + 2.5 / 128) + 4.2e9),
+        ("llama3-70b-w4a16", 68.45e9 * (0.5 + 2.5 / 128) + 4.2e9),
+        ("llama3-70b-fp8-dynamic", 68.45e9 + 4.2e9),
+    ],
+)
+def test_a_checkpoint_is_as_large_as_published(name: str, size: float) -> None:
+    assert stored(name) == pytest.approx(size, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "computes", "sends"),
+    [
+        ("deepseek-v3-fp8", "fp8", "fp8", "fp8"),
+        ("deepseek-r1-fp4", "nvfp4", "nvfp4", "fp8"),
+        ("gpt-oss-120b", "mxfp4", "fp8", "bf16"),
+        ("llama3-70b-awq", "int4", "bf16", "bf16"),
+        ("llama3-70b-gptq", "int4", "bf16", "bf16"),
+        ("llama3-70b-w4a16", "int4", "bf16", "bf16"),
+        ("llama3-70b-fp8-dynamic", "fp8", "fp8", "fp8"),
+        ("llama3-405b-fp8", "fp8", "fp8", "fp8"),
+    ],
+)
+def test_a_format_by_each_method(name: str, said: str, computes: str, sends: str) -> None:
+    found = format_of(name)
+    assert (found.name, found.computes, found.sends) == (said, computes, sends)
+    assert found.label == f"weights: {said} as in the checkpoint"
+
+
+def test_what_a_list_leaves_out_stays_in_16_bits() -> None:
+    """NVIDIA's DeepSeek-R1-FP4 keeps attention, gpt-oss all but experts, Llama's FBGEMM fp8
+    attention and the FFNs of the first and last layer."""
+    nvidia = format_of("deepseek-r1-fp4")
+    assert nvidia.kept == ("attention",)
+    assert nvidia.experts == 0.5 + 1 / 16
+    assert nvidia.experts < nvidia.dense < 2
+    oss = format_of("gpt-oss-120b")
+    assert (oss.dense, oss.experts) == (2.0, 0.5 + 1 / 32)
+    llama = format_of("llama3-405b-fp8")
+    assert llama.kept == ("attention", "dense FFNs of 2 of 126 layers")
+    assert format_of("deepseek-v3-fp8").kept == ()
+
+
+def test_deepseek_in_fp8_fits_one_machine() -> None:
+    path = str(CONFIGS / "deepseek-v3-fp8.json")
+    served = colltool.serve(path, "hgx-h200", tp=8)
+    assert served.fits
+    assert served.deployment.dtype == "fp8"
+    assert "weights: fp8 as in the checkpoint" in served.summary()
+    # of 671e9 weights an eighth, in eight bits, and bottlenecks, ends and cache
+    assert 671e9 / 8 < served.memory_bytes < 90e9
+
+
+def test_weights_that_are_asked_for_win() -> None:
+    path = str(CONFIGS / "deepseek-v3-fp8.json")
+    served = colltool.serve(path, "hgx-h200", tp=8, weights="bf16")
+    assert served.fits is False
+    assert served.weights == uniform("bf16")
+    assert "checkpoint" not in served.summary()
+    assert served.summary().startswith("It does not fit: it needs ")
+
+
+def test_a_job_that_names_a_config_has_its_weights() -> None:
+    path = str(CONFIGS / "llama3-70b-awq.json")
+    job = load_job(path)
+    assert colltool.serve(job, "hgx-h200", tp=8).weights.name == "int4"
+
+
+def test_weights_are_sent_as_the_checkpoint_has_them() -> None:
+    path = str(CONFIGS / "deepseek-v3-fp8.json")
+    asked = {"receivers": 64, "senders": 64, "replica": 8}
+    sent = colltool.reshard(path, "dgx-h100", **asked)
+    assert sent.bytes == pytest.approx(stored("deepseek-v3-fp8"))
+    assert "(weights: fp8 as in the checkpoint)" in sent.summary()
+    assert colltool.reshard(path, "dgx-h100", weights="bf16", **asked).bytes == pytest.approx(
+        2 * model_of(Path(path)).parameters
+    )
+
+
+def config(tmp_path: Path, quantization: Any, **keys: Any) -> str:
+    data = json.loads((CONFIGS / "llama3-70b-awq.json").read_text(encoding="utf-8"))
+    data["quantization_config"] = quantization
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(data | keys), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("quantization", [None, {}, "none"])
+def test_without_quantization_weights_are_in_bf16(tmp_path: Path, quantization: Any) -> None:
+    served = colltool.serve(config(tmp_path, quantization), "hgx-h200", tp=8)
+    assert served.weights == uniform("bf16")
+
+
+@pytest.mark.parametrize(
+    ("quantization", "what", "fix"),
+    [
+        ({"quant_method": "hqq"}, "'hqq'", ", ".join(METHODS)),
+        ({"quant_method": "gtpq"}, "'gtpq'", "did you mean 'gptq'?"),
+        ({"bits": 4}, "no quant_method", "awq"),
+        ({"quant_method": "awq", "bits": 5}, "has 5 bits", "2, 3, 4 or 8"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED"}, "'MIXED'", "NVFP4, FP8"),
+    ],
+)
+def test_an_unknown_method_is_an_error_that_names_the_known(
+    tmp_path: Path, quantization: Any, what: str, fix: str
+) -> None:
+    path = config(tmp_path, quantization)
+    with pytest.raises(ColltoolError) as caught:
+        colltool.serve(path, "hgx-h200", tp=8)
+    assert what in caught.value.what
+    assert fix in (caught.value.fix or "")
+    # the format may still be said
+    assert colltool.serve(path, "hgx-h200", tp=8, weights="int4").weights.name == "int4"
+
+
+@pytest.mark.parametrize(
+    "quantization",
+    [
+        {"quant_method": 5},
+        {"quant_method": "awq", "bits": "four"},
+        {"quant_method": "awq", "bits": []},
+        {"quant_method": "fp8", "weight_block_size": ["a", -1]},
+        {"quant_method": "compressed-tensors", "config_groups": [1]},
+        {"quant_method": "compressed-tensors", "config_groups": {"a": 1}, "ignore": 5},
+        {"quant_method": "gptq", "dynamic": {"-:(": {}}, "ignore": [1, "re:("]},
+    ],
+)
+def test_odd_values_end_in_an_answer_or_an_error(tmp_path: Path, quantization: Any) -> None:
+    path = config(tmp_path, quantization)
+    needed = 1.0
+    # any other error ends the test
+    with suppress(ColltoolError):
+        needed = colltool.serve(path, "hgx-h200", tp=8).memory_bytes
+    assert needed > 0
