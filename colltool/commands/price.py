@@ -172,7 +172,13 @@ def price_list(
         own=algorithm_request.costs,
     )
     prices = tuple(replace(price, failed=algorithm_request.failed) for price in listed.prices)
-    return replace(listed, prices=_finished(prices, algorithm_request, slow_rank))
+    finished = replace(listed, prices=_finished(prices, algorithm_request, slow_rank))
+    # crossovers know no schedules of files
+    if not listed.winners_only or algorithm_request.names or algorithm_request.costs:
+        return finished
+    from colltool.commands.crossover import crossover_of
+
+    return replace(finished, crossover=crossover_of(request))
 
 
 def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:

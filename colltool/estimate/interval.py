@@ -440,7 +440,7 @@ def _reason(
         if errors.own_rows:
             return _WORDS["machine"]
         if rows:
-            return f"{counted(rows, 'measurement')} like it"
+            return f"{counted(rows, 'comparable measurement')}"
     if name == "base":
         return "measurements of such machines"
     if nearest is not None:

@@ -127,8 +127,16 @@ _ROW: Columns[Ranked] = (
 )
 _NAMED: Columns[Ranked] = (
     label("algorithm", fold=22, path="name"),
-    label("how", "how (inside / across)", fold=18),
+    label("how", "inside / across", drop=4, fold=18),
 )
+# the time of a row for people: its parts add up to the total, as the answer counts them
+_PARTS: Columns[Ranked] = (
+    number("steps_s", "latency", format_time, 3, path="row.steps_s"),
+    number("moved_s", "transfer", format_time, 3, path="row.moved_s"),
+    number("rest_s", "library overhead", format_time, 2, path="row.rest_s"),
+)
+_OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
+"""Columns of CSV that count what a library adds to steps and bytes as overhead."""
 
 
 def row_table(
@@ -147,13 +155,16 @@ def row_table(
     Args:
         best: the row to highlight.
         sizes: whether to show the size of each row.
-        names: whether the library's names of algorithms come first.
+        names: whether it is for people: the library's names of algorithms come first, and the parts
+            of a time are those that the answer names.
     """
     rows = [record.row for record in ranked]
     hidden_keys = []
-    for key in ("overhead_s", "software_s", "protocol"):
+    for key in ("overhead_s", "software_s", "rest_s", "protocol"):
         if not any(getattr(row, key) for row in rows):
             hidden_keys.append(key)
+    if names:
+        hidden_keys += _OF_WIRES
     # in contrast to hidden ones these are not in CSV either
     absent_keys = []
     if not any(row.slow for row in rows):
@@ -161,6 +172,8 @@ def row_table(
     if all(row.energy_J is None for row in rows):
         absent_keys.append("energy_J")
     columns = tuple(column for column in _ROW if column.key not in absent_keys)
+    if names:
+        columns = _with_parts(columns)
     # if the library has no other name for any row, the column of algorithms is enough
     if names and any(record.how for record in ranked):
         columns = (*_NAMED, *columns[2:])
@@ -171,17 +184,31 @@ def row_table(
     return table.with_shown("bytes") if sizes else table
 
 
+def _with_parts(columns: Columns[Ranked]) -> Columns[Ranked]:
+    """The columns with the parts of the time before the total, and busbw the last to go."""
+    found: list[Column[Ranked]] = []
+    for column in columns:
+        if column.key == "total_s":
+            found += _PARTS
+        found.append(column._replace(drop=1) if column.key == "busbw_Bps" else column)
+    return tuple(found)
+
+
 def seconds(row: AlgorithmEstimate) -> float:
     """The time of a row at its one size."""
     return float(row.total_s)
 
 
 def every_row(prices: Sequence[Price]) -> Table:
-    """All rows of all sizes: selectable ones by time, then the others by class and time."""
+    """All rows of all sizes: what the library picks, the other selectable ones by time, then the
+    others by class and time."""
     ranked = []
     for price in prices:
         others = sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))
-        for row in (*sorted(price.leading, key=seconds), *others):
+        # what NCCL picks leads on the screen, and so it does here
+        behind = [row for row in price.leading if not price.shows_pick or row is not price.best]
+        first = [price.best] if price.shows_pick else []
+        for row in (*first, *sorted(behind, key=seconds), *others):
             ranked.append(Ranked(price, row))
     return row_table(ranked, sizes=len(prices) > 1)
 
@@ -194,7 +221,7 @@ def how(row: AlgorithmEstimate) -> str:
     return row.how
 
 
-def spoken(price: Price) -> str:
+def library_label(price: Price) -> str:
     """The library's display name; empty without one."""
     return LIBRARIES[price.library.name].label if price.library else ""
 
@@ -241,7 +268,11 @@ def heading(price: Price, sizes: str | None = None) -> str:
     library = ""
     if price.library:
         library = f"{running(price.library.name, leads=bool(price.runnable))}, "
-    return f"{', '.join(parts)}, {several}{library}{price.mode}"
+    return f"{', '.join(parts)}, {several}{library}{CONTENTION[price.mode]}"
+
+
+CONTENTION = {"realistic": "with contention", "ideal": "without contention"}
+"""The mode of a price in words."""
 
 
 def _where(price: Price) -> str:
@@ -277,7 +308,7 @@ def notes(
     for price in prices:
         leader = price.leads_on_one_port
         if leader and isinstance(leader, str):
-            extra[f"with {one_port} {leader} leads: {price.results[0].title}"] = None
+            extra[f"with {one_port}, {leader} is faster than {price.results[0].title}"] = None
     about = []
     for row in rows:
         about += [(note, row.title) for note in row.notes]
@@ -295,7 +326,7 @@ def _readings_lines(
     changed = [
         f"{name}={value}" for name, value in readings.unlike(usual).items() if name not in varied
     ]
-    return [f"readings: {', '.join(changed)}"] if changed else []
+    return [f"model options: {', '.join(changed)}"] if changed else []
 
 
 def readings_block(readings: ModelOptions, varied: Collection[str] = ()) -> list[Block]:
@@ -315,9 +346,9 @@ def slow_words(slow: SlowRank | None) -> str:
 
 
 WHY_NOT_RANKED = {
-    "reference": "reference: of textbooks and papers, no library runs it",
-    "hypothetical": "hypothetical: on hardware that does not exist",
-    "idealised": "idealised: real wiring takes longer than its formula",
+    "reference": "for reference only: no library implements it",
+    "hypothetical": "hypothetical: no hardware has it",
+    "idealised": "matches only on idle wires: real wiring takes longer than its formula",
 }
 
 
@@ -336,7 +367,7 @@ def named_anyway(prices: Sequence[Price]) -> list[Block]:
         for row in price.leading:
             if not row.selectable:
                 lines[f"{row.title}: {why_not_ranked(row)}"] = None
-    return listed("ranked because they were named", lines)
+    return listed("compared because you named them", lines)
 
 
 def place_name(tier: str, level: str) -> str:
@@ -355,8 +386,8 @@ def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
             exact = f"P* = {cut.exact:.2g}, so the payload stays whole"
         where = place_name(cut.tier, cut.level)
         segments = counted(cut.segments, "segment")
-        took = f"{format_time(cut.seconds)} with the filling"
-        lines.append(f"{where}: {exact}, best in {segments}: {took}")
+        took = f"{format_time(cut.seconds)} including the time to fill the pipeline"
+        lines.append(f"{where}: {exact}; {segments} would be best: {took}")
     return lines
 
 
