@@ -385,7 +385,7 @@ def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> 
         sigma = hypot(plain, far)
         parts.insert(1, ("unmeasured", far))
     high_sigma = sigma
-    reason = "a datasheet's numbers without a library's own time, mostly too fast"
+    reason = "datasheet numbers without library overhead, usually too fast"
     if errors.p2p_unknown:
         high_sigma = hypot(sigma, known["p2p"])
         parts.insert(0, ("p2p", known["p2p"]))

@@ -46,6 +46,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, context, group_columns, on_fabric, set_text
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.intervals import within
 from colltool.render.shared_documents import (
     GroupDocument,
     MachineDocument,
@@ -113,10 +114,11 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Blo
     """An algorithm: the answer where a fabric is given, its formula, and the numbers put in."""
     where = f"on {on_fabric(result.fabric, result.overrides)}"
     row = entry.row
-    question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
+    mode = r.CONTENTION.get(result.mode, "")
+    question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {mode}"
     if row is not None:
         what = sentence(entry.primitive.label)
-        yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {question}.")
+        yield Headline(f"{row.name}: {_took(row, interval=True)}. {what} {question}.")
     yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
         yield Lines(f"{where}: {entry.reason}", ())
@@ -153,11 +155,11 @@ def _library_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
     if abs(estimate.plateau - 1) > _SAME:
         lines.append(f"these latencies times {estimate.plateau:.3g} at this size: a ring's plateau")
     lines.append(
-        f"channels under the protocol {format_rate(estimate.bus_Bps)}, of the call"
+        f"bandwidth: all channels under the protocol {format_rate(estimate.bus_Bps)}, the call"
         f" {format_rate(estimate.bandwidth_Bps)}"
     )
     if abs(estimate.correction - 1) > _SAME:
-        lines.append(f"of which {estimate.correction:.3g} is left at this size")
+        lines.append(f"at this size {estimate.correction:.3g} of that is reached")
     lines.append(f"bytes: {format_time(estimate.seconds - estimate.plateau * latency_s)}")
     title = (
         f"{library}'s own estimate, {estimate.algorithm} under {estimate.protocol}:"
@@ -166,9 +168,14 @@ def _library_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
     return Lines(f"{title}; its pick" if estimate.picked else title, tuple(lines))
 
 
-def _took(row: AlgorithmEstimate) -> str:
+def _took(row: AlgorithmEstimate, *, interval: bool = False) -> str:
     rate = format_rate(float(row.busbw_Bps))
-    return f"{format_time(float(row.total_s))}, busbw {rate}, bound by {row.bound}"
+    bound = {"software": "library overhead", "overhead": "launch overhead"}.get(row.bound)
+    took = format_time(float(row.total_s))
+    off = within(row) if interval else ""
+    if off:
+        took += f" ({off})"
+    return f"{took}, busbw {rate}, bound by {bound or row.bound}"
 
 
 def _title(entry: AlgorithmExplanation) -> str:
@@ -189,14 +196,12 @@ def _numbers(
         yield from _phase_terms(phase, alone=len(row.phases) == 1)
     # more than a rounding error of the sum
     if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.moved_s) * (1 + _SAME):
-        yield (
-            "phases stream: of the bytes the busiest tier's count alone,"
-            f" {format_time(float(row.moved_s))}"
-        )
+        busiest = format_time(float(row.moved_s))
+        yield f"the phases overlap: only the bytes of the busiest tier count, {busiest}"
     if row.overhead_s:
         yield f"launch overhead {format_time(float(row.overhead_s))}"
     if row.software_s:
-        yield f"software, as measured: {format_time(float(row.software_s))}"
+        yield f"library overhead, as measured: {format_time(float(row.software_s))}"
     yield f"t = {_took(row)}"
     slow = r.slow_words(row.slow)
     if slow:
@@ -222,27 +227,28 @@ def _phase_terms(phase: PhaseCost, *, alone: bool) -> Iterator[str]:
 def _limits(
     row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
 ) -> Iterator[str]:
-    """Balance, segments, partners and lower bounds."""
+    """Crossover of latency and bandwidth, segments, partners and lower bounds."""
     if entry.balance is not None:
         latency = "latency with the launch" if row.overhead_s else "latency"
-        side = "above it, so transfer takes more"
-        if row.bytes < entry.balance:
-            side = f"below it, so {latency} takes more"
-        where = f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
-        yield f"n* = {format_bytes(entry.balance)}: {where}"
+        larger = latency if row.bytes < entry.balance else "transfer"
+        size = format_size(float(row.bytes))
+        yield (
+            f"{latency} = transfer at {format_bytes(entry.balance)}; at {size} {larger} takes longer"
+        )
     for line in r.segment_lines(entry.segments):
         yield f"segments on {line}"
     if entry.partners is not None:
         others = "other" if entry.partners == 1 else "others"
-        yield f"partners: a rank exchanges with {entry.partners} {others} at most"
+        yield f"partners: each rank exchanges with at most {entry.partners} {others}"
     # a switch that reduces is no endpoint, and can do with less
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
-        yield f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}"
+        yield f"smallest possible n_beta without help of the switches, on one port: {least:.4g}"
     floor = row.lower_bound_s
     if floor is not None:
-        below = f"cut bound: no schedule on these wires is faster than {format_time(float(floor))}"
-        yield f"{below}; this one takes {float(row.total_s / floor):.4g} times as long"
+        least_time = format_time(float(floor))
+        times = f"this one takes {float(row.total_s / floor):.4g} times as long"
+        yield f"lower bound: no schedule on these links is faster than {least_time}; {times}"
 
 
 def _summary(result: Explanation) -> str:
@@ -347,7 +353,7 @@ def _list_table(result: AlgorithmList) -> Table:
 
 def _list_summary(result: AlgorithmList) -> str:
     shipped = sum(bool(row.shipped_by) for row in result.rows)
-    return f"{len(result.rows)} algorithms, of which libraries ship {shipped}"
+    return f"{len(result.rows)} algorithms; libraries implement {shipped} of them"
 
 
 def _list_blocks(result: AlgorithmList) -> list[Block]:
@@ -557,9 +563,8 @@ def _crossings_for_people(result: Crossover) -> Table:
         columns.append(_FOR_PEOPLE.get(column.key, column))
     title = f"crossovers with {' and '.join(names)}"
     table = Table(tuple(columns), tuple(lines), None, title, first=len(first))
-    if any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
-        return table
-    return table.without(_APPROXIMATIONS[2])
+    known = set().union(*(pair.approximations for pair in result.pairs))
+    return table.without(*(name for name in _APPROXIMATIONS if name not in known))
 
 
 def _never_crossing(result: Crossover) -> list[Block]:
@@ -616,23 +621,17 @@ def _choice_cost(library: str, cost: PickCost | None) -> str:
         return ""
     if cost.factor < _COSTS:
         return ", the fastest choice at every size"
-    where = f"at {format_bytes(cost.bytes, 2)}"
     times = f"{format_time(cost.fastest_s, 3)} instead of {format_time(cost.picked_s, 3)}"
-    what = f"{cost.fastest} would take {times}"
+    other = cost.fastest
     if cost.fastest == cost.picked:
-        what = f"{cost.fastest} under another protocol would take {times}"
-    if cost.close:
-        share = whole_percent(cost.factor - 1)
-        if cost.factor >= _TWICE:
-            share = format_factor(cost.factor, 2)
-        largest = f"the largest difference is {share}"
-        return (
-            f". Whether another choice is faster is too close to call: {largest} ({where} {what})"
-        )
+        other += " under another protocol"
+    what = f"at {format_bytes(cost.bytes, 2)} {other} would take {times}"
     factor = format_factor(cost.factor, 2)
     if cost.factor < _TWICE:
         factor = whole_percent(cost.factor - 1)
-    return f". {library}'s choice costs up to {factor}: {where} {what}"
+    if cost.close:
+        return f". That costs at most {factor} ({what}), too close to call"
+    return f". {library}'s choice costs up to {factor}: {what}"
 
 
 _TWICE = 2.0
