@@ -491,7 +491,7 @@ def _distance_words(request: ErrorRequest, name: str, nearest: Distance) -> str:
     least = 2.0 ** min(series.sizes[0] for series in near)
     most = 2.0 ** max(series.sizes[-1] for series in near)
     words = _edge(request.size, least, most, size_text)
-    return words or f"the nearest measurement is of {size_text(2.0**nearest.log_size)}"
+    return words or f"the nearest measurement is at {size_text(2.0**nearest.log_size)}"
 
 
 def _edge(value: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:

@@ -308,7 +308,7 @@ def notes(
     for price in prices:
         leader = price.leads_on_one_port
         if leader and isinstance(leader, str):
-            extra[f"with {one_port}, {leader} is faster than {price.results[0].title}"] = None
+            extra[f"with {one_port}, {leader} would be first"] = None
     about = []
     for row in rows:
         about += [(note, row.title) for note in row.notes]

@@ -119,14 +119,23 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Blo
     if row is not None:
         what = sentence(entry.primitive.label)
         yield Headline(f"{row.name}: {_took(row, interval=True)}. {what} {question}.")
-    yield Lines(_title(entry), tuple(_description(entry)))
+        formula = tuple(_description(entry))
+        # the answer is the numbers; the rest of the description is for --all
+        yield Lines(_title(entry), formula, first=len(entry.formula))
+    else:
+        yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
         yield Lines(f"{where}: {entry.reason}", ())
     if row is not None:
-        yield Lines(question, tuple(_numbers(row, entry, result)))
+        numbers = tuple(_numbers(row, result))
+        limits = tuple(_limits(row, entry, result))
+        yield Lines(question, (*numbers, *limits), first=min(len(numbers), _MOST_TERMS))
         yield from r.readings_block(result.readings)
     for estimate in entry.estimates:
-        yield _library_estimate(estimate, result.library)
+        yield _library_estimate(estimate, result.library)._replace(first=0)
+
+
+_MOST_TERMS = 12
 
 
 def _description(entry: AlgorithmExplanation) -> Iterator[str]:
@@ -182,10 +191,8 @@ def _title(entry: AlgorithmExplanation) -> str:
     return f"{entry.algorithm}, {entry.primitive.label}: {entry.title.rstrip('.')}"
 
 
-def _numbers(
-    row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
-) -> Iterator[str]:
-    """The formula with the numbers of a fabric put in, then what bounds it."""
+def _numbers(row: AlgorithmEstimate, result: Explanation) -> Iterator[str]:
+    """The formula with the numbers of a fabric put in."""
     if row.protocol:
         yield f"protocol {row.protocol}"
     for cable in result.cables:
@@ -206,12 +213,12 @@ def _numbers(
     slow = r.slow_words(row.slow)
     if slow:
         yield slow
-    yield from _limits(row, entry, result)
 
 
 def _phase_terms(phase: PhaseCost, *, alone: bool) -> Iterator[str]:
     """The latency and the transfer of a phase."""
-    name = phase.level if alone or not phase.label else f"{phase.level}, {phase.label}"
+    step = "local copy" if phase.label == "own share" else phase.label
+    name = phase.level if alone or not step else f"{phase.level}, {step}"
     if phase.n_alpha:
         alpha_s = float(phase.alpha_s)
         per_hop = format_time(float(phase.alpha_s / phase.n_alpha))
@@ -453,15 +460,15 @@ _PAIR: Columns[_CrossoverLine] = (
     label("faster_below", "faster below", drop=4),
     label("faster_above", "faster above", drop=3),
     *map(_approximation, _APPROXIMATIONS),
-    number("balance_a", "latency = bandwidth of a at", format_bytes, 6),
-    number("balance_b", "latency = bandwidth of b at", format_bytes, 7),
+    number("balance_a", "a bandwidth-bound above", format_bytes, 6),
+    number("balance_b", "b bandwidth-bound above", format_bytes, 7),
 )
 _WINNER: Columns[_CrossoverLine] = (
     number("from_bytes", "from", format_bytes, path="winner.from_bytes"),
     number("to_bytes", "to", format_bytes, path="winner.to_bytes"),
     label("algorithm", "fastest of all", path="winner.algorithm"),
     label("protocol", path="winner.protocol"),
-    number("balance", "latency = bandwidth at", format_bytes, 8, path="winner.balance"),
+    number("balance", "bandwidth-bound above", format_bytes, 8, path="winner.balance"),
     label("spec", hidden=True, path="winner.spec"),
 )
 
@@ -478,8 +485,6 @@ def _size_text(size: float | str) -> str:
 _FOR_PEOPLE: dict[str, Column[_CrossoverLine]] = {
     "a": label("a", "algorithm", path="pair.a_name"),
     "b": label("b", "against", path="pair.b_name"),
-    "balance_a": number("balance_a", "its latency = bandwidth at", format_bytes, 6),
-    "balance_b": number("balance_b", "the other's latency = bandwidth at", format_bytes, 7),
     "faster_below": label("faster_below", "faster below", drop=4, path="named_below"),
     "faster_above": label("faster_above", "faster above", drop=3, path="named_above"),
 }
@@ -564,7 +569,8 @@ def _crossings_for_people(result: Crossover) -> Table:
     title = f"crossovers with {' and '.join(names)}"
     table = Table(tuple(columns), tuple(lines), None, title, first=len(first))
     known = set().union(*(pair.approximations for pair in result.pairs))
-    return table.without(*(name for name in _APPROXIMATIONS if name not in known))
+    unknown = [name for name in _APPROXIMATIONS if name not in known]
+    return table.without(*unknown, "balance_a", "balance_b")
 
 
 def _never_crossing(result: Crossover) -> list[Block]:
@@ -578,7 +584,16 @@ def _never_crossing(result: Crossover) -> list[Block]:
         other = pair.b_name if winner == pair.a else pair.a_name
         where = f"up to {format_bytes(LARGEST_SHOWN)}" if first else "at every size"
         beaten.append((f"{pair.named(winner)} is faster {where} than", other))
-    return [Lines(f"{what} {', '.join(names)}", ()) for what, names in gathered(beaten).items()]
+    lines = []
+    for what, names in gathered(beaten).items():
+        # beyond 16 GB is for --all
+        shown = None if "at every size" in what else 0
+        lines.append(Lines(f"{what} {', '.join(names)}", (), first=shown))
+    return [*lines]
+
+
+_MOST_STRETCHES = 4
+_MOST_STEPS = 3
 
 
 def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
@@ -587,12 +602,12 @@ def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
     names: list[Column[_CrossoverLine]] = [label("algorithm", title, fold=22, path="name")]
     every = (*result.winners, *result.picks)
     if any(winner.name != winner.algorithm for winner in every):
-        names.append(label("how", "inside / across", fold=18, path="winner.algorithm"))
+        names.append(label("how", "inside / across", drop=7, path="winner.algorithm"))
     # the names in place of the column of the algorithm
     start, end, _, *others = _WINNER
     columns = (start, end, *names, *others)
     lines = tuple(_CrossoverLine(result, winner=winner) for winner in winners)
-    first = sum(_is_shown(winner.from_bytes) for winner in winners)
+    first = min(_MOST_STRETCHES, sum(_is_shown(winner.from_bytes) for winner in winners))
     return Table(columns, lines, first=first)
 
 
@@ -630,7 +645,7 @@ def _choice_cost(library: str, cost: PickCost | None) -> str:
     if cost.factor < _TWICE:
         factor = whole_percent(cost.factor - 1)
     if cost.close:
-        return f". That costs at most {factor} ({what}), too close to call"
+        return f". That choice costs at most {factor} ({what}), too close to call"
     return f". {library}'s choice costs up to {factor}: {what}"
 
 
@@ -650,6 +665,9 @@ def _stretches(winners: Sequence[Winner], alone: str, before: str) -> str:
     if not later:
         return f"{first} {alone} at every size" if alone else f"{before}{first} at every size"
     steps = [f"{first} below {later[0][1]}"]
+    if len(later) > _MOST_STEPS:
+        names = " and ".join(dict.fromkeys(name for name, _ in starts))
+        return f"{before}{steps[0]}, {later[-1][0]} above {later[-1][1]}, and in between {names} in turn"
     for (name, _), (_, end) in pairwise(later):
         steps.append(f"{name} up to {end}")
     return f"{before}{', '.join(steps)} and {later[-1][0]} above"

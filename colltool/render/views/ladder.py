@@ -92,15 +92,18 @@ _FOR_PEOPLE: dict[str, Column[Rung]] = {
     "realistic_s": number("realistic_s", "with contention", format_time, path="realistic.total_s"),
     "gap_ideal": number("gap_ideal", "times the fastest without", format_gap, 4),
     "gap_realistic": number("gap_realistic", "times the fastest", format_gap),
-    "ideal_alpha_s": number("ideal_alpha_s", "alpha without", format_time, 3, path="ideal.alpha_s"),
-    "ideal_bandwidth_s": number(
-        "ideal_bandwidth_s", "BW without", format_time, 3, path="ideal.bandwidth_s"
+}
+_PARTS: dict[str, Columns[Rung]] = {
+    "ideal_s": (
+        number("ideal_alpha_s", "alpha without", format_time, 3, path="ideal.alpha_s"),
+        number("ideal_bandwidth_s", "BW without", format_time, 3, path="ideal.bandwidth_s"),
+    ),
+    "realistic_s": (
+        number("alpha_s", "alpha with", format_time, 2, path="realistic.alpha_s"),
+        number("bandwidth_s", "BW with", format_time, 2, path="realistic.bandwidth_s"),
     ),
 }
-_PARTS: Columns[Rung] = (
-    number("alpha_s", "alpha with", format_time, 2, path="realistic.alpha_s"),
-    number("bandwidth_s", "BW with", format_time, 2, path="realistic.bandwidth_s"),
-)
+"""The parts of a total, by its column."""
 _LEGEND = (
     "times the fastest: of its primitive and size; contention's share: that with contention over"
     " that without, below 1 where contention brings the rows closer; with and without: contention"
@@ -119,11 +122,11 @@ def _table_for_people(result: Ladder) -> Table:
     table = _table(result)
     columns: list[Column[Rung]] = []
     for column in table.columns:
-        if column.key == "algorithm":  # its own name is for CSV
+        # its own name is for CSV, and parts stand beside their total
+        if column.key in ("algorithm", "ideal_alpha_s", "ideal_bandwidth_s"):
             continue
         columns.append(_FOR_PEOPLE.get(column.key, column))
-        if column.key == "realistic_s":
-            columns += _PARTS
+        columns += _PARTS.get(column.key, ())
     table = table._replace(columns=tuple(columns))
     return table.with_shown("bytes") if _several_sizes(result) else table
 

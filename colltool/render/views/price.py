@@ -50,7 +50,7 @@ from colltool.render.views.explain import stretches_answer
 if TYPE_CHECKING:
     from colltool.libraries.nccl.model import NcclEstimate
 
-_MOST_ROWS = 8
+_MOST_ROWS = 5
 
 
 # --- the answer
@@ -83,7 +83,7 @@ _LITTLE = 0.3
 
 def _largest_part(price: Price, row: AlgorithmEstimate) -> str:
     """What the time consists of, and what would change it, such as ``Bandwidth-bound (95% of the
-    time is transfer)``."""
+    time)``."""
     library = r.library_label(price) or "library"
     seconds = {
         "latency": (float(row.steps_s), "latency"),
@@ -105,9 +105,9 @@ def _largest_part(price: Price, row: AlgorithmEstimate) -> str:
         second_s, second = max(seconds.values())
         return f"{sentence(what)} and {whole_percent(second_s / total_s)} {second}"
     if row.bound == "bandwidth":
-        return f"Bandwidth-bound ({what})"
+        return f"Bandwidth-bound ({share} of the time)"
     if row.bound == "latency":
-        return f"Latency-bound ({what}); more bandwidth would barely help"
+        return f"Latency-bound ({share} of the time); more bandwidth would barely help"
     return sentence(what)
 
 
@@ -695,11 +695,19 @@ def _phases(result: Breakdown) -> Table:
     return Table(tuple(columns), row.phases)
 
 
+_FELT = 0.005
+"""Least share of a part on the first screen: it would be shown as 0%."""
+
+
 def _phases_for_people(result: Breakdown) -> Table:
     """The phases, and a row for all that is in none, so that the shares add up to 100%."""
     price = result.price
+    total_s = float(price.results[0].total_s)
     parts: list[_Part] = [*price.results[0].phases, *_remainders(price)]
-    shares = _whole_shares(parts, float(price.results[0].total_s))
+    shares = _whole_shares(parts, total_s)
+    # what takes no time that anybody feels is for --all
+    felt = [part for part in parts if abs(float(part.total_s)) >= _FELT * total_s]
+    parts = [*felt, *(part for part in parts if part not in felt)]
 
     def share(part: _Part) -> str:
         return shares[id(part)]
@@ -714,7 +722,7 @@ def _phases_for_people(result: Breakdown) -> Table:
         if column.key == "share":
             columns.append(number("total_s", "time", format_time))
         columns.append(for_people.get(column.key, column))
-    return Table(tuple(columns), tuple(parts))
+    return Table(tuple(columns), tuple(parts), first=len(felt))
 
 
 def _breakdown_blocks(result: Breakdown) -> list[Block]:
@@ -723,7 +731,7 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
     out: list[Block] = [Headline(_answer(price, row)), _phases_for_people(result)]
     out.append(Lines(_sums(price), ()))
     segments = r.segment_lines(result.segments)
-    out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", segments)
+    out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", segments, first=0)
     if row.streams:
         text = "the phases overlap: only the bandwidth of the busiest tier counts"
         out.append(Lines(text, (), first=0))

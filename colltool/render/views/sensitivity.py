@@ -24,6 +24,7 @@ from colltool.base.formatting import (
     sentence,
     title_size,
     whole_bytes,
+    whole_percent,
 )
 from colltool.fabric.variants import ParameterRange
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
@@ -115,9 +116,14 @@ def _loses(result: Sensitivity) -> str:
 def _turns(result: Sensitivity) -> str:
     if result.flips:
         flip = result.flips[0]
-        side = "below" if flip.factor < 1 else "above"
-        at = f"{side} {_value(flip)} ({format_factor(flip.factor)} of the file's value)"
-        return f"{_name(result, flip.winner)} wins if {flip.key} is {at}"
+        moves = "falls below" if flip.factor < 1 else "rises above"
+        key, value = flip.key, _value(flip)
+        if key.endswith(".eta.beta"):
+            key = f"the bandwidth efficiency of {key.removesuffix('.eta.beta')}"
+            value = whole_percent(flip.value)
+        times = format_factor(flip.factor, 2)
+        winner = _name(result, flip.winner)
+        return f"{winner} wins if {key} {moves} {value} ({times} of the file's value)"
     none = "No single number"
     if result.flips_sought < len(result.numbers):
         none = f"None of the {result.flips_sought} most influential numbers"
