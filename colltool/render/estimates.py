@@ -17,6 +17,7 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     plain_number,
+    short_percent,
     title_size,
     whole_bytes,
     whole_percent,
@@ -194,6 +195,17 @@ def _with_parts(columns: Columns[Ranked]) -> Columns[Ranked]:
     return tuple(found)
 
 
+def change_text(share: float) -> str:
+    """``-1.6%``, ``+32%``; more than twice as much more is a factor, ``6.2x``."""
+    if share > _FAR:
+        return format_factor(1 + share, 2)
+    return f"{share:+.0%}" if abs(share) >= 0.0995 else short_percent(share, 2, "+")
+
+
+_FAR = 2.0
+"""A larger relative change is written as a factor."""
+
+
 def seconds(row: AlgorithmEstimate) -> float:
     """The time of a row at its one size."""
     return float(row.total_s)
@@ -305,11 +317,16 @@ def notes(
     """
     extra = dict.fromkeys(_readings_lines(model.readings, model.usual))
     one_port = localize(argument_text("ports", "one"))
+    about = []
     for price in prices:
         leader = price.leads_on_one_port
-        if leader and isinstance(leader, str):
-            extra[f"with {one_port}, {leader} would be first"] = None
-    about = []
+        if not leader or not isinstance(leader, str):
+            continue
+        text = f"with {one_port}, {leader} would be first"
+        if len(prices) == 1:
+            extra[text] = None
+        else:
+            about.append((text, title_size(float(price.bytes))))
     for row in rows:
         about += [(note, row.title) for note in row.notes]
         reason = row.not_selected_reason

@@ -385,11 +385,13 @@ def test_measured_time_that_is_held_is_said_to_be() -> None:
     """As a price notes: nvl72's figures are of 128 ranks."""
     held = "was not measured there (size or ranks): held at the nearest"
     swept = text_of(colltool.sweep("nvl72", "ar", ranks=[72, 144], sizes=["16MB"]))
-    assert "1 of 2 cells: what NCCL takes" in swept
+    assert "1 of 2 cells: NCCL overhead of" in swept
     assert held in swept
     found = text_of(colltool.compare(["nvl72", "dgx-h100"], "ar", ranks=[144], sizes=["1MB"]))
-    assert "nvl72: 1 of 1 cell: what NCCL takes" in found
+    assert "nvl72: 1 of 1 cell: NCCL overhead of" in found
     assert held not in text_of(colltool.sweep("nvl72", "ar", ranks=[72], sizes=["16MB"]))
     asked = colltool.sensitivity("nvl72", "ar", ranks=144, size="1MB", samples=100)
-    assert asked.held[0].endswith("was not measured on 144 ranks (but on 128): held at the nearest")
+    assert asked.held[0].endswith(
+        "was not measured on 144 ranks (but on 128): nearest measurement used"
+    )
     assert asked.held[0] in text_of(asked)

@@ -666,7 +666,8 @@ def _stretches(winners: Sequence[Winner], alone: str, before: str) -> str:
         return f"{first} {alone} at every size" if alone else f"{before}{first} at every size"
     steps = [f"{first} below {later[0][1]}"]
     if len(later) > _MOST_STEPS:
-        names = " and ".join(dict.fromkeys(name for name, _ in starts))
+        known = list(dict.fromkeys(name for name, _ in starts))
+        names = " and ".join(known) if len(known) == 2 else f"{len(known)} algorithms"
         return f"{before}{steps[0]}, {later[-1][0]} above {later[-1][1]}, and in between {names} in turn"
     for (name, _), (_, end) in pairwise(later):
         steps.append(f"{name} up to {end}")

@@ -38,7 +38,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.estimates import ModelDocument, readings_block
+from colltool.render.estimates import ModelDocument, change_text, readings_block
 from colltool.render.shared_documents import whole_size
 
 
@@ -434,7 +434,7 @@ def _winner_move(change: WinnerChange) -> str:
     values = _arrow(before, after)
     if change.old_name != change.new_name:
         values = f"{before} ({change.old_name}) -> {after} ({change.new_name})"
-    return f"{where}: {values} ({short_percent(change.relative, 2, '+')})"
+    return f"{where}: {values} ({change_text(change.relative)})"
 
 
 def _causes(found: list[_Field]) -> list[str]:

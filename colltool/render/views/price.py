@@ -17,7 +17,6 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     sentence,
-    short_percent,
     title_size,
     whole_bytes,
     whole_percent,
@@ -111,17 +110,6 @@ def _largest_part(price: Price, row: AlgorithmEstimate) -> str:
     return sentence(what)
 
 
-def _change(seconds: float, before_s: float) -> str:
-    """Such as ``+32%``; far apart ``6.2x``."""
-    if seconds >= _FAR * before_s:
-        return format_factor(seconds / before_s, 2)
-    return short_percent(seconds / before_s - 1, 2, "+")
-
-
-_FAR = 3.0
-"""A difference of at least this many times is written as a factor."""
-
-
 def _next(price: Price, row: AlgorithmEstimate) -> str:
     """The row to name after this one: what would be faster and how to run it, else the runner-up."""
     rivals = sorted((rival for rival in price.leading if rival is not row), key=r.seconds)
@@ -130,7 +118,7 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
     own_s = float(row.total_s)
     error = price.accuracy.median if price.accuracy else 0.0
     rival = rivals[0]
-    took = f"{format_time(r.seconds(rival))} ({_change(r.seconds(rival), own_s)})"
+    took = f"{format_time(r.seconds(rival))} ({r.change_text(r.seconds(rival) / own_s - 1)})"
     gain = 1 - r.seconds(rival) / own_s
     # only a pick is not the fastest
     if gain > error and not may_be_as_fast(row, rival):
@@ -730,6 +718,9 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
     row = price.results[0]
     out: list[Block] = [Headline(_answer(price, row)), _phases_for_people(result)]
     out.append(Lines(_sums(price), ()))
+    slow = r.slow_words(row.slow)
+    if slow:
+        out.append(Lines(slow, ()))
     segments = r.segment_lines(result.segments)
     out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", segments, first=0)
     if row.streams:
@@ -761,13 +752,13 @@ def _sums(price: Price) -> str:
         text += f" (protocol {row.protocol})"
     if row.energy_J is not None:
         text += f"; energy {format_energy(float(row.energy_J))}"
-    slow = r.slow_words(row.slow)
-    return f"{text}; {slow}" if slow else text
+    return text
 
 
 def _breakdown_summary(result: Breakdown) -> str:
     row = result.price.results[0]
-    return f"{row.title}: {r.heading(result.price)}\n{_sums(result.price)}"
+    sums = "; ".join(filter(None, (_sums(result.price), r.slow_words(row.slow))))
+    return f"{row.title}: {r.heading(result.price)}\n{sums}"
 
 
 # --- documents
