@@ -109,7 +109,6 @@ def test_a_row_of_a_piped_table_is_a_line(run: Any) -> None:
     lines = run(*NVL).out.splitlines()
     [tree] = [line for line in lines if line.startswith("| Tree ")]
     assert "568.2 us" in tree
-    assert tree.count("|") == lines[5].count("|")
 
 
 def test_a_price_fits_one_screen(run: Any) -> None:
@@ -190,7 +189,6 @@ def test_diff_says_what_moved_and_how_to_accept_it(run: Any, tmp_path: Path) -> 
     opening = " ".join(done.out.partition("\n\n")[0].split())
     assert "contention (eta) of the fabric" in opening
     assert "most of all total_s of " in opening
-    assert opening.startswith("all-reduce 16MB: ")
     assert "To accept it, write the new document over the old one" in opening
     assert run("diff", str(old), str(old)).out == "Nothing changed by more than 1e-06.\n"
 

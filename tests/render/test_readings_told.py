@@ -41,7 +41,7 @@ def log(tmp_path: Path) -> str:
 def test_unusual_readings_are_told(asked: tuple[str, ...], log: str) -> None:
     args = tuple(log if one == "LOG" else one for one in asked)
     out = run(*args, *UNUSUAL).out
-    assert "model options: placement=scattered, ring_alpha=worst" in out
+    assert ": placement=scattered, ring_alpha=worst" in out
     assert "model options:" not in run(*args).out
     document = json.loads(run(*args, *UNUSUAL, "--format", "json").out)
     assert document["model"]["ring_alpha"] == "worst"

@@ -108,7 +108,7 @@ _LEGEND = (
     "times the fastest: of its primitive and size; contention's share: that with contention over"
     " that without, below 1 where contention brings the rows closer; with and without: contention"
 )
-_FIRST_ROWS = 16
+_FIRST_ROWS = 10
 
 
 def _table(result: Ladder) -> Table:

@@ -158,7 +158,7 @@ def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
     out: list[Block] = [
         Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}."),
         _samples(result, people=True),
-        Lines("samples", _facts(result), first=1),
+        Lines("samples", _facts(result), first=0),
         *readings_block(result.readings),
         *listed("notes", result.held, first=0),
     ]
@@ -167,10 +167,10 @@ def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
             "winner", "then fastest", fold=22, get=lambda flip: _name(result, flip.winner)
         )
         title = "the smallest change of one number that changes the winner"
-        out.append(Table((*_FLIPS, then), result.flips, None, title, first=3))
+        out.append(Table((*_FLIPS, then), result.flips, None, title, first=2))
     if result.telling:
         title = "time saved on average by knowing one number exactly"
-        out.append(Table(_TELLING, result.telling[:5], None, title, first=2))
+        out.append(Table(_TELLING, result.telling[:5], None, title, first=1))
     if result.experiment:
         title = f"to measure {result.telling[0].key}"
         out.append(Lines(title, (result.experiment,), verbatim=True))
