@@ -127,14 +127,21 @@ _ROW: Columns[Ranked] = (
     label("why_not", "why not", hidden=True),
 )
 _NAMED: Columns[Ranked] = (
-    label("algorithm", fold=22, path="name"),
+    label("name", "algorithm", fold=22),
     label("how", "inside / across", drop=4, fold=18),
 )
+
+
+def _part_time(seconds: float) -> str:
+    return format_time(seconds, 3)
+
+
 # the time of a row for people: its parts add up to the total, as the answer counts them
 _PARTS: Columns[Ranked] = (
-    number("steps_s", "latency", format_time, 3, path="row.steps_s"),
-    number("moved_s", "transfer", format_time, 3, path="row.moved_s"),
-    number("rest_s", "library overhead", format_time, 2, path="row.rest_s"),
+    number("steps_s", "latency", _part_time, 2, path="row.steps_s"),
+    number("moved_s", "transfer", _part_time, 2, path="row.moved_s"),
+    number("overhead_s", "launch", _part_time, 3, path="row.overhead_s"),
+    number("rest_s", "library overhead", _part_time, 2, path="row.rest_s"),
 )
 _OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
 """Columns of CSV that count what a library adds to steps and bytes as overhead."""
@@ -179,7 +186,7 @@ def row_table(
     if names and any(record.how for record in ranked):
         columns = (*_NAMED, *columns[2:])
     elif names:
-        columns = columns[1:]
+        columns = (_NAMED[0], *columns[2:])
     context_columns = price_context(ranked[0].price if ranked else None)
     table = Table((*context_columns, *columns), tuple(ranked), best, title).without(*hidden_keys)
     return table.with_shown("bytes") if sizes else table
@@ -189,6 +196,8 @@ def _with_parts(columns: Columns[Ranked]) -> Columns[Ranked]:
     """The columns with the parts of the time before the total, and busbw the last to go."""
     found: list[Column[Ranked]] = []
     for column in columns:
+        if column.key == "overhead_s":
+            continue
         if column.key == "total_s":
             found += _PARTS
         found.append(column._replace(drop=1) if column.key == "busbw_Bps" else column)

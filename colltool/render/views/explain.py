@@ -635,7 +635,7 @@ def _choice_cost(library: str, cost: PickCost | None) -> str:
     if cost is None:
         return ""
     if cost.factor < _COSTS:
-        return ", the fastest choice at every size"
+        return "; nothing it has is faster"
     times = f"{format_time(cost.fastest_s, 3)} instead of {format_time(cost.picked_s, 3)}"
     other = cost.fastest
     if cost.fastest == cost.picked:

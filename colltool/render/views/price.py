@@ -25,7 +25,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.estimate.segments import BestSegments
 from colltool.libraries.nccl.hardware import version_label
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES, algorithms_of
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
@@ -123,7 +123,7 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
     # only a pick is not the fastest
     if gain > error and not may_be_as_fast(row, rival):
         if rival.status != "own":
-            setting = f": set NCCL_ALGO={rival.name}" if price.shows_pick else ""
+            setting = f": set NCCL_ALGO={_setting(price, rival)}" if price.shows_pick else ""
             return f"{rival.name} would be faster, {took}{setting}"
         before = "" if rival.protocol else " before any library overhead"
         return f"Your own {rival.name} would be faster, {took}{before}"
@@ -135,6 +135,13 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
     if len(close) > 1:
         return f"{following}; too close to call, as are {len(close) - 1} more"
     return f"{following}, too close to call"
+
+
+def _setting(price: Price, row: AlgorithmEstimate) -> str:
+    """What NCCL_ALGO calls a row."""
+    # a network without nodes has a tree of its own name
+    ours = sorted(algorithms_of(row.spec, price.primitive))
+    return row.library_name or (ALGORITHM_NAMES[ours[0]] if ours else row.name)
 
 
 def _size(price: Price) -> str:

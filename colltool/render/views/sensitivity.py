@@ -155,10 +155,12 @@ def _facts(result: Sensitivity) -> tuple[str, ...]:
 
 def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
     """Who wins in how many samples, which number turns it, and what is worth measuring."""
+    drawn, *ranges = _facts(result)
     out: list[Block] = [
         Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}."),
         _samples(result, people=True),
-        Lines("samples", _facts(result), first=0),
+        Lines(drawn, ()),
+        Lines("ranges", tuple(ranges), first=0),
         *readings_block(result.readings),
         *listed("notes", result.held, first=0),
     ]
