@@ -309,7 +309,7 @@ ARGUMENTS = {
     "check": Argument(
         "--check",
         "FILE",
-        "Compare with this JSON output of an earlier run; exit 1 where a price moved.",
+        "Compare with this JSON output of an earlier run; exit 1 if a price changed.",
         kind="path",
         file="read",
     ),

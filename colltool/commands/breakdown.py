@@ -37,7 +37,7 @@ def breakdown(
     **options: Unpack[Options],
 ) -> Breakdown:
     """The phases of what the library picks, else of the fastest schedule (or of ``algorithm``),
-    beside the flat baselines.
+    and the flat baselines.
 
     Arguments as :func:`price`.
     """
@@ -80,7 +80,7 @@ def _picked(request: Request, size: float) -> str | None:
         FABRIC,
         "size",
         *GROUP,
-        option("algorithm", "Break down this one. [default: the fastest]", kind="single"),
+        option("algorithm", "Break down this one. [default: what the library runs]", kind="single"),
         "library",
         "slow_rank",
         DRAWN_RESULT,
@@ -89,9 +89,10 @@ def _picked(request: Request, size: float) -> str | None:
     public=breakdown,
 )
 def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Where the time of one schedule goes, phase by phase, beside the flat baselines.
+    """Where the time of one algorithm goes: each phase, the launch and the library's overhead.
 
-    The fastest schedule, or the one of --algorithm.
+    Of what the library runs, else of the fastest algorithm, or of the one that --algorithm names.
+    --all adds the flat baselines.
 
     Examples:
       colltool breakdown ar -f nvl72 -n 144 -M 16MB

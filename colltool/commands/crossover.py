@@ -35,8 +35,8 @@ def crossover(
     library_file: AnyPath | None = None,
     **options: Unpack[Options],
 ) -> Crossover | KernelCrossover:
-    """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which
-    size.
+    """Every size, in bytes, at which the faster of two algorithms changes, and which one wins at
+    which size.
 
     The first of ``algorithms`` is compared with each of the others, by default the usual ones; all
     else as :func:`price`. With an engine's library: where its kernels cross, beside its own
@@ -74,7 +74,7 @@ def crossover_of(request: Request, names: Sequence[str] = ()) -> Crossover:
         *GROUP,
         option(
             "algorithms",
-            "The first against each other one, comma-separated. [default: ring against the trees]",
+            "Compare the first with each of the others. [default: ring with the trees]",
         ),
         "library",
         "library_file",
@@ -86,10 +86,10 @@ def crossover_of(request: Request, names: Sequence[str] = ()) -> Crossover:
 def crossover_command(
     fabric: FabricChoice, out: Out, primitive: str = "ar", **arguments: Any
 ) -> None:
-    """Every size at which the faster of two algorithms changes, solved exactly, and who wins at
-    which size.
+    """Which algorithm runs at which size, what the library's choice costs, and where two cross.
 
-    Without options: all-reduce on all of nvl72, ring against the trees.
+    Every size at which the faster of two algorithms changes is solved exactly. Without options:
+    all-reduce on all of nvl72, ring against the trees.
 
     Examples:
       colltool crossover

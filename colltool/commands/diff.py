@@ -1,4 +1,4 @@
-"""What moved between two JSON outputs, or between two libraries."""
+"""What changed between two JSON outputs, or between two libraries."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DEFAULT_RANKS = 8
 """Ranks on which libraries of kernels are compared by default: a node."""
 DEFAULT_RTOL = 1e-6
 """Smaller relative changes are rounding, not changes."""
-LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
+LIBRARY_PAIR = "Compare two libraries, or two versions of one, on the fabric instead of files."
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
-    """What moved between two JSON documents of the same command, past a relative tolerance.
+    """What changed between two JSON documents of the same command, past a relative tolerance.
 
     Args:
         old, new: what ``json.load`` made of two outputs; NaN and infinite numbers in them are
@@ -88,7 +88,7 @@ def diff_libraries(
         "rtol",
         option("library", LIBRARY_PAIR, metavar="OLD NEW", kind="pair", words=()),
         MAYBE_FABRIC,
-        option("ranks", "With --library: ranks of kernels' groups. [default: 8]"),
+        option("ranks", "With --library: ranks that share a kernel. [default: 8]"),
         RESULT,
     ],
 )
@@ -101,10 +101,10 @@ def diff_command(
     library: tuple[str, str] | None = None,
     ranks: int | None = None,
 ) -> None:
-    """What moved between two JSON outputs of the same command; exit 1 if anything did.
+    """What changed between two JSON outputs of the same command; exit 1 if anything did.
 
-    Rows are matched by what they are, not by where they stand. With --library: where two
-    libraries take different kernels on a fabric.
+    The winner's total comes first. Rows are matched by what they are, not by their position.
+    With --library: where two libraries pick different kernels on a fabric.
 
     Examples:
       colltool diff old.json new.json
@@ -140,7 +140,7 @@ def diff_command(
 
 
 def emit_difference(result: Diff | LibraryDiff, out: Out) -> None:
-    """Write what moved, and end with exit code 1 where anything did."""
+    """Write what changed, and end with exit code 1 where anything did."""
     out.emit(result)
     # as diff(1)
     if result.moved:

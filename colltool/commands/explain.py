@@ -117,7 +117,7 @@ def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:
     [
         option(
             "algorithm",
-            "As price names it. [default: a list of them]",
+            "By any of its names. [default: list all]",
             flags="",
             metavar="ALGORITHM",
             default=None,
@@ -136,8 +136,8 @@ def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:
 def explain_command(
     fabric: FabricChoice, out: Out, algorithm: str | None = None, **arguments: Any
 ) -> None:
-    """An algorithm's formula, where it comes from, what it assumes and which libraries implement
-    it, with your numbers put in; without one, a list of all.
+    """The formula of an algorithm, its source, its assumptions and the libraries that implement
+    it, with your numbers put in. Without a name it lists all algorithms.
 
     Examples:
       colltool explain

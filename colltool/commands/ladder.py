@@ -1,4 +1,4 @@
-"""A list of prices to compare, and to hold CI to."""
+"""A list of prices to compare, and to check in CI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ladder(
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Ladder:
-    """Price a ladder, ideal beside realistic. A rung that cannot be priced is an error.
+    """Price a ladder, with and without contention. A row that cannot be priced is an error.
 
     Args:
         definition: a path, or the name of a shipped ladder.
@@ -68,8 +68,8 @@ def ladder(
 def ladder_command(
     out: Out, check: Path | None = None, rtol: float | None = None, **arguments: Any
 ) -> None:
-    """A list of prices, ideal beside realistic, with the gap to the best: the N=512 ladder, or one
-    of your own.
+    """A list of prices with and without contention, each compared with the fastest: the N=512
+    ladder, or one of your own.
 
     Examples:
       colltool ladder

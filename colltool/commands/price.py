@@ -73,8 +73,8 @@ def price(
             ``"nccl@2.31"``: a version of it; ``"vllm@0.24.0"`` and others that
             :func:`list_libraries` names: their kernels, as measured.
         library_file: a library file of your own in its place.
-        tokens, top_k, hidden, experts: of dispatch and combine: tokens a rank, experts of a token,
-            their width, and how many.
+        tokens, top_k, hidden, experts: of dispatch and combine: tokens per rank, experts per
+            token, their width, and how many.
         dtype: of what is sent; default: fp8 out, bf16 back.
         groups: nodes that routing limits a token to.
         skew: bytes of the hottest rank over the mean.
@@ -139,8 +139,8 @@ def price_list(
     library_file: AnyPath | None = None,
     **options: Unpack[PriceOptions],
 ) -> PriceList | KernelPriceList:
-    """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as
-    :func:`price`."""
+    """One price per size; without sizes the best two from 1 KB to 1 GB, and as
+    :attr:`PriceList.crossover` which algorithm runs at which size. Otherwise as :func:`price`."""
     from colltool.commands.custom_algorithms import refuse_files
     from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import each_size, wrong
@@ -329,11 +329,11 @@ def with_slow_rank_cost(
     public=price_list,
 )
 def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
-    """Price every algorithm that can run, fastest first, and say why the others cannot.
+    """How long a collective takes: what the library runs, how sure that is, and what comes next.
 
-    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine
-    as library: its kernels, the one that it takes first. PRIM dispatch and combine: experts, by
-    the tokens of a rank.
+    Without a size: which algorithm runs at which size, as crossover says, and the best two at
+    six sizes from 1 KB to 1 GB. With an inference engine as --library: its kernels, the one
+    that it picks first. PRIM dispatch and combine: expert all-to-all, by tokens per rank.
 
     Examples:
       colltool price ar -f nvl72 -M 16MB

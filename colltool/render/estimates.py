@@ -141,7 +141,7 @@ _PARTS: Columns[Ranked] = (
     number("steps_s", "latency", _part_time, 2, path="row.steps_s"),
     number("moved_s", "transfer", _part_time, 2, path="row.moved_s"),
     number("overhead_s", "launch", _part_time, 3, path="row.overhead_s"),
-    number("rest_s", "library overhead", _part_time, 2, path="row.rest_s"),
+    number("rest_s", "overhead", _part_time, 2, path="row.rest_s"),
 )
 _OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
 """Columns of CSV that count what a library adds to steps and bytes as overhead."""
