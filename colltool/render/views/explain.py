@@ -592,6 +592,12 @@ def _never_crossing(result: Crossover) -> list[Block]:
     return [*lines]
 
 
+def _end_shown(line: _CrossoverLine) -> float | None:
+    """Where a winner's sizes end, unless nobody sends as much."""
+    end = line.winner.to_bytes if line.winner else None
+    return end if _is_shown(end) else None
+
+
 _MOST_STRETCHES = 4
 _MOST_STEPS = 3
 
@@ -605,6 +611,7 @@ def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
         names.append(label("how", "inside / across", drop=7, path="winner.algorithm"))
     # the names in place of the column of the algorithm
     start, end, _, *others = _WINNER
+    end = end._replace(get=_end_shown)
     columns = (start, end, *names, *others)
     lines = tuple(_CrossoverLine(result, winner=winner) for winner in winners)
     first = min(_MOST_STRETCHES, sum(_is_shown(winner.from_bytes) for winner in winners))
@@ -743,6 +750,7 @@ class CrossoverLibraryDocument(Document):
 
     name: str = derived("library")
     picks: list[WinnerDocument] = optional("picks")
+    pick_cost: PickCost = optional("pick_cost")
 
 
 def _library(result: Crossover) -> Any:

@@ -710,7 +710,7 @@ def _phases_for_people(result: Breakdown) -> Table:
     for_people: dict[str, Column[Any]] = {
         "primitive": label("primitive", "phase", get=_phase_name),
         "label": label("label", "step", drop=4, get=_step),
-        "share": number("share", "of total", get=share),
+        "share": number("share", get=share),
     }
     columns: list[Column[Any]] = []
     for column in _phases(result).columns:
