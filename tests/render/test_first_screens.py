@@ -10,6 +10,7 @@ import pytest
 
 import colltool
 from colltool.render.dispatch import rendered
+from colltool.render.estimates import change_text
 from colltool.render.text import Screen
 
 SCREEN = Screen(80)
@@ -211,3 +212,32 @@ def test_a_ladder_shows_alpha_and_bandwidth_without_contention() -> None:
         cells = [cell.strip() for cell in row.split("|")]
         assert cells[columns.index("alpha without")] == alpha
         assert cells[columns.index("BW without")] == bandwidth
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (-0.016, "-1.6%"),
+        (0.32, "+32%"),
+        (1.3, "+130%"),
+        (4.0, "5x"),
+        (-0.997, "-100%"),
+        (0.0, "+0%"),
+    ],
+)
+def test_changes_in_words(share: float, text: str) -> None:
+    assert change_text(share) == text
+
+
+def test_several_sizes_have_a_row_each() -> None:
+    listed = colltool.price_list("dgx-h100", "ar", ranks=64, sizes=["1KB", "1MB", "1GB"])
+    lines = first_screen(listed).splitlines()
+    rows = [line.split("|")[2].strip() for line in lines if re.match(r"\| +1[KMG]B \|", line)]
+    assert rows == [price.best.name for price in listed.prices]
+
+
+def test_an_array_of_sizes_is_ranked_at_each() -> None:
+    array = colltool.price("torus512", "ar", size=["1KB", "1GB"])
+    for size in ("1KB", "1GB"):
+        best = colltool.price("torus512", "ar", size=size).best
+        assert f"| {best.name} " in first_screen(array)

@@ -217,10 +217,16 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
         tables.append(r.row_table(unranked, title, sizes=sizes, names=True))
     first, *rest = tables
     every = _rows(prices)
-    answer = _winners_answer(PriceList(prices)) if sizes else _answer(prices[0], prices[0].best)
+    if sizes:
+        listed_sizes = PriceList(prices)
+        answer = _winners_answer(listed_sizes)
+        ranking = [_winners_for_people(listed_sizes), later(first)]
+    else:
+        answer = _answer(prices[0], prices[0].best)
+        ranking = [first._replace(first=_MOST_ROWS)]
     return [
         Headline(answer),
-        first._replace(first=_MOST_ROWS),
+        *ranking,
         *r.named_anyway(prices),
         *_warnings(prices),
         *_slow_rank(prices),
@@ -474,13 +480,22 @@ def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Tabl
     """A row per size: the winner and by how much; protocols only where the library has some."""
     records = []
     for price in result.prices:
-        best, *rivals = price.results
-        records.append(_SizeWinner(price, best, rivals[0] if rivals else None))
+        rivals = [row for row in price.leading if row is not price.best]
+        second = min(rivals, key=r.seconds, default=None)
+        records.append(_SizeWinner(price, price.best, second))
     context_columns = r.price_context(result.prices[0])
     table = Table((*context_columns, *columns), tuple(records)).with_shown("bytes")
     if any(record.row.protocol for record in records):
         return table
     return table.without("protocol")
+
+
+def _winners_for_people(result: PriceList) -> Table:
+    columns = tuple(_NAMES.get(column.key, column) for column in _WINNER)
+    return _winners(result, columns)._replace(first=_MOST_WINNERS)
+
+
+_MOST_WINNERS = 12
 
 
 def _list_blocks(result: PriceList) -> list[Block]:
@@ -489,7 +504,7 @@ def _list_blocks(result: PriceList) -> list[Block]:
         return _all_blocks(prices, sizes=len(prices) > 1)
     return [
         Headline(_winners_answer(result)),
-        _winners(result, tuple(_NAMES.get(column.key, column) for column in _WINNER)),
+        _winners_for_people(result),
         *r.named_anyway(prices),
         *_warnings(prices),
         *map(later, _picks(prices)),
