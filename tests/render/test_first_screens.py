@@ -241,3 +241,15 @@ def test_an_array_of_sizes_is_ranked_at_each() -> None:
     for size in ("1KB", "1GB"):
         best = colltool.price("torus512", "ar", size=size).best
         assert f"| {best.name} " in first_screen(array)
+
+
+def test_the_terms_of_an_explanation_add_up() -> None:
+    told = colltool.explain("ring", "ar", fabric="nvl72", ranks=72, size="16MB")
+    text = rendered(told, "table", Screen(200), everything=True)
+    block = text.split("with contention:")[1].split("t = ")[0]
+    terms = re.findall(r"(?:= |: |overhead )(-?[\d.]+) (us|ns)\n", block)
+    seconds = sum(float(number) * {"us": 1e-6, "ns": 1e-9}[unit] for number, unit in terms)
+    row = told.entries[0].row
+    assert row is not None
+    assert len(terms) == 5
+    assert seconds == pytest.approx(float(row.total_s), rel=1e-3)

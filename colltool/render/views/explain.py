@@ -207,8 +207,8 @@ def _numbers(row: AlgorithmEstimate, result: Explanation) -> Iterator[str]:
         yield f"the phases overlap: only the bytes of the busiest tier count, {busiest}"
     if row.overhead_s:
         yield f"launch overhead {format_time(float(row.overhead_s))}"
-    if row.software_s:
-        yield f"library overhead, as measured: {format_time(float(row.software_s))}"
+    if row.rest_s:
+        yield f"library overhead, as measured: {format_time(float(row.rest_s))}"
     yield f"t = {_took(row)}"
     slow = r.slow_words(row.slow)
     if slow:
