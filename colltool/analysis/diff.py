@@ -100,7 +100,7 @@ _Winners = dict[tuple[str, float], tuple[str, float]]
 
 def _winner_changes(
     old: Mapping[str, Any], new: Mapping[str, Any], rtol: float
-) -> Iterator[WinnerChange]:
+) -> Iterator[TotalChange]:
     """How the total of the winner changed at each size; also where both documents have one winner,
     at different sizes."""
     before = _winners(old)
@@ -112,7 +112,15 @@ def _winner_changes(
         old_name, old_s = before[old_key]
         new_name, new_s = after[new_key]
         if old_s > 0 and (abs(new_s / old_s - 1) > rtol or old_name != new_name):
-            yield WinnerChange(new_key[0], old_key[1], new_key[1], old_name, new_name, old_s, new_s)
+            yield TotalChange(
+                what=new_key[0],
+                old_bytes=old_key[1],
+                new_bytes=new_key[1],
+                old_name=old_name,
+                new_name=new_name,
+                old_s=old_s,
+                new_s=new_s,
+            )
 
 
 def _winners(document: Mapping[str, Any]) -> _Winners:
@@ -287,7 +295,7 @@ class ValueChange(NamedTuple):
     relative: float | None
 
 
-class WinnerChange(NamedTuple):
+class TotalChange(NamedTuple):
     """The total of the winner, old and new: of ``what``, a collective or a step, at a size in bytes
     (0 for none)."""
 
@@ -314,7 +322,7 @@ class Diff(Result):
     changed: tuple[ValueChange, ...]
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    winners: tuple[WinnerChange, ...] = ()
+    winners: tuple[TotalChange, ...] = ()
 
     @property
     def moved(self) -> bool:

@@ -286,7 +286,15 @@ def _pick_cost(
     own_s = float(own.total_s)
     fastest_s = float(fastest.total_s)
     close = own.interval is not None and fastest_s >= own.interval.low_s
-    return PickCost(size, own_s / fastest_s, own.name, own_s, fastest.name, fastest_s, close)
+    return PickCost(
+        bytes=size,
+        factor=own_s / fastest_s,
+        pick=own.name,
+        pick_s=own_s,
+        fastest=fastest.name,
+        fastest_s=fastest_s,
+        close=close,
+    )
 
 
 def with_estimates(found: Explanation, fabric: Fabric, *, required: bool) -> Explanation:

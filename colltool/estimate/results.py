@@ -259,8 +259,8 @@ class PickCost(NamedTuple):
 
     bytes: float
     factor: float
-    picked: str
-    picked_s: float
+    pick: str
+    pick_s: float
     fastest: str
     fastest_s: float
     close: bool

@@ -107,8 +107,8 @@ def test_a_crossover_says_what_nccl_runs_and_what_that_costs() -> None:
     cost = colltool.crossover("nvl72").pick_cost
     assert cost is not None
     priced = colltool.price("nvl72", "ar", size=cost.bytes)
-    assert priced.best.name == cost.picked
-    assert float(priced.best.total_s) == pytest.approx(cost.picked_s)
+    assert priced.best.name == cost.pick
+    assert float(priced.best.total_s) == pytest.approx(cost.pick_s)
     assert float(priced.fastest.total_s) == pytest.approx(cost.fastest_s)
     assert not cost.close
 

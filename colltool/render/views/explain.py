@@ -643,9 +643,9 @@ def _choice_cost(library: str, cost: PickCost | None) -> str:
         return ""
     if cost.factor < _COSTS:
         return "; nothing it has is faster"
-    times = f"{format_time(cost.fastest_s, 3)} instead of {format_time(cost.picked_s, 3)}"
+    times = f"{format_time(cost.fastest_s, 3)} instead of {format_time(cost.pick_s, 3)}"
     other = cost.fastest
-    if cost.fastest == cost.picked:
+    if cost.fastest == cost.pick:
         other += " under another protocol"
     what = f"at {format_bytes(cost.bytes, 2)} {other} would take {times}"
     factor = format_factor(cost.factor, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from colltool.analysis.diff import Diff, ValueChange, WinnerChange
+from colltool.analysis.diff import Diff, TotalChange, ValueChange
 from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
@@ -425,7 +425,7 @@ def _winner_moves(result: Diff) -> str:
     return f"{moves}; {more} more winners changed." if more > 0 else f"{moves}."
 
 
-def _winner_move(change: WinnerChange) -> str:
+def _winner_move(change: TotalChange) -> str:
     """Such as ``all-reduce 16MB: 538 -> 529 us (-1.6%)``; another winner is named."""
     sizes = [title_size(size) for size in (change.old_bytes, change.new_bytes) if size]
     where = " ".join((change.what, " -> ".join(dict.fromkeys(sizes)))).strip()
@@ -506,7 +506,7 @@ class DiffDocument(Document):
     changed: list[ValueChange]
     added: list[str]
     removed: list[str]
-    winners: list[WinnerChange]
+    winners: list[TotalChange]
 
 
 VIEWS = {

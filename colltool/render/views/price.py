@@ -44,7 +44,6 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, context, group_columns, listed
 from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import may_be_as_fast, within, within_several
-from colltool.render.views.explain import stretches_answer
 
 if TYPE_CHECKING:
     from colltool.libraries.nccl.model import NcclEstimate
@@ -151,7 +150,13 @@ def _size(price: Price) -> str:
 def _winners_answer(result: PriceList) -> str:
     """Which algorithm runs at which size, how sure that is, and what was asked."""
     prices = result.prices
-    which = _by_size(prices) if result.crossover is None else stretches_answer(result.crossover)
+    if result.crossover is None:
+        which = _by_size(prices)
+    else:
+        # a price at a size needs no crossovers
+        from colltool.render.views.explain import stretches_answer
+
+        which = stretches_answer(result.crossover)
     answer = f"{which} {sentence(r.heading(prices[0], ''))}."
     intervals = []
     for price in prices:
