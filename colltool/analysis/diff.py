@@ -90,7 +90,68 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
             changed.append(change)
     added = _only_in(leaves_after, leaves_before)
     removed = _only_in(leaves_before, leaves_after)
-    return Diff(rtol, tuple(changed), added, removed)
+    winners = tuple(_winner_changes(old, new, rtol))
+    return Diff(rtol, tuple(changed), added, removed, winners)
+
+
+_Winners = dict[tuple[str, float], tuple[str, float]]
+"""Name and seconds of what wins, by what it is a price of and its bytes; 0 where it has none."""
+
+
+def _winner_changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], rtol: float
+) -> Iterator[TotalChange]:
+    """How the total of the winner changed at each size; also where both documents have one winner,
+    at different sizes."""
+    before = _winners(old)
+    after = _winners(new)
+    pairs = [(key, key) for key in before if key in after]
+    if not pairs and len(before) == len(after) == 1:
+        pairs = [(next(iter(before)), next(iter(after)))]
+    for old_key, new_key in pairs:
+        old_name, old_s = before[old_key]
+        new_name, new_s = after[new_key]
+        if old_s > 0 and (abs(new_s / old_s - 1) > rtol or old_name != new_name):
+            yield TotalChange(
+                what=new_key[0],
+                old_bytes=old_key[1],
+                new_bytes=new_key[1],
+                old_name=old_name,
+                new_name=new_name,
+                old_s=old_s,
+                new_s=new_s,
+            )
+
+
+def _winners(document: Mapping[str, Any]) -> _Winners:
+    """The winner at each size of a document of prices or a ladder, or the step of a plan."""
+    found: _Winners = {}
+    if _is_number(document.get("step_s")):
+        return {("step", 0.0): ("", document["step_s"])}
+    for size in document.get("sizes") or [document]:
+        if isinstance(size, Mapping) and isinstance(size.get("results"), list) and size["results"]:
+            _add_winner(found, size, size["results"][0])
+    is_ladder = str(document["schema"]).startswith("colltool.ladder/")
+    for row in document["rows"] if is_ladder and isinstance(document.get("rows"), list) else ():
+        if isinstance(row, Mapping) and isinstance(row.get("realistic"), Mapping):
+            size = {"bytes": document.get("bytes"), **row}
+            where = f"{row.get('name') or row.get('algorithm')} on {row.get('fabric')}"
+            _add_winner(found, size, {**row["realistic"], "name": where}, fastest=True)
+    return found
+
+
+def _add_winner(
+    found: _Winners, size: Mapping[str, Any], row: Mapping[str, Any], *, fastest: bool = False
+) -> None:
+    """Add a row as the winner of its primitive and size; with ``fastest`` only where it beats what
+    is there."""
+    total_s = row.get("total_s")
+    if not isinstance(total_s, int | float) or not _is_number(size.get("bytes")):
+        return
+    key = str(size.get("primitive")).replace("_", "-"), float(size["bytes"])
+    if fastest and key in found and found[key][1] <= total_s:
+        return
+    found[key] = str(row.get("name") or row.get("algorithm") or ""), total_s
 
 
 def _with_options(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -234,15 +295,34 @@ class ValueChange(NamedTuple):
     relative: float | None
 
 
+class TotalChange(NamedTuple):
+    """The total of the winner, old and new: of ``what``, a collective or a step, at a size in bytes
+    (0 for none)."""
+
+    what: str
+    old_bytes: float
+    new_bytes: float
+    old_name: str
+    new_name: str
+    old_s: float
+    new_s: float
+
+    @property
+    def relative(self) -> float:
+        return self.new_s / self.old_s - 1
+
+
 @result
 class Diff(Result):
-    """Leaves that changed by more than ``rtol``, relative, and paths that only one side has."""
+    """Leaves that changed by more than ``rtol``, relative, and paths that only one side has; of
+    prices also how the winner's total changed."""
 
     subject: ClassVar[str] = "ladder"
     rtol: float
     changed: tuple[ValueChange, ...]
     added: tuple[str, ...]
     removed: tuple[str, ...]
+    winners: tuple[TotalChange, ...] = ()
 
     @property
     def moved(self) -> bool:

@@ -80,7 +80,11 @@ def _picked(request: Request, size: float) -> str | None:
         FABRIC,
         "size",
         *GROUP,
-        option("algorithm", "Algorithm to break down. [default: the fastest]", kind="single"),
+        option(
+            "algorithm",
+            "Algorithm to break down. [default: what the library runs]",
+            kind="single",
+        ),
         "library",
         "slow_rank",
         DRAWN_RESULT,
@@ -89,9 +93,10 @@ def _picked(request: Request, size: float) -> str | None:
     public=breakdown,
 )
 def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Show where the time of one algorithm goes, phase by phase, next to the flat algorithms.
+    """Show where the time of one algorithm goes: each phase, the launch and the library's overhead.
 
-    Breaks down the fastest algorithm, or the one given by --algorithm.
+    Breaks down what the library runs, or the algorithm given by --algorithm; --all adds the flat
+    algorithms.
 
     Examples:
       colltool breakdown ar -f nvl72 -n 144 -M 16MB

@@ -20,6 +20,7 @@ from colltool.commands.options import (
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
+    from colltool.commands.requests import Request
     from colltool.engines.results import KernelCrossover
     from colltool.estimate.results import Crossover
 
@@ -44,20 +45,26 @@ def crossover(
     from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
-    from colltool.estimate.crossover import crossover as run
 
     kernels, model = split_request(fabric, primitive, ranks, options, library_file=library_file)
     if kernels is not None and kernels.library is not None:
         return kernels.crossover(kernels.library)
     request = price_request(fabric, primitive, ranks, model)
-    found = run(
-        request.fabric, request.primitive, request.group, request.readings, names_of(algorithms)
-    )
-    if request.fabric.library_name == "nccl":
-        from colltool.estimate.library_pick import with_library_picks
+    return crossover_of(request, names_of(algorithms))
 
-        found = with_library_picks(found, request.fabric)
-    return found
+
+def crossover_of(request: Request, names: Sequence[str] = ()) -> Crossover:
+    """The crossovers of a request, with the library's own picks and what they cost."""
+    from colltool.estimate.crossover import crossover as run
+
+    found = run(request.fabric, request.primitive, request.group, request.readings, names)
+    if request.fabric.library_name != "nccl":
+        return found
+    from colltool.estimate.library_pick import with_library_picks, with_pick_cost
+
+    return with_pick_cost(
+        with_library_picks(found, request.fabric), request.fabric, request.readings
+    )
 
 
 @command(
@@ -79,9 +86,10 @@ def crossover(
 def crossover_command(
     fabric: FabricChoice, out: Out, primitive: str = "ar", **arguments: Any
 ) -> None:
-    """Find every size at which the faster of two algorithms changes, and which one is faster where.
+    """Show which algorithm runs at which size, what the library's choice costs, and where two cross.
 
-    Without options: all-reduce on all of nvl72, ring against the trees.
+    Every size at which the faster of two algorithms changes is solved exactly. Without options:
+    all-reduce on all of nvl72, ring against the trees.
 
     Examples:
       colltool crossover

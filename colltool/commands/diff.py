@@ -1,4 +1,4 @@
-"""What moved between two JSON outputs, or between two libraries."""
+"""What changed between two JSON outputs, or between two libraries."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def diff_command(
 ) -> None:
     """Show what changed between two JSON outputs of the same command; exit 1 if anything did.
 
-    Rows are matched by content, not by position. With --library: where two libraries pick different
-    kernels on a fabric.
+    The winner's total comes first. Rows are matched by content, not by position. With --library:
+    where two libraries pick different kernels on a fabric.
 
     Examples:
       colltool diff old.json new.json
@@ -140,7 +140,7 @@ def diff_command(
 
 
 def emit_difference(result: Diff | LibraryDiff, out: Out) -> None:
-    """Write what moved, and end with exit code 1 where anything did."""
+    """Write what changed, and end with exit code 1 where anything did."""
     out.emit(result)
     # as diff(1)
     if result.moved:

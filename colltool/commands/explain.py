@@ -117,7 +117,7 @@ def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:
     [
         option(
             "algorithm",
-            "Algorithm, by a name that price prints. [default: list all]",
+            "Algorithm, by any of its names. [default: list all]",
             flags="",
             metavar="ALGORITHM",
             default=None,

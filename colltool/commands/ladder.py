@@ -1,4 +1,4 @@
-"""A list of prices to compare, and to hold CI to."""
+"""A list of prices to compare, and to check in CI."""
 
 from __future__ import annotations
 

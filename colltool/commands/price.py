@@ -139,8 +139,8 @@ def price_list(
     library_file: AnyPath | None = None,
     **options: Unpack[PriceOptions],
 ) -> PriceList | KernelPriceList:
-    """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as
-    :func:`price`."""
+    """One price per size; without sizes the best two from 1 KB to 1 GB, and as
+    :attr:`PriceList.crossover` which algorithm runs at which size. Otherwise as :func:`price`."""
     from colltool.commands.custom_algorithms import refuse_files
     from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import each_size, wrong
@@ -172,7 +172,13 @@ def price_list(
         own=algorithm_request.costs,
     )
     prices = tuple(replace(price, failed=algorithm_request.failed) for price in listed.prices)
-    return replace(listed, prices=_finished(prices, algorithm_request, slow_rank))
+    finished = replace(listed, prices=_finished(prices, algorithm_request, slow_rank))
+    # crossovers know no schedules of files
+    if not listed.winners_only or algorithm_request.names or algorithm_request.costs:
+        return finished
+    from colltool.commands.crossover import crossover_of
+
+    return replace(finished, crossover=crossover_of(request))
 
 
 def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:
@@ -323,11 +329,12 @@ def with_slow_rank_cost(
     public=price_list,
 )
 def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **arguments: Any) -> None:
-    """Price every algorithm that can run, fastest first, and say why the others cannot.
+    """How long a collective takes: what the library runs, how sure that is, and what comes next.
 
-    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an inference
-    engine as the library: its kernels, the one it picks first. PRIM may also be dispatch or combine
-    (mixture of experts), which take --tokens instead of a size.
+    Without a size: which algorithm runs at which size, as crossover says, and the best two at six
+    sizes from 1 KB to 1 GB. With an inference engine as the library: its kernels, the one it picks
+    first. PRIM may also be dispatch or combine (mixture of experts), which take --tokens instead of
+    a size.
 
     Examples:
       colltool price ar -f nvl72 -M 16MB

@@ -1,4 +1,4 @@
-"""Whether the fastest schedule, or fabric, stays the fastest when numbers of the fabric are off."""
+"""Whether the fastest schedule, or fabric, stays the fastest if numbers of the fabric are wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sensitivity(
     algorithms: Sequence[str] | str = (),
     **options: Unpack[Options],
 ) -> Sensitivity:
-    """Whether the winner holds where numbers of the fabric may be other than the file says.
+    """Whether the winner stays the winner if numbers of the fabric differ from its file.
 
     Args:
         vary: ranges, ``"alpha=2x"``, ``"eta.beta=0.6:0.9"``, ``"ib.bandwidth=10%"``; default: the
@@ -177,8 +177,8 @@ def compare_sensitivity(
     public=sensitivity,
 )
 def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Show whether the winner holds if the fabric's values are off, what would change it, and what to
-    measure.
+    """Show how safe the choice of algorithm is if the fabric's values are off: what it costs if it is
+    wrong, what would change it, and what to measure.
 
     With several fabrics (-f A -f B): how often each one is faster than the first.
 

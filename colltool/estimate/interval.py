@@ -385,7 +385,7 @@ def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> 
         sigma = hypot(plain, far)
         parts.insert(1, ("unmeasured", far))
     high_sigma = sigma
-    reason = "a datasheet's numbers without a library's own time, mostly too fast"
+    reason = "datasheet numbers without library overhead, usually too fast"
     if errors.p2p_unknown:
         high_sigma = hypot(sigma, known["p2p"])
         parts.insert(0, ("p2p", known["p2p"]))
@@ -440,7 +440,7 @@ def _reason(
         if errors.own_rows:
             return _WORDS["machine"]
         if rows:
-            return f"{counted(rows, 'measurement')} like it"
+            return f"{counted(rows, 'comparable measurement')}"
     if name == "base":
         return "measurements of such machines"
     if nearest is not None:
@@ -491,7 +491,7 @@ def _distance_words(request: ErrorRequest, name: str, nearest: Distance) -> str:
     least = 2.0 ** min(series.sizes[0] for series in near)
     most = 2.0 ** max(series.sizes[-1] for series in near)
     words = _edge(request.size, least, most, size_text)
-    return words or f"the nearest measurement is of {size_text(2.0**nearest.log_size)}"
+    return words or f"the nearest measurement is at {size_text(2.0**nearest.log_size)}"
 
 
 def _edge(value: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:

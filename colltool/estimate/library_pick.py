@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from math import log2
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, localize
@@ -19,7 +20,7 @@ from colltool.estimate.candidates import Candidates, candidates_for
 from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
-from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
+from colltool.estimate.results import Crossover, LibraryChoice, PickCost, Price, Winner
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
@@ -215,6 +216,85 @@ def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
             Winner(point.from_bytes, end, point.algorithm, point.protocol, spec, name=name)
         )
     return replace(found, picks=tuple(picks))
+
+
+LARGEST_COMPARED = 16e9
+"""Bytes up to which crossovers matter: nobody sends more per rank in one call."""
+_SIZES_PER_OCTAVE = 2
+
+
+def with_pick_cost(found: Crossover, fabric: Fabric, readings: ModelOptions) -> Crossover:
+    """Add where the library's picks cost most, up to 16 GB; unchanged where they are not known."""
+    if not found.picks or found.asked:
+        return found
+    group = found.group.spec
+    steps = int(_SIZES_PER_OCTAVE * log2(LARGEST_COMPARED))
+    sizes = [2.0 ** (step / _SIZES_PER_OCTAVE) for step in range(steps + 1)]
+    picked = picked_at(fabric, group, found.primitive, sizes)
+    if picked is None:
+        return found
+    from numpy import array
+
+    priced = price(fabric, found.primitive, array(sizes), group, readings)
+    runnable: dict[str, Any] = {row.spec: row.total_s for row in priced.runnable}
+    simple = _seconds_under_simple(fabric, found, readings, picked, sizes)
+    worst: tuple[float, float] | None = None
+    for at, (size, way) in enumerate(zip(sizes, picked, strict=True)):
+        if way.spec not in runnable:
+            continue
+        own_s = simple.get(way.spec, runnable[way.spec]) if way.simple else runnable[way.spec]
+        factor = float(own_s[at]) / min(float(seconds[at]) for seconds in runnable.values())
+        if worst is None or factor > worst[0]:
+            worst = factor, size
+    if worst is None:
+        return found
+    return replace(found, pick_cost=_pick_cost(found, fabric, readings, worst[1]))
+
+
+def _seconds_under_simple(
+    fabric: Fabric,
+    found: Crossover,
+    readings: ModelOptions,
+    picked: Sequence[Picked],
+    sizes: Sequence[float],
+) -> dict[str, Any]:
+    """Seconds at each size, by spec, of the schedules that NCCL runs under Simple somewhere."""
+    from numpy import array
+
+    listed = candidates_for(fabric, found.group.spec, found.primitive, readings)
+    seconds: dict[str, Any] = {}
+    for spec in {way.spec for way in picked if way.simple and way.spec}:
+        for costed in listed.named([spec], [sizes[0], sizes[-1]]):
+            if costed.protocol.lower() == SIMPLE and costed.choice.spec == spec:
+                seconds[spec] = costed.at(array(sizes)).total_s
+    return seconds
+
+
+def _pick_cost(
+    found: Crossover, fabric: Fabric, readings: ModelOptions, size: float
+) -> PickCost | None:
+    """What the pick costs at a size, by the price that a user reads there."""
+    from colltool.estimate.user_price import price_for_user
+
+    priced = price_for_user(
+        price(fabric, found.primitive, size, found.group.spec, readings), fabric, readings
+    )
+    if not priced.shows_pick:
+        return None
+    own = priced.best
+    fastest = priced.fastest
+    own_s = float(own.total_s)
+    fastest_s = float(fastest.total_s)
+    close = own.interval is not None and fastest_s >= own.interval.low_s
+    return PickCost(
+        bytes=size,
+        factor=own_s / fastest_s,
+        pick=own.name,
+        pick_s=own_s,
+        fastest=fastest.name,
+        fastest_s=fastest_s,
+        close=close,
+    )
 
 
 def with_estimates(found: Explanation, fabric: Fabric, *, required: bool) -> Explanation:

@@ -311,7 +311,7 @@ def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> Software
         rise=rise / sqrt(_GB),
         smallest=limits.smallest if limits else 0.0,
         largest=limits.largest if limits else inf,
-        what=f"what {library} takes beside the bytes of {spec}",
+        what=f"{library} overhead of {spec}",
         beyond=beyond,
     )
 

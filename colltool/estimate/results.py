@@ -181,11 +181,16 @@ class Price(Result):
 
 @result
 class PriceList(Result):
-    """One :class:`Price` per size, in the order of the sizes."""
+    """One :class:`Price` per size, in the order of the sizes.
+
+    ``crossover``: without sizes, which algorithm runs from which size; None where algorithms were
+    named.
+    """
 
     subject: ClassVar[str] = "price"
     prices: tuple[Price, ...]
     winners_only: bool = False
+    crossover: Crossover | None = None
 
     def top(self, count: int) -> PriceList:
         return replace(self, prices=tuple(price.top(count) for price in self.prices))
@@ -245,6 +250,22 @@ class Winner(NamedTuple):
     name: str = ""  # what it goes by: the library's name, else ours
 
 
+class PickCost(NamedTuple):
+    """Where a library's choice costs most: its time over that of the fastest schedule it has.
+
+    Args:
+        close: the fastest is within the interval of the pick, so that either may be the faster.
+    """
+
+    bytes: float
+    factor: float
+    pick: str
+    pick_s: float
+    fastest: str
+    fastest_s: float
+    close: bool
+
+
 @result
 class Crossover(Result):
     """The crossovers of one primitive on one group, and who wins at each size of what was ``asked``
@@ -252,7 +273,8 @@ class Crossover(Result):
 
     ``library_leads``: it runs any of them. ``uneven``: only some schedules of the pairs include the
     library's measured times.
-    ``picks``: the library's own choices, if its cost model is known.
+    ``picks``: the library's own choices, if its cost model is known; ``pick_cost``: what they cost
+    at most, up to 16 GB.
     """
 
     subject: ClassVar[str] = "explain"
@@ -269,6 +291,7 @@ class Crossover(Result):
     library_leads: bool = True
     uneven: bool = False
     picks: tuple[Winner, ...] = ()
+    pick_cost: PickCost | None = None
     asked: tuple[str, ...] = ()
 
     @property

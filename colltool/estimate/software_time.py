@@ -75,7 +75,7 @@ class SoftwareTime(NamedTuple):
     def at(self, size: Any) -> Any:
         seconds = self._between(size)
         if anywhere(self.rise != 0):
-            # held at the nearest measured size outside
+            # outside, that of the nearest measured size
             seconds = seconds + self.rise * least(largest(size, self.smallest), self.largest) ** 0.5
         return seconds
 
@@ -135,7 +135,7 @@ class SoftwareTime(NamedTuple):
             outside.append(self.beyond)
         if not outside:
             return ()
-        return (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",)
+        return (f"{self.what} was not measured {' and '.join(outside)}: nearest measurement used",)
 
 
 def mixed(first: Knots, second: Knots, share: Any) -> Knots:

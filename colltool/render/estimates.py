@@ -17,6 +17,7 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     plain_number,
+    short_percent,
     title_size,
     whole_bytes,
     whole_percent,
@@ -126,9 +127,24 @@ _ROW: Columns[Ranked] = (
     label("why_not", "why not", hidden=True),
 )
 _NAMED: Columns[Ranked] = (
-    label("algorithm", fold=22, path="name"),
-    label("how", "how (inside / across)", fold=18),
+    label("name", "algorithm", fold=22),
+    label("how", "inside / across", drop=4, fold=18),
 )
+
+
+def _part_time(seconds: float) -> str:
+    return format_time(seconds, 3)
+
+
+# the time of a row for people: its parts add up to the total, as the answer counts them
+_PARTS: Columns[Ranked] = (
+    number("steps_s", "latency", _part_time, 2, path="row.steps_s"),
+    number("moved_s", "transfer", _part_time, 2, path="row.moved_s"),
+    number("overhead_s", "launch", _part_time, 3, path="row.overhead_s"),
+    number("rest_s", "overhead", _part_time, 2, path="row.rest_s"),
+)
+_OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
+"""Columns of CSV that count what a library adds to steps and bytes as overhead."""
 
 
 def row_table(
@@ -147,13 +163,16 @@ def row_table(
     Args:
         best: the row to highlight.
         sizes: whether to show the size of each row.
-        names: whether the library's names of algorithms come first.
+        names: whether it is for people: the library's names of algorithms come first, and the parts
+            of a time are those that the answer names.
     """
     rows = [record.row for record in ranked]
     hidden_keys = []
-    for key in ("overhead_s", "software_s", "protocol"):
+    for key in ("overhead_s", "software_s", "rest_s", "protocol"):
         if not any(getattr(row, key) for row in rows):
             hidden_keys.append(key)
+    if names:
+        hidden_keys += _OF_WIRES
     # in contrast to hidden ones these are not in CSV either
     absent_keys = []
     if not any(row.slow for row in rows):
@@ -161,14 +180,39 @@ def row_table(
     if all(row.energy_J is None for row in rows):
         absent_keys.append("energy_J")
     columns = tuple(column for column in _ROW if column.key not in absent_keys)
+    if names:
+        columns = _with_parts(columns)
     # if the library has no other name for any row, the column of algorithms is enough
     if names and any(record.how for record in ranked):
         columns = (*_NAMED, *columns[2:])
     elif names:
-        columns = columns[1:]
+        columns = (_NAMED[0], *columns[2:])
     context_columns = price_context(ranked[0].price if ranked else None)
     table = Table((*context_columns, *columns), tuple(ranked), best, title).without(*hidden_keys)
     return table.with_shown("bytes") if sizes else table
+
+
+def _with_parts(columns: Columns[Ranked]) -> Columns[Ranked]:
+    """The columns with the parts of the time before the total, and busbw the last to go."""
+    found: list[Column[Ranked]] = []
+    for column in columns:
+        if column.key == "overhead_s":
+            continue
+        if column.key == "total_s":
+            found += _PARTS
+        found.append(column._replace(drop=1) if column.key == "busbw_Bps" else column)
+    return tuple(found)
+
+
+def change_text(share: float) -> str:
+    """``-1.6%``, ``+32%``; more than twice as much more is a factor, ``6.2x``."""
+    if share > _FAR:
+        return format_factor(1 + share, 2)
+    return f"{share:+.0%}" if abs(share) >= 0.0995 else short_percent(share, 2, "+")
+
+
+_FAR = 2.0
+"""A larger relative change is written as a factor."""
 
 
 def seconds(row: AlgorithmEstimate) -> float:
@@ -177,11 +221,15 @@ def seconds(row: AlgorithmEstimate) -> float:
 
 
 def every_row(prices: Sequence[Price]) -> Table:
-    """All rows of all sizes: selectable ones by time, then the others by class and time."""
+    """All rows of all sizes: what the library picks, the other selectable ones by time, then the
+    others by class and time."""
     ranked = []
     for price in prices:
         others = sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))
-        for row in (*sorted(price.leading, key=seconds), *others):
+        # what NCCL picks leads on the screen, and so it does here
+        behind = [row for row in price.leading if not price.shows_pick or row is not price.best]
+        first = [price.best] if price.shows_pick else []
+        for row in (*first, *sorted(behind, key=seconds), *others):
             ranked.append(Ranked(price, row))
     return row_table(ranked, sizes=len(prices) > 1)
 
@@ -194,7 +242,7 @@ def how(row: AlgorithmEstimate) -> str:
     return row.how
 
 
-def spoken(price: Price) -> str:
+def library_label(price: Price) -> str:
     """The library's display name; empty without one."""
     return LIBRARIES[price.library.name].label if price.library else ""
 
@@ -216,7 +264,9 @@ def at_each_size(price: Price) -> Iterator[Price]:
             if row.below[0] is not row:
                 below = Constant(tuple(_at_one_size(layer, at) for layer in row.below))
             rows.append(replace(_at_one_size(row, at), late_below=below))
-        yield replace(price, bytes=float(size), results=tuple(rows))
+        one = replace(price, bytes=float(size), results=tuple(rows))
+        # arrays are in registry order
+        yield replace(one, results=(*sorted(one.leading, key=seconds), *one.others))
 
 
 def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
@@ -241,7 +291,11 @@ def heading(price: Price, sizes: str | None = None) -> str:
     library = ""
     if price.library:
         library = f"{running(price.library.name, leads=bool(price.runnable))}, "
-    return f"{', '.join(parts)}, {several}{library}{price.mode}"
+    return f"{', '.join(parts)}, {several}{library}{CONTENTION[price.mode]}"
+
+
+CONTENTION = {"realistic": "with contention", "ideal": "without contention"}
+"""The mode of a price in words."""
 
 
 def _where(price: Price) -> str:
@@ -274,11 +328,16 @@ def notes(
     """
     extra = dict.fromkeys(_readings_lines(model.readings, model.usual))
     one_port = localize(argument_text("ports", "one"))
+    about = []
     for price in prices:
         leader = price.leads_on_one_port
-        if leader and isinstance(leader, str):
-            extra[f"with {one_port} {leader} leads: {price.results[0].title}"] = None
-    about = []
+        if not leader or not isinstance(leader, str):
+            continue
+        text = f"with {one_port}, {leader} would be first"
+        if len(prices) == 1:
+            extra[text] = None
+        else:
+            about.append((text, title_size(float(price.bytes))))
     for row in rows:
         about += [(note, row.title) for note in row.notes]
         reason = row.not_selected_reason
@@ -295,7 +354,7 @@ def _readings_lines(
     changed = [
         f"{name}={value}" for name, value in readings.unlike(usual).items() if name not in varied
     ]
-    return [f"readings: {', '.join(changed)}"] if changed else []
+    return [f"model options: {', '.join(changed)}"] if changed else []
 
 
 def readings_block(readings: ModelOptions, varied: Collection[str] = ()) -> list[Block]:
@@ -315,9 +374,9 @@ def slow_words(slow: SlowRank | None) -> str:
 
 
 WHY_NOT_RANKED = {
-    "reference": "reference: of textbooks and papers, no library runs it",
-    "hypothetical": "hypothetical: on hardware that does not exist",
-    "idealised": "idealised: real wiring takes longer than its formula",
+    "reference": "for reference only: no library implements it",
+    "hypothetical": "hypothetical: no hardware has it",
+    "idealised": "matches only on idle wires: real wiring takes longer than its formula",
 }
 
 
@@ -336,7 +395,7 @@ def named_anyway(prices: Sequence[Price]) -> list[Block]:
         for row in price.leading:
             if not row.selectable:
                 lines[f"{row.title}: {why_not_ranked(row)}"] = None
-    return listed("ranked because they were named", lines)
+    return listed("compared because you named them", lines)
 
 
 def place_name(tier: str, level: str) -> str:
@@ -355,8 +414,8 @@ def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
             exact = f"P* = {cut.exact:.2g}, so the payload stays whole"
         where = place_name(cut.tier, cut.level)
         segments = counted(cut.segments, "segment")
-        took = f"{format_time(cut.seconds)} with the filling"
-        lines.append(f"{where}: {exact}, best in {segments}: {took}")
+        took = f"{format_time(cut.seconds)} including the time to fill the pipeline"
+        lines.append(f"{where}: {exact}; {segments} would be best: {took}")
     return lines
 
 

@@ -68,8 +68,8 @@ def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
     least = by_width[0]
     most = by_width[-1]
     if least == most:
-        return f"{NINE_OF_TEN} {least}"
-    return f"{NINE_OF_TEN} {least} where most is known, {most} where least is"
+        return f"90% interval: {least}"
+    return f"90% interval: {least} at best, {most} at worst"
 
 
 def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:

@@ -112,7 +112,7 @@ def test_unequal_ground_is_not_compared() -> None:
     found = colltool.compare_sensitivity([mine("a"), bare], "ar", size="1KB", samples=200)
     (one,) = found.beats
     assert (one.compared, one.faster, one.ratio_p50) == (False, None, None)
-    assert "not compared" in verdict(found)[0]
+    assert "not comparable" in verdict(found)[0]
     assert [uneven.code for uneven in found.ground] == ["launch"]
     assert (
         colltool.compare_sensitivity([mine("a"), bare], "ar", size="10GB", samples=200)

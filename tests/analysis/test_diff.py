@@ -309,7 +309,7 @@ def test_ladders_under_other_readings_say_so(reading: dict[str, Any]) -> None:
         found = colltool.diff(old, new)
         assert [change.where for change in found.readings] == [f"model.{name}"]
         text = to_text(blocks(found), Screen(200))
-        assert text.startswith("Made under other readings: ")
+        assert "Made with other model options: " in text
         assert "a formula" not in text
     assert not colltool.diff(other, other).moved
     assert not colltool.diff(usual, usual).readings

@@ -399,5 +399,7 @@ def test_measured_time_that_is_held_is_said_to_be() -> None:
     assert "nvl72: 1 of 1 point: NCCL overhead of " in found
     assert held not in text_of(colltool.sweep("nvl72", "ar", ranks=[72], sizes=["16MB"]))
     asked = colltool.sensitivity("nvl72", "ar", ranks=144, size="1MB", samples=100)
-    assert asked.held[0].endswith("was not measured on 144 ranks (but on 128): held at the nearest")
+    assert asked.held[0].endswith(
+        "was not measured on 144 ranks (but on 128): nearest measurement used"
+    )
     assert asked.held[0] in text_of(asked)

@@ -375,13 +375,13 @@ def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(
     count = len(found.numbers)  # more than MOST_EXAMINED: each is drawn less often
     assert found.samples == int(1000 / (count * count / 6)) < found.samples_asked == 100_000
     assert found.flips_sought == 36 // count
-    assert f"{found.samples} samples (not 100000: the numbers are too many) of" in rendered(
+    assert f"{found.samples} samples (not 100000: there are too many numbers) of" in rendered(
         found, "table"
     )
     assert set(found.flips) < set(whole.flips)
     both = colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", **asked)
     assert both.samples < both.samples_asked == 100_000
-    assert f"{both.samples} samples (not 100000: the numbers are too many)" in rendered(
+    assert f"{both.samples} samples (not 100000: there are too many numbers)" in rendered(
         both, "table"
     )
 

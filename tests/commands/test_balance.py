@@ -52,12 +52,9 @@ def test_a_double_binary_tree_of_512(run: Callable[..., Any]) -> None:
     """18 x 0.5 us x 900 GB/s / 2: 4050 KB."""
     asked = ("ar", "-f", "star512", "--ideal")
     told = run("explain", "double-binary-tree", *asked, "-M", "16MB", "--all")
+    assert "latency = transfer at 4.05 MB; at 16MB transfer takes longer" in told.out
     assert (
-        "n* = 4.05 MB: where latency equals transfer time; 16MB is above it, so transfer takes more"
-        in told.out
-    )
-    assert (
-        "1MB is below it, so latency takes more"
+        "at 1MB latency takes longer"
         in run("explain", "double-binary-tree", *asked, "-M", "1MB", "--all").out
     )
     document = run("crossover", *asked, "--format", "json").json
@@ -88,13 +85,13 @@ def test_each_winner_has_its_own(run: Callable[..., Any]) -> None:
         )
         row = price.json["results"][0]
         assert row["alpha_s"] == pytest.approx(row["bandwidth_s"], rel=1e-5)
-    assert "balance" in run("crossover", "ag", "-f", "star512", "--all").out
+    assert "bandwidth-bound above" in run("crossover", "ag", "-f", "star512", "--all").out
 
 
 def test_a_launch_overhead_counts_as_latency(run: Callable[..., Any], tmp_path: Path) -> None:
     file = star_file(tmp_path, 2, 2, 50, "launch_overhead: 8us\n")
     assert (
-        "n* = 500 KB: where latency with the launch equals transfer time"
+        "latency with the launch = transfer at 500 KB"
         in run("explain", "send", "-f", file, "-M", "1MB", "--all").out
     )
 

@@ -25,7 +25,7 @@ def test_the_table_of_picks(run: Any) -> None:
         "--all",
     )
     assert done.code == 0
-    assert "what NCCL 2.30 picks by its own cost model" in done.out
+    assert "what NCCL 2.30 runs, by its own cost model" in done.out
     assert "hierarchical (in-network / double-binary-tree)" in done.out
 
 
@@ -88,7 +88,7 @@ def test_facts_of_the_hardware_may_be_set(run: Any) -> None:
         *override,
     )
     assert done.code == 0
-    assert "what NCCL 2.30 picks" in done.out
+    assert "what NCCL 2.30 runs" in done.out
 
 
 def test_unknown(run: Any) -> None:

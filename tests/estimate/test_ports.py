@@ -248,7 +248,7 @@ def test_the_default_names_what_one_port_turns() -> None:
         == ""
     )
     listed = colltool.price_list("torus512", "ar", sizes=["16MB"])
-    assert 'with ports="one" dim-ring leads: multi-ring' in rendered(listed, "table")
+    assert 'with ports="one", dim-ring would be first' in rendered(listed, "table")
     assert document(listed.prices[0])["leads_on_one_port"] == "dim-ring"
 
 

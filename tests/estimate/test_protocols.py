@@ -703,7 +703,7 @@ def test_breakdown_names_the_protocol_and_sums_to_the_total(
     assert row.protocol in NAMES
     assert sum(phase.total_s for phase in row.phases) + row.overhead_s == pytest.approx(row.total_s)
     assert all(one.protocol in NAMES for one in result.baselines)
-    assert f"under protocol {row.protocol}" in to_text(blocks(result), Screen())
+    assert f"(protocol {row.protocol})" in to_text(blocks(result), Screen())
     if name is None:
         assert row == colltool.price(where, "ar", size=1e6).best
 

@@ -244,7 +244,7 @@ def test_a_measured_time_is_used_where_it_was_measured_and_held_outside(
     assert row.software_s == pytest.approx(wanted)
     assert row.total_s == pytest.approx(plain.total_s + wanted)
     assert (row.bandwidth_s, row.overhead_s) == (plain.bandwidth_s, plain.overhead_s)
-    held = any("held at the nearest" in note for note in row.notes)
+    held = any("nearest measurement used" in note for note in row.notes)
     first, last = (1e6, 16e6) if count <= 8 else (1e6, 64e6)
     assert held == (not (first <= size <= last and 8 <= count <= 32))
     (many,) = colltool.price(

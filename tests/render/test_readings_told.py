@@ -41,8 +41,8 @@ def log(tmp_path: Path) -> str:
 def test_unusual_readings_are_told(asked: tuple[str, ...], log: str) -> None:
     args = tuple(log if one == "LOG" else one for one in asked)
     out = run(*args, *UNUSUAL).out
-    assert "readings: placement=scattered, ring_alpha=worst" in out
-    assert "readings:" not in run(*args).out
+    assert ": placement=scattered, ring_alpha=worst" in out
+    assert "model options:" not in run(*args).out
     document = json.loads(run(*args, *UNUSUAL, "--format", "json").out)
     assert document["model"]["ring_alpha"] == "worst"
     assert document["model"]["placement"] == "scattered"
@@ -55,7 +55,7 @@ def test_a_kept_ladder_is_as_it_was() -> None:
 
 def test_a_varied_reading_is_an_axis() -> None:
     args = ("sweep", "ar", *ON, "--vary", "ring_alpha=mean,worst")
-    assert "readings:" not in run(*args).out
+    assert "model options:" not in run(*args).out
     assert "ring_alpha" not in json.loads(run(*args, "--format", "json").out)["model"]
 
 

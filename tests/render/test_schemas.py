@@ -245,7 +245,14 @@ ELSEWHERE = {
         "forced": "machine_file",
         "off": "machine_file",
     },
-    "estimates": {"how": "detail", "slow_total_s": "slow_rank"},
+    "estimates": {
+        "how": "detail",
+        "slow_total_s": "slow_rank",
+        # parts of a time as the answer names them; the document has layers
+        "steps_s": "layers",
+        "moved_s": "layers",
+        "rest_s": "layers",
+    },
     "explain": {
         "N*alpha*BW": "approximations",
         "N*alpha*BW/(log2N-1)": "approximations",
@@ -269,6 +276,8 @@ ELSEWHERE = {
         "field": "where",
         "from": "old",
         "ideal_s": "ideal",
+        "ideal_alpha_s": "ideal",
+        "ideal_bandwidth_s": "ideal",
         "kind": "added",
         "largest": "where",
         "range": "relative",

@@ -26,4 +26,4 @@ def test_a_gain_beyond_the_error_is_said_with_what_to_type(
     assert slower_pick.accuracy is not None
     error = slower_pick.accuracy._replace(median=gain * errors_a_gain)
     text = rendered(replace(slower_pick, accuracy=error), "table")
-    assert ("would take" in text and "NCCL_ALGO=" in text) is says_so
+    assert ("would be faster" in text and "NCCL_ALGO=" in text) is says_so

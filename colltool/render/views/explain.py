@@ -4,18 +4,21 @@ two take equally long."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     format_bytes,
+    format_factor,
     format_length,
     format_rate,
     format_size,
     format_time,
     sentence,
     whole_bytes,
+    whole_percent,
 )
 from colltool.base.primitives import SHORT, least_n_beta
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
@@ -27,7 +30,7 @@ from colltool.estimate.explain import (
     ListedAlgorithm,
     NcclEstimateParts,
 )
-from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
+from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, PickCost, Winner
 from colltool.estimate.segments import BestSegments
 from colltool.render import estimates as r
 from colltool.render.blocks import (
@@ -43,6 +46,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, context, group_columns, on_fabric, set_text
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.intervals import within
 from colltool.render.shared_documents import (
     GroupDocument,
     MachineDocument,
@@ -110,18 +114,28 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Blo
     """An algorithm: the answer where a fabric is given, its formula, and the numbers put in."""
     where = f"on {on_fabric(result.fabric, result.overrides)}"
     row = entry.row
-    question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
+    mode = r.CONTENTION.get(result.mode, "")
+    question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {mode}"
     if row is not None:
         what = sentence(entry.primitive.label)
-        yield Headline(f"{entry.algorithm}: {_took(row)}. {what} {question}.")
-    yield Lines(_title(entry), tuple(_description(entry)))
+        yield Headline(f"{row.name}: {_took(row, interval=True)}. {what} {question}.")
+        formula = tuple(_description(entry))
+        # the answer is the numbers; the rest of the description is for --all
+        yield Lines(_title(entry), formula, first=len(entry.formula))
+    else:
+        yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
         yield Lines(f"{where}: {entry.reason}", ())
     if row is not None:
-        yield Lines(question, tuple(_numbers(row, entry, result)))
+        numbers = tuple(_numbers(row, result))
+        limits = tuple(_limits(row, entry, result))
+        yield Lines(question, (*numbers, *limits), first=min(len(numbers), _MOST_TERMS))
         yield from r.readings_block(result.readings)
     for estimate in entry.estimates:
-        yield _library_estimate(estimate, result.library)
+        yield _library_estimate(estimate, result.library)._replace(first=0)
+
+
+_MOST_TERMS = 12
 
 
 def _description(entry: AlgorithmExplanation) -> Iterator[str]:
@@ -150,11 +164,11 @@ def _library_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
     if abs(estimate.plateau - 1) > _SAME:
         lines.append(f"these latencies times {estimate.plateau:.3g} at this size: a ring's plateau")
     lines.append(
-        f"channels under the protocol {format_rate(estimate.bus_Bps)}, of the call"
+        f"bandwidth: all channels under the protocol {format_rate(estimate.bus_Bps)}, the call"
         f" {format_rate(estimate.bandwidth_Bps)}"
     )
     if abs(estimate.correction - 1) > _SAME:
-        lines.append(f"of which {estimate.correction:.3g} is left at this size")
+        lines.append(f"at this size {estimate.correction:.3g} of that is reached")
     lines.append(f"bytes: {format_time(estimate.seconds - estimate.plateau * latency_s)}")
     title = (
         f"{library}'s own estimate, {estimate.algorithm} under {estimate.protocol}:"
@@ -163,19 +177,22 @@ def _library_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
     return Lines(f"{title}; its pick" if estimate.picked else title, tuple(lines))
 
 
-def _took(row: AlgorithmEstimate) -> str:
+def _took(row: AlgorithmEstimate, *, interval: bool = False) -> str:
     rate = format_rate(float(row.busbw_Bps))
-    return f"{format_time(float(row.total_s))}, busbw {rate}, bound by {row.bound}"
+    bound = {"software": "library overhead", "overhead": "launch overhead"}.get(row.bound)
+    took = format_time(float(row.total_s))
+    off = within(row) if interval else ""
+    if off:
+        took += f" ({off})"
+    return f"{took}, busbw {rate}, bound by {bound or row.bound}"
 
 
 def _title(entry: AlgorithmExplanation) -> str:
     return f"{entry.algorithm}, {entry.primitive.label}: {entry.title.rstrip('.')}"
 
 
-def _numbers(
-    row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
-) -> Iterator[str]:
-    """The formula with the numbers of a fabric put in, then what bounds it."""
+def _numbers(row: AlgorithmEstimate, result: Explanation) -> Iterator[str]:
+    """The formula with the numbers of a fabric put in."""
     if row.protocol:
         yield f"protocol {row.protocol}"
     for cable in result.cables:
@@ -186,24 +203,22 @@ def _numbers(
         yield from _phase_terms(phase, alone=len(row.phases) == 1)
     # more than a rounding error of the sum
     if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.moved_s) * (1 + _SAME):
-        yield (
-            "phases stream: of the bytes the busiest tier's count alone,"
-            f" {format_time(float(row.moved_s))}"
-        )
+        busiest = format_time(float(row.moved_s))
+        yield f"the phases overlap: only the bytes of the busiest tier count, {busiest}"
     if row.overhead_s:
         yield f"launch overhead {format_time(float(row.overhead_s))}"
-    if row.software_s:
-        yield f"software, as measured: {format_time(float(row.software_s))}"
+    if row.rest_s:
+        yield f"library overhead, as measured: {format_time(float(row.rest_s))}"
     yield f"t = {_took(row)}"
     slow = r.slow_words(row.slow)
     if slow:
         yield slow
-    yield from _limits(row, entry, result)
 
 
 def _phase_terms(phase: PhaseCost, *, alone: bool) -> Iterator[str]:
     """The latency and the transfer of a phase."""
-    name = phase.level if alone or not phase.label else f"{phase.level}, {phase.label}"
+    step = "local copy" if phase.label == "own share" else phase.label
+    name = phase.level if alone or not step else f"{phase.level}, {step}"
     if phase.n_alpha:
         alpha_s = float(phase.alpha_s)
         per_hop = format_time(float(phase.alpha_s / phase.n_alpha))
@@ -219,27 +234,28 @@ def _phase_terms(phase: PhaseCost, *, alone: bool) -> Iterator[str]:
 def _limits(
     row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
 ) -> Iterator[str]:
-    """Balance, segments, partners and lower bounds."""
+    """Crossover of latency and bandwidth, segments, partners and lower bounds."""
     if entry.balance is not None:
         latency = "latency with the launch" if row.overhead_s else "latency"
-        side = "above it, so transfer takes more"
-        if row.bytes < entry.balance:
-            side = f"below it, so {latency} takes more"
-        where = f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
-        yield f"n* = {format_bytes(entry.balance)}: {where}"
+        larger = latency if row.bytes < entry.balance else "transfer"
+        size = format_size(float(row.bytes))
+        yield (
+            f"{latency} = transfer at {format_bytes(entry.balance)}; at {size} {larger} takes longer"
+        )
     for line in r.segment_lines(entry.segments):
         yield f"segments on {line}"
     if entry.partners is not None:
         others = "other" if entry.partners == 1 else "others"
-        yield f"partners: a rank exchanges with {entry.partners} {others} at most"
+        yield f"partners: each rank exchanges with at most {entry.partners} {others}"
     # a switch that reduces is no endpoint, and can do with less
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
-        yield f"least n_beta of any endpoint-driven schedule on one port: {least:.4g}"
+        yield f"smallest possible n_beta without help of the switches, on one port: {least:.4g}"
     floor = row.lower_bound_s
     if floor is not None:
-        below = f"cut bound: no schedule on these wires is faster than {format_time(float(floor))}"
-        yield f"{below}; this one takes {float(row.total_s / floor):.4g} times as long"
+        least_time = format_time(float(floor))
+        times = f"this one takes {float(row.total_s / floor):.4g} times as long"
+        yield f"lower bound: no schedule on these links is faster than {least_time}; {times}"
 
 
 def _summary(result: Explanation) -> str:
@@ -344,7 +360,7 @@ def _list_table(result: AlgorithmList) -> Table:
 
 def _list_summary(result: AlgorithmList) -> str:
     shipped = sum(bool(row.shipped_by) for row in result.rows)
-    return f"{len(result.rows)} algorithms, of which libraries ship {shipped}"
+    return f"{len(result.rows)} algorithms; libraries implement {shipped} of them"
 
 
 def _list_blocks(result: AlgorithmList) -> list[Block]:
@@ -431,7 +447,7 @@ def _approximation(name: str) -> Column[_CrossoverLine]:
     def size(line: _CrossoverLine) -> float | None:
         return line.pair.approximations.get(name) if line.pair else None
 
-    return number(name, f"~{name}", format_bytes, 5, get=size)
+    return number(name, f"textbook estimate {name}", format_bytes, 5, get=size)
 
 
 _KIND: Column[_CrossoverLine] = label("kind", hidden=True)
@@ -444,15 +460,15 @@ _PAIR: Columns[_CrossoverLine] = (
     label("faster_below", "faster below", drop=4),
     label("faster_above", "faster above", drop=3),
     *map(_approximation, _APPROXIMATIONS),
-    number("balance_a", "balance of a", format_bytes, 6),
-    number("balance_b", "balance of b", format_bytes, 7),
+    number("balance_a", "a bandwidth-bound above", format_bytes, 6),
+    number("balance_b", "b bandwidth-bound above", format_bytes, 7),
 )
 _WINNER: Columns[_CrossoverLine] = (
     number("from_bytes", "from", format_bytes, path="winner.from_bytes"),
     number("to_bytes", "to", format_bytes, path="winner.to_bytes"),
     label("algorithm", "fastest of all", path="winner.algorithm"),
-    label("protocol", "under protocol", path="winner.protocol"),
-    number("balance", "balance", format_bytes, 8, path="winner.balance"),
+    label("protocol", path="winner.protocol"),
+    number("balance", "bandwidth-bound above", format_bytes, 8, path="winner.balance"),
     label("spec", hidden=True, path="winner.spec"),
 )
 
@@ -467,8 +483,8 @@ def _size_text(size: float | str) -> str:
 
 # the same by the names that people know
 _FOR_PEOPLE: dict[str, Column[_CrossoverLine]] = {
-    "a": label("a", path="pair.a_name"),
-    "b": label("b", path="pair.b_name"),
+    "a": label("a", "algorithm", path="pair.a_name"),
+    "b": label("b", "against", path="pair.b_name"),
     "faster_below": label("faster_below", "faster below", drop=4, path="named_below"),
     "faster_above": label("faster_above", "faster above", drop=3, path="named_above"),
 }
@@ -497,25 +513,34 @@ def _crossings(result: Crossover) -> Table:
     return Table(columns, (*_pair_lines(result), *winners))
 
 
+LARGEST_SHOWN = 16e9
+"""Bytes: crossovers beyond are for --all, as nobody sends more per rank in one call."""
+
+
 def _crossover_blocks(result: Crossover) -> list[Block]:
-    """The fastest algorithm by size, where pairs cross, and what the library picks."""
-    # in one line, or by the pair's own table
+    """Which algorithm runs at which size, where pairs cross, and what would be the fastest."""
+    # in one line, or by the pair's own table, or by what the library runs
     in_answer = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
-    winners = _winners(result, result.winners, "fastest")._replace(first=0 if in_answer else None)
+    picks_known = bool(result.picks) and not result.asked
+    winners = _winners(result, result.winners, "fastest")
+    if picks_known:
+        winners = winners._replace(title="the fastest by these prices")
+    if in_answer or picks_known:
+        winners = winners._replace(first=0)
     if not any(winner.protocol for winner in result.winners):
         winners = winners.without("protocol")
-    out: list[Block] = [Headline(_fastest(result)), winners, _crossings_for_people(result)]
-    out += _never_crossing(result)
+    pairs = _crossings_for_people(result)
+    out: list[Block] = [Headline(_verdict(result)), winners, pairs, *_never_crossing(result)]
     if result.uneven:
         library = LIBRARIES[result.library].label
         option = argument_text("library", "all")
-        whose = f"some of these carry {library}'s measured overhead, others none"
+        whose = f"some of these include {library}'s measured overhead, others none"
         out.append(Lines(localize(f"{whose}: {option} leaves it out"), ()))
     if result.picks:
-        picks = _winners(result, result.picks, "its own pick")
+        picks = _winners(result, result.picks, f"{library_title(result)} runs").without("how")
         picks = picks._replace(
             columns=tuple(column for column in picks.columns if column.key != "balance"),
-            title=f"what {library_title(result)} picks by its own cost model",
+            title=f"what {library_title(result)} runs, by its own cost model",
         )
         # who named algorithms did not ask what the library would pick
         if result.asked:
@@ -525,79 +550,135 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     return [*out, *r.notes([], result.model)]
 
 
+def _is_shown(size: float | None) -> bool:
+    return size is not None and size <= LARGEST_SHOWN
+
+
 def _crossings_for_people(result: Crossover) -> Table:
-    """The pairs with sizes in words; first those that cross."""
-    # pairs that never cross follow, for --all only
-    lines = sorted(_pair_lines(result), key=lambda line: line.crossing is None)
-    names: dict[str, None] = {}
-    for name in ("a_name", "b_name"):
-        names |= dict.fromkeys(getattr(pair, name) for pair in result.pairs)
+    """The pairs with sizes in words; first those that cross at a size that somebody sends."""
+    pairs = _pair_lines(result)
+    first = [line for line in pairs if line.crossing and _is_shown(line.crossing.bytes)]
+    # the others follow, for --all only
+    lines = [*first, *(line for line in pairs if line not in first)]
+    names = dict.fromkeys(pair.a_name for pair in result.pairs)
     columns: list[Column[_CrossoverLine]] = []
     for column in _PAIR:
         if column.key == "bytes":
             column = column._replace(get=_size_or_none, show=_size_text)
         columns.append(_FOR_PEOPLE.get(column.key, column))
-    found = sum(line.crossing is not None for line in lines)
-    title = f"where {' and '.join(names)} cross"
-    table = Table(tuple(columns), tuple(lines), None, title, first=found)
-    if any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
-        return table
-    return table.without(_APPROXIMATIONS[2])
+    title = f"crossovers with {' and '.join(names)}"
+    table = Table(tuple(columns), tuple(lines), None, title, first=len(first))
+    known = set().union(*(pair.approximations for pair in result.pairs))
+    unknown = [name for name in _APPROXIMATIONS if name not in known]
+    return table.without(*unknown, "balance_a", "balance_b")
 
 
 def _never_crossing(result: Crossover) -> list[Block]:
-    """The algorithms that are faster at every size, each with all that it beats."""
+    """The algorithms that are faster at every size, or up to 16 GB, each with all that it beats."""
     beaten = []
     for pair in result.pairs:
-        if pair.dominates is not None and not pair.crossings:
-            other = pair.b_name if pair.dominates == pair.a else pair.a_name
-            winner = pair.named(pair.dominates)
-            beaten.append((f"{winner} is faster at every size than", other))
-    return [Lines(f"{what} {', '.join(names)}", ()) for what, names in gathered(beaten).items()]
+        first = pair.crossings[0] if pair.crossings else None
+        winner = first.faster_below if first else pair.dominates
+        if winner is None or _is_shown(first and first.bytes):
+            continue
+        other = pair.b_name if winner == pair.a else pair.a_name
+        where = f"up to {format_bytes(LARGEST_SHOWN)}" if first else "at every size"
+        beaten.append((f"{pair.named(winner)} is faster {where} than", other))
+    lines = []
+    for what, names in gathered(beaten).items():
+        # beyond 16 GB is for --all
+        shown = None if "at every size" in what else 0
+        lines.append(Lines(f"{what} {', '.join(names)}", (), first=shown))
+    return [*lines]
+
+
+def _end_shown(line: _CrossoverLine) -> float | None:
+    """Where a winner's sizes end, unless nobody sends as much."""
+    end = line.winner.to_bytes if line.winner else None
+    return end if _is_shown(end) else None
+
+
+_MOST_STRETCHES = 4
+_MOST_STEPS = 3
 
 
 def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
-    """Who wins from which size on, by the library's names."""
+    """Which algorithm wins between which sizes, by the library's names; first what somebody
+    sends."""
     names: list[Column[_CrossoverLine]] = [label("algorithm", title, fold=22, path="name")]
     every = (*result.winners, *result.picks)
     if any(winner.name != winner.algorithm for winner in every):
-        how = "how (inside / across)"
-        names.append(label("how", how, fold=18, path="winner.algorithm"))
+        names.append(label("how", "inside / across", drop=7, path="winner.algorithm"))
     # the names in place of the column of the algorithm
     start, end, _, *others = _WINNER
+    end = end._replace(get=_end_shown)
     columns = (start, end, *names, *others)
-    return Table(columns, tuple(_CrossoverLine(result, winner=winner) for winner in winners))
+    lines = tuple(_CrossoverLine(result, winner=winner) for winner in winners)
+    first = min(_MOST_STRETCHES, sum(_is_shown(winner.from_bytes) for winner in winners))
+    return Table(columns, lines, first=first)
 
 
-def _fastest(result: Crossover) -> str:
-    """What runs at each size: the library's picks where they are known, then what would be the
-    fastest; of named algorithms only the faster one.
-    """
-    question = sentence(crossover_title(result))
-    fastest = _stretches(result, result.winners)
+def _verdict(result: Crossover) -> str:
+    """What runs at each size and what that choice costs, and what was asked."""
+    return f"{stretches_answer(result)} {sentence(crossover_title(result))}."
+
+
+def stretches_answer(result: Crossover) -> str:
+    """What the library runs at which size and what its choice costs; else, and of named algorithms,
+    what is the fastest. Such as ``NCCL runs Tree below 323 KB and NVLSTree above. ...``"""
     if not result.picks or result.asked:
-        return f"{fastest}. {question}."
-    picks = _stretches(result, result.picks)
-    fastest_by_price = "" if picks == fastest else f" Fastest by the prices here: {fastest}."
-    return f"{library_title(result)} picks {picks}. {question}.{fastest_by_price}"
+        return f"{_stretches(result.winners, 'is the fastest', 'Fastest: ')}."
+    library = library_title(result)
+    runs = _stretches(result.picks, "", f"{library} runs ")
+    return f"{runs}{_choice_cost(library, result.pick_cost)}."
 
 
-def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
-    """``Tree below 200 KB, NVLSTree from there``: under whatever protocol."""
+_COSTS = 1.02
+"""A choice that takes this many times as long as the fastest costs something."""
+
+
+def _choice_cost(library: str, cost: PickCost | None) -> str:
+    """What the library's choice costs where it costs most, to follow what it runs."""
+    if cost is None:
+        return ""
+    if cost.factor < _COSTS:
+        return "; nothing it has is faster"
+    times = f"{format_time(cost.fastest_s, 3)} instead of {format_time(cost.pick_s, 3)}"
+    other = cost.fastest
+    if cost.fastest == cost.pick:
+        other += " under another protocol"
+    what = f"at {format_bytes(cost.bytes, 2)} {other} would take {times}"
+    factor = format_factor(cost.factor, 2)
+    if cost.factor < _TWICE:
+        factor = whole_percent(cost.factor - 1)
+    if cost.close:
+        return f". That choice costs at most {factor} ({what}), too close to call"
+    return f". {library}'s choice costs up to {factor}: {what}"
+
+
+_TWICE = 2.0
+"""A cost of at least this many times is written as a factor, not in percent."""
+
+
+def _stretches(winners: Sequence[Winner], alone: str, before: str) -> str:
+    """``Tree below 200 KB and NVLSTree above``, under whatever protocol, after the text ``before``;
+    one that wins everywhere is followed by ``alone``."""
     starts: list[tuple[str, str]] = []
     for winner in winners:
-        name = winner.name
-        if not starts or starts[-1][0] != name:
-            starts.append((name, format_bytes(winner.from_bytes)))
+        if starts and (starts[-1][0] == winner.name or not _is_shown(winner.from_bytes)):
+            continue
+        starts.append((winner.name, format_bytes(winner.from_bytes, 3)))
     (first, _), *later = starts
     if not later:
-        picked = result.picks and not result.asked
-        if picked:
-            return f"{first} at every size"
-        return f"{first} is the fastest at every size"
-    (second, size), *more = later
-    steps = [f"{first} below {size}", f"{second} from there"]
-    return ", ".join(steps + [f"{name} from {size}" for name, size in more])
+        return f"{first} {alone} at every size" if alone else f"{before}{first} at every size"
+    steps = [f"{first} below {later[0][1]}"]
+    if len(later) > _MOST_STEPS:
+        known = list(dict.fromkeys(name for name, _ in starts))
+        names = " and ".join(known) if len(known) == 2 else f"{len(known)} algorithms"
+        return f"{before}{steps[0]}, {later[-1][0]} above {later[-1][1]}, and in between {names} in turn"
+    for (name, _), (_, end) in pairwise(later):
+        steps.append(f"{name} up to {end}")
+    return f"{before}{', '.join(steps)} and {later[-1][0]} above"
 
 
 def library_title(result: Crossover) -> str:
@@ -609,12 +690,11 @@ def crossover_title(result: Crossover) -> str:
     parts = [f"{result.primitive.label} on {where}", result.group.label]
     if result.library:
         parts.append(r.running(result.library, leads=result.library_leads))
-    return ", ".join((*parts, result.mode))
+    return ", ".join((*parts, r.CONTENTION[result.mode]))
 
 
 def _crossover_summary(result: Crossover) -> str:
-    steps = (f"{winner.name} from {format_bytes(winner.from_bytes)}" for winner in result.winners)
-    return f"{crossover_title(result)}: {', '.join(steps)}"
+    return f"{crossover_title(result)}: {_stretches(result.winners, 'is the fastest', '')}"
 
 
 class WinnerDocument(Document, of=Winner):
@@ -670,6 +750,7 @@ class CrossoverLibraryDocument(Document):
 
     name: str = derived("library")
     picks: list[WinnerDocument] = optional("picks")
+    pick_cost: PickCost = optional("pick_cost")
 
 
 def _library(result: Crossover) -> Any:

@@ -5,19 +5,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from colltool.analysis.diff import Diff, ValueChange
+from colltool.analysis.diff import Diff, TotalChange, ValueChange
 from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
     format_count,
-    format_factor,
     format_gap,
     format_rate,
     format_time,
+    sentence,
     short_percent,
     title_size,
     whole_bytes,
+    whole_percent,
 )
 from colltool.base.primitives import SHORT, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
@@ -37,7 +38,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.estimates import ModelDocument, readings_block
+from colltool.render.estimates import ModelDocument, change_text, readings_block
 from colltool.render.shared_documents import whole_size
 
 
@@ -50,7 +51,7 @@ def _eta_beta(rung: Rung) -> float:
 
 
 def _compression(rung: Rung) -> float:
-    """The realistic gap relative to the ideal one."""
+    """The distance from the fastest with contention, relative to that without."""
     return rung.gap_realistic / rung.gap_ideal
 
 
@@ -70,9 +71,11 @@ _COLUMNS: Columns[Rung] = (
     number("eta_alpha", "eta_a", format_count, 8, get=_eta_alpha),
     number("eta_beta", "eta_b", format_count, 9, get=_eta_beta),
     number("realistic_s", "realistic", format_time, path="realistic.total_s"),
-    number("gap_ideal", "gap ideal", format_gap, 2),
+    number("gap_ideal", "gap ideal", format_gap, 4),
     number("gap_realistic", "gap real", format_gap, 1),
-    number("compression", "margin", format_gap, 3, get=_compression),
+    number("compression", "contention's share", format_gap, 4, get=_compression),
+    number("ideal_alpha_s", "ideal alpha", format_time, 2, path="ideal.alpha_s"),
+    number("ideal_bandwidth_s", "ideal BW", format_time, 2, path="ideal.bandwidth_s"),
     label("spec", drop=10, hidden=True, path="realistic.spec"),
 )
 
@@ -85,16 +88,27 @@ def _short_name(primitive: Primitive) -> str:
 _FOR_PEOPLE: dict[str, Column[Rung]] = {
     "primitive": label("primitive", "PRIM", _short_name),
     "name": label("algorithm", path="realistic.name"),
-    "gap_realistic": number("gap_realistic", "gap", format_gap),
+    "ideal_s": number("ideal_s", "without contention", format_time, path="ideal.total_s"),
+    "realistic_s": number("realistic_s", "with contention", format_time, path="realistic.total_s"),
+    "gap_ideal": number("gap_ideal", "times the fastest without", format_gap, 4),
+    "gap_realistic": number("gap_realistic", "times the fastest", format_gap),
 }
-_PARTS: Columns[Rung] = (
-    number("alpha_s", "alpha", format_time, 2, path="realistic.alpha_s"),
-    number("bandwidth_s", "BW", format_time, 2, path="realistic.bandwidth_s"),
-)
+_PARTS: dict[str, Columns[Rung]] = {
+    "ideal_s": (
+        number("ideal_alpha_s", "alpha without", format_time, 3, path="ideal.alpha_s"),
+        number("ideal_bandwidth_s", "BW without", format_time, 3, path="ideal.bandwidth_s"),
+    ),
+    "realistic_s": (
+        number("alpha_s", "alpha with", format_time, 2, path="realistic.alpha_s"),
+        number("bandwidth_s", "BW with", format_time, 2, path="realistic.bandwidth_s"),
+    ),
+}
+"""The parts of a total, by its column."""
 _LEGEND = (
-    "gap: times the fastest of its primitive and size; margin: realistic / ideal gap, below 1 where"
-    " contention shrinks it"
+    "times the fastest: of its primitive and size; contention's share: that with contention over"
+    " that without, below 1 where contention brings the rows closer; with and without: contention"
 )
+_FIRST_ROWS = 10
 
 
 def _table(result: Ladder) -> Table:
@@ -108,11 +122,11 @@ def _table_for_people(result: Ladder) -> Table:
     table = _table(result)
     columns: list[Column[Rung]] = []
     for column in table.columns:
-        if column.key == "algorithm":  # its own name is for CSV
+        # its own name is for CSV, and parts stand beside their total
+        if column.key in ("algorithm", "ideal_alpha_s", "ideal_bandwidth_s"):
             continue
         columns.append(_FOR_PEOPLE.get(column.key, column))
-        if column.key == "realistic_s":
-            columns += _PARTS
+        columns += _PARTS.get(column.key, ())
     table = table._replace(columns=tuple(columns))
     return table.with_shown("bytes") if _several_sizes(result) else table
 
@@ -125,12 +139,16 @@ def _blocks(result: Ladder) -> list[Block]:
     left_out: dict[str, list[str]] = {}
     for rung in result.skipped:
         left_out.setdefault(localize(rung.reason), []).append(rung.algorithm)
-    out: list[Block] = [Headline(_answer(result)), _table_for_people(result)]
+    table = _table_for_people(result)._replace(first=_FIRST_ROWS)
+    out: list[Block] = [Headline(_answer(result)), table]
     if result.description:
         out.append(Lines(result.description, (), first=0))
     out += readings_block(result.readings)
     out += listed("left out", (f"{', '.join(rungs)}: {why}" for why, rungs in left_out.items()))
-    return [*out, Lines(_LEGEND, ())]
+    return [*out, Lines(_LEGEND, (), first=0)]
+
+
+_MOST_NAMED = 3
 
 
 def _answer(result: Ladder) -> str:
@@ -144,25 +162,30 @@ def _answer(result: Ladder) -> str:
             if several:
                 what += f" of {title_size(float(rung.realistic.bytes))}"
             wins.append((f"{rung.algorithm} on {rung.fabric}", what))
-    most = sorted(gathered(wins).items(), key=lambda won: -len(won[1]))
-    fastest = "; ".join(f"{name} for {', '.join(what)}" for name, what in most[:2])
-    if len(most) > 2:
-        fastest += f"; {len(most) - 2} more with gap 1x"
-    paid = [float(rung.realistic.total_s / rung.ideal.total_s) for rung in result.rows]
-    times = span_text(format_factor(min(paid), 3), format_factor(max(paid), 3))
-    costs = f"Contention costs {times} of the ideal time"
+    (name, won), *others = sorted(gathered(wins).items(), key=lambda win: -len(win[1]))
+    places = "sizes" if several else "primitives"
+    fastest = f"{sentence(name)} is the fastest for {', '.join(won)}"
+    if len(won) > _MOST_NAMED:
+        fastest = f"{sentence(name)} is the fastest for {len(won)} of {len(wins)} {places}"
+    if others:
+        second, where = others[0]
+        fastest += f", {second} for {', '.join(where[:_MOST_NAMED])}"
+    if len(others) > 1:
+        fastest += f" and {len(others) - 1} more for the others"
+    paid = [float(rung.realistic.total_s / rung.ideal.total_s) - 1 for rung in result.rows]
+    adds = span_text(whole_percent(min(paid)), whole_percent(max(paid)))
     at = "" if several else f" at {title_size(result.bytes)} per rank"
-    rungs = counted(len(result.rows), "rung")
-    return f"Fastest: {fastest}. {costs}. Ladder {result.name}, {rungs}{at}."
+    rows = counted(len(result.rows), "row")
+    return f"{fastest}. Contention adds {adds} to the time. Ladder {result.name}, {rows}{at}."
 
 
 def _summary(result: Ladder) -> str:
-    rungs = counted(len(result.rows), "rung")
-    return f"ladder {result.name}, {title_size(result.bytes)} per rank, {rungs}"
+    rows = counted(len(result.rows), "row")
+    return f"ladder {result.name}, {title_size(result.bytes)} per rank, {rows}"
 
 
 class IdealDocument(Document):
-    """The price of a rung without contention."""
+    """The price of a row without contention."""
 
     alpha_s: float
     bandwidth_s: float
@@ -180,7 +203,7 @@ def _shared(row: AlgorithmEstimate, name: str) -> Any:
 
 
 class RealisticDocument(IdealDocument):
-    """The price of a rung with contention."""
+    """The price of a row with contention."""
 
     eta_alpha: float | None = derived(lambda row: _shared(row, "eta_alpha"))
     eta_beta: float | None = derived(lambda row: _shared(row, "eta_beta"))
@@ -238,7 +261,8 @@ class LadderDocument(Document):
 # --- diff
 
 _LONGEST = 24  # characters of a cell: an algorithm's name fits, a list of notes is cut
-_MOST_FIELDS = 10
+_MOST_FIELDS = 5
+_MOST_WINNERS = 3
 
 
 class _Moved(NamedTuple):
@@ -324,7 +348,7 @@ _FIELDS: Columns[_Field] = (
     label("field", "what", path="name"),
     number("rows"),
     label("range", "change"),
-    label("largest", "largest in", fold=20, path="largest_in"),
+    label("largest", "largest in", drop=1, fold=20, path="largest_in"),
     number("from", path="before"),
     number("to", path="after"),
 )
@@ -333,7 +357,7 @@ _CAUSES = {
     "a formula (n_alpha, n_beta)": {"n_alpha", "n_beta"},
     "contention (eta) of the fabric": {"eta_alpha", "eta_beta"},
     "bandwidth of the fabric": {"bandwidth_Bps"},
-    "the library's overhead": {"software_s"},
+    "library overhead": {"software_s"},
     "launch overhead of the fabric": {"overhead_s"},
     "the size": {"bytes"},
     "the number of ranks": {"ranks"},
@@ -354,8 +378,10 @@ def _size_of(change: ValueChange) -> float:
 
 def _diff_answer(result: Diff, found: list[_Field]) -> str:
     if not result.moved:
-        return f"Nothing moved by more than {result.rtol:g}."
+        return f"Nothing changed by more than {result.rtol:g}."
     sentences = []
+    if result.winners:
+        sentences.append(_winner_moves(result))
     if result.readings and found:
         sentences.append(_made_under(result))
     if found:
@@ -367,20 +393,48 @@ def _diff_answer(result: Diff, found: list[_Field]) -> str:
 
 
 def _largest_move(result: Diff, found: list[_Field]) -> str:
-    """Such as ``3 rows moved: the size. Largest: total_s of ..., 1 us to 2 us (+100%).``"""
-    reasons = f": {', '.join(_causes(found))}"
-    # under other readings, the causes cannot be separated
+    """Such as ``3 rows changed (the size), most of all total_s of ..., 1 us -> 2 us (+100%).``"""
+    reasons = f" ({', '.join(_causes(found))})"
+    # under other model options, the causes cannot be separated
     if result.readings:
         reasons = ""
     # the total if it moved: the causes already name its parts
     times = [field for field in found if field.name == "total_s"]
     most = max(times or found, key=lambda field: _size_of(field.largest))
     own = {_row(change) for change in result.changed if change not in result.readings}
-    values = f"{most.before} to {most.after}"
+    values = _arrow(most.before, most.after)
     if most.largest.relative is not None:
         values += f" ({_relative(most.largest.relative)})"
     rows = counted(len(own), "row")
-    return f"{rows} moved{reasons}. Largest: {most.name} of {most.largest_in}, {values}."
+    return f"{rows} changed{reasons}, most of all {most.name} of {most.largest_in}: {values}."
+
+
+def _arrow(before: str, after: str) -> str:
+    """Such as ``538 -> 529 us``: an equal unit stands once."""
+    number, _, unit = before.partition(" ")
+    if unit and after.endswith(f" {unit}"):
+        before = number
+    return f"{before} -> {after}"
+
+
+def _winner_moves(result: Diff) -> str:
+    """How the totals of the winners changed, largest first."""
+    ordered = sorted(result.winners, key=lambda change: -abs(change.relative))
+    moves = "; ".join(map(_winner_move, ordered[:_MOST_WINNERS]))
+    more = len(ordered) - _MOST_WINNERS
+    return f"{moves}; {more} more winners changed." if more > 0 else f"{moves}."
+
+
+def _winner_move(change: TotalChange) -> str:
+    """Such as ``all-reduce 16MB: 538 -> 529 us (-1.6%)``; another winner is named."""
+    sizes = [title_size(size) for size in (change.old_bytes, change.new_bytes) if size]
+    where = " ".join((change.what, " -> ".join(dict.fromkeys(sizes)))).strip()
+    before = format_time(change.old_s)
+    after = format_time(change.new_s)
+    values = _arrow(before, after)
+    if change.old_name != change.new_name:
+        values = f"{before} ({change.old_name}) -> {after} ({change.new_name})"
+    return f"{where}: {values} ({change_text(change.relative)})"
 
 
 def _causes(found: list[_Field]) -> list[str]:
@@ -393,7 +447,7 @@ def _causes(found: list[_Field]) -> list[str]:
 
 def _made_under(result: Diff) -> str:
     """Such as
-    ``Made under other readings: tree_beta=2 in the old document, tree_beta=1 in the new one.``"""
+    ``Made with other model options: tree_beta=2 in the old document, tree_beta=1 in the new one.``"""
     old = []
     new = []
     for change in result.readings:
@@ -401,8 +455,8 @@ def _made_under(result: Diff) -> str:
         old.append(f"{name}={_short(change.old)}")
         new.append(f"{name}={_short(change.new)}")
     return (
-        f"Made under other readings: {', '.join(old)} in the old document, {', '.join(new)} in the"
-        " new one."
+        f"Made with other model options: {', '.join(old)} in the old document, {', '.join(new)} in"
+        " the new one."
     )
 
 
@@ -423,7 +477,7 @@ def _fields(result: Diff) -> list[_Field]:
         ends = dict.fromkeys(map(_relative, (*shares[:1], *shares[-1:])))
         rows = len(set(map(_row, changes)))
         found.append(_Field(name, rows, " to ".join(ends), max(changes, key=_size_of)))
-    return found
+    return sorted(found, key=lambda field: field.name != "total_s")
 
 
 def _diff_blocks(result: Diff) -> list[Block]:
@@ -433,14 +487,14 @@ def _diff_blocks(result: Diff) -> list[Block]:
         Headline(_diff_answer(result, found)),
         Table(_FIELDS, tuple(found), first=_MOST_FIELDS),
         Table(_MOVED, tuple(_changed(result)), None, title, 0),
-        *(Lines(kind, places, first=5) for kind, places in _only(result).items()),
+        *(Lines(kind, places, first=3) for kind, places in _only(result).items()),
     ]
 
 
 def _diff_summary(result: Diff) -> str:
     than = f"by more than {result.rtol:g}"
     if not result.moved:
-        return f"nothing moved {than}"
+        return f"nothing changed {than}"
     only = f"{len(result.added)} added, {len(result.removed)} removed"
     return f"{len(result.changed)} changed {than}, {only}"
 
@@ -452,6 +506,7 @@ class DiffDocument(Document):
     changed: list[ValueChange]
     added: list[str]
     removed: list[str]
+    winners: list[TotalChange]
 
 
 VIEWS = {

@@ -4,6 +4,7 @@ and the phases of one."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE
@@ -24,7 +25,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.estimate.segments import BestSegments
 from colltool.libraries.nccl.hardware import version_label
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES, algorithms_of
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
@@ -48,98 +49,116 @@ from colltool.render.intervals import may_be_as_fast, within, within_several
 if TYPE_CHECKING:
     from colltool.libraries.nccl.model import NcclEstimate
 
-_MOST_ROWS = 8
+_MOST_ROWS = 5
 
 
 # --- the answer
 
 
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
-    """The result, its error, and what would change it."""
-    name = row.name
-    who = name
+    """The verdict with its interval, what comes next, what would change it, and what was asked."""
+    who = row.name
     if price.shows_pick and row is price.best:
-        who += f", {r.spoken(price)}'s pick"
+        who += f" ({r.library_label(price)}'s pick)"
     took = format_time(float(row.total_s))
     off = within(row)
     if off:
         took += f" ({off})"
-    parts = [
-        f"{who}: {took}, busbw {format_rate(float(row.busbw_Bps))}",
-        sentence(r.heading(price)),
-    ]
-    if price.accuracy is not None and row.selectable:
-        rival = _rivals(price, row, price.accuracy.median)
-        if rival:
-            parts.append(sentence(rival))
+    sentences = [f"{who}: {took}, busbw {format_rate(float(row.busbw_Bps))}"]
+    following = _next(price, row)
+    if following:
+        sentences.append(following)
+    sentences.append(_largest_part(price, row))
     for inert in price.inert:
-        reason = inert.reason.replace(row.title, name)
-        parts.append(f"{inert.key} does not move this time: {reason}")
-    parts.append(_largest_part(row))
-    return ". ".join(parts)
+        reason = inert.reason.replace(row.title, row.name)
+        sentences.append(f"{inert.key} does not change this time: {reason}")
+    sentences.append(sentence(r.heading(price)))
+    return f"{'. '.join(sentences)}."
 
 
-_ADVICE = {
-    "latency": "is latency: more bandwidth gains little.",
-    "bandwidth": "is transfer time: it grows with the size and falls with bandwidth.",
-    "overhead": "is launch overhead: fewer and larger calls gain most.",
-    "software": "is the library's own overhead: a faster network gains little.",
-}
+_LITTLE = 0.3
+"""A smaller share of transfer: more bandwidth barely helps."""
 
 
-def _largest_part(row: AlgorithmEstimate) -> str:
-    """Such as ``62% is latency: more bandwidth gains little.``"""
+def _largest_part(price: Price, row: AlgorithmEstimate) -> str:
+    """What the time consists of, and what would change it, such as ``Bandwidth-bound (95% of the
+    time)``."""
+    library = r.library_label(price) or "library"
     seconds = {
-        "latency": row.steps_s,
-        "bandwidth": row.moved_s,
-        "overhead": row.overhead_s,
-        "software": row.rest_s,
+        "latency": (float(row.steps_s), "latency"),
+        "bandwidth": (float(row.moved_s), "transfer"),
+        "overhead": (float(row.overhead_s), "launch overhead"),
+        "software": (float(row.rest_s), f"{library} overhead"),
     }
-    share = whole_percent(float(seconds[row.bound] / row.total_s))
-    return f"{share} {_ADVICE[row.bound]}"
+    total_s = float(row.total_s)
+    largest_s, name = seconds.pop(row.bound)
+    share = whole_percent(largest_s / total_s)
+    if share == "50%":
+        share = "half"
+    what = f"{share} of the time is {name}"
+    if row.bound == "overhead":
+        return f"{sentence(what)}; fewer and larger calls would help most"
+    if row.bound == "software" and float(row.moved_s) < _LITTLE * total_s:
+        return f"{sentence(what)}; a faster network would barely help"
+    if 2 * largest_s < total_s:
+        second_s, second = max(seconds.values())
+        return f"{sentence(what)} and {whole_percent(second_s / total_s)} {second}"
+    if row.bound == "bandwidth":
+        return f"Bandwidth-bound ({share} of the time)"
+    if row.bound == "latency":
+        return f"Latency-bound ({share} of the time); more bandwidth would barely help"
+    return sentence(what)
 
 
-def _rivals(price: Price, row: AlgorithmEstimate, error: float) -> str:
-    """Which other row is as fast within the error, or faster by more and how to run it."""
-    own_s = float(row.total_s)
-    fastest = price.fastest
-    gain = 1 - float(fastest.total_s) / own_s
-    # only a pick is not the fastest
-    if gain > error and not may_be_as_fast(price.best, fastest):
-        name = fastest.name
-        less = f"would take {whole_percent(gain)} less"
-        if fastest.status != "own":
-            return f"{name} {less}: NCCL_ALGO={name}"
-        before = "" if fastest.protocol else " before any library's overhead"
-        return f"{name}, of your own, {less}{before}"
-    rivals = [rival for rival in price.leading if rival is not row]
-    close = [rival for rival in rivals if float(rival.total_s) <= own_s * (1 + error)]
+def _next(price: Price, row: AlgorithmEstimate) -> str:
+    """The row to name after this one: what would be faster and how to run it, else the runner-up."""
+    rivals = sorted((rival for rival in price.leading if rival is not row), key=r.seconds)
     if not rivals:
         return ""
-    if not close:
-        return "the runner-up is further behind"
-    names = close[0].name
+    own_s = float(row.total_s)
+    error = price.accuracy.median if price.accuracy else 0.0
+    rival = rivals[0]
+    took = f"{format_time(r.seconds(rival))} ({r.change_text(r.seconds(rival) / own_s - 1)})"
+    gain = 1 - r.seconds(rival) / own_s
+    # only a pick is not the fastest
+    if gain > error and not may_be_as_fast(row, rival):
+        if rival.status != "own":
+            setting = f": set NCCL_ALGO={_setting(price, rival)}" if price.shows_pick else ""
+            return f"{rival.name} would be faster, {took}{setting}"
+        before = "" if rival.protocol else " before any library overhead"
+        return f"Your own {rival.name} would be faster, {took}{before}"
+    following = f"Next: {rival.name}, {took}"
+    close = [other for other in rivals if r.seconds(other) <= own_s * (1 + error)]
+    # an exact price needs no judgement
+    if not close or not row.interval:
+        return following
     if len(close) > 1:
-        names += f" and {len(close) - 1} more"
-    return f"{names} may be as fast"
+        return f"{following}; too close to call, as are {len(close) - 1} more"
+    return f"{following}, too close to call"
+
+
+def _setting(price: Price, row: AlgorithmEstimate) -> str:
+    """What NCCL_ALGO calls a row."""
+    # a network without nodes has a tree of its own name
+    ours = sorted(algorithms_of(row.spec, price.primitive))
+    return row.library_name or (ALGORITHM_NAMES[ours[0]] if ours else row.name)
 
 
 def _size(price: Price) -> str:
     return title_size(float(price.bytes))
 
 
-def _winners_answer(prices: Sequence[Price]) -> str:
-    """Such as ``Tree, Ring from 4MB: all-reduce on nvl72, ...``."""
-    steps: list[str] = []
-    before = ""
-    for price in sorted(prices, key=lambda price: float(price.bytes)):
-        name = price.best.name
-        if name != before:
-            steps.append(f"{name} from {_size(price)}" if steps else name)
-        before = name
-    if len(steps) == 1:
-        steps[0] += " at every size"
-    answer = f"{', '.join(steps)}: {r.heading(prices[0], '')}."
+def _winners_answer(result: PriceList) -> str:
+    """Which algorithm runs at which size, how sure that is, and what was asked."""
+    prices = result.prices
+    if result.crossover is None:
+        which = _by_size(prices)
+    else:
+        # a price at a size needs no crossovers
+        from colltool.render.views.explain import stretches_answer
+
+        which = stretches_answer(result.crossover)
+    answer = f"{which} {sentence(r.heading(prices[0], ''))}."
     intervals = []
     for price in prices:
         interval = price.best.interval
@@ -150,10 +169,31 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     return answer
 
 
+def _by_size(prices: Sequence[Price]) -> str:
+    """Such as ``NCCL runs Tree up to 16MB and NVLSTree at 256MB and 1GB.``"""
+    by_size = sorted(prices, key=lambda price: float(price.bytes))
+    sizes = gathered((price.best.name, _size(price)) for price in by_size)
+    picked = all(price.shows_pick for price in prices)
+    verb = f"{r.library_label(prices[0])} runs" if picked else "Fastest:"
+    if len(sizes) == 1:
+        return f"{verb} {next(iter(sizes))} at every size."
+    steps = [f"{name} at {_listed_sizes(at)}" for name, at in sizes.items()]
+    return f"{verb} {', '.join(steps[:-1])} and {steps[-1]}."
+
+
+def _listed_sizes(sizes: Sequence[str]) -> str:
+    if len(sizes) > _MOST_SIZES:
+        return f"{sizes[0]} to {sizes[-1]} ({len(sizes)} sizes)"
+    return ", ".join(sizes)
+
+
+_MOST_SIZES = 4
+
+
 # --- all rows
 
 
-def _all_blocks(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
+def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
     """The blocks of prices with all rows.
 
     Selectable rows come first; those of other libraries, and those that no library runs, are in
@@ -172,22 +212,31 @@ def _all_blocks(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
     if selectable:
         tables.append(r.row_table(selectable, "", None if sizes else 0, sizes=sizes, names=True))
     if others:
-        title = f"priced, but not what {r.spoken(prices[0])} runs here"
+        title = f"priced, but {r.library_label(prices[0])} does not run these here"
         tables.append(r.row_table(others, title, sizes=sizes, names=True))
     if unranked:
         statuses = {ranked.row.status for ranked in unranked}
         reasons = [why for status, why in r.WHY_NOT_RANKED.items() if status in statuses]
-        title = f"not ranked: nobody gets these times ({'; '.join(reasons)})"
+        title = f"not ranked: {'; '.join(reasons)}"
+        if statuses == {"reference"}:
+            title = "for reference only (no library implements these)"
         tables.append(r.row_table(unranked, title, sizes=sizes, names=True))
     first, *rest = tables
     every = _rows(prices)
-    answer = _winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)
+    if sizes:
+        listed_sizes = PriceList(prices)
+        answer = _winners_answer(listed_sizes)
+        ranking = [_winners_for_people(listed_sizes), later(first)]
+    else:
+        answer = _answer(prices[0], prices[0].best)
+        ranking = [first._replace(first=_MOST_ROWS)]
     return [
         Headline(answer),
-        first._replace(first=_MOST_ROWS),
+        *ranking,
         *r.named_anyway(prices),
         *_warnings(prices),
         *_slow_rank(prices),
+        *_nearest_used(prices),
         *_faster_elsewhere(prices),
         *_picks(prices),
         *(rest if prices[0].asked else map(later, rest)),
@@ -220,7 +269,7 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     if by_sharp is not None and r.seconds(by_sharp) < best_s:
         option = localize(argument_text("overrides", ["library.collnet=true"]))
         took = format_time(r.seconds(by_sharp))
-        lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {took} by {by_sharp.title}: {option}")
+        lines.append(f"SHARP (NCCL_COLLNET_ENABLE=1): {by_sharp.title}, {took}; add {option}")
     shipped = (row for row in price.results if row.status == "shipped")
     fastest_bare = min(shipped, key=_without_software)
     fastest_bare_s = _without_software(fastest_bare)
@@ -230,9 +279,7 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     if fastest_bare_s < best_s and not same_number and not price.best.protocol:
         option = localize(argument_text("library", "all"))
         took = format_time(fastest_bare_s)
-        lines.append(
-            f"by alpha, BW and eta alone, any library: {took} by {fastest_bare.title}: {option}"
-        )
+        lines.append(f"without library overhead: {fastest_bare.title}, {took}; add {option}")
     return listed("faster, but not what runs by default", lines)
 
 
@@ -251,6 +298,14 @@ def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
         if not any(rule.why_not_inside(inside) for rule in rules):
             return row
     return None
+
+
+def _nearest_used(prices: Sequence[Price]) -> list[Block]:
+    """Where the library's overhead was not measured at this size or on so many ranks."""
+    if len(prices) > 1:
+        return []
+    notes = prices[0].best.software_time.notes(float(prices[0].bytes))
+    return [Lines(note.replace(prices[0].best.spec, prices[0].best.name), ()) for note in notes]
 
 
 def _warnings(prices: Sequence[Price]) -> list[Block]:
@@ -273,10 +328,10 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     lines = []
     if selectable and len(prices) == 1:
         fastest_s, name = min(selectable)
-        lines.append(f"fastest then: {name}, {format_time(fastest_s)}")
+        lines.append(f"the fastest is then {name}, {format_time(fastest_s)}")
     lines += lines_by_text(unknown)
     share = f"{slow[0][1].share:g} of their bandwidth"
-    title = f"slow rank: all ports and links of one rank, the worst one, at {share}"
+    title = f"with one slow rank (all its ports and links at {share}; the worst rank for each row)"
     return [Lines(title, tuple(lines))]
 
 
@@ -308,10 +363,10 @@ class _Pick(NamedTuple):
 _SLOW = 1.02  # a pick that takes this many times as long as the fastest is called slow
 _PICKS: Columns[_Pick] = (
     number("bytes", "size", title_size, path="price.bytes"),
-    label("pick", "picks", path="name"),
+    label("pick", "NCCL runs", path="name"),
     label("pick_protocol", "protocol", path="estimate.protocol"),
-    number("estimate_s", "its own estimate", format_time, path="estimate.seconds"),
-    label("priced_as", "here", drop=3, path="own.runs.title"),
+    number("estimate_s", "NCCL's estimate", format_time, path="estimate.seconds"),
+    label("priced_as", "priced as", drop=3, path="own.runs.title"),
     number("runs_s", "our price", format_time, 1, path="own.runs.total_s"),
     label("fastest", drop=4, path="best_name"),
     number("fastest_s", "fastest total", format_time, 5, path="best.total_s"),
@@ -337,7 +392,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
         if library is not None and library.pick is not None:
             picks.append(_pick(price, library, library.pick))
     if reasons:
-        title = f"what {r.spoken(prices[0])} itself would pick is not known here"
+        title = f"{r.library_label(prices[0])}'s own pick is not known here"
         return listed(title, reasons, first=0)
     if not picks:
         return []
@@ -346,15 +401,15 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     several = len(picks) > 1
     # the answer says it
     in_answer = len(prices) == 1 and prices[0].shows_pick and name.endswith(library_choice.version)
-    what = f"picks by its own cost model: {_picked(picks)}"
+    what = f"runs, by its own cost model: {_picked(picks)}"
     out: list[Block] = [Lines(f"{name} {what}", (), first=0 if in_answer else None)]
     slow = (_slow_pick(pick, several=several) for pick in picks if _is_slow(pick))
-    out += listed("not the fastest that it has, by the prices here", slow)
+    out += listed("by these prices its pick is not the fastest", slow)
     unknown = dict.fromkeys(pick.name for pick in picks if pick.own.runs is None)
     if unknown:
         names = ", ".join(unknown)
-        out.append(Lines(f"no schedule here stands for {name}'s {names} on this group", ()))
-    title = f"what {name} picks by its own cost model"
+        out.append(Lines(f"{name}'s {names} is not modelled on this group", ()))
+    title = f"what {name} runs, by its own cost model"
     return [*out, Table(_PICKS, tuple(picks), None, title, first=0)]
 
 
@@ -375,7 +430,7 @@ def _is_slow(pick: _Pick) -> bool:
 
 def _slow_pick(pick: _Pick, *, several: bool) -> str:
     factor = format_factor(pick.price.slower_pick or 1.0)
-    text = f"{pick.name} takes {factor} of {pick.best_name}"
+    text = f"{pick.name} takes {factor} as long as {pick.best_name}"
     if several:
         return f"{pick.size}: {text}"
     return text
@@ -410,13 +465,20 @@ _WINNER: Columns[_SizeWinner] = (
     number("busbw_Bps", "busbw", format_rate, 1, path="row.busbw_Bps"),
     label("bound", "bound by", drop=4, path="row.bound"),
     label("protocol", drop=5, path="row.protocol"),
-    label("runner_up", "runner-up", drop=2, path="second.title"),
+    label("runner_up", "next", drop=2, path="second.title"),
     number("runner_up_s", "its total", format_time, 3, path="second.total_s"),
     label("spec", drop=6, hidden=True, path="row.spec"),
 )
+
+
+def _bound_words(bound: str) -> str:
+    return {"software": "library overhead", "overhead": "launch"}.get(bound, bound)
+
+
 _NAMES: dict[str, Column[_SizeWinner]] = {
-    "fastest": label("fastest", fold=22, path="name"),
-    "runner_up": label("runner_up", "runner-up", drop=2, fold=22, path="second_name"),
+    "fastest": label("fastest", "algorithm", fold=22, path="name"),
+    "bound": label("bound", "bound by", _bound_words, drop=4, path="row.bound"),
+    "runner_up": label("runner_up", "next", drop=2, fold=22, path="second_name"),
 }
 
 
@@ -424,8 +486,9 @@ def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Tabl
     """A row per size: the winner and by how much; protocols only where the library has some."""
     records = []
     for price in result.prices:
-        best, *rivals = price.results
-        records.append(_SizeWinner(price, best, rivals[0] if rivals else None))
+        rivals = [row for row in price.leading if row is not price.best]
+        second = min(rivals, key=r.seconds, default=None)
+        records.append(_SizeWinner(price, price.best, second))
     context_columns = r.price_context(result.prices[0])
     table = Table((*context_columns, *columns), tuple(records)).with_shown("bytes")
     if any(record.row.protocol for record in records):
@@ -433,16 +496,24 @@ def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Tabl
     return table.without("protocol")
 
 
+def _winners_for_people(result: PriceList) -> Table:
+    columns = tuple(_NAMES.get(column.key, column) for column in _WINNER)
+    return _winners(result, columns)._replace(first=_MOST_WINNERS)
+
+
+_MOST_WINNERS = 12
+
+
 def _list_blocks(result: PriceList) -> list[Block]:
     prices = result.prices
     if not result.winners_only:
         return _all_blocks(prices, sizes=len(prices) > 1)
     return [
-        Headline(_winners_answer(prices)),
-        _winners(result, tuple(_NAMES.get(column.key, column) for column in _WINNER)),
+        Headline(_winners_answer(result)),
+        _winners_for_people(result),
         *r.named_anyway(prices),
         *_warnings(prices),
-        *_picks(prices),
+        *map(later, _picks(prices)),
         *r.notes(_rows(prices), prices[0].model, prices, first=0),
     ]
 
@@ -516,7 +587,7 @@ def _summary(result: Price) -> str:
 
 def _algorithm_name(phase: PhaseCost) -> str:
     # the label that an estimate gives to copying a rank's own data, which no algorithm does
-    return "own copy" if phase.label == "own share" else phase.algorithm
+    return "local copy" if phase.label == "own share" else phase.algorithm
 
 
 _PHASE: Columns[PhaseCost] = (
@@ -529,8 +600,8 @@ _PHASE: Columns[PhaseCost] = (
     number("bytes", "payload", format_bytes, 6),
     number("n_alpha", "n_alpha", format_count, 9),
     number("n_beta", "n_beta", format_count, 10),
-    number("alpha_s", "alpha", format_time, 2),
-    number("bandwidth_s", "bandwidth", format_time, 1),
+    number("alpha_s", "latency", format_time, 2),
+    number("bandwidth_s", "transfer", format_time, 1),
     number("eta_alpha", "eta_a", format_count, 11),
     number("eta_beta", "eta_b", format_count, 12),
 )
@@ -578,8 +649,64 @@ def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) ->
     links: dict[_Link, None] = {}
     for row in rows:
         links |= dict.fromkeys(map(_link, row.phases))
-    title = "each tier's own numbers; a price multiplies alpha and BW by their eta"
+    title = "the numbers of each tier; alpha and BW are multiplied by their eta"
     return Table(_LINKS, tuple(links), None, title, first)
+
+
+class _Remainder(NamedTuple):
+    """Time that belongs to no phase: the launch, the library's overhead, or, below 0, what phases
+    save by running at once."""
+
+    label: str
+    total_s: float
+    tier: str = ""
+    level: str = ""
+    primitive: None = None
+    algorithm: str = ""
+    ranks: None = None
+    bytes: None = None
+    n_alpha: None = None
+    n_beta: None = None
+    alpha_s: None = None
+    bandwidth_s: None = None
+    eta_alpha: None = None
+    eta_beta: None = None
+    energy_J: None = None
+
+
+_Part = PhaseCost | _Remainder
+
+
+def _remainders(price: Price) -> list[_Remainder]:
+    """What a price has besides its phases; with them it adds up to the total."""
+    row = price.results[0]
+    in_phases = sum(float(phase.total_s) for phase in row.phases)
+    parts = {
+        "overlap of the phases": float(row.steps_s + row.moved_s) - in_phases,
+        "launch": float(row.overhead_s),
+        f"{r.library_label(price) or 'library'} overhead": float(row.rest_s),
+    }
+    # less is rounding
+    least_s = 1e-9 * float(row.total_s)
+    return [_Remainder(name, took) for name, took in parts.items() if abs(took) > least_s]
+
+
+def _whole_shares(parts: Sequence[_Part], total_s: float) -> dict[int, str]:
+    """The share of each part in whole percent, by its id; rounded so that they add up to 100."""
+    exact = {id(part): 100 * float(part.total_s) / total_s for part in parts}
+    shares = {key: floor(share) for key, share in exact.items()}
+    by_loss = sorted(exact, key=lambda key: shares[key] - exact[key])
+    for key in by_loss[: 100 - sum(shares.values())]:
+        shares[key] += 1
+    return {key: f"{share}%" for key, share in shares.items()}
+
+
+def _phase_name(part: _Part) -> str:
+    return part.label if part.primitive is None else part.primitive.label
+
+
+def _step(part: _Part) -> str:
+    return "" if isinstance(part, _Remainder) else part.label
 
 
 def _phases(result: Breakdown) -> Table:
@@ -607,47 +734,82 @@ def _phases(result: Breakdown) -> Table:
     return Table(tuple(columns), row.phases)
 
 
+_FELT = 0.005
+"""Least share of a part on the first screen: it would be shown as 0%."""
+
+
+def _phases_for_people(result: Breakdown) -> Table:
+    """The phases, and a row for all that is in none, so that the shares add up to 100%."""
+    price = result.price
+    total_s = float(price.results[0].total_s)
+    parts: list[_Part] = [*price.results[0].phases, *_remainders(price)]
+    shares = _whole_shares(parts, total_s)
+    # what takes no time that anybody feels is for --all
+    felt = [part for part in parts if abs(float(part.total_s)) >= _FELT * total_s]
+    parts = [*felt, *(part for part in parts if part not in felt)]
+
+    def share(part: _Part) -> str:
+        return shares[id(part)]
+
+    for_people: dict[str, Column[Any]] = {
+        "primitive": label("primitive", "phase", get=_phase_name),
+        "label": label("label", "step", drop=4, get=_step),
+        "share": number("share", get=share),
+    }
+    columns: list[Column[Any]] = []
+    for column in _phases(result).columns:
+        if column.key == "share":
+            columns.append(number("total_s", "time", format_time))
+        columns.append(for_people.get(column.key, column))
+    return Table(tuple(columns), tuple(parts), first=len(felt))
+
+
 def _breakdown_blocks(result: Breakdown) -> list[Block]:
     price = result.price
     row = price.results[0]
-    out: list[Block] = [Headline(_answer(price, row)), _phases(result), Lines(_sums(row), ())]
+    out: list[Block] = [Headline(_answer(price, row)), _phases_for_people(result)]
+    out.append(Lines(_sums(price), ()))
+    slow = r.slow_words(row.slow)
+    if slow:
+        out.append(Lines(slow, ()))
+    segments = r.segment_lines(result.segments)
+    out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", segments, first=0)
     if row.streams:
-        out.append(
-            Lines("phases stream through each other: only the busiest tier's bandwidth counts", ())
-        )
-    out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", r.segment_lines(result.segments))
-    out.append(_links_table([row]))
+        text = "the phases overlap: only the bandwidth of the busiest tier counts"
+        out.append(Lines(text, (), first=0))
+    out.append(_links_table([row], first=0))
     if result.baselines:
         baselines = [r.Ranked(price, baseline) for baseline in result.baselines]
         out.append(r.row_table(baselines, "flat baselines", names=True)._replace(first=0))
     return out + r.notes([row], price.model, first=0)
 
 
-def _sums(row: AlgorithmEstimate) -> str:
-    """Such as ``total 3 us: alpha 1 us + bandwidth 2 us, bound by bandwidth``."""
-    sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
+def _sums(price: Price) -> str:
+    """Such as ``3 us = latency 1 us + transfer 2 us (protocol LL)``."""
+    row = price.results[0]
     terms = {
-        "bandwidth": float(row.bandwidth_s),
-        "launch overhead": float(row.overhead_s),
-        "software": float(row.software_s),
+        "latency": float(row.steps_s),
+        "transfer": float(row.moved_s),
+        "launch": float(row.overhead_s),
+        f"{r.library_label(price) or 'library'} overhead": float(row.rest_s),
     }
+    sums = ""
     for name, seconds in terms.items():
-        if seconds or name == "bandwidth":
-            sums += f" {'+' if seconds >= 0 else '-'} {name} {format_time(abs(seconds))}"
-    if row.energy_J is not None:
-        sums += f", energy {format_energy(float(row.energy_J))}"
-    sums += f", bound by {row.bound}"
+        if seconds or name in ("latency", "transfer"):
+            sign = "-" if seconds < 0 else "+"
+            sums += f" {sign} {name} {format_time(abs(seconds))}"
+    text = f"{format_time(float(row.total_s))} = {sums.removeprefix(' + ')}"
     if row.protocol:
-        sums += f", under protocol {row.protocol}"
-    slow = r.slow_words(row.slow)
-    if slow:
-        return f"{sums}; {slow}"
-    return sums
+        text += f" (protocol {row.protocol})"
+    if row.energy_J is not None:
+        text += f"; energy {format_energy(float(row.energy_J))}"
+    return text
 
 
 def _breakdown_summary(result: Breakdown) -> str:
     row = result.price.results[0]
-    return f"{row.title}: {r.heading(result.price)}\n{_sums(row)}"
+    sums = "; ".join(filter(None, (_sums(result.price), r.slow_words(row.slow))))
+    return f"{row.title}: {r.heading(result.price)}\n{sums}"
 
 
 # --- documents

@@ -24,12 +24,13 @@ from colltool.base.formatting import (
     sentence,
     title_size,
     whole_bytes,
+    whole_percent,
 )
 from colltool.fabric.variants import ParameterRange
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, or_null
-from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.estimates import CONTENTION, ModelDocument, readings_block, running
 from colltool.render.shared_documents import (
     GroupDocument,
     OnFabricDocument,
@@ -68,13 +69,13 @@ def _between(row: ValueOfInformation) -> str:
 
 _FLIPS: Columns[BreakEven] = (
     label("key", "number"),
-    label("value", "turns at", get=_value),
-    number("factor", "of nominal", format_factor),
+    label("value", "changes the winner at", get=_value),
+    number("factor", "times its value", format_factor),
 )
 _TELLING: Columns[ValueOfInformation] = (
     label("key", "number"),
     label("range", "between", get=_between),
-    number("gain_s", "gain on average", format_time),
+    number("gain_s", "saves on average", format_time),
 )
 
 
@@ -85,14 +86,14 @@ def _name(result: Sensitivity, title: str) -> str:
 
 
 def verdict(result: Sensitivity) -> str:
-    """How often the choice is the fastest, what it loses otherwise, and what turns it."""
+    """How safe the choice is, what it costs if wrong, and what would change it."""
     return (
-        f"{_name(result, result.winner)} is {_how_safe(result)}{_loses(result)}; {_turns(result)}"
+        f"{_name(result, result.winner)} is {_how_safe(result)}{_loses(result)}. {_turns(result)}"
     )
 
 
 def _how_safe(result: Sensitivity) -> str:
-    share = f"the fastest in {percent(result.holds)} of the samples"
+    share = f"the fastest in {percent(result.holds)} of {result.samples:,} samples"
     ranges = {number.key: number for number in result.numbers}
     turned_inside = any(
         ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips
@@ -101,7 +102,7 @@ def _how_safe(result: Sensitivity) -> str:
     if result.holds > 0.9995 and not turned_inside:
         return f"a safe choice: {share}"
     if result.regret_p95 < 0.01:
-        return f"{share}, and nearly so in the others"
+        return f"a safe choice: {share}, and within 1% of it in the others"
     return share
 
 
@@ -109,25 +110,31 @@ def _loses(result: Sensitivity) -> str:
     # less would be shown as 0.0%
     if result.regret_p95 < 0.0005:
         return ""
-    return f"; in 95 of 100 it loses at most {percent(result.regret_p95)}"
+    return f". If wrong, it costs at most {percent(result.regret_p95)} (in 95 of 100 samples)"
 
 
 def _turns(result: Sensitivity) -> str:
     if result.flips:
         flip = result.flips[0]
-        at = f"{flip.key} {_value(flip)} ({format_factor(flip.factor)} of the file's)"
-        return f"{_name(result, flip.winner)} takes over at {at}"
-    none = "no single number"
+        moves = "falls below" if flip.factor < 1 else "rises above"
+        key, value = flip.key, _value(flip)
+        if key.endswith(".eta.beta"):
+            key = f"the bandwidth efficiency of {key.removesuffix('.eta.beta')}"
+            value = whole_percent(flip.value)
+        times = format_factor(flip.factor, 2)
+        winner = _name(result, flip.winner)
+        return f"{winner} wins if {key} {moves} {value} ({times} of the file's value)"
+    none = "No single number"
     if result.flips_sought < len(result.numbers):
-        none = f"none of the {result.flips_sought} numbers that move times most"
-    return f"{none} turns it within a factor of 100"
+        none = f"None of the {result.flips_sought} most influential numbers"
+    return f"{none} changes that within a factor of 100"
 
 
 def _samples_text(result: Sensitivity | Contest) -> str:
     samples = counted(result.samples, "sample")
     if result.samples == result.samples_asked:
         return samples
-    return f"{samples} (not {result.samples_asked}: the numbers are too many)"
+    return f"{samples} (not {result.samples_asked}: there are too many numbers)"
 
 
 _MOST_NUMBERS = 12
@@ -135,7 +142,7 @@ _MOST_NUMBERS = 12
 
 def _facts(result: Sensitivity) -> tuple[str, ...]:
     """How many samples were drawn, and from which ranges."""
-    whose = "ranges assumed: none given" if result.assumed else "ranges as given"
+    whose = "ranges assumed, as none were given" if result.assumed else "ranges as given"
     numbers = counted(len(result.numbers), "number")
     lines = [f"{_samples_text(result)} of {numbers}, seed {result.seed}; {whose}"]
     for number_range in result.numbers[:_MOST_NUMBERS]:
@@ -148,10 +155,12 @@ def _facts(result: Sensitivity) -> tuple[str, ...]:
 
 def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
     """Who wins in how many samples, which number turns it, and what is worth measuring."""
+    drawn, *ranges = _facts(result)
     out: list[Block] = [
         Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}."),
         _samples(result, people=True),
-        Lines("samples", _facts(result), first=1),
+        Lines(drawn, ()),
+        Lines("ranges", tuple(ranges), first=0),
         *readings_block(result.readings),
         *listed("notes", result.held, first=0),
     ]
@@ -159,21 +168,22 @@ def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
         then: Column[BreakEven] = label(
             "winner", "then fastest", fold=22, get=lambda flip: _name(result, flip.winner)
         )
-        title = "the smallest change of one number that turns it"
-        out.append(Table((*_FLIPS, then), result.flips, None, title, first=3))
+        title = "the smallest change of one number that changes the winner"
+        out.append(Table((*_FLIPS, then), result.flips, None, title, first=2))
     if result.telling:
-        title = "what knowing one number would gain"
-        out.append(Table(_TELLING, result.telling[:5], None, title, first=2))
+        title = "time saved on average by knowing one number exactly"
+        out.append(Table(_TELLING, result.telling[:5], None, title, first=1))
     if result.experiment:
-        out.append(Lines(f"to know {result.telling[0].key}", (result.experiment,), verbatim=True))
+        title = f"to measure {result.telling[0].key}"
+        out.append(Lines(title, (result.experiment,), verbatim=True))
     return out
 
 
 _TIMES: Columns[Spread] = (
     number("nominal_s", "nominal", format_time, 1),
-    number("p5_s", "5% below", format_time, 3),
+    number("p5_s", "5th percentile", format_time, 3),
     number("p50_s", "median", format_time, 2),
-    number("p95_s", "95% below", format_time, 3),
+    number("p95_s", "95th percentile", format_time, 3),
 )
 
 
@@ -193,7 +203,7 @@ def _samples(result: Sensitivity, *, people: bool = False) -> Table:
     if people:
         first = first._replace(get=lambda row: names[row.algorithm])
         if any(name.lower() != algorithm for algorithm, name in names.items()):
-            how = "how (inside / across)"
+            how = "inside / across"
             columns.insert(0, label("how", how, fold=22, get=lambda row: result.how[row.algorithm]))
     context_columns = context(
         fabric=result.fabric,
@@ -211,7 +221,7 @@ def sensitivity_title(result: Sensitivity) -> str:
     where = on_fabric(result.fabric, result.overrides)
     size = f"{title_size(result.bytes)} per rank"
     what = f"{result.primitive.label} on {where}, {result.group.label}"
-    return f"{what}, {size}{library}, {ideal_or_realistic(result)}"
+    return f"{what}, {size}{library}, {CONTENTION[ideal_or_realistic(result)]}"
 
 
 def _sensitivity_summary(result: Sensitivity) -> str:
@@ -275,15 +285,15 @@ _CONTEST: Columns[_SideLine] = (
     label("name", "fabric", path="side.name"),
     label("algorithm", "fastest, nominal", drop=4, path="side.algorithm"),
     number("nominal_s", "nominal", format_time, 1, path="side.nominal_s"),
-    number("p5_s", "5% below", format_time, 3, path="side.p5_s"),
+    number("p5_s", "5th percentile", format_time, 3, path="side.p5_s"),
     number("p50_s", "median", format_time, path="side.p50_s"),
-    number("p95_s", "95% below", format_time, 3, path="side.p95_s"),
+    number("p95_s", "95th percentile", format_time, 3, path="side.p95_s"),
     number("faster", "faster", percent, path="beats.faster"),
     number("same", f"same to {SAME:.0%}", percent, 2, path="beats.same"),
     number("slower", "slower", percent, 2, path="beats.slower"),
-    number("ratio_p5", "ratio, 5% below", format_factor, 2, path="beats.ratio_p5"),
+    number("ratio_p5", "ratio, 5th percentile", format_factor, 2, path="beats.ratio_p5"),
     number("ratio_p50", "median ratio", format_factor, path="beats.ratio_p50"),
-    number("ratio_p95", "95% below", format_factor, 2, path="beats.ratio_p95"),
+    number("ratio_p95", "ratio, 95th percentile", format_factor, 2, path="beats.ratio_p95"),
 )
 
 
@@ -296,7 +306,7 @@ def _contest_blocks(result: Contest) -> list[Block]:
     first = result.sides[0].name
     lines = [f"{_samples_text(result)}, seed {result.seed}"]
     for side in result.sides:
-        whose = "assumed: none given" if side.assumed else "as given"
+        whose = "assumed, as none were given" if side.assumed else "as given"
         ranges = ", ".join(
             f"{number_range.key} {_ends(number_range, 'to')}" for number_range in side.numbers
         )
@@ -304,11 +314,12 @@ def _contest_blocks(result: Contest) -> list[Block]:
     for beats in result.beats:
         shared = ", ".join(beats.shared) or "nothing"
         pair = f"{first} and {beats.name}"
-        lines.append(f"  drawn once for {pair}: {shared}; all else for each by itself")
+        lines.append(f"  drawn together for {pair}: {shared}; all others separately")
     size = f"{result.ranks} ranks, {title_size(result.bytes)} per rank"
-    question = f"{result.primitive.label} against {first}, {size}, {ideal_or_realistic(result)}"
+    mode = CONTENTION[ideal_or_realistic(result)]
+    question = f"{result.primitive.label} against {first}, {size}, {mode}"
     return [
-        Headline(f"{'; '.join(contest_verdict(result))}. {sentence(question)}."),
+        Headline(f"{'. '.join(contest_verdict(result))}. {sentence(question)}."),
         _contest_table(result),
         Lines("samples", tuple(lines), first=1),
         *basis_block(result.ground, [result.ranks]),
@@ -325,13 +336,13 @@ def _against_first(first: str, beats: Beats) -> str:
     ratios = (beats.ratio_p5, beats.ratio_p50, beats.ratio_p95)
     known = [format_factor(ratio) for ratio in ratios if ratio is not None]
     if beats.faster is None or len(known) < len(ratios):
-        why = "one of the two has no launch overhead, and it would be felt"
-        return f"{beats.name}: not compared with {first}: {why}"
+        why = "only one of the two includes launch overhead, and it matters at this size"
+        return f"{beats.name} is not comparable with {first}: {why}"
     low, middle, high = known
     how = f"{beats.name} is faster than {first} in {percent(beats.faster)} of the samples"
-    same = f", the same to {SAME:.0%} in {percent(beats.same)}" if beats.same else ""
-    takes = f"it takes {middle} of its time in the median, in 90 of 100 between {low} and {high}"
-    return f"{how}{same}; {takes}"
+    same = f" and equal within {SAME:.0%} in {percent(beats.same)}" if beats.same else ""
+    takes = f"Its time is {middle} that of {first} ({low} to {high}, 90% interval)"
+    return f"{how}{same}. {takes}"
 
 
 def _contest_summary(result: Contest) -> str:
