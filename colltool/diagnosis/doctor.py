@@ -32,7 +32,7 @@ from colltool.diagnosis.hypotheses import (
     hypotheses,
     maker_of,
 )
-from colltool.diagnosis.machines import given_fabric, nearest_fabric
+from colltool.diagnosis.machines import fabrics_that_fit, given_fabric, nearest_fabric
 from colltool.diagnosis.networks import is_stream, trees_share
 from colltool.diagnosis.notes import notes_on
 from colltool.diagnosis.results import (
@@ -56,7 +56,7 @@ from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.library_numbers import launch_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
-from colltool.logs.series import Measurements
+from colltool.logs.series import Measurements, Series
 
 
 def diagnose(
@@ -81,7 +81,10 @@ def diagnose(
     unread = [statement("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
         unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
-    return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
+    # a share above what is possible says nothing of health: it is another machine's
+    fits = fabrics_that_fit(seen) if whole.too_fast else ()
+    fleet = fleet_of(seen, whole.series)
+    return replace(whole, notes=(*unread, *whole.notes), fleet=fleet, fits=fits)
 
 
 class _DiagnosisOptions(NamedTuple):
@@ -200,12 +203,19 @@ def _series_health(
         # its large messages, its small ones, or both
         classes = [size_class for size_class in scoring.classes if size_class.series_index == index]
         shares = {size_class.size: size_class.share for size_class in classes}
+        marks = {size_class.size: size_class.mark for size_class in classes}
         low = (
             any(size_class.low for size_class in classes)
             or collapse_in(judged.series.points) is not None
         )
         yield SeriesHealth(
-            judged, wires[index], shares.get("large"), shares.get("small"), low, bars[index]
+            judged=judged,
+            wire=wires[index],
+            large=shares.get("large"),
+            small=shares.get("small"),
+            low=low,
+            bar=bars[index],
+            small_bar=marks.get("small"),
         )
 
 
@@ -328,8 +338,9 @@ def _with_collapses(
     for finding in findings:
         titles = [title for title in finding.series if title in collapses]
         if titles and "large" in finding.size:
-            _, collapse = collapses.pop(titles[0])
-            finding = finding._replace(causes=(_collapse_cause(collapse), *finding.causes))
+            judged, collapse = collapses.pop(titles[0])
+            cause = _collapse_cause(judged.series, collapse)
+            finding = finding._replace(causes=(cause, *finding.causes))
         yield finding
     for title, (judged, collapse) in collapses.items():
         # all sizes from the collapse on
@@ -342,13 +353,12 @@ def _with_collapses(
             low=min(shares),
             high=max(shares),
             error=fmean(abs(log(share)) for share in shares),
-            causes=(_collapse_cause(collapse),),
+            causes=(_collapse_cause(judged.series, collapse),),
             experiments=(),
             hints=(),
         )
 
 
-def _collapse_cause(collapse: Collapse) -> Cause:
-    before, after = collapse.before.bytes, collapse.after.bytes
-    said = statement("collapse", after=after, factor=collapse.factor, before=before)
-    return _unpriced("collapse", said)
+def _collapse_cause(series: Series, collapse: Collapse) -> Cause:
+    rates = (series.busbw_Bps(collapse.before), series.busbw_Bps(collapse.after))
+    return _unpriced("collapse", statement("collapse", size=collapse.after.bytes, rates=rates))

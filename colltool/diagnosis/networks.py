@@ -47,14 +47,14 @@ class NetworkMatch(NamedTuple):
 
     @property
     def said(self) -> Statement:
-        """Every usual way to have that rate: ``4 x 200G or 8 x 100G a host at 93%``."""
+        """Every usual way to have that rate: ``4 x 200G or 8 x 100G``."""
         total = self.nics * self.gbit
         ways = []
         for count in reversed(COUNTS):
             if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT:
                 ways.append(statement("nics", count=count, gbit=total // count))
         # of many the two with the most NICs, which are the likeliest
-        return statement("nics-at", ways=tuple(ways[-2:]), share=self.share)
+        return statement("nics-ways", ways=tuple(ways[-2:]))
 
 
 def per_host(fabric: Fabric) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
 from colltool.analysis.sweep import Sweep
-from colltool.base.errors import printable
+from colltool.base.errors import displayed
 from colltool.base.extras import SharedOutlines, drawing, needs_extra, plot
 from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
@@ -62,7 +62,7 @@ def report_page(report: Report) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=lambda value: displayed(value) if type(value) is str else value,
         keep_trailing_newline=True,
     )
     style = _markup((folder / "page.css").read_text(encoding="utf-8"))
