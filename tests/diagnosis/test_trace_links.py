@@ -217,7 +217,7 @@ def test_a_wire_that_is_too_fast_is_another(tmp_path: Path) -> None:
     last = result.summary().splitlines()[-1]
     assert (
         last
-        == f"{INNER} of {WHERE.name} cannot be so fast: another fabric, or ranks that sit elsewhere"
+        == f"{INNER} of {WHERE.name} cannot be so fast, so this was another machine, or the ranks sit elsewhere"
         " (placed)"
     )
 
