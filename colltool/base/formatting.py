@@ -177,22 +177,25 @@ def format_rate(rate: float, digits: int = 4) -> str:
 
 def of_rates(rate: float, whole: float) -> str:
     """``231 of 372 GB/s``."""
-    return _two_rates(rate, "of", whole)
+    return _with_one_unit(format_rate(rate, 3), "of", format_rate(whole, 3))
 
 
 def changed_rate(before: float, after: float) -> str:
     """``164 -> 109 GB/s``."""
-    return _two_rates(before, "->", after)
+    return _with_one_unit(format_rate(before, 3), "->", format_rate(after, 3))
 
 
-def _two_rates(first: float, between: str, second: float) -> str:
-    """Two rates, with one unit where it is the same."""
-    part = format_rate(first, 3)
-    total = format_rate(second, 3)
-    number, unit = part.split(" ")
-    if total.endswith(f" {unit}"):
-        part = number
-    return f"{part} {between} {total}"
+def of_times(seconds: float, whole: float) -> str:
+    """``44.6 of 46.9 ms``."""
+    return _with_one_unit(format_time(seconds, 3), "of", format_time(whole, 3))
+
+
+def _with_one_unit(first: str, between: str, second: str) -> str:
+    """Two numbers, with one unit where it is the same."""
+    number, unit = first.split(" ")
+    if second.endswith(f" {unit}"):
+        first = number
+    return f"{first} {between} {second}"
 
 
 def percent(share: float, digits: int = 1, sign: str = "") -> str:

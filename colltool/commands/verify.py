@@ -222,9 +222,10 @@ def verify_command(
 ) -> None:
     """Execute every algorithm message by message, and compare its formula with what was counted.
 
-    proved: the right result everywhere, the counts of the formula, and no port, link or uplink
-    slower than its price. counts only: seconds cannot be compared. idealised: the right result,
-    and the formula is a bound or an ideal that the note describes. mismatch: exit 1.
+    "matches": the result is right on every rank, the counts are those of the formula, and no
+    port, link or uplink is slower than its price. "counts only": seconds cannot be compared.
+    "only on idle wires": the result is right, and a note says what the formula leaves out. "does
+    not match": exit 1. JSON and CSV say proved, counts only, idealised, mismatch.
 
     With --with: also what a simulator that is installed here finds for the same schedules
     (colltool guide exports).

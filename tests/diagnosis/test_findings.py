@@ -85,8 +85,8 @@ def test_the_size_from_which_on_it_is_reached() -> None:
     )
     assert (
         str(one.findings[0])
-        == "reaches the busbw predicted for this fabric: 99.9 of 99.9 GB/s at 1 GiB, but only from"
-        " 128 MiB on: 22% of it at 32 MiB"
+        == "reaches the busbw predicted for this fabric: 99.9 of 99.9 GB/s at 1 GiB, but only above"
+        " 128 MiB: 22% of it at 32 MiB"
     )
 
 
