@@ -12,6 +12,7 @@ from colltool.base.formatting import (
     format_factor,
     format_time,
     ordinal,
+    sentence,
 )
 from colltool.estimate.results import Infeasible
 from colltool.render.blocks import (
