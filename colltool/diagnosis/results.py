@@ -64,6 +64,30 @@ class ValidatedSeries(NamedTuple):
     findings: tuple[Statement, ...]
 
 
+class SeriesHealth(NamedTuple):
+    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``:
+    median share of the expected rate, None if not measured. ``bar``: the share that large messages
+    must reach, ``small_bar`` that of small ones; ``low``: one of them misses its bar."""
+
+    judged: ValidatedSeries
+    wire: str
+    large: float | None
+    small: float | None
+    low: bool
+    bar: float
+    small_bar: float | None = None
+
+    @property
+    def judgeable(self) -> bool:
+        """Whether its sizes tell anything."""
+        return self.large is not None or self.small is not None
+
+    @property
+    def too_fast(self) -> bool:
+        """Whether large messages are faster than the fabric allows: another machine ran them."""
+        return self.large is not None and self.large > FASTER
+
+
 @result
 class Validation(Result):
     """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a
@@ -78,6 +102,9 @@ class Validation(Result):
     max_mape: float | None = None
     overrides: tuple[tuple[str, str], ...] = ()
     readings: ModelOptions = USUAL
+    # what each series reaches of its price, as doctor reads it, and the devices that logs name
+    health: tuple[SeriesHealth, ...] = ()
+    devices: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -100,25 +127,6 @@ class AssumedFabric(NamedTuple):
     guessed: bool = False
     network_share: float | None = None
     network_factor: float = 1.0
-
-
-class SeriesHealth(NamedTuple):
-    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``:
-    median share of the expected rate, None if not measured. ``bar``: the share that large messages
-    must reach, ``small_bar`` that of small ones; ``low``: one of them misses its bar."""
-
-    judged: ValidatedSeries
-    wire: str
-    large: float | None
-    small: float | None
-    low: bool
-    bar: float
-    small_bar: float | None = None
-
-    @property
-    def too_fast(self) -> bool:
-        """Whether large messages are faster than the fabric allows: another machine ran them."""
-        return self.large is not None and self.large > FASTER
 
 
 class Cause(NamedTuple):

@@ -346,7 +346,7 @@ def heat_map_lines(block: Strips, width: int | None = None, *, unicode: bool = F
         for start in range(0, len(strip.cells), merged):
             text += _shade(max(strip.cells[start : start + merged]), shades)
         links = strip.per_cell * merged
-        each = f"  {links} links a character"
+        each = f"  {links} links per character"
         if links > 1 and len(text + each) + 2 <= width:
             text += each
         lines.append(text)

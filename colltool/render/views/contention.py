@@ -246,7 +246,7 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
     pasted = localize(either(shell=shell, python=f"overrides={options!r}"))
     where = localize(either(shell="on the command line", python="as an argument"))
     return [
-        Headline(f"{sentence(_eta_summary(result))} (alpha/BW): paste either form below."),
+        Headline(f"{sentence(_eta_summary(result))}. Paste either form below."),
         _eta_table(result),
         Lines("in the fabric file", tuple(yaml), verbatim=True),
         Lines(where, (pasted,), verbatim=True),
@@ -257,10 +257,12 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
 def _eta_summary(result: LayoutEta) -> str:
     tiers = []
     for eta in result.etas:
-        beta = "-" if eta.beta is None else _file(eta.beta)
-        tiers.append(f"{eta.tier} {_file(eta.alpha)}/{beta}")
+        text = f"{eta.tier} has eta alpha {_file(eta.alpha)}"
+        if eta.beta is not None:
+            text += f" and eta beta {_file(eta.beta)}"
+        tiers.append(text)
     where = on_fabric(result.fabric, result.overrides)
-    return f"eta of {result.layout} on {where}: {', '.join(tiers)}"
+    return f"for {result.layout} on {where}, {', '.join(tiers)}"
 
 
 class LayoutEtaDocument(LayoutDocument):

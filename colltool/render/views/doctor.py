@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import attrgetter
 
 from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
     and_text,
     counted,
-    format_factor,
     format_rate,
     format_time,
     or_text,
@@ -33,7 +32,6 @@ from colltool.diagnosis.results import (
     ValidatedPoint,
 )
 from colltool.diagnosis.sentences import statement
-from colltool.fabric.bundled_for import short_device
 from colltool.logs.series import Skipped
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 from colltool.render.blocks import (
@@ -50,6 +48,7 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set, whole
+from colltool.render.views.health import SeriesHealthDocument, Spoken, together
 
 _BOUND = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2
@@ -65,7 +64,7 @@ def _state(health: SeriesHealth) -> str:
         return "off"
     if health.too_fast:
         return "too fast"
-    return "as expected" if _judged(health) else "not judged"
+    return "as expected" if health.judgeable else "not judged"
 
 
 # as a table says it; CSV keeps the words that scripts know
@@ -74,10 +73,6 @@ _STATES = {"off": "slow", "as expected": "passes"}
 
 def _state_text(state: str) -> str:
     return _STATES.get(state, state)
-
-
-def _judged(health: SeriesHealth) -> bool:
-    return health.large is not None or health.small is not None
 
 
 _SERIES: Columns[SeriesHealth] = (
@@ -150,50 +145,8 @@ def _table(result: Diagnosis) -> Table:
     return table
 
 
-def _who(health: SeriesHealth, result: Diagnosis) -> str:
-    """What ran, and on what: ``all-reduce on 64 H200``."""
-    series = health.judged.series
-    devices = {short_device(device) for device in result.assumed.devices}
-    device = devices.pop() if len(devices) == 1 else ""
-    who = f"{series.primitive.label} on {counted(series.ranks, device or 'rank')}"
-    if device:
-        who = f"{series.primitive.label} on {series.ranks} {device}"
-    # where these words do not tell series apart
-    kind = (series.primitive, series.ranks)
-    alike = [
-        other.judged.series
-        for other in result.series
-        if (other.judged.series.primitive, other.judged.series.ranks) == kind
-    ]
-    if series.nodes and len({other.nodes for other in alike}) > 1:
-        who += f" of {counted(series.nodes, 'node')}"
-    if series.run and len(alike) > 1:
-        who += f" ({series.run})"
-    return who
-
-
-def _measured(health: SeriesHealth, result: Diagnosis) -> str:
-    """The busbw at the largest size, and what it should be."""
-    last = _last(health)
-    got = format_rate(last.busbw_measured_Bps, 3)
-    due = format_rate(last.busbw_expected_Bps, 3)
-    at = size_text(whole_bytes(last.bytes))
-    return f"Measured: {got} busbw at {at}; expected of {_where(result)}: {due}."
-
-
-def _passes(health: SeriesHealth, result: Diagnosis) -> str:
-    """``all-reduce on 64 H200 reaches 103% of expected (pass mark 80%)``."""
-    who = _who(health, result)
-    if health.large is not None:
-        return f"{who} {_reaches(health.large, health.bar)}"
-    assert health.small is not None
-    assert health.small_bar is not None
-    small = _reaches(health.small, health.small_bar)
-    return f"{who} {small} on small messages; large ones were not measured"
-
-
-def _reaches(share: float, mark: float) -> str:
-    return f"reaches {whole_percent(share)} of expected (pass mark {whole_percent(mark)})"
+def _spoken(result: Diagnosis) -> Spoken:
+    return Spoken(result.series, result.assumed.devices, _where(result))
 
 
 def _found(finding: DiagnosisFinding, result: Diagnosis) -> list[SeriesHealth]:
@@ -206,8 +159,9 @@ def _reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
     if finding.low is None or finding.high is None:
         return "nothing was measured"
     found = _found(finding, result)
-    names = list(dict.fromkeys(_who(health, result) for health in found))
-    who = _listed(names) if len(names) <= _MOST_NAMED else f"{len(names)} measurements"
+    spoken = _spoken(result)
+    names = list(dict.fromkeys(spoken.who(health) for health in found))
+    who = together(names) if len(names) <= _MOST_NAMED else f"{len(names)} measurements"
     verb = "reaches" if len(names) == 1 else "reach"
     if finding.size == "small":
         who = f"small messages of {who}"
@@ -218,14 +172,6 @@ def _reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
     if marks:
         pass_mark = f" (pass mark {span_text(*map(whole_percent, (marks[0], marks[-1])))})"
     return f"{who} {verb} {share} of expected{pass_mark}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``all-reduce and all-gather on 8 H100``: what all names end with is said once."""
-    ends = {name.partition(" on ")[2] for name in names}
-    if len(names) == 1 or len(ends) > 1:
-        return and_text(names)
-    return f"{and_text([name.partition(' on ')[0] for name in names])} on {ends.pop()}"
 
 
 def _mark(health: SeriesHealth, finding: DiagnosisFinding) -> float:
@@ -261,7 +207,7 @@ def diagnosed(result: Diagnosis) -> str:
     what = f"{fleet}Slow: {_reached(main, result)}."
     found = _found(main, result)
     if len(found) == 1:
-        what += f" {_measured(found[0], result)}"
+        what += f" {_spoken(result).measured(found[0])}"
     else:
         what += f" Expected is what {_where(result)} should reach."
     # a cause that no price supports is not guessed at
@@ -319,7 +265,7 @@ def _without_finding(result: Diagnosis) -> str:
     where = _where(result)
     if result.fleet and not result.ok:
         return f"{_fleet_text(result.fleet)} The others reach what {where} should."
-    if not any(map(_judged, result.series)):
+    if not any(health.judgeable for health in result.series):
         return _not_judged(result)
     if result.too_fast:
         return _no_baseline(result)
@@ -336,26 +282,19 @@ def _without_finding(result: Diagnosis) -> str:
 
 
 def _healthy(result: Diagnosis) -> str:
-    """What passes, in sentences: one measurement with its rates, two by name, of more the lowest."""
-    judged = [health for health in result.series if _judged(health)]
+    """What passes, in sentences: one measurement with its rates, few by name, of more the lowest."""
+    spoken = _spoken(result)
+    judged = [health for health in result.series if health.judgeable]
     if len(judged) == 1:
-        return f"{_passes(judged[0], result)}. {_measured(judged[0], result)}"
+        return f"{spoken.passes(judged[0])}. {spoken.measured(judged[0])}"
     expected = f"Expected is what {_where(result)} should reach."
     if len(judged) <= _MOST_NAMED:
-        return f"{_named_passes(judged, result)}. {expected}"
+        return f"{spoken.passing(judged)}. {expected}"
     lowest = min(judged, key=_room)
     return (
-        f"all {len(judged)} measurements pass; nearest to its pass mark,"
-        f" {_passes(lowest, result)}. {expected}"
+        f"all {len(judged)} measurements pass; nearest to its pass mark, {spoken.passes(lowest)}."
+        f" {expected}"
     )
-
-
-def _named_passes(judged: Sequence[SeriesHealth], result: Diagnosis) -> str:
-    """What few measurements reach, in one clause where it is the same."""
-    alike = {_passes(health, result).partition(" reaches ")[2] for health in judged}
-    if len(alike) > 1:
-        return and_text([_passes(health, result) for health in judged])
-    return f"{_listed([_who(health, result) for health in judged])} reach {alike.pop()}"
 
 
 def _room(health: SeriesHealth) -> float:
@@ -368,12 +307,8 @@ def _room(health: SeriesHealth) -> float:
 def _no_baseline(result: Diagnosis) -> str:
     """The answer where the times are faster than the fabric allows."""
     fastest = max(result.too_fast, key=lambda health: health.large or 0.0)
-    times = format_factor(fastest.large or 0.0, 2).removesuffix("x")
     where = _where(result)
-    text = (
-        f"Not judged: {_who(fastest, result)} is {times} times faster than {where} allows, so"
-        f" another machine ran it and {where} is no baseline."
-    )
+    text = f"Not judged: {_spoken(result).passes(fastest)} and {where} is no baseline."
     fits = [name for name in result.fits if name != result.assumed.fabric]
     if fits:
         named = localize(argument_text("fabric", fits[0]))
@@ -572,29 +507,6 @@ class HardwareDocument(Document, of=AssumedFabric):
     assumed: list[str] = derived("said")
     network: str | None = or_null("network")
     guessed: bool
-
-
-class _MeasuredSeriesDocument(Document, at="judged.series"):
-    collective: str = derived("judged.series.primitive")
-    ranks: int
-    nodes: int | None
-    run: str = optional("judged.series.run")
-
-
-class SeriesHealthDocument(_MeasuredSeriesDocument, of=SeriesHealth):
-    """A series against what the fabric should reach."""
-
-    wire: str
-    bytes: float = derived(lambda health: whole_bytes(_last(health).bytes))
-    busbw_measured_Bps: float = derived(lambda health: _last(health).busbw_measured_Bps)
-    busbw_expected_Bps: float = derived(lambda health: _last(health).busbw_expected_Bps)
-    large: float | None
-    small: float | None
-    low: bool
-    bar: float
-    small_bar: float | None
-    dtype: str = derived("judged.series.dtype")
-    files: list[str] = derived("judged.series.files")
 
 
 class ExperimentDocument(Document, extends=Experiment):

@@ -42,6 +42,7 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, context, listed, on_fabric, reached_percent
 from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
 from colltool.render.shared_documents import OnFabricDocument, mapping
+from colltool.render.views.health import SeriesHealthDocument, Spoken
 from colltool.training.parallel_config import Axes
 
 _MOST_TOTALS = 8  # rows of a table without --all
@@ -168,8 +169,9 @@ def _speed(result: TraceComparison) -> str:
 
 
 def _as_sentences(texts: Iterable[str]) -> Iterator[str]:
+    """Texts that begin with a capital, or with the name of a tier, which stays as it is."""
     for text in texts:
-        yield f"{sentence(text)}."
+        yield f"{text}."
 
 
 def _blame(result: TraceComparison) -> Iterator[str]:
@@ -417,6 +419,7 @@ def _each(parts: Sequence[str]) -> str:
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
     """The answer and the calls first; waits, findings and what is left out after them."""
+    where = on_fabric(result.fabric, result.overrides)
     out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
     if result.against:
         rows = tuple(sorted(compared_totals(result), key=lambda row: -abs(row.change_s)))
@@ -436,7 +439,9 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         title = "communication kernels of which no bytes are known"
         out.append(Table(_UNPRICED, result.unpriced, None, title, _MOST_TOTALS))
     for finding in result.findings:
-        out.append(Lines(f"findings: {finding.series}", tuple(map(str, finding.findings))))
+        spoken = Spoken([finding.health], (result.device,), where)
+        read = f"{spoken.passes(finding.health)}"
+        out.append(Lines(f"findings: {finding.series}", (read, *map(str, finding.findings))))
     reasons = [f"{why}: {counted(calls, 'call')}" for why, calls in _reasons(result).items()]
     out += listed("without a price", reasons)
     out += listed("left out", _left_out(result))
@@ -513,6 +518,12 @@ def _compared(result: TraceComparison) -> Any:
     return LEFT_OUT if result.against is None else compared_totals(result)
 
 
+class TraceFindingDocument(Document, extends=TraceFinding):
+    """The calls of one primitive and rank count, as ``doctor`` reads them."""
+
+    health: SeriesHealthDocument
+
+
 class TracesDocument(OnFabricDocument):
     """The collectives of traces against a fabric's prices."""
 
@@ -537,7 +548,7 @@ class TracesDocument(OnFabricDocument):
     wires: list[LinkHealth]
     totals: list[CallTotalDocument]
     calls: list[TracedCallDocument] = derived(_calls)
-    findings: list[TraceFinding]
+    findings: list[TraceFindingDocument]
     files: list[TraceFile]
     left_out: list[LeftOutKernels]
 
