@@ -81,40 +81,37 @@ def _blocks(result: FabricShown) -> list[Block]:
     ]
     return [
         Headline(f"{name} joins {fabric.ranks} ranks, innermost tier first: {'; '.join(joined)}."),
-        _tree(fabric),
+        _tree(fabric, result.facts, full=False),
         table._replace(columns=columns, title=title),
         *map(later, details),
     ]
 
 
-def _tree(fabric: Fabric, facts: FabricFacts | None = None) -> Lines:
-    """The tiers as a tree, outermost first; with their ``facts`` also the levels of each."""
+def _tree(fabric: Fabric, facts: FabricFacts, *, full: bool = True) -> Lines:
+    """The tiers as a tree, outermost first; in ``full`` also the levels of each."""
     root = f"{fabric.ranks} ranks"
     if fabric.launch_overhead:
         root += f", launch overhead {format_time(fabric.launch_overhead)}"
     tree = [root]
     indent = ""
-    parts = {found.name: found for found in facts.tiers} if facts else {}
-    for tier in reversed(fabric.tiers):
+    for tier, found in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
         text = _tier_text(tier)
-        if not facts:
-            text += _in_short(tier)
+        if not full:
+            text += _in_short(tier, found)
         tree.append(f"{indent}+- {tier.name}: {text}")
-        if facts:
-            for line in part_lines(tier, parts[tier.name], outermost_first=True):
-                tree.append(f"{indent}|    {line}")
+        for line in part_lines(tier, found, outermost_first=True) if full else ():
+            tree.append(f"{indent}|    {line}")
         indent += "   "
     return Lines(_title(fabric), (*tree, f"{indent}+- rank"))
 
 
-def _in_short(tier: Tier) -> str:
+def _in_short(tier: Tier, facts: TierFacts) -> str:
     """Whether a tier is oversubscribed, and whether its switches reduce: what a price turns on."""
-    kind = capabilities_of(tier)
     text = ""
-    for pairs in kind.levels:
-        if pairs.oversubscription != 1:
-            text += f", {pairs.oversubscription:g}:1 oversubscribed at {pairs.name}"
-    if kind.in_network is not None:
+    for level in facts.levels:
+        if level.oversubscription != 1:
+            text += f", {level.oversubscription:.4g}:1 oversubscribed at {level.name}"
+    if capabilities_of(tier).in_network is not None:
         text += ", in-network operations"
     return text
 
