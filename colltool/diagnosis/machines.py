@@ -164,10 +164,12 @@ def _apart(shares: Sequence[float]) -> float:
     return sum(abs(log(min(share, 1.25) / USUAL_SHARE)) for share in shares)
 
 
-def _shares_on(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> list[float]:
+def _shares_on(
+    machine: DeviceMatch, seen: Evidence, overrides: Overrides, *, rings: bool = True
+) -> list[float]:
     """What large messages reach of a machine's rates, without series that it cannot run."""
     fabric, _ = _assumed(machine, seen, overrides, [])
-    found = [share_reached(fabric, series) for series in seen.on(fabric).series]
+    found = [share_reached(fabric, series, rings=rings) for series in seen.on(fabric).series]
     return [share for share in found if share is not None]
 
 
@@ -187,7 +189,7 @@ def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
     for it, and on none it would be too slow."""
     fits: dict[str, float] = {}
     for machine in MEASURED_MACHINES:
-        shares = _shares_on(machine, seen, ())
+        shares = _shares_on(machine, seen, (), rings=False)
         if shares and min(shares) >= HEALTHY_SHARE and max(shares) <= FASTER:
             fits[machine.fabric] = _apart(shares)
     return tuple(sorted(fits, key=fits.__getitem__))

@@ -82,14 +82,14 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
     return [run for run in across if run.points[-1].bytes >= SHOWS_RATE]
 
 
-def share_reached(fabric: Fabric, series: Series) -> float | None:
-    """The share of a ring's rate, or of the fastest price, that large messages reach; None where
-    nothing runs."""
+def share_reached(fabric: Fabric, series: Series, *, rings: bool = True) -> float | None:
+    """The share of a ring's rate (with ``rings``, of an all-reduce), or of the fastest price, that
+    large messages reach; None where nothing runs."""
     try:
         check_fits(fabric, series)
     except ColltoolError:
         return None
-    times = Scenario(fabric, only=RINGS if series.primitive is AR else ()).times(series)
+    times = Scenario(fabric, only=RINGS if rings and series.primitive is AR else ()).times(series)
     if times is None:
         return None
     shares = []

@@ -252,9 +252,12 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
 
 def _machine_file_note(result: Calibration) -> str:
     count = 0 if result.machine_rows is None else result.machine_rows.total
-    how_to_keep = either(shell="-o NAME.machine.yaml writes it", python="machine_text is the file")
     rows = counted(count, "row")
-    return f"a machine file can hold the {rows} as they were measured: {localize(how_to_keep)}"
+    how_to_keep = either(
+        shell=f"-o NAME.machine.yaml keeps the {rows} as they were measured",
+        python=f"machine_text is a file of the {rows} as they were measured",
+    )
+    return localize(how_to_keep)
 
 
 def _fitted(result: Calibration) -> str:
