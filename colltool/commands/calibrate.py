@@ -153,11 +153,11 @@ def calibrate_command(
     everything: bool = False,
     **arguments: Any,
 ) -> None:
-    """Measured times as rows of your own machine, which price and all others then take:
-    NAME.machine.yaml beside NAME.yaml.
+    """Measured times as rows of your own machine, which price and all others then use:
+    NAME.machine.yaml, next to NAME.yaml.
 
-    One row a series will do, three (4 KB, 8 MB, 1 GB) are better; it says which measurement to
-    make next. With -o NAME.yaml a fabric is fitted instead: launch overhead, alpha and
+    One row per collective and rank count is enough, three (4 KB, 8 MB, 1 GB) are better; the
+    answer says what to measure next. With -o NAME.yaml a fabric is fitted instead: launch overhead, alpha and
     bandwidth of one to three protocols per tier.
 
     Examples:

@@ -116,11 +116,11 @@ def doctor(
     primitive="--collective",
 )
 def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """What ails a machine: from logs or traces alone to what is off, the causes that prices
-    support, and the next experiment.
+    """Is this machine healthy? From logs or traces alone: what is slow, the possible causes, and
+    what to run next.
 
-    The hardware is read from the names of devices; -f says otherwise. Exit 1 where something is
-    off.
+    The hardware is read from the names of the devices; -f overrides it. Exit status 1 when
+    something is slow.
 
     Examples:
       colltool doctor all_reduce.log

@@ -299,7 +299,7 @@ def goal(
     ],
     within=export_command,
     name="chakra",
-    short_help="A planned training step as Chakra traces, one a rank.",
+    short_help="A planned training step as Chakra traces, one per rank.",
 )
 def chakra(
     job: str,
@@ -318,7 +318,9 @@ def chakra(
     from colltool.commands.plan import plan
     from colltool.training.job import load_job
 
-    folder = _folder(output, "a file a rank does not go to the terminal", "name a folder: -o step")
+    folder = _folder(
+        output, "one file per rank does not go to the terminal", "name a folder: -o step"
+    )
     loaded = load_job(job, job_overrides or (), argument="job_overrides")
     planned = plan(loaded, fabric.load(), ranks, library=library)
     interop = extra("interop.chakra")

@@ -395,8 +395,8 @@ def size_command(out: Out, **arguments: Any) -> None:
     so that 2,2 is 4:1 against the endpoints.
 
     A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all,
-    which needs half of the bisection of a Clos. It is the shape of fewest switches among all,
-    shown beside the Clos.
+    which needs half of the bisection of a Clos. The shape with the
+    fewest switches is shown, and compared with the Clos.
 
     Examples:
       colltool fabric size --fat-tree 64

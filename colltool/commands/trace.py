@@ -38,7 +38,7 @@ def trace(
 
     Args:
         fabric: where they ran, as :func:`price`.
-        files: traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank; one path or
+        files: traces of the PyTorch profiler or Chakra, plain or gzipped, one per rank; one path or
             several.
         placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``,
             as Slurm deals ranks to hosts; a file with a rank of the fabric, a host or host:slot in
@@ -85,7 +85,9 @@ def _placed(placed: Any) -> Any:
 
 @command(
     [
-        option("files", "Traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank."),
+        option(
+            "files", "Traces of the PyTorch profiler or Chakra, plain or gzipped, one per rank."
+        ),
         FABRIC,
         "calls",
         "against",

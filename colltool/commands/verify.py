@@ -225,7 +225,8 @@ def verify_command(
     "matches": the result is right on every rank, the counts are those of the formula, and no
     port, link or uplink is slower than its price. "counts only": seconds cannot be compared.
     "only on idle wires": the result is right, and a note says what the formula leaves out. "does
-    not match": exit 1. JSON and CSV say proved, counts only, idealised, mismatch.
+    not match": exit 1. JSON and CSV keep their own words
+    (colltool schema verify).
 
     With --with: also what a simulator that is installed here finds for the same schedules
     (colltool guide exports).

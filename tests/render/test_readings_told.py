@@ -4,6 +4,7 @@ them to machines."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def log(tmp_path: Path) -> str:
 def test_unusual_readings_are_told(asked: tuple[str, ...], log: str) -> None:
     args = tuple(log if one == "LOG" else one for one in asked)
     out = run(*args, *UNUSUAL).out
-    assert "readings: placement=scattered, ring_alpha=worst" in out
+    assert re.search("(readings|model options): placement=scattered, ring_alpha=worst", out)
     assert "readings:" not in run(*args).out
     document = json.loads(run(*args, *UNUSUAL, "--format", "json").out)
     assert document["model"]["ring_alpha"] == "worst"
