@@ -397,18 +397,21 @@ _HOSTS: Columns[FleetHost] = (
     label("state", "is"),
 )
 _MOST_HOSTS, _WIDEST_MATRIX = 5, 24
+_MOST_SAID = 3
 
 
 def _fleet_text(fleet: Fleet) -> str:
     """The sentences that name hosts; a list below the answer has all."""
-    named = ". ".join(map(str, fleet.said[: 1 + _MOST_NOTES]))
+    # single runs are for the list
+    named = ". ".join(map(str, fleet.said[: max(1, sum(host.bad for host in fleet.hosts))]))
     return f"{named or f'{len(fleet.hosts)} hosts are alike'}."
 
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
     worst = sorted(fleet.hosts, key=lambda host: (not host.bad, -host.failed, host.of_fleet or 0.0))
     title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
-    yield Lines("the fleet", tuple(map(str, fleet.said)) or (f"{title}: all alike",))
+    said = tuple(map(str, fleet.said)) or (f"{title}: all alike",)
+    yield Lines("the fleet", said, first=_MOST_SAID)
     bad = sum(host.bad for host in worst)
     yield Table(_HOSTS, tuple(worst), None, title, max(_MOST_HOSTS, bad))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
