@@ -115,6 +115,9 @@ def either(*, shell: str, python: str) -> str:
 def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None) -> str:
     """Replace marks by an audience's words; ``names``: other names of arguments in this command or
     function."""
+    # nearly every text of a result is without marks
+    if _START not in text:
+        return text
     first, *rest = text.split(_START)
     out = [first]
     for piece in rest:
@@ -139,6 +142,11 @@ def set_audience(audience: Audience) -> Iterator[None]:
 def localize(text: str) -> str:
     """Return a note or reason of a result in the words of the current audience."""
     return spell(text, _AUDIENCE.get())
+
+
+def displayed(text: str) -> str:
+    """Return a text of a result as outputs show it: marks in the audience's words, on one line."""
+    return printable(localize(text))
 
 
 def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:

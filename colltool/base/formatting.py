@@ -177,12 +177,25 @@ def format_rate(rate: float, digits: int = 4) -> str:
 
 def of_rates(rate: float, whole: float) -> str:
     """``231 of 372 GB/s``."""
-    part = format_rate(rate, 3)
-    total = format_rate(whole, 3)
-    number, unit = part.split(" ")
-    if total.endswith(f" {unit}"):
-        part = number
-    return f"{part} of {total}"
+    return _with_one_unit(format_rate(rate, 3), "of", format_rate(whole, 3))
+
+
+def changed_rate(before: float, after: float) -> str:
+    """``164 -> 109 GB/s``."""
+    return _with_one_unit(format_rate(before, 3), "->", format_rate(after, 3))
+
+
+def of_times(seconds: float, whole: float) -> str:
+    """``44.6 of 46.9 ms``."""
+    return _with_one_unit(format_time(seconds, 3), "of", format_time(whole, 3))
+
+
+def _with_one_unit(first: str, between: str, second: str) -> str:
+    """Two numbers, with one unit where it is the same."""
+    number, unit = first.split(" ")
+    if second.endswith(f" {unit}"):
+        first = number
+    return f"{first} {between} {second}"
 
 
 def percent(share: float, digits: int = 1, sign: str = "") -> str:
@@ -258,6 +271,21 @@ def whole_bytes(size: Any) -> Any:
 def sentence(text: str) -> str:
     """A text with a capital letter at its start; names inside keep theirs."""
     return text[:1].upper() + text[1:]
+
+
+def and_text(parts: Sequence[object]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return _joined(parts, "and")
+
+
+def or_text(parts: Sequence[object]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return _joined(parts, "or")
+
+
+def _joined(parts: Sequence[object], word: str) -> str:
+    *first, last = map(str, parts)
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def _scaled(number: float, units: dict[str, float], digits: int) -> str:

@@ -16,6 +16,7 @@ from string import Formatter
 from typing import Any
 
 from colltool.base.formatting import (
+    changed_rate,
     counted,
     format_rate,
     format_time,
@@ -53,6 +54,7 @@ UNITS: dict[str, Callable[[Any], str]] = {
     "reached": _reached,  # a share of what was expected, which may be tiny
     "rate": partial(format_rate, digits=3),
     "rates": lambda pair: of_rates(*pair),  # a rate and the expected one
+    "change": lambda pair: changed_rate(*pair),  # a rate and what it falls to
     "size": size_text,
     "sizes": lambda pair: range_text(*pair),  # the first and the last
     "time": partial(format_time, digits=3),

@@ -317,7 +317,9 @@ def chakra(
     from colltool.commands.plan import plan
     from colltool.training.job import load_job
 
-    folder = _folder(output, "several files cannot go to the terminal", "name a folder: -o step")
+    folder = _folder(
+        output, "one file per rank does not go to the terminal", "name a folder: -o step"
+    )
     loaded = load_job(job, job_overrides or (), argument="job_overrides")
     planned = plan(loaded, fabric.load(), ranks, library=library)
     interop = extra("interop.chakra")

@@ -42,3 +42,14 @@ def measurements_of(
     if isinstance(logs, Measurements):
         return logs
     return read_logs(paths_of(logs, "logs", "logs", "all_reduce.log"), **hints)
+
+
+def devices_of(logs: Any) -> tuple[str, ...]:
+    """The devices that logs name; none where they were read before."""
+    from colltool.commands.reading import paths_of
+    from colltool.logs.hardware_in_log import logged_hardware
+    from colltool.logs.series import Measurements
+
+    if isinstance(logs, Measurements):
+        return ()
+    return logged_hardware(paths_of(logs, "logs", "logs", "all_reduce.log")).devices

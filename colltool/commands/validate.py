@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.files import remembering
 from colltool.base.formatting import percent, short_percent
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command, failed
-from colltool.commands.logs import measurements_of
+from colltool.commands.logs import devices_of, measurements_of
 from colltool.commands.options import (
     CHART,
     FABRIC,
@@ -78,7 +79,8 @@ def validate(
     names = names_of(algorithms)
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
     loaded = as_read(fabric_of(fabric, machine=machine), model)
-    return run(loaded, measured, max_mape=limit, readings=model, algorithms=names)
+    found = run(loaded, measured, max_mape=limit, readings=model, algorithms=names)
+    return replace(found, devices=devices_of(logs))
 
 
 @command(

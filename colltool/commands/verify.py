@@ -222,9 +222,10 @@ def verify_command(
 ) -> None:
     """Execute every algorithm message by message, and compare its formula with what was counted.
 
-    The verdicts are those of JSON. proved: the result is right, the counts match the formula, and no
-    port, link or uplink takes longer than its price. counts only: seconds cannot be compared.
-    idealised: the result is right, but the formula holds only as the note describes. mismatch: exit 1.
+    matches: the result is right, the counts are those of the formula, and no port, link or uplink
+    takes longer than its price. counts only: seconds cannot be compared. only on idle wires: the
+    result is right, and a note says what the formula leaves out. does not match: exit 1. JSON and
+    CSV keep their own words (colltool schema verify).
 
     --with also runs the schedules in a simulator that is installed here (colltool guide exports).
 

@@ -360,16 +360,16 @@ def _worse(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEt
 _ALWAYS = (
     (
         "ideal: the same collective alone, packed in as few domains as possible, ring neighbours"
-        " one hop apart on a lattice; slowdown: busiest load/capacity against the ideal's; eta_beta"
-        " = 1/slowdown, at most 1"
+        " one hop apart on a lattice; slowdown: the busiest load/capacity, compared with the ideal's;"
+        " eta beta = 1/slowdown, at most 1"
     ),
     (
-        "neighbours: the busiest load/capacity against that of the same group in the same places"
-        " alone; tail/mean: its busiest port or link over the mean of that kind"
+        "by others: the busiest load/capacity, compared with that of the same group in the same"
+        " places alone; tail/mean: its busiest port or link over the mean of that kind"
     ),
     (
-        "eta_alpha: mean alpha of the paths against the ideal's; extra hops: links of the longest"
-        " path beyond the ideal's"
+        "eta alpha: mean alpha of the paths, compared with the ideal's; extra hops: links of the"
+        " longest path beyond the ideal's"
     ),
 )
 _LINES_APART = (

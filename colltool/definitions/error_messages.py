@@ -132,6 +132,11 @@ def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) ->
 def _bad_tag(place: FieldPlace, path: KeyPath, value: Any) -> Finding:
     known = list(place.kinds)
     if place.tag not in value:
+        # written, but misspelt
+        for key in value:
+            hint = nearest(str(key), [place.tag])
+            if hint and not any(key in member.model_fields for member in place.kinds.values()):
+                return Finding((*path, key), f"unknown key {quote(key)}", hint, about_key=True)
         fix = f"give one of {', '.join(known)}"
         return Finding(path, f"key '{place.tag}' is missing", fix, about_key=True)
     word = value[place.tag]

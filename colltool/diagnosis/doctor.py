@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.statements import NOTHING, Statement
-from colltool.calibration.series_prices import check_fits
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
 from colltool.diagnosis.cliffs import Collapse, collapse_in
@@ -32,31 +31,28 @@ from colltool.diagnosis.hypotheses import (
     hypotheses,
     maker_of,
 )
-from colltool.diagnosis.machines import given_fabric, nearest_fabric
-from colltool.diagnosis.networks import is_stream, trees_share
+from colltool.diagnosis.machines import fabrics_that_fit, given_fabric, nearest_fabric
 from colltool.diagnosis.notes import notes_on
+from colltool.diagnosis.reading import read_series
 from colltool.diagnosis.results import (
     Cause,
     Diagnosis,
     DiagnosisFinding,
-    SeriesHealth,
     ValidatedSeries,
 )
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
-from colltool.diagnosis.size_classes import SizeClass, size_classes
+from colltool.diagnosis.size_classes import SizeClass
 from colltool.diagnosis.thresholds import (
     HEALTHY_SHARE,
     across_hosts,
-    threshold_of,
 )
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
-from colltool.fabric.library_numbers import launch_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
-from colltool.logs.series import Measurements
+from colltool.logs.series import Measurements, Series
 
 
 def diagnose(
@@ -81,7 +77,10 @@ def diagnose(
     unread = [statement("empty-file", file=file) for file in seen.empty]
     for failed in seen.failed:
         unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
-    return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
+    # a share above what is possible says nothing of health: it is another machine's
+    fits = fabrics_that_fit(seen) if whole.too_fast else ()
+    fleet = fleet_of(seen, whole.series)
+    return replace(whole, notes=(*unread, *whole.notes), fleet=fleet, fits=fits)
 
 
 class _DiagnosisOptions(NamedTuple):
@@ -149,27 +148,19 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     judged: tuple[ValidatedSeries, ...] = ()
     if measured.series or not (seen.bounds or declared_causes(seen.debug)):
         judged = validate(fabric, measured, readings=base.readings).series
-    placed = []
-    wires = []  # the outermost tier of each series
-    bars = []
-    for health in judged:
-        group = check_fits(fabric, health.series)
-        placed.append(group)
-        wires.append(group.spans[-1].tier.name)
-        bars.append(_bar(fabric, health, options.expect))
-    classes = size_classes(judged, bars, launch_of(fabric), assumed=not options.fabric)
-    scoring = Scoring(judged, classes, base)
-    bounds, measure = upper_bounds(seen.bounds, base, library, wires)
+    reading = read_series(fabric, judged, expect=options.expect, assumed=not options.fabric)
+    scoring = Scoring(judged, reading.classes, base)
+    bounds, measure = upper_bounds(seen.bounds, base, library, reading.wires)
     findings = _declared_findings(seen)
     notes: tuple[Statement, ...] = ()
     if judged:
-        causes = _causes(scoring, placed, seen, library)
-        findings = _findings(scoring, placed, causes)
+        causes = _causes(scoring, reading.placed, seen, library)
+        findings = _findings(scoring, reading.placed, causes)
         notes = tuple(notes_on(scoring, causes))
     return Diagnosis(
         assumed=assumed,
         expect=HEALTHY_SHARE if options.expect is None else options.expect,
-        series=tuple(_series_health(scoring, wires, bars)),
+        series=reading.health,
         findings=findings,
         notes=notes,
         skipped=measured.skipped,
@@ -177,36 +168,6 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
         measure=measure,
         left_out=seen.left_out,
     )
-
-
-def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float:
-    """The share of the expected rate that large messages of a series must reach."""
-    if expect is not None:
-        return expect
-    series = judged.series
-    bar = HEALTHY_SHARE
-    if not is_stream(series):
-        whole = fabric.tiers[0].endpoints
-        across = across_hosts(series)
-        bar = threshold_of(series.primitive, series.ranks, whole, across=across)
-    return bar * trees_share(fabric, judged)
-
-
-def _series_health(
-    scoring: Scoring, wires: Sequence[str], bars: Sequence[float]
-) -> Iterator[SeriesHealth]:
-    """How each series compares with the fabric, given its outermost tier and its bar."""
-    for index, judged in enumerate(scoring.series):
-        # its large messages, its small ones, or both
-        classes = [size_class for size_class in scoring.classes if size_class.series_index == index]
-        shares = {size_class.size: size_class.share for size_class in classes}
-        low = (
-            any(size_class.low for size_class in classes)
-            or collapse_in(judged.series.points) is not None
-        )
-        yield SeriesHealth(
-            judged, wires[index], shares.get("large"), shares.get("small"), low, bars[index]
-        )
 
 
 def _declared_findings(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
@@ -328,8 +289,9 @@ def _with_collapses(
     for finding in findings:
         titles = [title for title in finding.series if title in collapses]
         if titles and "large" in finding.size:
-            _, collapse = collapses.pop(titles[0])
-            finding = finding._replace(causes=(_collapse_cause(collapse), *finding.causes))
+            judged, collapse = collapses.pop(titles[0])
+            cause = _collapse_cause(judged.series, collapse)
+            finding = finding._replace(causes=(cause, *finding.causes))
         yield finding
     for title, (judged, collapse) in collapses.items():
         # all sizes from the collapse on
@@ -342,13 +304,12 @@ def _with_collapses(
             low=min(shares),
             high=max(shares),
             error=fmean(abs(log(share)) for share in shares),
-            causes=(_collapse_cause(collapse),),
+            causes=(_collapse_cause(judged.series, collapse),),
             experiments=(),
             hints=(),
         )
 
 
-def _collapse_cause(collapse: Collapse) -> Cause:
-    before, after = collapse.before.bytes, collapse.after.bytes
-    said = statement("collapse", after=after, factor=collapse.factor, before=before)
-    return _unpriced("collapse", said)
+def _collapse_cause(series: Series, collapse: Collapse) -> Cause:
+    rates = (series.busbw_Bps(collapse.before), series.busbw_Bps(collapse.after))
+    return _unpriced("collapse", statement("collapse", size=collapse.after.bytes, rates=rates))

@@ -63,6 +63,11 @@ CauseName = Literal[
     "clocks",
     "launch",
 ]
+STATED: frozenset[CauseName] = frozenset(
+    {"nvls-off", "protocol-ll", "algorithm-ring", "algorithm-tree", "pcie"}
+)
+"""Causes that are a setting, which a log may state: then nothing is left to check."""
+
 Fitted = Literal["setting", "share", "factor", "extra"]
 """What a cause's number is: none, a share of a rate (seen in large messages), a factor of all
 times, extra seconds per call."""
@@ -116,7 +121,10 @@ class Hypothesis(NamedTuple):
 
     def said(self, value: float) -> Statement:
         """The cause at a value of its number, with what the log says of it."""
-        cause = statement(f"cause-{self.name}", **self.fields(value))
+        fields = self.fields(value)
+        if self.quoted and self.name in STATED:
+            return statement(f"stated-{self.name}", quoted=self.quoted, **fields)
+        cause = statement(f"cause-{self.name}", **fields)
         return statement("logged", cause=cause, quoted=self.quoted) if self.quoted else cause
 
 

@@ -7,7 +7,7 @@ named devices, else by the measured times. Both say what was read and what was a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from colltool.diagnosis.networks import (
     SHOWS_RATE,
     TWO_HOSTS,
     USUAL_SHARE,
+    NetworkMatch,
     is_stream,
     matching_network,
     nics_of,
@@ -30,7 +31,7 @@ from colltool.diagnosis.networks import (
 )
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import statement
-from colltool.diagnosis.thresholds import HEALTHY_SHARE
+from colltool.diagnosis.thresholds import FASTER, HEALTHY_SHARE
 from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
@@ -153,12 +154,45 @@ def _shows_machine(series: Series) -> bool:
 def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
     """How far a machine's prices are from the times, by log ratio; None where the times cannot be
     this machine's."""
-    fabric, _ = _assumed(machine, seen, overrides, [])
-    found = [share_reached(fabric, series) for series in seen.on(fabric).series]
-    shares = [share for share in found if share is not None]
+    shares = _shares_on(machine, seen, overrides)
     if not shares or min(shares) < HEALTHY_SHARE or max(shares) > TWO_HOSTS:
         return None
+    return _apart(shares)
+
+
+def _apart(shares: Sequence[float]) -> float:
     return sum(abs(log(min(share, 1.25) / USUAL_SHARE)) for share in shares)
+
+
+def _shares_on(
+    machine: DeviceMatch, seen: Evidence, overrides: Overrides, *, rings: bool = True
+) -> list[float]:
+    """What large messages reach of a machine's rates, without series that it cannot run."""
+    fabric, _ = _assumed(machine, seen, overrides, [])
+    found = [share_reached(fabric, series, rings=rings) for series in seen.on(fabric).series]
+    return [share for share in found if share is not None]
+
+
+# machines with measured numbers that a log may come from, whatever it was held against
+MEASURED_MACHINES = (
+    *USUAL_MACHINES,
+    DeviceMatch("", "hgx-h200"),
+    DeviceMatch("", "gh200"),
+    DeviceMatch("", "nvl72"),
+    DeviceMatch("", "rtx-pro-6000-pcie"),
+    DeviceMatch("", "l40s-pcie"),
+)
+
+
+def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
+    """The bundled fabrics that may have run what was measured, the nearest first: none is too slow
+    for it, and on none it would be too slow."""
+    fits: dict[str, float] = {}
+    for machine in MEASURED_MACHINES:
+        shares = _shares_on(machine, seen, (), rings=False)
+        if shares and min(shares) >= HEALTHY_SHARE and max(shares) <= FASTER:
+            fits[machine.fabric] = _apart(shares)
+    return tuple(sorted(fits, key=fits.__getitem__))
 
 
 def _assumed(
@@ -170,10 +204,17 @@ def _assumed(
     # inside one host nothing is known of the network, and nothing needed
     network = NOTHING
     own = NOTHING
+    share = None
+    factor = 1.0
     if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
         own = nics_of(fabric)
-        fabric, network, found = _with_network(fabric, machine, seen)
+        own_Bps = fabric.tiers[-1].bandwidth
+        fabric, match, found = _with_network(fabric, machine, seen)
         said.append(found)
+        if match is not None:
+            network = match.said
+            share = match.share
+            factor = fabric.tiers[-1].bandwidth / own_Bps
     assumed = AssumedFabric(
         fabric=machine.fabric,
         overrides=fabric.overrides,
@@ -182,30 +223,32 @@ def _assumed(
         said=tuple(said),
         network=network,
         own=own,
+        network_share=share,
+        network_factor=factor,
     )
     return MachineFabric(fabric, assumed)
 
 
 def _with_network(
     fabric: Fabric, machine: DeviceMatch, seen: Evidence
-) -> tuple[Fabric, Statement, Statement]:
+) -> tuple[Fabric, NetworkMatch | None, Statement]:
     """The fabric with the network that the user, NCCL or the times name, the usual NICs if the
     times name them, and a statement of how the network is known."""
     outer = fabric.tiers[-1]
     for key, _ in fabric.overrides:
         if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
-            return fabric, NOTHING, statement("network-given", tier=outer.name)
+            return fabric, None, statement("network-given", tier=outer.name)
     debug = seen.debug
     if debug.nics and debug.nic_GBps:
         rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
         said = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
-        return _with_rate(fabric, rate_Bps), NOTHING, said
+        return _with_rate(fabric, rate_Bps), None, said
     match = matching_network(fabric, seen.on(fabric).series)
     names = {"fabric": machine.fabric, "tier": outer.name}
     if match is None:
-        return fabric, NOTHING, statement("network-assumed", **names)
+        return fabric, None, statement("network-assumed", **names)
     said = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
-    return _with_rate(fabric, match.fabric.tiers[-1].bandwidth), match.said, said
+    return _with_rate(fabric, match.fabric.tiers[-1].bandwidth), match, said
 
 
 def _with_rate(fabric: Fabric, rate_Bps: float) -> Fabric:

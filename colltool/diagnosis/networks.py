@@ -47,14 +47,14 @@ class NetworkMatch(NamedTuple):
 
     @property
     def said(self) -> Statement:
-        """Every usual way to have that rate: ``4 x 200G or 8 x 100G a host at 93%``."""
+        """Every usual way to have that rate: ``4 x 200G or 8 x 100G``."""
         total = self.nics * self.gbit
         ways = []
         for count in reversed(COUNTS):
             if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT:
                 ways.append(statement("nics", count=count, gbit=total // count))
         # of many the two with the most NICs, which are the likeliest
-        return statement("nics-at", ways=tuple(ways[-2:]), share=self.share)
+        return statement("nics-ways", ways=tuple(ways[-2:]))
 
 
 def per_host(fabric: Fabric) -> int:
@@ -82,14 +82,14 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
     return [run for run in across if run.points[-1].bytes >= SHOWS_RATE]
 
 
-def share_reached(fabric: Fabric, series: Series) -> float | None:
-    """The share of a ring's rate, or of the fastest price, that large messages reach; None where
-    nothing runs."""
+def share_reached(fabric: Fabric, series: Series, *, rings: bool = True) -> float | None:
+    """The share of a ring's rate (with ``rings``, of an all-reduce), or of the fastest price, that
+    large messages reach; None where nothing runs."""
     try:
         check_fits(fabric, series)
     except ColltoolError:
         return None
-    times = Scenario(fabric, only=RINGS if series.primitive is AR else ()).times(series)
+    times = Scenario(fabric, only=RINGS if rings and series.primitive is AR else ()).times(series)
     if times is None:
         return None
     shares = []

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.result import Result, result
 from colltool.base.statements import NOTHING, Statement
+from colltool.diagnosis.thresholds import FASTER
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.logs.series import Series, Skipped
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
@@ -63,6 +64,30 @@ class ValidatedSeries(NamedTuple):
     findings: tuple[Statement, ...]
 
 
+class SeriesHealth(NamedTuple):
+    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``:
+    median share of the expected rate, None if not measured. ``bar``: the share that large messages
+    must reach, ``small_bar`` that of small ones; ``low``: one of them misses its bar."""
+
+    judged: ValidatedSeries
+    wire: str
+    large: float | None
+    small: float | None
+    low: bool
+    bar: float
+    small_bar: float | None = None
+
+    @property
+    def judgeable(self) -> bool:
+        """Whether its sizes tell anything."""
+        return self.large is not None or self.small is not None
+
+    @property
+    def too_fast(self) -> bool:
+        """Whether large messages are faster than the fabric allows: another machine ran them."""
+        return self.large is not None and self.large > FASTER
+
+
 @result
 class Validation(Result):
     """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a
@@ -77,6 +102,9 @@ class Validation(Result):
     max_mape: float | None = None
     overrides: tuple[tuple[str, str], ...] = ()
     readings: ModelOptions = USUAL
+    # what each series reaches of its price, as doctor reads it, and the devices that logs name
+    health: tuple[SeriesHealth, ...] = ()
+    devices: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -86,7 +114,8 @@ class Validation(Result):
 class AssumedFabric(NamedTuple):
     """The fabric that logs are compared with; ``said``: what was read from the logs, and what was
     assumed. ``network``: the usual NICs that fit the times, where the logs name none and the
-    fabric's ``own`` do not fit. ``guessed``: no device is named."""
+    fabric's ``own`` do not fit; ``network_share``: what is reached of their line rate, and
+    ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named."""
 
     fabric: str
     overrides: tuple[tuple[str, str], ...]
@@ -96,19 +125,8 @@ class AssumedFabric(NamedTuple):
     network: Statement = NOTHING
     own: Statement = NOTHING
     guessed: bool = False
-
-
-class SeriesHealth(NamedTuple):
-    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``:
-    median share of the expected rate, None if not measured. ``bar``: the share that large messages
-    must reach, small ones less; ``low``: one of them misses it."""
-
-    judged: ValidatedSeries
-    wire: str
-    large: float | None
-    small: float | None
-    low: bool
-    bar: float
+    network_share: float | None = None
+    network_factor: float = 1.0
 
 
 class Cause(NamedTuple):
@@ -215,6 +233,13 @@ class Diagnosis(Result):
     measure: tuple[Experiment, ...] = ()
     left_out: tuple[LeftOutKernels, ...] = ()
     fleet: Fleet | None = None
+    # bundled fabrics that the times fit, where they are faster than the one that they are held to
+    fits: tuple[str, ...] = ()
+
+    @property
+    def too_fast(self) -> tuple[SeriesHealth, ...]:
+        """The series that are faster than the fabric allows: it is not the machine that ran them."""
+        return tuple(health for health in self.series if health.too_fast)
 
     @property
     def ok(self) -> bool:

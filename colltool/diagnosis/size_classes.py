@@ -22,7 +22,8 @@ FEWEST_SMALL = 3  # sizes below those that bandwidth bounds; fewer show nothing
 class SizeClass(NamedTuple):
     """Large or small messages of a series: the indices ``focus`` represent them, ``trusted``
     are all whose prices a healthy machine meets. ``share``: median of the expected rate;
-    ``within``: error up to which prices explain them; ``low``: below the bar."""
+    ``within``: error up to which prices explain them; ``low``: below the ``mark`` that a healthy
+    machine reaches."""
 
     series_index: int
     size: Literal["large", "small"]
@@ -31,6 +32,7 @@ class SizeClass(NamedTuple):
     share: float
     within: float
     low: bool
+    mark: float
 
 
 def size_classes(
@@ -64,7 +66,9 @@ def size_classes(
         if focus:
             share = _median_share(points, focus)
             slow = share < bar
-            large.append(SizeClass(index, "large", focus, trusted, share, WITHIN, low=slow))
+            large.append(
+                SizeClass(index, "large", focus, trusted, share, WITHIN, low=slow, mark=bar)
+            )
         # small messages are those below the first size that bandwidth bounds
         first_large = min(bandwidth_bound, default=len(points))
         if small_priced and first_large >= FEWEST_SMALL:
@@ -73,7 +77,9 @@ def size_classes(
             least = small_bar(measured, bar, alone=assumed and not slow)
             within = WITHIN_ACROSS if across_hosts(measured) else WITHIN
             low = share < least
-            small.append(SizeClass(index, "small", focus, trusted, share, within, low=low))
+            small.append(
+                SizeClass(index, "small", focus, trusted, share, within, low=low, mark=least)
+            )
     return (*large, *small)
 
 

@@ -207,8 +207,10 @@ def _findings(
             measured.append((call.primitive, call.group_size, call.bytes, call.measured_s))
     for series in series_of(measured, traces):
         try:
-            (judged,) = validate(fabric, Measurements((series,), ()), readings=readings).series
+            found = validate(fabric, Measurements((series,), ()), readings=readings)
         except ColltoolError:  # impossible times, or nothing shipped runs here
             continue
-        if judged.findings:
-            yield TraceFinding(series.title, judged.findings)
+        (judged,) = found.series
+        (health,) = found.health
+        if judged.findings or health.judgeable:
+            yield TraceFinding(series.title, judged.findings, health)

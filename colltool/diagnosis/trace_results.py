@@ -7,6 +7,7 @@ from colltool.base.result import Result, result
 from colltool.base.statements import Statement
 from colltool.diagnosis.rank_map import RankMap
 from colltool.diagnosis.replay import Replayed
+from colltool.diagnosis.results import SeriesHealth
 from colltool.logs.activity import RankActivity
 from colltool.logs.traced_calls import LeftOutKernels
 from colltool.training.parallel_config import Axes
@@ -182,10 +183,11 @@ class TraceFile(NamedTuple):
 
 
 class TraceFinding(NamedTuple):
-    """Findings of ``validate`` on the calls of one primitive and rank count."""
+    """The calls of one primitive and rank count as ``doctor`` and ``validate`` read them."""
 
     series: str
     findings: tuple[Statement, ...]
+    health: SeriesHealth
 
 
 @result

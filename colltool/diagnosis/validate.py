@@ -19,6 +19,7 @@ from colltool.base.formatting import counted
 from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import Priced, check_fits, price_series
 from colltool.diagnosis.findings import SeriesContext, findings
+from colltool.diagnosis.reading import read_series
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.diagnosis.scenario import prices_of
 from colltool.diagnosis.sentences import statement
@@ -58,6 +59,7 @@ def validate(
         max_mape,
         overrides=fabric.overrides,
         readings=reading,
+        health=read_series(fabric, judged).health,
     )
 
 

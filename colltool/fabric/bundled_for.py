@@ -34,6 +34,22 @@ def bundled_for(device: str) -> DeviceMatch | None:
     return next((row for row in _table() if re.search(row.pattern, device)), None)
 
 
+# the name of a device within what tools print: H100, GH200, MI300X, RTX PRO 6000
+_MODEL = re.compile(r"\b(?:RTX PRO \d{4}|RTX \w*\d{4}|(?:[A-Z]{1,2}|GB|GH|MI)\d{2,3}[A-Z]?)\b")
+
+
+def short_device(device: str) -> str:
+    """The name of a device as people say it; empty where it holds none that is known.
+
+    >>> short_device("NVIDIA A100-SXM4-80GB"), short_device("NVIDIA H100 PCIe"), short_device("x")
+    ('A100', 'H100 PCIe', '')
+    """
+    found = _MODEL.search(device)
+    if found is None:
+        return ""
+    return f"{found[0]} PCIe" if "PCIE" in device.upper() else found[0]
+
+
 # a device by name alone, as people and MLPerf write it: h100, GB200, NVIDIA H100-SXM-80GB
 _DEVICE = re.compile(
     r"(?:(?:NVIDIA|AMD|INSTINCT)[ -])*([A-Z]{1,3}[0-9]{1,3}[A-Z]?)"

@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from colltool.base.errors import localize
 from colltool.base.formatting import counted, plain_number
-from colltool.base.statements import Statement
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -63,9 +63,10 @@ class Column(NamedTuple, Generic[Record]):
     def _read(self, record: Record) -> Any:
         read = self.get or partial(attribute_at, path=self.path or self.key)
         value = read(record)
-        if isinstance(value, Statement):
-            value = str(value)
-        return None if isinstance(value, str) and not value else value
+        if not isinstance(value, str) or isinstance(value, StrEnum):
+            return value
+        # a statement is text here, in the words of the audience
+        return localize(str(value)) or None
 
 
 Columns = tuple[Column[Record], ...]

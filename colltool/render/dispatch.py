@@ -15,7 +15,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, argument_text, nearest, printable
+from colltool.base.errors import ColltoolError, argument_text, displayed, nearest
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
 from colltool.machines.used import Overrides, machine_used
@@ -71,7 +71,7 @@ def columns(result: Any) -> dict[str, list[Any]]:
 
 def summary(result: Any) -> str:
     """The answer in a line or two, safe to print."""
-    return "\n".join(map(printable, view_of(result).summary(result).split("\n")))
+    return "\n".join(map(displayed, view_of(result).summary(result).split("\n")))
 
 
 def fragment(result: Any) -> str:
@@ -170,7 +170,7 @@ def _for_people(result: Any) -> list[Block]:
 
 def csv_text(text: str) -> str:
     """Printable text, with an apostrophe before what a spreadsheet would run as a formula."""
-    shown = printable(text)
+    shown = displayed(text)
     if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1:
         return f"'{shown}"
     return shown

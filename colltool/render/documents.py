@@ -30,6 +30,7 @@ from enum import Enum, StrEnum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
+from colltool.base.errors import localize
 from colltool.base.formatting import plain_number
 from colltool.base.statements import Statement
 from colltool.render.blocks import attribute_at
@@ -143,7 +144,7 @@ def plain(value: Any) -> Any:
     """A value for JSON: records by their document or field by field, tuples as lists, enums and
     statements as text."""
     if isinstance(value, Statement):
-        return str(value)
+        return localize(str(value))
     kind: Any = type(value)
     document = WRITTEN_AS.get(kind)
     if document is not None:
@@ -153,4 +154,6 @@ def plain(value: Any) -> Any:
         return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [plain(part) for part in value]
-    return value.value if isinstance(value, StrEnum) else plain_number(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    return localize(value) if isinstance(value, str) else plain_number(value)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from colltool.base.errors import printable
+from colltool.base.errors import displayed
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
 from colltool.render.text import heat_map_lines
 
@@ -49,7 +49,7 @@ body {{ font-family: sans-serif; margin: 2em; }}
 
 def html(text: str) -> str:
     """Printable, with HTML escaped."""
-    return escape(printable(text))
+    return escape(displayed(text))
 
 
 def to_html(parts: Sequence[Block]) -> str:
@@ -129,7 +129,7 @@ def _cell(tag: str, column: Column[Any], text: str) -> str:
 
 def markdown(text: str) -> str:
     """Printable, with Markdown markup escaped."""
-    return _MARKDOWN.sub(r"\\\1", printable(text))
+    return _MARKDOWN.sub(r"\\\1", displayed(text))
 
 
 def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
@@ -160,7 +160,7 @@ def _block(part: Block) -> str:
     if not part.lines:
         return f"{title}\n"
     if part.as_drawn:
-        lines = [f"    {printable(line)}" for line in part.lines]
+        lines = [f"    {displayed(line)}" for line in part.lines]
     else:
         lines = [f"- {markdown(line)}" for line in part.lines if line]
     return "\n".join([f"{title}:", "", *lines]) + "\n"

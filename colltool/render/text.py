@@ -16,7 +16,7 @@ from math import ceil
 from textwrap import fill, wrap
 from typing import Any, Literal, NamedTuple
 
-from colltool.base.errors import printable
+from colltool.base.errors import displayed
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
 from colltool.render.chart import FURNITURE, LEAST_ROWS, MOST_ROWS, BusbwChart, ChartPen, draw
 
@@ -111,7 +111,7 @@ def chart_rows(text: str, screen: Screen, *, asked: bool) -> int:
 def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
     match part:
         case Headline():
-            return _painted(printable(part.text), screen, _BOLD)
+            return _painted(displayed(part.text), screen, _BOLD)
         case Table():
             return _table(part, screen, dropped)
         case Strips():
@@ -121,11 +121,11 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
             if not screen.unicode:
                 plain = tuple(line.translate(_PLAIN_LINES) for line in part.lines)
                 part = part._replace(lines=plain)
-    title = printable(part.title)
+    title = displayed(part.title)
     if not part.lines:
         return _painted(title, screen, "")
     width = None if part.verbatim else screen.width
-    lines = "".join(f"{_wrapped(printable(line), width)}\n" for line in part.lines)
+    lines = "".join(f"{_wrapped(displayed(line), width)}\n" for line in part.lines)
     return _painted(f"{title}:", screen, _BOLD) + lines
 
 
@@ -171,7 +171,7 @@ def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
         dropped += [rendered.column.title for rendered in rest]
     text = ""
     if table.title:
-        text = _painted(printable(table.title), screen, _BOLD)
+        text = _painted(displayed(table.title), screen, _BOLD)
     for columns in grids:
         text += _grid(columns, screen, table.best)
     return text
@@ -269,8 +269,8 @@ def _folded_text(text: str, width: int) -> str:
 def render_columns(table: Table) -> list[RenderedColumn]:
     found = []
     for column in table.shown:
-        title = printable(column.title)
-        cells = tuple(printable(column.text(record)) for record in table.records)
+        title = displayed(column.title)
+        cells = tuple(displayed(column.text(record)) for record in table.records)
         found.append(RenderedColumn(column, title, cells, max(map(len, (title, *cells)))))
     return found
 
@@ -380,7 +380,7 @@ def heat_map_lines(block: Strips, width: int | None = None, *, unicode: bool = F
         for start in range(0, len(strip.cells), merged):
             text += _shade(max(strip.cells[start : start + merged]), shades)
         links = strip.per_cell * merged
-        each = f"  {links} links a character"
+        each = f"  {links} links per character"
         if links > 1 and len(text + each) + 2 <= width:
             text += each
         lines.append(text)

@@ -3,6 +3,7 @@ are."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
@@ -24,7 +25,7 @@ from colltool.estimate.results import Price, PriceList
 from colltool.fabric.lint import check_fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricList, FabricsChecked, FabricShown
-from colltool.render.dispatch import document
+from colltool.render.dispatch import FORMATS, document, rendered
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
 from tests.logs.test_chakra_traces import STEP
 from tests.logs.test_chakra_traces import write as chakra_file
@@ -216,6 +217,17 @@ def test_a_repr_is_a_line_and_a_summary_a_few(name: str, results: dict[str, Resu
     assert "\n" not in repr(result)
     assert len(repr(result)) < 500
     assert 1 <= len(result.summary().splitlines()) <= 4
+
+
+@every_result
+def test_no_mark_is_left_in_any_output(name: str, results: dict[str, Result]) -> None:
+    """Marks of arguments are private characters: the words of the audience stand in their place."""
+    result = results[name]
+    texts = [rendered(result, form, everything=True) for form in FORMATS if form != "csv"]
+    texts += [rendered(result, "csv"), result.summary(), repr(result), result._repr_html_()]
+    texts += map(str, _plain(result.to_columns()))
+    for text in texts:
+        assert not re.search(r"[\ue000-\uf8ff]|\\ue00", text)
 
 
 @every_result

@@ -121,7 +121,7 @@ def test_a_table_and_markdown(run: Run) -> None:
     table, markdown = (
         calibrate(run, "-o", "out.yaml", "--format", form).out for form in ("table", "markdown")
     )
-    assert table.startswith("out: port fitted to 2 series: mean error 0.0% at most (")
+    assert table.startswith("Fitted port of out to 2 measurements: the worst of them (")
     assert "Written to out.yaml" in " ".join(table.split())
     for text in (table, markdown):
         assert "segment-2" in text
@@ -283,7 +283,7 @@ def test_left_out_and_skipped_are_told_apart(run: Run) -> None:
     assert (one["points"], len(one["residuals"])) == (9, 10)
     assert [row["reason"] for row in document["rows_skipped"]] == ["size 0: nothing is sent"]
     out = run("calibrate", "spoiled.csv", "-f", "eight.yaml", "-a", "ring", "--all").out
-    assert "off the curve, not in the fit" in out
+    assert "off the curve and not in the fit" in out
     assert "rows skipped" in out
 
 

@@ -921,6 +921,7 @@ def test_every_command_in_every_format(name: str, form: str, run: Any, folder: P
     assert done.out.endswith("\n")
     assert not done.out.endswith("\n\n")
     VALID[form](done.out)
+    assert not re.search(r"[\ue000-\uf8ff]|\\ue00", done.out), "a mark that nobody spelled out"
     if form == "json":
         assert done.json["schema"] == SCHEMAS.get(name, f"colltool.{name.split()[0]}/1")
         assert differs(done.json, PROMISED.get(name, HEAD)) == []

@@ -36,8 +36,9 @@ def test_all_ranks_of_a_group(run: Any) -> None:
     done = run("trace", *(f"rank{rank}.json.gz" for rank in range(8)), "-f", "dgx-h100", "--all")
     assert done.code == 0
     assert done.out.startswith(
-        "1 collective call in 8 traces of 8 ranks on dgx-h100: 8.5% of 8 steps is exposed"
-        " communication (13.5% with "
+        "No tier is slow: calls inside nvlink reach 106% of expected. Exposed communication takes"
+        " 8.5% of 8 steps (13.5% with what compute hides): 1 collective call in 8 traces of 8 ranks"
+        " on dgx-h100."
     )
     assert "upper bounds" not in done.out
     assert (
@@ -71,7 +72,7 @@ def test_json_names_the_wire(run: Any) -> None:
         0.8,
         pytest.approx(0.05),
     )
-    assert whole["blame"][0].startswith("no tier is slow: calls inside nvlink reach ")
+    assert whole["blame"][0].startswith("No tier is slow: calls inside nvlink reach ")
     assert part["wires"][0]["missing"] == [0, 1, 2, 4, 5, 6, 7]
     assert part["wires"][0]["measure"] == "./build/all_reduce_perf -b 16M -e 16M -f 2 -g 8"
 
@@ -141,7 +142,9 @@ def test_a_pipe_does_as_well(spawn: Any, tmp_path: Path) -> None:
     os.kill(child, SIGKILL)  # where nobody read, it waits for ever
     os.waitpid(child, 0)
     assert reader.code == 0
-    assert reader.out.startswith("1 collective call")
+    assert reader.out.startswith(
+        "No tier is slow: calls inside nvlink reach at least 122% of expected."
+    )
 
 
 NO_TRACE = "is not a PyTorch profiler trace: it has no traceEvents"

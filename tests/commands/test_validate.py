@@ -92,13 +92,13 @@ def test_json_keeps_what_it_promises(run: Callable[..., Any]) -> None:
 
 def test_a_series_for_people(run: Callable[..., Any]) -> None:
     out = run("validate", "ar.log", "-f", "eight.yaml", "--all").out
-    assert out.startswith("eight: 13% off on average over 3 sizes; ")
+    assert out.startswith("eight is 13% off on average over 3 sizes; ")
     assert "\nall-reduce, 8 ranks on 1 node (NCCL " in out
     assert "|  1 MiB |" in out
     assert "protocol" not in out
     assert (
         "findings:\n  reaches the busbw predicted for this fabric: 94 of 99.9 GB/s at 1 GiB, but"
-        " only from 1 GiB on: " in out
+        " only above 1 GiB: " in out
     )
 
 
@@ -134,13 +134,13 @@ def test_errors_beyond_percents_are_in_times(run: Callable[..., Any]) -> None:
     # a ring takes 36.5, 89 and 299 us
     assert ": 518 times off on average, worst +746 times" in out
     assert "+364 times" in out
-    assert out.startswith("eight: 518 times off on average")
+    assert out.startswith("eight is 518 times off on average")
 
 
 def test_several_series_have_a_summary_and_one_table_in_csv(run: Callable[..., Any]) -> None:
     args = ("validate", "both.csv", "-f", "eight.yaml", "-a", "ring")
     out = run(*args).out
-    assert "\nmeasured against eight: 2 series\n" in out
+    assert "\nmeasured times, compared with the prices of eight\n" in out
     rows = list(csv.DictReader(io.StringIO(run(*args, "--format", "csv").out)))
     assert [(row["collective"], row["ranks"], row["bytes"]) for row in rows] == [
         ("all_reduce", "8", "1000000"),
@@ -169,8 +169,8 @@ def test_a_limit_that_does_not_hold_names_the_series_on_stderr(run: Callable[...
         done.err
         == "does not hold: all-gather, 4 ranks on 1 node: 22.5% off on average, more than 15%\n"
     )
-    assert done.out.startswith(
-        "eight: 7.5% off on average over 3 sizes; too few sizes to judge. Worst: -22.5%"
+    assert " ".join(done.out.split()).startswith(
+        "eight is 7.5% off on average over 3 sizes; too few sizes to judge. The worst size is -22.5%"
     )
 
 

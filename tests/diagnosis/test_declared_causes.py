@@ -89,7 +89,7 @@ def test_a_slow_log_is_explained_by_its_own_line(tmp_path: Path) -> None:
     path.write_text("\n".join(HOST + line for line in SOCKETS) + "\n" + path.read_text())
     found = colltool.doctor(path)
     assert found.findings[0].causes[0].name == "sockets"
-    assert "the log: Using network Socket" in str(found.findings[0].causes[0].said)
+    assert "the log says 'Using network Socket'" in str(found.findings[0].causes[0].said)
 
 
 def test_a_denied_cause_is_not_offered(tmp_path: Path) -> None:

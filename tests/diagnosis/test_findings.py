@@ -85,8 +85,8 @@ def test_the_size_from_which_on_it_is_reached() -> None:
     )
     assert (
         str(one.findings[0])
-        == "reaches the busbw predicted for this fabric: 99.9 of 99.9 GB/s at 1 GiB, but only from"
-        " 128 MiB on: 22% of it at 32 MiB"
+        == "reaches the busbw predicted for this fabric: 99.9 of 99.9 GB/s at 1 GiB, but only above"
+        " 128 MiB: 22% of it at 32 MiB"
     )
 
 
@@ -312,12 +312,12 @@ def test_a_step_by_less_has_no_cause() -> None:
 def test_single_sizes_out_of_line() -> None:
     assert (
         curve({25: 3.0})
-        == "one size is out of line: 1.07 ms at 32 MiB, beside 188 us at 16 MiB and 691 us at"
+        == "one size is out of line: 1.07 ms at 32 MiB, next to 188 us at 16 MiB and 691 us at"
         " 64 MiB"
     )
     assert (
         curve({25: 0.4})
-        == "one size is out of line: 142 us at 32 MiB, beside 188 us at 16 MiB and 691 us at 64 MiB"
+        == "one size is out of line: 142 us at 32 MiB, next to 188 us at 16 MiB and 691 us at 64 MiB"
     )
     assert (
         curve({18: 3.0, 25: 3.0})

@@ -60,7 +60,7 @@ def test_a_host_of_failed_runs_is_named(tmp_path: Path) -> None:
     found = colltool.doctor(logs)
     assert states(found)["gpu3"] == "in failed runs"
     assert found.fleet is not None
-    assert any(str(line) == "4 runs failed, all with gpu3" for line in found.fleet.said)
+    assert any(str(line) == "4 runs failed, all of them with gpu3" for line in found.fleet.said)
 
 
 def test_a_pair_that_was_slow_once_blames_no_host(tmp_path: Path) -> None:

@@ -13,14 +13,19 @@ import pytest
 
 import colltool
 from colltool.base.statements import NOTHING, UNITS, sentences
-from colltool.diagnosis.hypotheses import CauseName, check_of
+from colltool.diagnosis.hypotheses import STATED, CauseName, check_of
 from colltool.diagnosis.sentences import statement
 
 PACKAGES = ("colltool.diagnosis", "colltool.logs")
 # causes that are found without a price, and have a statement of their own
 UNPRICED = {"collapse", "failed"}
 # codes that are made of a word of the model
-MADE = {"cause-": set(get_args(CauseName)), "floor-": {"overhead", "latency", "software"}}
+MADE = {
+    "cause-": set(get_args(CauseName)),
+    "name-": set(get_args(CauseName)),
+    "stated-": STATED,
+    "floor-": {"overhead", "latency", "software"},
+}
 
 
 class Use(NamedTuple):
@@ -84,14 +89,14 @@ def test_every_unit_is_known(package: str) -> None:
 
 def test_fields_are_shown_in_their_units() -> None:
     dip = statement("dip", title="ar", share=0.5, size=2.0**16, after=2.0**20)
-    assert str(dip) == "ar: 50% of expected at 64 KiB, as expected from 1 MiB on: the link is fine"
+    assert str(dip) == "ar: 50% of expected at 64 KiB, full speed above 1 MiB, so the link is fine"
 
 
 def test_statements_are_fields_of_others() -> None:
     near = (statement("time-at-size", seconds=1e-6, size=64.0), "nothing")
     point = statement("time-at-size", seconds=2e-6, size=128.0)
     said = statement("out-of-line", point=point, neighbours=near)
-    assert str(said) == ("one size is out of line: 2 us at 128 B, beside 1 us at 64 B and nothing")
+    assert str(said) == ("one size is out of line: 2 us at 128 B, next to 1 us at 64 B and nothing")
 
 
 def test_nothing_is_false_and_empty() -> None:

@@ -252,15 +252,15 @@ def test_verdicts() -> None:
     # a third more time than the price: -25%; 1/1.04 - 1 = -3.8%
     assert (
         verdict({size: 4 / 3 if size < 1e6 else 1.04 for size in sizes})
-        == "14% off on average over 8 sizes; trust it from 1 MB on (3.8%), not below (25%)"
+        == "14% off on average over 8 sizes; trust it above 1 MB (3.8%), not below (25%)"
     )
     assert (
         verdict({size: 4 / 3 if size >= 1e6 else 1.04 for size in sizes})
-        == "14% off on average over 8 sizes; trust it below 1 MB (3.8%), not from there on (25%)"
+        == "14% off on average over 8 sizes; trust it below 1 MB (3.8%), not above (25%)"
     )
     assert (
         verdict(dict.fromkeys(sizes, 2.0))
-        == "50% off on average over 8 sizes; on no range of sizes within 10%"
+        == "50% off on average over 8 sizes; do not trust it: no range of sizes is within 10%"
     )
     assert verdict({1e6: 2.0}) == "50% off on average over 1 size; too few sizes to judge"
     assert (
@@ -314,7 +314,7 @@ def test_series_that_are_off_are_named() -> None:
     )
     assert (
         of_several((AR, 2.0), (AG, 2.0))
-        == "50% off on average over 8 sizes; on no range of sizes within 10%"
+        == "50% off on average over 8 sizes; do not trust it: no range of sizes is within 10%"
     )
 
 

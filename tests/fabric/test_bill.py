@@ -331,7 +331,7 @@ ONE_RAIL = "ib.sizing={rails: 1, nics_per_rail: 8, radix: 64}"
 def test_a_spine_that_is_in_no_rail_is_said(name: str, said: str) -> None:
     """Leaves of 32 NICs each send up as much as comes from below; a SuperPOD of 32 nodes has 4
     spines over 8 leaves."""
-    shown = run("fabric", "show", name)
+    shown = run("fabric", "show", name, "--all")
     assert shown.code == 0
     assert [
         line.partition(": ")[2] for line in shown.out.splitlines() if "not counted" in line
@@ -349,6 +349,7 @@ def test_one_rail_joins_no_others() -> None:
         "ib.size=4",
         "--set",
         "ib.levels.leaf.group=4",
+        "--all",
     )
     assert "32 up on a leaf switch" in shown.out
     assert "not counted" not in shown.out

@@ -49,11 +49,16 @@ TREE = """\
 small
 32 ranks
 +- t2: clos of 4, BW 50 GB/s per port, eta 1/1
-|    l2: 4 endpoints, alpha 5 us, s 1
-|    l1: 2 endpoints, alpha 2 us
-   +- t1: star of 8, alpha 500 ns, BW 450 GB/s per port, eta 1/1
-   |    in-network: reduce, multicast, alpha_switch 200 ns; only under Simple
+   +- t1: star of 8, alpha 500 ns, BW 450 GB/s per port, eta 1/1, in-network operations
       +- rank
+"""
+PARTS = """
+t1:
+  in-network: reduce, multicast, alpha_switch 200 ns; only under Simple
+
+t2:
+  l2: 4 endpoints, alpha 5 us, s 1
+  l1: 2 endpoints, alpha 2 us
 """
 
 
@@ -65,6 +70,7 @@ def test_the_tree_is_of_the_wires() -> None:
     text = shown(WHERE)
     tree = "".join(line.removeprefix("  ") + "\n" for line in text.split("\n\n")[1].splitlines())
     assert tree.replace("small:", "small") == TREE
+    assert PARTS in text
 
 
 def test_all_of_it_lists_what_the_library_adds_and_runs() -> None:

@@ -37,9 +37,9 @@ _LOAD = """\
 # For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
 #   NCCL_TUNER_PLUGIN=path/to/libnccl-tuner-example.so
 #   NCCL_TUNER_CONFIG_FILE=path/to/this file
-# Sizes are inclusive, in bytes as nccl-tests counts them: the total of all ranks for allgather and reducescatter.
-# A row is advice: NCCL takes the first that matches and that it can run; without any, its own choice on 1 channel.
-# So behind a row stand the next best ones that need less: whatever is switched off, the first that is left is the best left.
+# Sizes are inclusive, in bytes as nccl-tests counts them: for allgather and reducescatter the total of all ranks.
+# A row is advice: NCCL takes the first that matches and that it can run. Without any it makes its own choice, on 1 channel.
+# The next best choices that need less follow: whatever is switched off, the first row that is left is the best one left.
 # All-to-all has no rows: NCCL does not ask a tuner about it.
 """
 _COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
@@ -139,9 +139,9 @@ def _notes(
     if not all(own):
         where = "Where a collective was not measured," if any(own) else "Nothing was measured:"
         yield (
-            f"{where} rows are what NCCL {clusters[0].hardware.version} picks by its own model:"
-            " they change little of what it does without this file. colltool calibrate fits a"
-            " fabric to your logs."
+            f"{where} rows are what NCCL {clusters[0].hardware.version} picks by its own model, so they"
+            " change little of what it does without this file. colltool calibrate fits a fabric to"
+            " your logs."
         )
 
 

@@ -90,7 +90,7 @@ class _Dumps(NamedTuple):
             f" {counted(ranks, 'accelerator')}: {self.node.file}"
         )
         if nics[0].rate_Bps is None:
-            source += f"; their rate is not told, taken as of {outer.fabric}"
+            source += f"; the file does not say their rate, so that of {outer.fabric} is assumed"
         return _Rate(len(nics) * each_Bps / ranks, source)
 
     def _share_of_ports(self, network: ClosNetwork) -> _Rate:
@@ -435,18 +435,18 @@ def _comments(node: NodeDump | None, network: ClosNetwork | None, body: Data) ->
     lines = [f"Read from {' and '.join(files)} by colltool fabric import."]
     if "like" in body:
         lines.append(
-            "What they tell stands under set. All else, alpha and eta above all, is that of"
+            "What the files say is under set. The rest, alpha and eta above all, is that of"
             f" {body['like']}."
         )
     else:
         lines.append(
-            "What they do not tell, alpha and eta above all, is marked as not told: measure it,"
-            " colltool guide measurements."
+            "What the files do not say, alpha and eta above all, is marked as not told: colltool"
+            " guide measurements shows how to measure it."
         )
     if network is None:
         lines.append(
-            "Levels of switches are not told: colltool fabric import with an ibnetdiscover beside"
-            " it, or by hand."
+            "The files do not say the levels of switches: add an ibnetdiscover file to the import,"
+            " or write them by hand."
         )
     if node is not None:
         lines += [f"Note: {note}" for note in (*node.notes, *odd_links(node))]

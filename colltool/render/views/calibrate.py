@@ -16,6 +16,7 @@ from colltool.base.formatting import (
     format_time,
     percent,
     range_text,
+    sentence,
     size_text,
     whole_bytes,
     whole_percent,
@@ -62,6 +63,7 @@ from colltool.render.shared_documents import (
     values_set,
     whole,
 )
+from colltool.render.views.health import Spoken
 
 
 def _points_used(fit: FittedSeries) -> int:
@@ -78,6 +80,9 @@ _FITTED: Columns[FittedSeries] = (
     number("worst", "worst", signed_percent, 3),
     number("cv_mape", "on unseen sizes", percent),
 )
+
+
+_MOST_NAMED = 3  # measurements that a sentence names
 
 
 class _SharedProtocol(NamedTuple):
@@ -188,7 +193,8 @@ def _rows_answer(result: Calibration) -> str:
         shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file"
     )
     return (
-        f"{where}: {rows} of this machine, {percent(off)} off the price without them on average."
+        f"{rows} measured on this machine differ from the prices of {where} by {percent(off)} on"
+        f" average."
         f" {_written(result, how_to_keep)}"
     )
 
@@ -203,11 +209,11 @@ def _written(result: Calibration, keep: str) -> str:
 def _next_lines(result: Calibration) -> list[Block]:
     row = result.next
     if row is None:
-        text = "next: no further row would narrow these prices by more than a hundredth"
+        text = "no further measurement would narrow these prices by more than 1%"
         return [Lines(text, ())]
     what = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
-    width = f"half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}"
-    return [Lines(f"next, what narrows its prices most: {what}, {width}", (row.command,))]
+    width = f"+-{_half_width(row.sigma)} -> +-{_half_width(row.sigma_after)}"
+    return [Lines(f"measure next, to narrow prices most ({what}: {width})", (row.command,))]
 
 
 def _half_width(sigma: float) -> str:
@@ -233,7 +239,7 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
     detail = [
         Table(_FITTED, result.series, None, "series"),
         *listed("notes", result.notes),
-        *listed("off the curve, not in the fit", off_curve),
+        *listed("off the curve and not in the fit", off_curve),
         *listed("rows skipped", map(_skipped, unused)),
         *listed("rows used with a reservation", map(_skipped, used)),
     ]
@@ -247,8 +253,12 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
 
 def _machine_file_note(result: Calibration) -> str:
     count = 0 if result.machine_rows is None else result.machine_rows.total
-    how_to_keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
-    return f"a machine file would hold {counted(count, 'row')} as they were measured: {localize(how_to_keep)}"
+    rows = counted(count, "row")
+    how_to_keep = either(
+        shell=f"-o NAME.machine.yaml keeps the {rows} as they were measured",
+        python=f"machine_text is a file of the {rows} as they were measured",
+    )
+    return localize(how_to_keep)
 
 
 def _fitted(result: Calibration) -> str:
@@ -256,13 +266,15 @@ def _fitted(result: Calibration) -> str:
         return _rows_answer(result)
     where = on_fabric(result.fabric.name, result.overrides)
     worst = max(result.series, key=attrgetter("mape"))
-    error = f"mean error {percent(worst.mape)}"
+    names = worst.series.title
+    error = f"it is {percent(worst.mape)} off on average"
     if len(result.series) > 1:
-        error += f" at most ({worst.series.title})"
+        names = f"{len(result.series)} measurements"
+        error = f"the worst of them ({worst.series.title}) is {percent(worst.mape)} off on average"
     if worst.cv_mape is not None:
         error += f", {percent(worst.cv_mape)} on unseen sizes"
     keep = either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file")
-    fitted = f"{where}: {result.tier} fitted to {len(result.series)} series"
+    fitted = f"Fitted {result.tier} of {where} to {names}"
     return f"{fitted}: {error}. {_written(result, keep)}"
 
 
@@ -281,7 +293,7 @@ def _protocols(result: Calibration) -> Table:
     for group in groups:
         names = ", ".join(dict.fromkeys(fit.series.primitive.label for fit in group))
         records += [_SharedProtocol(names, protocol) for protocol in group[0].protocols]
-    title = "protocols, the fastest of which holds at each size"
+    title = "protocols (at each size the fastest one counts)"
     table = Table(_PROTOCOLS, tuple(records), None, title)
     if all(record.protocol.eta_beta is None for record in records):
         return table.without("eta_beta")
@@ -433,7 +445,7 @@ def _blocks(result: Validation) -> list[Block]:
     several = len(result.series) > 1
     out: list[Block] = [Headline(_answer(result))]
     if several:
-        title = f"measured against {where}: {len(result.series)} series"
+        title = f"measured times, compared with the prices of {where}"
         out.append(Table(_SERIES, result.series, None, title, _MOST_ROWS))
     for fit in result.series:
         title = f"{_series_name(fit.series)} on {where}: {percent(fit.mape)} off on average"
@@ -447,7 +459,7 @@ def _blocks(result: Validation) -> list[Block]:
     out += listed("left out", left_out, first=0)
     out += listed("used with a reservation", reserved, first=0)
     if result.readings != USUAL:
-        out.append(Lines(f"readings: {result.readings.label()}", ()))
+        out.append(Lines(f"model options: {result.readings.label()}", ()))
     return out
 
 
@@ -472,14 +484,18 @@ def _series_name(series: Series) -> str:
 
 
 def _answer(result: Validation) -> str:
-    text = f"{on_fabric(result.fabric, result.overrides)}: {result.verdict}."
+    where = on_fabric(result.fabric, result.overrides)
+    text = f"{where} is {result.verdict}."
     if not result.series:
         return text
     worst = max(result.series, key=lambda fit: abs(fit.worst))
-    text += f" Worst: {signed_percent(worst.worst)}"
-    if len(result.series) > 1:
-        return f"{text} ({worst.series.title})."
-    return f"{text}."
+    of = f" ({worst.series.title})" if len(result.series) > 1 else ""
+    text += f" The worst size is {signed_percent(worst.worst)}{of}."
+    judged = [health for health in result.health if health.judgeable]
+    if not judged or len(judged) > _MOST_NAMED:
+        return text
+    spoken = Spoken(result.health, result.devices, where)
+    return f"{text} {sentence(spoken.passing(judged))}."
 
 
 class ValidatedPointDocument(Document, extends=ValidatedPoint):

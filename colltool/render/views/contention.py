@@ -28,6 +28,7 @@ from colltool.render.blocks import (
     Strips,
     Table,
     label,
+    later,
     number,
 )
 from colltool.render.dispatch import View, context, on_fabric
@@ -35,6 +36,7 @@ from colltool.render.documents import Document, derived, optional
 from colltool.render.shared_documents import OnFabricDocument, whole_size
 
 _MOST_GROUPS = 20  # the slowest; CSV and JSON have all
+_FIRST_GROUPS = 4  # that leave room for the map on a screen of 24 lines
 
 
 def _four_digits(value: float) -> str:
@@ -51,9 +53,9 @@ _GROUP: Columns[GroupCost] = (
     label("primitive", "primitive", lambda primitive: primitive.label, 4),
     label("algorithm", drop=7),
     number("slowdown", "slowdown", format_factor),
-    number("interference", "neighbours", format_factor, 3),
-    number("eta_beta", "eta_b", _four_digits, 2),
-    number("eta_alpha", "eta_a", _four_digits, 1),
+    number("interference", "by others", format_factor, 3),
+    number("eta_beta", "eta beta", _four_digits, 2),
+    number("eta_alpha", "eta alpha", _four_digits, 1),
     number("extra_hops", "extra hops", drop=5),
     number("tail_over_mean", "tail/mean", _four_digits, 8),
     label("busiest", drop=9),
@@ -64,38 +66,42 @@ _GROUP: Columns[GroupCost] = (
 
 
 def _blocks(result: Contention) -> list[Block]:
-    groups: Sequence[GroupCost] = result.groups
-    if len(groups) > _MOST_GROUPS:
-        groups = nlargest(_MOST_GROUPS, groups, key=_slowdown)
+    # the slowest first, else in their order
+    groups = nlargest(_MOST_GROUPS, result.groups, key=_slowdown)
     out: list[Block] = [Headline(_answer(result))]
     if result.links:
         out.append(_link_table(result.links, result, "every loaded link"))
-    out.append(_group_table(groups, result)._replace(first=8))
+    out.append(_group_table(groups, result)._replace(first=_FIRST_GROUPS))
     left = len(result.groups) - len(groups)
     if left:
         everywhere = localize(
             either(shell="--format csv and json have all", python="groups has all")
         )
-        out.append(Lines(f"{left} more groups, none slower; {everywhere}", (), first=0))
+        out.append(Lines(f"{left} more groups are no slower; {everywhere}", (), first=0))
     if not result.links:
-        out.append(_link_table(result.hottest, result, "hottest links")._replace(first=3))
+        # the answer names the hottest, and the map shows where they are
+        out.append(later(_link_table(result.hottest, result, "hottest links")))
     strips = tuple(Strip(line.line, line.cells, line.per_cell) for line in result.lines)
-    out.append(Strips("load/capacity", f"here {result.hottest[0].link}", strips))
+    out.append(Strips("load by capacity", f"here {result.hottest[0].link}", strips))
     out.append(Lines("notes", result.notes, first=0))
     return out
 
 
 def _answer(result: Contention) -> str:
     worst = max(result.groups, key=_slowdown)
-    slowdown = "No group is slowed down"
+    groups = counted(len(result.groups), "group")
     # less would be shown as 1x
     if worst.slowdown > 1.0005:
-        waits = f"{worst.name} waits for {result.hottest[0].link}"
-        slowdown = f"Slowdown {format_factor(worst.slowdown)}: {waits}"
+        slowdown = f"With contention the slowest group ({worst.name}) takes"
+        slowdown += (
+            f" {format_factor(worst.slowdown)} as long: it waits for {result.hottest[0].link}"
+        )
+    else:
+        slowdown = "No group is slowed down"
     where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
-    question = f"{counted(len(result.groups), 'group')} at once: {where}"
-    shared = f"{result.shared} of {result.loaded} loaded links and ports carry more than one group"
-    return f"{slowdown}. {sentence(question)}. {shared}."
+    verb = "runs" if len(result.groups) == 1 else "run at once"
+    shared = f"{result.shared} of the {result.loaded} loaded links and ports are shared by groups"
+    return f"{slowdown}. {groups} {verb} ({where}); {shared}."
 
 
 def _context_columns(result: Contention | LayoutEta) -> Columns[Any]:
@@ -116,7 +122,7 @@ def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") 
     columns: Columns[LinkLoad] = (
         label("link"),
         number("load", "load", format_bytes if result.unit == "bytes" else _multiples_of_size),
-        number("over_ideal", "over ideal", format_factor),
+        number("over_ideal", "times ideal", format_factor),
         number("groups", drop=1),
         number("capacity_Bps", "capacity", format_rate, 2),
     )
@@ -132,8 +138,8 @@ def _table(result: Contention) -> Table:
 def _summary(result: Contention) -> str:
     groups = f"{counted(len(result.groups), 'group')} at once"
     where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
-    slowdown = f"slowdown {format_factor(result.slowdown)}"
-    return f"{where}: {groups}, {slowdown}, hottest {result.hottest[0].link}"
+    slowdown = f"the slowest takes {format_factor(result.slowdown)} as long with contention"
+    return f"{where}: {groups}, {slowdown}; hottest link: {result.hottest[0].link}"
 
 
 class GroupCostDocument(Document, of=GroupCost):
@@ -211,13 +217,13 @@ _ETA: Columns[TierEta] = (
     number("group", "from"),
 )
 _MEANING = (
-    "in place of the fabric's own eta: what this layout alone costs the worst group, for a price of"
-    " packed groups; a tier without beta bounds no group, keep its own"
+    "they replace the fabric's own eta, for a price of packed groups: what this layout alone costs"
+    " the worst group; a tier without beta limits no group, so keep its own"
 )
 _AGREEMENT = (
-    "price adds the distance classes of an all-to-all up one after the other, contention takes the"
-    " busiest port or uplink of the whole: over several levels their ratios differ; beta is the"
-    " share of one port, which price takes for oversubscription and contention together"
+    "over several levels the ratios of price and contention differ for an all-to-all: price adds up"
+    " its distance classes, contention takes the busiest port or uplink of the whole; beta is the"
+    " share of one port, which covers oversubscription and contention together"
 )
 
 
@@ -240,7 +246,7 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
     pasted = localize(either(shell=shell, python=f"overrides={options!r}"))
     where = localize(either(shell="on the command line", python="as an argument"))
     return [
-        Headline(f"{sentence(_eta_summary(result))} (alpha/BW): paste either form below."),
+        Headline(f"{sentence(_eta_summary(result))}. Paste either form below."),
         _eta_table(result),
         Lines("in the fabric file", tuple(yaml), verbatim=True),
         Lines(where, (pasted,), verbatim=True),
@@ -251,10 +257,12 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
 def _eta_summary(result: LayoutEta) -> str:
     tiers = []
     for eta in result.etas:
-        beta = "-" if eta.beta is None else _file(eta.beta)
-        tiers.append(f"{eta.tier} {_file(eta.alpha)}/{beta}")
+        text = f"{eta.tier} has eta alpha {_file(eta.alpha)}"
+        if eta.beta is not None:
+            text += f" and eta beta {_file(eta.beta)}"
+        tiers.append(text)
     where = on_fabric(result.fabric, result.overrides)
-    return f"eta of {result.layout} on {where}: {', '.join(tiers)}"
+    return f"for {result.layout} on {where}, {', '.join(tiers)}"
 
 
 class LayoutEtaDocument(LayoutDocument):

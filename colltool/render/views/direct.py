@@ -19,6 +19,7 @@ from colltool.render.views.fabric_parts import (
     levels_table,
     levels_with_optics,
     sized_blocks,
+    sized_text,
     switches_text,
 )
 
@@ -38,16 +39,13 @@ def _table(result: DirectSized) -> Table:
 
 
 def _blocks(result: DirectSized) -> list[Block]:
-    cables = result.plan.cables + result.plan.ports
-    return sized_blocks(result, cables, _summary(result), _table(result), _totals(result))
+    return sized_blocks(result, _summary(result), _table(result), _totals(result))
 
 
 def _totals(result: DirectSized) -> Iterator[str]:
     plan = result.plan
-    yield (
-        f"{switches_text(plan.switches)}, {plan.cables} cables between them and"
-        f" {counted(plan.ports, 'cable')} to endpoints"
-    )
+    between = counted(plan.cables, "cable")
+    yield f"{between} between switches and {counted(plan.ports, 'cable')} to endpoints"
     # a single switch of a rail has neither a busiest cable nor a bisection
     if plan.switches > plan.rails:
         yield (
@@ -163,10 +161,9 @@ class DirectSizeDocument(Document, at="plan"):
 
 
 def _summary(result: DirectSized) -> str:
-    text = counted(result.plan.ports, "endpoint port")
-    if result.plan.rails > 1:
-        text += f" on {result.plan.rails} rails"
-    return f"{text}: a {_extent(result.plan)}"
+    plan = result.plan
+    text = sized_text(plan.switches, f"a {_extent(plan)}", plan.cables + plan.ports, plan.ports)
+    return f"{text} on {plan.rails} rails" if plan.rails > 1 else text
 
 
 VIEWS = {DirectSized: View("fabric-size-direct", _blocks, DirectSizeDocument.of, _table, _summary)}

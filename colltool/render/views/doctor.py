@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from colltool.base.errors import either, localize
+from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
+    and_text,
     counted,
     format_rate,
     format_time,
+    or_text,
     percent,
     sentence,
     size_text,
@@ -29,6 +31,7 @@ from colltool.diagnosis.results import (
     SeriesHealth,
     ValidatedPoint,
 )
+from colltool.diagnosis.sentences import statement
 from colltool.logs.series import Skipped
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 from colltool.render.blocks import (
@@ -46,8 +49,9 @@ from colltool.render.chart import BusbwChart, series_chart
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set, whole
+from colltool.render.views.health import SeriesHealthDocument, Spoken, together
 
-_BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
+_BOUND = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2
 
 
@@ -59,11 +63,17 @@ def _last(health: SeriesHealth) -> ValidatedPoint:
 def _state(health: SeriesHealth) -> str:
     if health.low:
         return "off"
-    return "as expected" if _judged(health) else "not judged"
+    if health.too_fast:
+        return "too fast"
+    return "as expected" if health.judgeable else "not judged"
 
 
-def _judged(health: SeriesHealth) -> bool:
-    return health.large is not None or health.small is not None
+# as a table says it; CSV keeps the words that scripts know
+_STATES = {"off": "slow", "as expected": "passes"}
+
+
+def _state_text(state: str) -> str:
+    return _STATES.get(state, state)
 
 
 _SERIES: Columns[SeriesHealth] = (
@@ -87,9 +97,11 @@ _SERIES: Columns[SeriesHealth] = (
         5,
         get=lambda health: _last(health).busbw_expected_Bps,
     ),
-    number("large", "large messages", whole_percent),
-    number("small", "small messages", whole_percent),
-    label("state", "is", get=_state),
+    number("large", "of expected", whole_percent),
+    number("bar", "pass mark", whole_percent),
+    number("small", "small messages", whole_percent, 6),
+    number("small_bar", "their pass mark", whole_percent, 7),
+    label("state", "is", _state_text, get=_state),
 )
 _PREDICTED: Columns[Prediction] = (
     label("cause", "if the cause is"),
@@ -98,7 +110,7 @@ _PREDICTED: Columns[Prediction] = (
 )
 _CAUSES: Columns[Cause] = (
     label("name", "cause"),
-    number("error", "off by", percent),
+    number("error", "fit error", percent),
     number("error_all", "over all sizes", percent, 1),
     label("said", "what it is"),
 )
@@ -123,25 +135,50 @@ def _table(result: Diagnosis) -> Table:
         label("set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
-    title = f"{len(result.series)} series, share of what {_where(result)} should reach"
+    title = f"share of what {_where(result)} should reach"
     table = Table(columns, result.series, None, title, _MOST_SERIES)
     # without columns in which no series has a value
-    for key in ("large", "small"):
+    for key, mark in (("large", "bar"), ("small", "small_bar")):
         if all(getattr(health, key) is None for health in result.series):
-            table = table.without(key)
+            table = table.without(key, mark)
     if not any(health.judged.series.run for health in result.series):
         table = table.without("run")
     return table
 
 
-def _reached(finding: DiagnosisFinding) -> str:
+def _spoken(result: Diagnosis) -> Spoken:
+    return Spoken(result.series, result.assumed.devices, _where(result))
+
+
+def _found(finding: DiagnosisFinding, result: Diagnosis) -> list[SeriesHealth]:
+    """The series of a finding."""
+    return [health for health in result.series if health.judged.series.title in finding.series]
+
+
+def _reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
+    """``all-reduce on 8 H100 reaches 73% of expected (pass mark 80%)``."""
     if finding.low is None or finding.high is None:
         return "nothing was measured"
+    found = _found(finding, result)
+    spoken = _spoken(result)
+    names = list(dict.fromkeys(spoken.who(health) for health in found))
+    who = together(names) if len(names) <= _MOST_NAMED else f"{len(names)} measurements"
+    verb = "reaches" if len(names) == 1 else "reach"
+    if finding.size == "small":
+        who = f"small messages of {who}"
+        verb = "reach"
     share = span_text(whole_percent(finding.low), whole_percent(finding.high))
-    who = f"{len(finding.series)} series"
-    if len(finding.series) == 1:
-        who = finding.series[0]
-    return f"{finding.size} messages of {who} reach {share} of expected"
+    marks = sorted({_mark(health, finding) for health in found})
+    pass_mark = ""
+    if marks:
+        pass_mark = f" (pass mark {span_text(*map(whole_percent, (marks[0], marks[-1])))})"
+    return f"{who} {verb} {share} of expected{pass_mark}"
+
+
+def _mark(health: SeriesHealth, finding: DiagnosisFinding) -> float:
+    if finding.size == "small" and health.small_bar is not None:
+        return health.small_bar
+    return health.bar
 
 
 def _main(result: Diagnosis) -> DiagnosisFinding | None:
@@ -150,74 +187,151 @@ def _main(result: Diagnosis) -> DiagnosisFinding | None:
     return next(iter([*explained, *result.findings]), None)
 
 
-def _bars(result: Diagnosis) -> str:
-    bars = sorted(health.bar for health in result.series)
-    return " or ".join(dict.fromkeys(map(whole_percent, bars)))
-
-
 def diagnosed(result: Diagnosis) -> str:
     """The answer: what is below expectation, the most likely cause, and how well it explains the
     times."""
     main = _main(result)
     if main is None:
-        return _healthy(result)
-    what = f"{sentence(_reached(main))} ({_where(result)})."
+        return _without_finding(result)
+    fleet = ""
     if result.fleet and any(host.bad for host in result.fleet.hosts):
-        what = f"{_fleet_text(result.fleet)} {what}"
+        fleet = f"{_fleet_text(result.fleet)} "
     also = ""
     more = len(result.findings) - 1
     if more:
-        also = (
-            f" {counted(more, 'more finding')}{localize(either(shell=' with --all', python=''))}."
-        )
+        where = localize(either(shell="; --all shows them", python=""))
+        verb = "There is" if more == 1 else "There are"
+        also = f" {verb} {counted(more, 'more finding')}{where}."
+    # nothing was measured: the log itself states the causes
+    if main.low is None:
+        return f"{fleet}{_stated(main)}{_others(main)}{also}"
+    what = f"{fleet}Slow: {_reached(main, result)}."
+    found = _found(main, result)
+    if len(found) == 1:
+        what += f" {_spoken(result).measured(found[0])}"
+    else:
+        what += f" Expected is what {_where(result)} should reach."
     # a cause that no price supports is not guessed at
     if not main.causes:
-        return (
-            f"{what} No cause that can be priced explains it: calibrate a healthy machine and give"
-            f" that with -f.{also}"
-        )
+        return f"{what} {_UNEXPLAINED}.{also}"
+    return f"{what} {_likely(main, result)}{_others(main)}{also}"
+
+
+_UNEXPLAINED = (
+    "No known cause explains it: calibrate a healthy machine of this kind and compare with its"
+    " fabric file"
+)
+_MOST_NAMED = 3
+
+
+def _likely(main: DiagnosisFinding, result: Diagnosis) -> str:
+    """The best cause, and how well it explains the times."""
     first = main.causes[0]
-    if len(main.causes) > 1:
-        also = f" {_others(main)}{also}"
-    if main.low is None:
-        return f"{sentence(first.name)}: {first.said}; there are no times to hold it against.{also}"
-    fit = ""
-    if first.error is not None and main.error is not None:
-        fit = f" (times {percent(first.error)} off under it, {percent(main.error)} without)"
-    return f"{what} Most likely {first.name}: {first.said}{fit}.{also}"
+    # a drop is seen in the times: it is no guess
+    if first.name == "collapse":
+        return f"{sentence(first.said)}."
+    if first.error is None or main.error is None:
+        return f"Most likely: {first.said}."
+    healthy = f"a healthy {result.assumed.fabric} would be {percent(main.error, 0)} off"
+    return f"Most likely: {first.said} ({_fit(first.error)}; {healthy})."
 
 
-def _healthy(result: Diagnosis) -> str:
+def _fit(error: float) -> str:
+    # less would be shown as 0.0%
+    if error < 0.0005:
+        return "fits the log exactly"
+    return f"fits the log to {percent(error)}"
+
+
+def _stated(main: DiagnosisFinding) -> str:
+    first = main.causes[0]
+    return f"{sentence(cause_name(first.name))}: {first.said}. The log holds no times to judge."
+
+
+def cause_name(name: str) -> str:
+    """A cause as sentences name it; its stable word where it is none of ours."""
+    return str(statement(f"name-{name}"))
+
+
+def _others(main: DiagnosisFinding) -> str:
+    """The other causes that the times or the log support."""
+    names = [cause_name(cause.name) for cause in main.causes[1:]]
+    if not names:
+        return ""
+    return f" Also possible: {', '.join(names)}."
+
+
+def _without_finding(result: Diagnosis) -> str:
     """The answer where nothing was found."""
     where = _where(result)
     if result.fleet and not result.ok:
         return f"{_fleet_text(result.fleet)} The others reach what {where} should."
-    if not any(map(_judged, result.series)):
-        return f"Not judged against {where}: {verdict(result)}."
-    healthy = f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
-    if result.assumed.network or result.assumed.guessed:
-        return f"{_matches(result.assumed)} Then it is healthy: {healthy}"
-    return f"Healthy: {healthy}"
+    if not any(health.judgeable for health in result.series):
+        return _not_judged(result)
+    if result.too_fast:
+        return _no_baseline(result)
+    if result.assumed.network:
+        return _network_text(result.assumed)
+    healthy = _healthy(result)
+    if not result.assumed.guessed:
+        return f"Healthy: {healthy}"
+    machine = result.assumed.fabric
+    if result.assumed.own:
+        machine += f" with {result.assumed.own} per host"
+    name = localize(argument_text("fabric", "NAME"))
+    return f"If this is {machine}, it is healthy: {healthy} If it is not, name it with {name}."
 
 
-def _others(main: DiagnosisFinding) -> str:
-    names = ", ".join(cause.name for cause in main.causes[1:])
-    if main.causes[0].error is not None:
-        return f"Fit as well: {names}."
-    return f"Else: {names}."
-
-
-def _matches(assumed: AssumedFabric) -> str:
-    if not assumed.network:
-        machine = assumed.fabric
-        if assumed.own:
-            machine += f" with {assumed.own} a host"
-        return f"Matches {machine}: is that yours?"
-    own = (
-        f"If its NICs are {assumed.own}, the network is slow: NICs at a lower speed or unused, or"
-        " congested uplinks."
+def _healthy(result: Diagnosis) -> str:
+    """What passes, in sentences: one measurement with its rates, few by name, of more the lowest."""
+    spoken = _spoken(result)
+    judged = [health for health in result.series if health.judgeable]
+    if len(judged) == 1:
+        return f"{spoken.passes(judged[0])}. {spoken.measured(judged[0])}"
+    expected = f"Expected is what {_where(result)} should reach."
+    if len(judged) <= _MOST_NAMED:
+        return f"{spoken.passing(judged)}. {expected}"
+    lowest = min(judged, key=_room)
+    return (
+        f"all {len(judged)} measurements pass; nearest to its pass mark, {spoken.passes(lowest)}."
+        f" {expected}"
     )
-    return f"Matches {assumed.fabric} with {assumed.network}: is that yours? {own}"
+
+
+def _room(health: SeriesHealth) -> float:
+    """What is reached, by the pass mark."""
+    if health.large is not None:
+        return health.large / health.bar
+    return (health.small or 0.0) / (health.small_bar or 1.0)
+
+
+def _no_baseline(result: Diagnosis) -> str:
+    """The answer where the times are faster than the fabric allows."""
+    fastest = max(result.too_fast, key=lambda health: health.large or 0.0)
+    where = _where(result)
+    text = f"Not judged: {_spoken(result).passes(fastest)} and {where} is no baseline."
+    fits = [name for name in result.fits if name != result.assumed.fabric]
+    if fits:
+        named = localize(argument_text("fabric", fits[0]))
+        return f"{text} The times fit {or_text(fits[:_MOST_NAMED])}: compare with {named}."
+    named = localize(argument_text("fabric", "NAME"))
+    return f"{text} No bundled machine fits: name yours with {named}."
+
+
+_PARTS = {2: "half", 4: "a quarter", 8: "an eighth"}
+
+
+def _network_text(assumed: AssumedFabric) -> str:
+    """The answer where other NICs than the fabric's own fit the times between hosts."""
+    share = "" if assumed.network_share is None else f" ({whole_percent(assumed.network_share)})"
+    part = _PARTS.get(round(1 / assumed.network_factor))
+    if part is None or abs(round(1 / assumed.network_factor) * assumed.network_factor - 1) > 0.01:
+        part = whole_percent(assumed.network_factor)
+    return (
+        f"If your hosts have {assumed.network} NICs, this is normal{share}. If they have"
+        f" {assumed.own}, the network is at {part} of its rate: NICs at a lower speed or unused, or"
+        f" congested uplinks. The log does not name them."
+    )
 
 
 def _blocks(result: Diagnosis) -> list[Block]:
@@ -234,11 +348,11 @@ def _blocks(result: Diagnosis) -> list[Block]:
             out += _test("next, to measure these tiers", experiment)
         out += series
     else:
-        out += _finding_blocks(main, series)
+        out += _finding_blocks(main, series, result)
         # the others are for --all, and so is what would measure further tiers
         for finding in result.findings:
             if finding is not main:
-                out += map(later, [*_causes(finding), *_details(finding)])
+                out += map(later, [*_causes(finding), *_details(finding, result)])
                 out += map(later, _experiments(finding))
         for experiment in result.measure:
             out += map(later, _test("to measure these tiers", experiment))
@@ -249,7 +363,7 @@ def _blocks(result: Diagnosis) -> list[Block]:
     )
     out += listed("notes", result.notes, first=_MOST_NOTES if roomy else 0)
     out += listed(_BOUND, map(_bound, result.bounds), first=0)
-    title = "left out, or used with a reservation"
+    title = "rows left out, or used with a reservation"
     return [*out, *listed(title, _left_out(result), first=0)]
 
 
@@ -262,7 +376,9 @@ def _left_out(result: Diagnosis) -> Iterator[str]:
         yield f"{kernels.reason}: {count}, first in {kernels.file}"
 
 
-def _finding_blocks(main: DiagnosisFinding, series: list[Block]) -> Iterator[Block]:
+def _finding_blocks(
+    main: DiagnosisFinding, series: list[Block], result: Diagnosis
+) -> Iterator[Block]:
     """The main finding: the next command to run, then the causes, or the series without any."""
     experiments = _experiments(main)
     yield from experiments[:1]
@@ -270,7 +386,7 @@ def _finding_blocks(main: DiagnosisFinding, series: list[Block]) -> Iterator[Blo
     yield from map(later, experiments[1:])
     if main.causes:
         yield from map(later, series)
-    yield from map(later, _details(main))
+    yield from map(later, _details(main, result))
 
 
 _HOSTS: Columns[FleetHost] = (
@@ -282,18 +398,21 @@ _HOSTS: Columns[FleetHost] = (
     label("state", "is"),
 )
 _MOST_HOSTS, _WIDEST_MATRIX = 5, 24
+_MOST_SAID = 3
 
 
 def _fleet_text(fleet: Fleet) -> str:
     """The sentences that name hosts; a list below the answer has all."""
-    named = ". ".join(map(str, fleet.said[: 1 + _MOST_NOTES]))
+    # single runs are for the list
+    named = ". ".join(map(str, fleet.said[: max(1, sum(host.bad for host in fleet.hosts))]))
     return f"{named or f'{len(fleet.hosts)} hosts are alike'}."
 
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
     worst = sorted(fleet.hosts, key=lambda host: (not host.bad, -host.failed, host.of_fleet or 0.0))
     title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
-    yield Lines("the fleet", tuple(map(str, fleet.said)) or (f"{title}: all alike",))
+    said = tuple(map(str, fleet.said)) or (f"{title}: all alike",)
+    yield Lines("the fleet", said, first=_MOST_SAID)
     bad = sum(host.bad for host in worst)
     yield Table(_HOSTS, tuple(worst), None, title, max(_MOST_HOSTS, bad))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
@@ -320,15 +439,15 @@ def _matrix(fleet: Fleet) -> Iterator[str]:
 def _causes(finding: DiagnosisFinding) -> list[Block]:
     if not finding.causes:
         return []
-    title = "causes, best first"
-    if finding.error is not None:
-        title += f"; without any the times are {percent(finding.error)} off"
-    return [Table(_CAUSES, finding.causes, None, title)]
+    table = Table(_CAUSES, finding.causes, None, "possible causes (fit error)")
+    if all(cause.error is None for cause in finding.causes):
+        return [table.without("error", "error_all")._replace(title="possible causes")]
+    return [table]
 
 
-def _details(finding: DiagnosisFinding) -> list[Block]:
+def _details(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     look = listed("look at", (f"{cause.name}: {cause.look}" for cause in finding.causes))
-    series = Lines(_reached(finding), finding.series if len(finding.series) > 1 else ())
+    series = Lines(_reached(finding, result), finding.series if len(finding.series) > 1 else ())
     return [series, *listed("what the numbers say", finding.hints), *look]
 
 
@@ -364,34 +483,21 @@ def _bound(bound: UpperBound) -> str:
     return f"{what}: {seen} of {bound.ranks} ranks {verb} a trace"
 
 
-def verdict(result: Diagnosis) -> str:
-    """The answer in a clause, for titles and reports."""
-    if not result.series:
-        tiers = ", ".join(dict.fromkeys(bound.wire for bound in result.bounds))
-        return f"nothing can be said of {tiers}: give the traces of all ranks, or measure it"
-    wires = [health.wire for health in result.series if health.low or result.ok]
-    tiers = ", ".join(dict.fromkeys(wires))
-    if result.ok:
-        if not any(map(_judged, result.series)):
-            return "nothing can be said: too few sizes, none of which is large"
+def _not_judged(result: Diagnosis) -> str:
+    """Why nothing can be said, and what would tell."""
+    if result.series:
         return (
-            f"as expected: nothing is below {_bars(result)}; what there is to gain is in the fabric"
-            f" itself ({tiers})"
+            f"Not judged against {_where(result)}: the log has too few sizes, and none is large."
+            " Measure up to 1 GiB."
         )
-    main = _main(result)
-    if main is None or not main.causes:
-        return (
-            f"below {_bars(result)} over {tiers}, and no cause that can be priced explains it:"
-            " calibrate a healthy machine, and give that with -f"
-        )
-    cause, *others = main.causes
-    text = f"below {_bars(result)}: {cause.said}"
-    if others:
-        text += f", or {', '.join(other.name for other in others)}"
-    more = len(result.findings) - 1
-    if more:
-        return f"{text}; and {counted(more, 'finding')} more"
-    return text
+    tiers = list(dict.fromkeys(bound.wire for bound in result.bounds))
+    if not tiers:
+        return "Not judged: the log holds no times and states no cause."
+    who = and_text(tiers)
+    return (
+        f"Not judged: nothing can be said of {who} by these traces, as a kernel waits for the"
+        f" slowest rank. Give the traces of all ranks, or measure {who}."
+    )
 
 
 # --- the document
@@ -405,28 +511,6 @@ class HardwareDocument(Document, of=AssumedFabric):
     assumed: list[str] = derived("said")
     network: str | None = or_null("network")
     guessed: bool
-
-
-class _MeasuredSeriesDocument(Document, at="judged.series"):
-    collective: str = derived("judged.series.primitive")
-    ranks: int
-    nodes: int | None
-    run: str = optional("judged.series.run")
-
-
-class SeriesHealthDocument(_MeasuredSeriesDocument, of=SeriesHealth):
-    """A series against what the fabric should reach."""
-
-    wire: str
-    bytes: float = derived(lambda health: whole_bytes(_last(health).bytes))
-    busbw_measured_Bps: float = derived(lambda health: _last(health).busbw_measured_Bps)
-    busbw_expected_Bps: float = derived(lambda health: _last(health).busbw_expected_Bps)
-    large: float | None
-    small: float | None
-    low: bool
-    bar: float
-    dtype: str = derived("judged.series.dtype")
-    files: list[str] = derived("judged.series.files")
 
 
 class ExperimentDocument(Document, extends=Experiment):
@@ -480,7 +564,8 @@ class DoctorDocument(Document):
     left_out: list[LeftOutKernels]
     skipped: list[Skipped]
     fleet: FleetDocument | None
-    verdict: str = derived(verdict)
+    verdict: str = derived(diagnosed)
+    fits: list[str] = optional("fits")
 
 
 def _chart(result: Diagnosis) -> BusbwChart | None:

@@ -66,16 +66,15 @@ def _blocks(result: FabricShown) -> list[Block]:
     )
     # beside the bisection that it is about; CSV does without, as it follows from the others
     columns = (*table.columns[:6], sigma, *table.columns[6:])
-    title = (
-        "per domain of each tier; diameter in links, bisection one way, sigma: injection of half"
-        " the endpoints / bisection"
-    )
+    title = "one domain of each tier"
     joined = []
     for name, kind in kinds.items():
         rate = format_rate(kind.tier.bandwidth)
         joined.append(f"{name} {kind.label} of {kind.extent} at {rate}")
     name = on_fabric(fabric.name, fabric.overrides)
     details = [
+        *_parts(fabric, result.facts),
+        *_sizing(fabric, result.facts),
         *library_blocks(fabric),
         *bill_blocks(result.bill),
         *failure_blocks(result.failures),
@@ -83,26 +82,52 @@ def _blocks(result: FabricShown) -> list[Block]:
     ]
     return [
         Headline(f"{name} joins {fabric.ranks} ranks, innermost tier first: {'; '.join(joined)}."),
-        _tree(fabric, result.facts),
+        _tree(fabric, result.facts, full=False),
         table._replace(columns=columns, title=title),
-        *_sizing(fabric, result.facts),
         *map(later, details),
     ]
 
 
-def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
-    """The tiers as a tree, outermost first."""
+def _tree(fabric: Fabric, facts: FabricFacts, *, full: bool = True) -> Lines:
+    """The tiers as a tree, outermost first; in ``full`` also the levels of each."""
     root = f"{fabric.ranks} ranks"
     if fabric.launch_overhead:
         root += f", launch overhead {format_time(fabric.launch_overhead)}"
     tree = [root]
     indent = ""
     for tier, found in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
-        tree.append(f"{indent}+- {tier.name}: {_tier_text(tier)}")
-        for line in part_lines(tier, found, outermost_first=True):
+        text = _tier_text(tier)
+        if not full:
+            text += _in_short(tier, found)
+        tree.append(f"{indent}+- {tier.name}: {text}")
+        for line in part_lines(tier, found, outermost_first=True) if full else ():
             tree.append(f"{indent}|    {line}")
         indent += "   "
     return Lines(_title(fabric), (*tree, f"{indent}+- rank"))
+
+
+def _in_short(tier: Tier, facts: TierFacts) -> str:
+    """Whether a tier is oversubscribed, and whether its switches reduce: what a price turns on."""
+    text = ""
+    for level in facts.levels:
+        if level.oversubscription != 1:
+            text += f", {level.oversubscription:.4g}:1 oversubscribed at {level.name}"
+    if capabilities_of(tier).in_network is not None:
+        text += ", in-network operations"
+    return text
+
+
+def _parts(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
+    """The levels, in-network operations and planes of each tier, and what the table counts."""
+    for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
+        yield from listed(tier.name, part_lines(tier, found, outermost_first=True))
+    yield Lines(
+        "the table counts",
+        (
+            "diameter: the most links between two endpoints",
+            "sigma: what half of the endpoints inject, divided by the bisection one way",
+        ),
+    )
 
 
 def _tier_text(tier: Tier) -> str:

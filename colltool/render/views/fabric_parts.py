@@ -66,10 +66,9 @@ def levels_table(columns: Columns[Any], plan: ClosPlan | DirectPlan, bill: Bill)
     """The levels of a plan, with the optics on the cables of each."""
     optics = optics_of(bill)
     more: Column[Any] = number("optics", drop=1, get=lambda level: optics.get(level.name, 0))
-    title = f"{plan.ports} ports of endpoints"
+    title = f"switches of {plan.radix} ports"
     if plan.rails > 1:
-        title += f" on {plan.rails} rails"
-    title += f", switches of {plan.radix} ports"
+        title += f", on {plan.rails} rails"
     return Table((*columns, more), plan.levels, None, title)
 
 
@@ -79,29 +78,32 @@ def optics_of(bill: Bill) -> dict[str, int]:
 
 
 def _blocks(result: FabricSized) -> list[Block]:
-    plan = result.plan
-    cables = plan.cables + plan.levels[0].cables
-    return sized_blocks(result, cables, _summary(result), _table(result), _totals(plan))
+    return sized_blocks(result, _summary(result), _table(result), _totals(result.plan))
 
 
 def sized_blocks(
-    result: FabricSized | DirectSized,
-    cables: int,
-    summary: str,
-    table: Table,
-    totals: Iterable[str],
+    result: FabricSized | DirectSized, summary: str, table: Table, totals: Iterable[str]
 ) -> list[Block]:
     """The blocks of a sized network of any topology."""
     plan = result.plan
-    what = f"{switches_text(plan.switches)} and {counted(cables, 'cable')}"
     return [
-        Headline(f"{what} join {summary}."),
+        Headline(f"{summary}."),
         table,
         Lines("in all", tuple(totals)),
         *(bill_blocks(result.bill) if result.bill.cost else ()),
         *map(later, failure_blocks(result.failures, ranks=False)),
-        *listed("notes", (*plan.notes, *result.bill.notes)),
+        *listed("notes", (*plan.notes, *result.bill.notes), first=_FIRST_NOTES),
     ]
+
+
+_FIRST_NOTES = 2
+
+
+def sized_text(switches: int, of: str, cables: int, ports: int) -> str:
+    """``544 switches (288 leaf, 256 spine) and 18,432 cables for 9,216 ports``."""
+    what = "1 switch" if switches == 1 else f"{switches:,} switches"
+    joined = "1 cable" if cables == 1 else f"{cables:,} cables"
+    return f"{what} ({of}) and {joined} for {ports:,} {'port' if ports == 1 else 'ports'}"
 
 
 def _totals(plan: ClosPlan) -> Iterator[str]:
@@ -109,10 +111,10 @@ def _totals(plan: ClosPlan) -> Iterator[str]:
     cables = f"{counted(plan.levels[0].cables, 'cable')} to endpoints"
     # a single switch has none to others
     if plan.cables:
-        cables = f"{plan.cables} cables between them and {cables}"
-    yield f"{switches_text(plan.switches)}, {cables}"
+        cables = f"{counted(plan.cables, 'cable')} between switches and {cables}"
+    yield cables
     if len(plan.levels) > 1:
-        yield f"oversubscribed {plan.oversubscription:.4g}:1 against the endpoints"
+        yield f"oversubscription from the endpoints to the top: {plan.oversubscription:.4g}:1"
         ends = "leaves"
         if plan.pods > 1:
             ends = f"pods, in {counted(plan.planes, 'plane')}"
@@ -120,7 +122,7 @@ def _totals(plan: ClosPlan) -> Iterator[str]:
     if plan.pods > 1:
         yield f"{plan.pods} pods{on_rail}"
     if plan.spare_ports:
-        yield f"{counted(plan.spare_ports, 'down-port')} of leaves to spare"
+        yield f"{counted(plan.spare_ports, 'down-port')} of the leaves left over"
     # what SHARP and its like would need
     tree = f"a reduction tree of such switches has {counted(plan.tree_levels, 'level')}{on_rail}"
     if plan.least_levels < plan.tree_levels:
@@ -249,9 +251,9 @@ class FabricSizeDocument(Document, at="plan"):
 
 def _summary(result: FabricSized) -> str:
     plan = result.plan
-    levels = ", ".join(f"{level.switches} {level.name}" for level in plan.levels)
-    ports = counted(plan.ports, "endpoint port")
-    return f"{ports}: {switches_text(plan.switches)} ({levels})"
+    levels = ", ".join(f"{level.switches:,} {level.name}" for level in plan.levels)
+    cables = plan.cables + plan.levels[0].cables
+    return sized_text(plan.switches, levels, cables, plan.ports)
 
 
 _FAILURES: Columns[Failure] = (

@@ -98,7 +98,7 @@ class ProtocolDocument(Document, of=ProtocolNumbers):
     """What a library adds under a protocol."""
 
     name: str
-    launch_s: float
+    launch_s: float | None
     step_s: float
     share: float
     host_Bps: float | None

@@ -10,10 +10,13 @@ from typing import Any
 from colltool.base.errors import clipped
 from colltool.base.formatting import (
     counted,
+    format_factor,
     format_rate,
     format_time,
+    of_times,
     percent,
     ranks_text,
+    sentence,
     size_text,
     whole_percent,
 )
@@ -39,6 +42,7 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, context, listed, on_fabric, reached_percent
 from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
 from colltool.render.shared_documents import OnFabricDocument, mapping
+from colltool.render.views.health import SeriesHealthDocument, Spoken
 from colltool.training.parallel_config import Axes
 
 _MOST_TOTALS = 8  # rows of a table without --all
@@ -65,14 +69,14 @@ def signed_time(seconds: float) -> str:
 _LATE: Columns[RankWait] = (
     number("rank"),
     number("calls"),
-    number("last", "comes last"),
+    number("last", "is last"),
     number("wait_s", "waits", format_time),
 )
 _WAITS: Columns[CallWait] = (
     label("primitive", "primitive", attrgetter("label")),
     number("group_size", "ranks"),
     number("calls"),
-    number("wire_s", "on the wire", format_time),
+    number("wire_s", "transfer", format_time),
     number("wait_s", "waiting", format_time),
 )
 _UNPRICED: Columns[UnpricedKernels] = (
@@ -145,8 +149,13 @@ def _window(result: TraceComparison) -> str:
 
 
 def trace_verdict(result: TraceComparison) -> str:
-    share = f"communication is {percent(result.share)} of {_window(result)}"
-    return f"{share}, {percent(result.exposed)} is exposed; {_speed(result)}"
+    """How much of a step is communication, and its speed, for titles."""
+    return f"{_exposed(result)}; {_speed(result)}"
+
+
+def _exposed(result: TraceComparison) -> str:
+    exposed = f"Exposed communication takes {percent(result.exposed)} of {_window(result)}"
+    return f"{exposed} ({percent(result.share)} with what compute hides)"
 
 
 def _speed(result: TraceComparison) -> str:
@@ -155,28 +164,38 @@ def _speed(result: TraceComparison) -> str:
     reached = reached_percent(result.of_expected)
     # where times are upper bounds, what they reach is a lower one
     if any(total.bound and total.expected_s is not None for total in result.totals):
-        reached = f"at least {reached}"
-    return f"it reaches {reached} of what is expected"
+        return f"kernels ran at {reached} of the expected speed or better"
+    return f"kernels ran at {reached} of the expected speed"
+
+
+def _as_sentences(texts: Iterable[str]) -> Iterator[str]:
+    """Texts that begin with a capital, or with the name of a tier, which stays as it is."""
+    for text in texts:
+        yield f"{text}."
 
 
 def _blame(result: TraceComparison) -> Iterator[str]:
     """Which tiers are slow, which are not, and which cannot be judged."""
     by_verdict: defaultdict[str, list[LinkHealth]] = defaultdict(list)
     for wire in result.wires:
-        by_verdict[wire.verdict].append(wire)
+        by_verdict["too fast" if _too_fast(wire) else wire.verdict].append(wire)
     slow = by_verdict["slow"]
     fine = by_verdict["fine"]
     unknown = by_verdict["unknown"]
+    too_fast = by_verdict["too fast"]
+    for wire in too_fast:
+        times = format_factor(wire.of_expected, 2).removesuffix("x")
+        yield f"Not judged: {wire.note}; calls are {times} times faster than expected"
     if slow:
         yield from _blame_slow(result, slow, fine)
     elif fine:
-        cleared = "no tier is"
-        if unknown:
+        cleared = "No tier is"
+        if unknown or too_fast:
             cleared = f"{_listed_tiers(wire.tier for wire in fine)} not"
         yield f"{cleared} slow: {_reached_by(fine)}"
-    elif not unknown:
+    elif not unknown and not too_fast:
         for why, _ in _reasons(result).most_common(1):
-            yield f"no tier can be named: {why}"
+            yield f"No tier can be judged: {why}"
     for wire in unknown:
         yield from _blame_unknown(result, wire)
     for wire in slow + fine:
@@ -184,23 +203,36 @@ def _blame(result: TraceComparison) -> Iterator[str]:
             yield str(wire.note)
 
 
+def _too_fast(wire: LinkHealth) -> bool:
+    return wire.note.code == "tier-too-fast"
+
+
 def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
     """Why a tier cannot be judged, and what would tell."""
-    # the only unknown tier, and the only one
-    alone = len(result.wires) == 1
-    who = "no tier can" if alone else f"{wire.tier} cannot"
-    measured = f"{format_time(wire.measured_s)} measured on {wire.tier}"
-    yield (
-        f"{who} be blamed: times are upper bounds, for {wire.why}; all but"
-        f" {format_time(wire.expected_s)} of the {measured} may be waiting"
-    )
+    who = "Cannot tell network from waiting"
+    if len(result.wires) > 1:
+        who = f"Cannot tell {wire.tier} from waiting"
+    waiting = of_times(wire.measured_s - wire.expected_s, wire.measured_s)
+    where = f"up to {waiting} on {wire.tier} may be"
+    traced_ranks = [device.rank for device in result.activity if device.rank is not None]
     cures = []
-    if wire.missing:
-        cures.append(f"record {ranks_text(wire.missing)} as well")
+    if wire.missing and traced_ranks:
+        seen = ranks_text(sorted(traced_ranks))
+        verb = "was" if len(traced_ranks) == 1 else "were"
+        others = ranks_text(wire.missing)
+        whose = f"{seen} waiting for {others}" if len(traced_ranks) == 1 else f"waits for {others}"
+        yield f"{who}: only {seen} {verb} traced, and {where} {whose}"
+        cures.append(f"trace all ranks ({others} {_is_or_are(wire.missing)} missing)")
+    else:
+        yield f"{who}: {wire.why}, and {where} waiting"
     if wire.measure:
         cures.append(f"measure {wire.tier} alone: {wire.measure}")
     if cures:
-        yield f"next: {', or '.join(cures)}"
+        yield sentence(", or ".join(cures))
+
+
+def _is_or_are(ranks: Sequence[int]) -> str:
+    return "is" if len(ranks) == 1 else "are"
 
 
 def _blame_slow(
@@ -218,8 +250,8 @@ def _blame_slow(
         both = _both(wire, tiers)
         if both:
             yield (
-                f"whether {wire.tier} is slow too cannot be told: its calls go over"
-                f" {' and '.join(both)} as well"
+                f"Whether {wire.tier} is slow too cannot be told: its calls also cross"
+                f" {' and '.join(both)}"
             )
 
 
@@ -251,16 +283,15 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
 
 
 def traced(result: TraceComparison) -> str:
-    """The answer on a trace: exposed communication, speed, and what is to blame."""
+    """The answer on a trace: what is to blame, and how much communication is exposed."""
     title = trace_title(result)
     if result.replayed and not result.calls:
-        answer = f"{title}: none has a duration to compare."
-    else:
-        exposed = f"{percent(result.exposed)} of {_window(result)} is exposed communication"
-        share = f"{exposed} ({percent(result.share)} with what is hidden)"
-        answer = f"{title}: {share}; {_speed(result)}. {'; '.join(_blame(result))}"
-        answer = answer.rstrip(". ") + "."
-    return " ".join((answer, *_more(result)))
+        return " ".join((f"{title}: none has a duration to compare.", *_more(result)))
+    judged = list(_as_sentences(_blame(result)))
+    # what all calls reach says nothing more where tiers are judged
+    if not result.wires:
+        judged = [f"{sentence(_speed(result))}.", *judged]
+    return " ".join((*judged, f"{_exposed(result)}: {title}.", *_more(result)))
 
 
 def _more(result: TraceComparison) -> Iterable[str]:
@@ -272,7 +303,7 @@ def _replayed(result: TraceComparison) -> str:
     if not result.replayed:
         return ""
     slowest = max(result.replayed, key=attrgetter("priced_s"))
-    takes = f"takes {format_time(slowest.priced_s)}, {format_time(slowest.recorded_s)} as recorded"
+    takes = f"takes {format_time(slowest.priced_s)} ({format_time(slowest.recorded_s)} as recorded)"
     text = f"With these prices the graph of {graph_name(slowest)} {takes}"
     if slowest.unpriced:
         text += f"; {counted(slowest.unpriced, 'node')} without a price"
@@ -303,12 +334,12 @@ def _waited(result: TraceComparison) -> str:
     wait = sum(call.wait_s for call in result.waits.collectives)
     if not wait or wait < wire * _NOTABLE:
         return ""
-    text = f"Beside {format_time(wire)} on the wire a rank waits {format_time(wait)} for the others"
+    text = f"Each rank also waits {format_time(wait)} for others, next to {format_time(wire)} of transfer"
     late = max(result.waits.ranks, key=attrgetter("last"))
     # more than twice as often as if all ranks came last equally often
     if late.last * len(result.waits.ranks) > 2 * late.calls:
         who = f"rank {late.rank}" if late.rank is not None else late.file
-        text += f": {who} comes last in {late.last} of {late.calls}"
+        text += f": {who} is last in {late.last} of {late.calls} calls"
     return f"{text}."
 
 
@@ -324,13 +355,14 @@ def against(result: TraceComparison) -> str:
     exposed = result.exposed * now - other.exposed * then
     word = "more" if exposed >= 0 else "less"
     text = (
-        f"Against the other a step takes {format_time(now)}, before {format_time(then)}:"
+        f"A step takes {format_time(now)}, in the other trace {format_time(then)}:"
         f" {format_time(abs(exposed))} {word} exposed communication"
     )
     most = max(compared_totals(result), key=lambda row: abs(row.change_s), default=None)
     if most and most.change_s:
         what = f"{most.primitive.label} of {size_text(most.bytes)}"
-        text += f"; most by {what}: {_or_none(most.then_s)} to {_or_none(most.now_s)} a step"
+        change = f"{_or_none(most.then_s)} -> {_or_none(most.now_s)}"
+        text += f"; {what} changed most ({change} per step)"
     return f"{text}."
 
 
@@ -356,7 +388,7 @@ def _facts(result: TraceComparison) -> Iterator[str]:
         ran.append(f"NCCL {clipped(result.nccl)}")
     yield f"{text}; {', '.join(ran)}" if ran else text
     if result.rank_map.given:
-        yield f"ranks of the job sit on the fabric by {clipped(result.rank_map.given)}"
+        yield f"the ranks of the job are placed on the fabric by {clipped(result.rank_map.given)}"
     for wire in result.wires:
         if wire.why and wire.verdict != "unknown":
             bounds = f"{wire.calls - wire.clear} of {wire.calls} times on {wire.tier}"
@@ -387,14 +419,19 @@ def _each(parts: Sequence[str]) -> str:
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
     """The answer and the calls first; waits, findings and what is left out after them."""
+    where = on_fabric(result.fabric, result.overrides)
     out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
     if result.against:
         rows = tuple(sorted(compared_totals(result), key=lambda row: -abs(row.change_s)))
-        out.append(Table(_COMPARED, rows, None, "a step's calls, before and now", _MOST_TOTALS))
+        out.append(
+            Table(_COMPARED, rows, None, "the calls of a step, before and now", _MOST_TOTALS)
+        )
     if result.waits.ranks:
-        title = "who comes last: a call's shortest kernel is the wire, the rest waits"
+        title = "which rank is last (a call's shortest kernel is the transfer, the rest is waiting)"
         out.append(Table(_LATE, result.waits.ranks, None, title))
-        out.append(Table(_WAITS, result.waits.collectives, None, "wire and waiting, by collective"))
+        out.append(
+            Table(_WAITS, result.waits.collectives, None, "transfer and waiting, by collective")
+        )
     if result.replayed:
         out.append(graphs_table(result.replayed))
         out += recorded_lines(result.replayed)
@@ -402,7 +439,9 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         title = "communication kernels of which no bytes are known"
         out.append(Table(_UNPRICED, result.unpriced, None, title, _MOST_TOTALS))
     for finding in result.findings:
-        out.append(Lines(f"findings: {finding.series}", tuple(map(str, finding.findings))))
+        spoken = Spoken([finding.health], (result.device,), where)
+        read = f"{spoken.passes(finding.health)}"
+        out.append(Lines(f"findings: {finding.series}", (read, *map(str, finding.findings))))
     reasons = [f"{why}: {counted(calls, 'call')}" for why, calls in _reasons(result).items()]
     out += listed("without a price", reasons)
     out += listed("left out", _left_out(result))
@@ -479,6 +518,12 @@ def _compared(result: TraceComparison) -> Any:
     return LEFT_OUT if result.against is None else compared_totals(result)
 
 
+class TraceFindingDocument(Document, extends=TraceFinding):
+    """The calls of one primitive and rank count, as ``doctor`` reads them."""
+
+    health: SeriesHealthDocument
+
+
 class TracesDocument(OnFabricDocument):
     """The collectives of traces against a fabric's prices."""
 
@@ -503,13 +548,14 @@ class TracesDocument(OnFabricDocument):
     wires: list[LinkHealth]
     totals: list[CallTotalDocument]
     calls: list[TracedCallDocument] = derived(_calls)
-    findings: list[TraceFinding]
+    findings: list[TraceFindingDocument]
     files: list[TraceFile]
     left_out: list[LeftOutKernels]
 
 
 def _trace_summary(result: TraceComparison) -> str:
-    answer = (trace_title(result), trace_verdict(result), *_blame(result))
+    exposed = _exposed(result) if result.wires else trace_verdict(result)
+    answer = (trace_title(result), exposed, *_blame(result))
     return "\n".join((*answer, *_more(result)))
 
 

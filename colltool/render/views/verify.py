@@ -30,15 +30,35 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, context, group_columns, listed, set_text
 from colltool.render.documents import Document, derived, optional
 from colltool.render.shared_documents import GroupDocument, OverridesDocument
-from colltool.verification.executed import COUNTS_ONLY, VERDICTS
+from colltool.verification.executed import VERDICTS
 from colltool.verification.verify import Verification, Verified
+
+# verdicts as people read them; CSV and JSON keep the words that scripts know
+_VERDICT_TEXTS = {
+    "proved": "matches",
+    "idealised": "only on idle wires",
+    "mismatch": "does not match",
+}
+
+
+# where there is no formula to match, it is the result that is proved
+_RESULTS = {"idealised": "proved on idle wires", "mismatch": "wrong"}
+
+
+def _verdict_text(verdict: str) -> str:
+    return _VERDICT_TEXTS.get(verdict, verdict)
+
+
+def _result_text(verdict: str) -> str:
+    return _RESULTS.get(verdict, verdict)
+
 
 _COLUMNS: Columns[Verified] = (
     label("primitive", "primitive", lambda primitive: primitive.label),
     label("fabric", drop=7),
     label("algorithm"),
     number("ranks", drop=6),
-    label("verdict"),
+    label("verdict", "execution", _verdict_text),
     number("n_alpha_formula", "n_alpha", format_count, 4, get=lambda row: row.n_alpha[0]),
     number("n_alpha_executed", "executed", format_count, 5, get=lambda row: row.n_alpha[1]),
     number("n_beta_formula", "n_beta", format_count, 2, get=lambda row: row.n_beta[0]),
@@ -48,9 +68,17 @@ _COLUMNS: Columns[Verified] = (
     label("note", hidden=True),
 )
 # of algorithms without a formula
-_TITLES = {"n_alpha_executed": "n_alpha", "n_beta_executed": "n_beta", "executed_s": "takes"}
+_TITLES = {
+    "n_alpha_executed": "n_alpha",
+    "n_beta_executed": "n_beta",
+    "executed_s": "takes",
+    "verdict": "result",
+}
 _WITHOUT_FORMULA: Columns[Verified] = tuple(
-    column._replace(title=_TITLES.get(column.key, column.title))
+    column._replace(
+        title=_TITLES.get(column.key, column.title),
+        show=_result_text if column.key == "verdict" else column.show,
+    )
     for column in _COLUMNS
     if "formula" not in column.key
 )
@@ -73,11 +101,11 @@ def _table(result: Verification) -> Table:
 
 
 def _counts(result: Verification) -> str:
-    """Such as ``3 proved, 0 idealised, 0 mismatch; 1 not executed``."""
+    """Such as ``86 match, 2 match only on idle wires; 1 not executed``."""
     verdicts = [row.verdict for row in result.results]
-    # this verdict exists only where a run was cut short
-    shown = [name for name in VERDICTS if name != COUNTS_ONLY or name in verdicts]
-    parts = [", ".join(f"{verdicts.count(name)} {name}" for name in shown)]
+    shown = [name for name in VERDICTS if name in verdicts]
+    say = _counted if _formulas(result) else _counted_results
+    parts = [", ".join(say(verdicts.count(name), name) for name in shown)]
     stride = result.results[0].group.stride
     if result.skipped:
         parts.append(f"{len(result.skipped)} not executed")
@@ -86,6 +114,23 @@ def _counts(result: Verification) -> str:
     if result.overrides:
         parts.append(f"with {set_text(result.overrides)}")
     return "; ".join(parts)
+
+
+def _counted(count: int, verdict: str) -> str:
+    """``2 match only on idle wires``; of one ``1 matches``."""
+    several = count > 1
+    match verdict:
+        case "proved":
+            return f"{count} {'match' if several else 'matches'}"
+        case "idealised":
+            return f"{count} {'match' if several else 'matches'} only on idle wires"
+        case "mismatch":
+            return f"{count} {'do' if several else 'does'} not match"
+    return f"{count} {_verdict_text(verdict)}"
+
+
+def _counted_results(count: int, verdict: str) -> str:
+    return f"{count} {_result_text(verdict)}"
 
 
 _MOST_ROWS = 10
@@ -133,13 +178,14 @@ def _answer(result: Verification) -> str:
     proved_count = verdicts.count("proved")
     every = counted(len(verdicts), "formula")
     if wrong:
-        return f"{wrong} of {every} do not hold: {_counts(result)}."
+        verb = "does" if wrong == 1 else "do"
+        return f"{wrong} of {every} {verb} not hold: {_counts(result)}."
     if proved_count < len(verdicts):
         which = f"{proved_count} of {every} hold"
     elif proved_count == 1:
         which = "The formula holds"
     else:
-        which = f"All of {every} hold"
+        which = f"All {every} hold"
     return f"{which} exactly when executed: {_counts(result)}.{_simulated(result)}"
 
 

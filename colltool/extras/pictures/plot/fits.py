@@ -31,7 +31,7 @@ from colltool.extras.pictures.plot.chart import (
 from colltool.extras.pictures.plot.fleet import fleet_chart
 from colltool.logs.series import Point, Series
 from colltool.render.dispatch import on_fabric
-from colltool.render.views.doctor import verdict
+from colltool.render.views.doctor import diagnosed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -273,7 +273,7 @@ def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
     """The matrix of a fleet's pairs; without pairs the busbw of each series."""
     if result.fleet and result.fleet.pairs:
         return fleet_chart(result.fleet)
-    title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
+    title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {diagnosed(result)}"
     panels = judged_panels([health.judged for health in result.series], "busbw", _max_panels(paged))
     reached = "; ".join(map(_reached, result.series))
     alt = f"Measured busbw beside what is expected, over message size: {reached}. {title}."
