@@ -19,6 +19,7 @@ from colltool.base.result import Result, result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
+from colltool.fabric.expression import nodes_for, with_setting
 from colltool.fabric.model import Fabric
 from colltool.training.assumptions import PricedJob, assumptions
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
@@ -95,6 +96,9 @@ class Plan(Result):
     links: JobLinks | None = None
     targeted: Targeted | None = None
     goodput: Goodput | None = None
+    # where the layout was searched: the keys and values that pin it
+    searched: tuple[tuple[str, str], ...] = ()
+    typed: str = ""  # the command that asked for it, without values of the job
 
     @property
     def ranks(self) -> int:
@@ -107,6 +111,13 @@ class Plan(Result):
     @property
     def network_share(self) -> float:
         return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
+
+    @property
+    def global_batch_tokens(self) -> int | None:
+        """Tokens of a step; None without a model."""
+        if self.setup.model is None:
+            return None
+        return self.setup.global_batch * self.setup.sequence
 
     @property
     def wire(self) -> str | None:
@@ -259,6 +270,8 @@ def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
         tier = fabric.tiers[-1]
         size = ceil_div(ranks, fabric.ranks // tier.endpoints)
         larger = argument_text("overrides", [f"{tier.name}.size={size}"])
+        if nodes_for(fabric, ranks) is not None:
+            larger = argument_text("fabric", with_setting(fabric.name, f"nodes={size}"))
         raise ColltoolError(
             f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",
             argument="ranks",
