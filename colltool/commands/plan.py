@@ -407,8 +407,9 @@ def plan_command(
     # only traces may be several files
     arguments["job"] = load_job(_single_job(job), job_overrides or (), argument="job_overrides")
     fabric, said = grown(fabric, arguments.get("ranks"))
-    with ProgressLine("pricing samples" if vary else "searching layouts") as watch, progress_to(
-        watch
+    with (
+        ProgressLine("pricing samples" if vary else "searching layouts") as watch,
+        progress_to(watch),
     ):
         if search:
             searched = _searched(fabric, search_options, arguments)
@@ -520,9 +521,7 @@ def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
 def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:
     if vary or links:
         fix = f"run it once for each of {', '.join(several)}"
-        raise ColltoolError(
-            "is about one fabric", argument="vary" if vary else "links", fix=fix
-        )
+        raise ColltoolError("is about one fabric", argument="vary" if vary else "links", fix=fix)
 
 
 def _single_job(job: list[str]) -> str:
@@ -540,7 +539,9 @@ def _refuse_with_traces(job: list[str], files: list[str], job_options: dict[str,
     for path in job:
         if path not in files and not os.path.isdir(path):
             fix = "give only traces, or one job"
-            raise ColltoolError("is not a trace (.et), but others are", where=clipped(path), fix=fix)
+            raise ColltoolError(
+                "is not a trace (.et), but others are", where=clipped(path), fix=fix
+            )
     for name, value in job_options.items():
         if value not in (None, False, []):
             fix = "leave it out, or plan a job file"

@@ -100,7 +100,9 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
         for name, value in needs_mtbf.items():
             if value is not None:
                 fix = f"add {argument_text('mtbf', '50000h')}"
-                raise ColltoolError(f"acts only with {argument_text('mtbf', '50000h')}", argument=name, fix=fix)
+                raise ColltoolError(
+                    f"acts only with {argument_text('mtbf', '50000h')}", argument=name, fix=fix
+                )
         return None
     # without checkpoints every failure would lose the whole run
     if storage is None:

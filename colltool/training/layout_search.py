@@ -72,10 +72,11 @@ class LayoutChoice(NamedTuple):
     def text(self) -> str:
         """The layout in words, such as ``tp 8, pp 2, zero1, recompute none``, without sizes of 1."""
         words = []
-        for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro"):
+        for name in ("tp", "cp", "ep", "pp", "virtual", "dp"):
             size = getattr(self, name)
             if size != 1:
                 words.append(f"{name} {size}")
+        words.append(f"micro-batch {self.micro}")
         return ", ".join([*words, self.shard, f"recompute {self.recompute}"])
 
 
@@ -217,7 +218,7 @@ def _search_request(
         raise ColltoolError(
             f"{kept.text}: tp x cp x pp = {replica_ranks} does not divide {total} ranks",
             argument=kept_by,
-            fix="sizes whose product divides them",
+            fix="give sizes whose product divides them",
         )
     space = Space(job, model, shape, total, kept)
     return _SearchRequest(job, fabric, total, kept, kept_by, space, space.sizes())
@@ -542,9 +543,7 @@ class _ComputeTimes:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], StageTimes] = {}
 
-    def bounds(
-        self, request: _SearchRequest, watch: Progress
-    ) -> list[tuple[float, FittingLayout]]:
+    def bounds(self, request: _SearchRequest, watch: Progress) -> list[tuple[float, FittingLayout]]:
         """Return every valid layout with its lower bound; the memory of none is known."""
         found: list[tuple[float, FittingLayout]] = []
         for done, sizes in enumerate(request.sizes):
@@ -651,15 +650,15 @@ def _no_layout(layouts: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError
         smallest = layouts.smallest
         fix = (
             f"{counted(layouts.valid, 'layout')} fill the ranks, none fits {capacity}: the smallest takes"
-            f" {format_bytes(smallest.memory_bytes, 3)} ({smallest.choice.text}); more ranks, or keep"
-            " less"
+            f" {format_bytes(smallest.memory_bytes, 3)} ({smallest.choice.text}); take more ranks, or"
+            " keep less"
         )
     else:
         reasons = [
-            f"{count} for {key}: {space.examples[key].what}"
+            f"{count} refused for {key}: {space.examples[key].what}"
             for key, count in space.refused.most_common(MAX_REASONS)
         ]
-        fix = f"refused {'; '.join(reasons) or 'all'}"
+        fix = "; ".join(reasons) or "all are refused"
     what = f"no layout of {job.name} on {request.ranks} ranks"
     if not kept.values:
         return ColltoolError(what, argument="ranks", fix=fix)

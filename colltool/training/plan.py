@@ -19,7 +19,7 @@ from colltool.base.result import Result, result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
-from colltool.fabric.expression import nodes_for, with_setting
+from colltool.fabric.expression import nodes_for
 from colltool.fabric.model import Fabric
 from colltool.training.assumptions import PricedJob, assumptions
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
@@ -38,6 +38,7 @@ from colltool.training.overlap import (
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error
+from colltool.training.search_space import idle_overrides
 from colltool.training.sentences import sentence
 from colltool.training.step_time import (
     StepCalibration,
@@ -221,6 +222,9 @@ def plan(
     # dp of a job that says none follows from the fabric
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
     check_ranks(job, fabric, config.layout.ranks)
+    idle = list(idle_overrides(job, config))
+    if idle:
+        job.refuse(idle)
     whole_fabric, fabric = fabric, job_slice(fabric, config.layout.ranks)
     costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
     step = step_time(config, costs, plain)
@@ -269,13 +273,15 @@ def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
         size = ceil_div(ranks, fabric.ranks // tier.endpoints)
-        larger = argument_text("overrides", [f"{tier.name}.size={size}"])
+        fix = argument_text("ranks", fabric.ranks)
         if nodes_for(fabric, ranks) is not None:
-            larger = argument_text("fabric", with_setting(fabric.name, f"nodes={size}"))
+            fix += f", or grow it: {argument_text('fabric', f'{fabric.name}:nodes={size}')}"
+        elif "size" in type(tier).model_fields:
+            fix += f", or grow it: {argument_text('overrides', [f'{tier.name}.size={size}'])}"
         raise ColltoolError(
             f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",
             argument="ranks",
-            fix=f"{argument_text('ranks', fabric.ranks)}, or a larger fabric, such as {larger}",
+            fix=fix,
         )
 
 

@@ -490,7 +490,9 @@ def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]
     for index, tier in reversed(slow):
         faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [index])
         values = bandwidth_values(tier, FASTER)
-        yield FabricChange(remark("faster_tier", tier=spelled(tier.name)), values, faster, tier.name)
+        yield FabricChange(
+            remark("faster_tier", tier=spelled(tier.name)), values, faster, tier.name
+        )
     for index, tier in slow:
         kind = capabilities_of(tier)
         thin = [level.name for level in kind.classes if level.oversubscription > 1]

@@ -124,10 +124,8 @@ def constraints_of(keep: Keep | None) -> Constraints:
 def overridden(job: Job, key: str) -> bool:
     """Whether a user set a key of a job, by itself, in part, or with the whole section."""
     section = key.partition(".")[0]
-    for name, _ in job.overrides:
-        if name in (key, section) or name.startswith(f"{key}."):
-            return True
-    return False
+    names = [name for name, _ in job.overrides]
+    return any(name in (key, section) or name.startswith(f"{key}.") for name in names)
 
 
 def chosen_by(job: Job) -> Constraints:
@@ -147,6 +145,18 @@ def chosen_by(job: Job) -> Constraints:
     if overridden(job, "layout.stages") and draft.layout.stages:
         found["pp"] = len(draft.layout.stages)
     return Constraints(**found)
+
+
+def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
+    """Yield a violation for each of a user's overrides that changes nothing in a layout."""
+    asked = {key for key, _ in job.overrides}
+    layout = config.layout
+    if "layout.deduplicate" in asked and layout.deduplicate and layout.ep == 1:
+        what = "ep is 1: no tokens are sent to experts of other ranks"
+        yield Violation(("layout", "deduplicate"), what, "layout.ep of at least 2, or leave it out")
+    if "layout.cp_mode" in asked and layout.cp == 1:
+        what = "cp is 1: no part of a sequence is exchanged"
+        yield Violation(("layout", "cp_mode"), what, "layout.cp of at least 2, or leave it out")
 
 
 def is_pinned(job: Job) -> bool:
@@ -279,7 +289,7 @@ class Space:
             what = f"{dimension} is 1: there is nothing to compress"
             self.refuse(Violation(("compression", "on"), what, "on: dp"))
             return None
-        violations = [*self._idle_overrides(config), *constraint_violations(config)]
+        violations = [*self._dropped(config), *constraint_violations(config)]
         if violations:
             self.refuse(violations[0])
             return None
@@ -289,23 +299,18 @@ class Space:
             self.refuse(Violation(("calls",), error.what, error.fix))
             return None
 
-    def _idle_overrides(self, config: ParallelConfig) -> Iterator[Violation]:
-        """Yield a violation for each of a user's overrides that could not act in a layout."""
+    def _dropped(self, config: ParallelConfig) -> Iterator[Violation]:
+        """Yield a violation for each of a user's overrides that a layout would drop."""
         schedule = self.kept.schedule
         if schedule is not None and config.schedule != schedule:
-            what = f"a pipeline of {config.layout.pp} with virtual {config.layout.virtual}"
-            yield Violation(("schedule",), f"{what} does not run {schedule}", "")
+            what = f"pp {config.layout.pp} with virtual {config.layout.virtual} does not run {schedule}"
+            yield Violation(("schedule",), what, "")
         if not self._asked:
             return
         for name in possible_overlap(self.job.file.overlap, config)[1]:
             if f"overlap.{name}" in self._asked:
-                what = f"overlap.{name} has nothing to hide where {name} is as in this layout"
-                yield Violation(("overlap", name), what, "")
-        if "layout.deduplicate" in self._asked and config.layout.ep == 1:
-            what = "ep is 1: no token is sent, so none is sent twice"
-            yield Violation(("layout", "deduplicate"), what, "")
-        if "layout.cp_mode" in self._asked and config.layout.cp == 1:
-            yield Violation(("layout", "cp_mode"), "cp is 1: no context is exchanged", "")
+                yield Violation(("overlap", name), f"nothing of {name} can be hidden here", "")
+        yield from idle_overrides(self.job, config)
 
     def variants(self, base: ParallelConfig) -> Iterator[ParallelConfig]:
         """Yield a layout with every sharding that has replicas to shard over, and every

@@ -49,7 +49,9 @@ SENTENCES = {
     "assumed_efficiency": (
         "the efficiency of stack {stack} on {generation} is partly assumed, not measured"
     ),
-    "whole_step_times": ("compute is given for the whole step, so nothing hides under single layers"),
+    "whole_step_times": (
+        "compute is given for the whole step, so nothing hides under single layers"
+    ),
     "library_choice": "algorithms: what {libraries} picks, where its cost model is known",
     "fastest_of_any": "algorithms: the fastest of any library; yours may pick others",
     "fastest_of_library": (

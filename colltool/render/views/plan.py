@@ -44,6 +44,7 @@ from colltool.render.intervals import IntervalDocument, within_words
 from colltool.render.shared_documents import MachineDocument, machine_of, mapping, whole
 from colltool.render.views.job import layout_text, memory_parts, numbers_text, to_type
 from colltool.training.goodput import Goodput
+from colltool.training.job import Job
 from colltool.training.job_links import JobLink
 from colltool.training.memory import Memory, MemoryPart
 from colltool.training.overlap import GradientCompression, PricedCall
@@ -60,8 +61,7 @@ Pairs = tuple[tuple[str, str], ...]
 _PAIRS = 4
 """KEY=VALUE pairs shown of a change, of which each protocol of a tier may need one; JSON has all."""
 _MOST_CHANGES = 3  # shown without --all
-# the same for a plan that is fitted to a measured step, whose changes have two more values to type
-_MOST_ANCHORED = 2
+_USUAL_PREMISES = 4  # lines before the changes
 _LONGEST = 72  # characters of a line to paste, so that a narrow terminal does not wrap it
 
 
@@ -172,13 +172,13 @@ def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
 
 
 def plan_title(result: Plan) -> str:
-    name = on_fabric(result.job.name, _asked(result))
+    name = on_fabric(result.job.name, asked_of(result.job))
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
 
 
-def _asked(result: Plan) -> tuple[tuple[str, str], ...]:
-    """The values of the job to name in its title: not those that the layout line repeats."""
-    return tuple(pair for pair in result.job.overrides if pair[0] not in CHOICES)
+def asked_of(job: Job) -> Pairs:
+    """The values of a job to name in its title: not those that the line of its layout repeats."""
+    return tuple(pair for pair in job.overrides if pair[0] not in CHOICES)
 
 
 def slow_tier(result: Plan) -> str | None:
@@ -285,14 +285,16 @@ def _blocks(result: Plan) -> list[Block]:
     paced = tuple(collective for collective in result.collectives if collective.paces)
     table = every._replace(records=paced)
     others = len(result.collectives) - len(paced)
-    facts: list[Block] = [Lines("the step", tuple(_facts(result)))]
+    facts: list[Block] = [Lines("more on the step", tuple(_facts(result)))]
     if others:
         facts.append(table._replace(title=f"{table.title}, on the critical path"))
         rows = counted(others, "row")
         facts.append(Lines(f"JSON and CSV have {rows} more, of stages off the critical path", ()))
     else:
         facts.append(table)
-    busiest = Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy")
+    busiest = Table(
+        _BUSIEST, result.wires, None, "how long the links of each tier are busy per step"
+    )
     return [
         Headline(answer(result)),
         _premises(result),
@@ -315,7 +317,7 @@ def _premises(result: Plan) -> Lines:
     if result.memory is not None:
         lines.append(_memory_text(result.memory))
     lines += [ground for ground in result.grounds if "grows to" in ground]
-    return Lines("", tuple(lines))
+    return Lines("per step", tuple(lines))
 
 
 def _batch_line(result: Plan) -> str:
@@ -334,50 +336,61 @@ def _layout_line(result: Plan) -> str:
     setup = result.setup
     text = layout_text(setup)
     if setup.model is not None:
-        text += f"; {setup.shard.mode}, recompute {setup.recompute}, micro-batch {setup.micro_batch}"
+        text += (
+            f"; {setup.shard.mode}, recompute {setup.recompute}, micro-batch {setup.micro_batch}"
+        )
         if setup.layout.pp > 1:
             text += f", {setup.schedule}"
     if result.searched:
-        text += " (the fastest that fits)"
+        text += " (searched: the fastest that fits)"
     return text
 
 
 def _speed_line(result: Plan) -> str:
     rate = result.tokens_per_s
     assert rate is not None
-    text = f"speed: {format_count(rate, 4)} tokens/s, {format_count(rate / result.ranks, 4)} per GPU"
+    text = f"speed: {rate_text(rate)} tokens/s, {rate_text(rate / result.ranks)} per GPU"
     if result.mfu is not None:
         text += f"; MFU {percent(result.mfu)}"
     return text
 
 
-def pinned_command(typed: str, overrides: Pairs, values: Pairs) -> Lines:
+def rate_text(rate: float) -> str:
+    """Four digits of a rate: ``190,800``, ``186.3``."""
+    if rate < 1000:
+        return f"{rate:.4g}"
+    return f"{float(f'{rate:.4g}'):,.0f}"
+
+
+def pinned_command(title: str, typed: str, overrides: Pairs, values: Pairs) -> Lines:
     """The complete command that plans a layout again, or the overrides of load_job for it."""
     pins = dict(values)
     pairs = [f"{key}={value}" for key, value in overrides if key not in pins]
     pairs += [f"{key}={value}" for key, value in pins.items()]
-    title = either(shell="to plan this layout:", python="to plan this layout: plan of load_job with")
     # \0 keeps an option and its value on one line
     options = " ".join(f"--job-set\0{quote(pair)}" for pair in pairs)
     text = f"{typed} {options}".strip()
     lines = wrap(text, _LONGEST, break_long_words=False, break_on_hyphens=False)
     shell = " \\\n  ".join(lines).replace("\0", " ")
     pasted = localize(either(shell=shell, python=f"overrides={pairs!r}"))
-    return Lines(localize(title), tuple(pasted.split("\n")), verbatim=True)
+    return Lines(title, tuple(pasted.split("\n")), verbatim=True)
 
 
 def _recipe(result: Plan) -> list[Block]:
     """How to plan a searched layout again without a search."""
     if not result.searched:
         return []
-    return [pinned_command(result.typed, result.job.overrides, result.searched)]
+    title = "to plan this layout again"
+    return [pinned_command(title, result.typed, result.job.overrides, result.searched)]
 
 
 def _changes(result: Plan) -> Table:
     """The changes that gain most; where the job does not fit, those that make it fit come first."""
-    title = "what to change (each change is priced again)"
-    most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
-    table = Table(_CHANGES, result.changes, None, title, most)
+    most = _MOST_CHANGES
+    # a first screen of 24 lines
+    if result.anchor is not None or len(_premises(result).lines) > _USUAL_PREMISES:
+        most -= 1
+    table = Table(_CHANGES, result.changes, None, "", most)
     fits = [change.fits for change in result.changes]
     if False not in fits:
         return table.without("fits")
@@ -388,6 +401,15 @@ def _changes(result: Plan) -> Table:
     return table._replace(records=ordered, first=min(fits.count(True), _MOST_CHANGES) or None)
 
 
+# what a part is, where its name does not say it
+_PART_NAMES = {
+    "norm": "gradient norm",
+    "bubble": "pipeline bubble",
+    "fixed": "overhead per step",
+    "jitter": "variation between ranks",
+}
+
+
 def _parts(result: Plan) -> Table:
     def share(part: StepPart) -> float:
         if result.step_s:
@@ -395,12 +417,12 @@ def _parts(result: Plan) -> Table:
         return 0.0
 
     columns: Columns[StepPart] = (
-        label("name", "part"),
+        label("name", "part", get=lambda part: _PART_NAMES.get(part.name, part.name)),
         number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None),
         number("exposed_s", "in the step", format_time),
         number("share", "of the step", percent, get=share),
     )
-    return Table(columns, result.parts, None, "what the step consists of")
+    return Table(columns, result.parts, None, "parts of the step")
 
 
 def _needed(result: Plan) -> list[Block]:
@@ -604,18 +626,12 @@ def _facts(result: Plan) -> Iterator[str]:
     if result.collectives:
         hidden = f"{format_time(result.hidden_s)} hidden"
         yield f"communication: {format_time(result.exposed_s)} exposed, {hidden}"
-    yield layout_text(result.setup)
-    rate = result.tokens_per_s
-    if rate is not None and result.setup.sequence > 1:
-        yield f"{rate:.4g} tokens/s, {rate / result.ranks:.4g} per rank"
     if result.mfu is not None:
-        yield f"MFU {percent(result.mfu)} ({MFU_CONVENTION})"
+        yield f"MFU {percent(result.mfu)} counts {MFU_CONVENTION}"
     stack = result.setup.stack
     if stack is not None:
         yield f"compute: kernel efficiencies of stack {stack.name}; {_stack_error(result)}"
     yield from result.grounds
-    if result.memory is not None:
-        yield _memory_text(result.memory)
     yield from _measured(result)
     yield from _run(result)
 
@@ -682,18 +698,18 @@ def _measured(result: Plan) -> Iterator[str]:
     if anchor is not None and result.setup.stack is not None:
         stack = result.setup.stack.name
         yield (
-            f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as stack"
-            f" {stack} says"
+            f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as with"
+            f" stack {stack}"
         )
         yield (
-            f"for another layout or fabric at that speed: write slower: {anchor.factor:.6g} instead"
-            " of measured.step"
+            f"to plan another layout or fabric at that speed, write slower: {anchor.factor:.6g} in"
+            " place of measured.step"
         )
         if not anchor.believable:
             low, high = BELIEVED
             yield (
-                f"{anchor.factor:.3g} is beyond {low:g} to {high:g}: stacks are off by less: look"
-                " for another reason in the layout, the device, or the measurement"
+                f"{anchor.factor:.3g} is outside {low:g} to {high:g}, the error of stacks; look for"
+                " another reason: the layout, the device, or the measurement"
             )
     if job.measured_memory_bytes is not None and result.memory_error is not None:
         off = percent(result.memory_error, sign="+")
@@ -705,7 +721,7 @@ def _run(result: Plan) -> Iterator[str]:
     """Energy, compression, failures, and the time of all steps of a job."""
     small = result.compression
     if result.energy_J is not None:
-        yield f"energy of communication: {format_energy(result.energy_J)} a step"
+        yield f"communication takes {format_energy(result.energy_J)} per step"
     if small is not None:
         yield from _compressed(small)
     if result.goodput is not None:
@@ -734,7 +750,7 @@ def _compressed(small: GradientCompression) -> Iterator[str]:
     overhead = f"an overhead of {format_time(given.overhead_s)}"
     pays = "pays" if small.pays else "does not pay"
     least = format_time(small.largest_overhead_s)
-    yield f"a call takes {each}: {overhead} {pays}; it pays below {least}"
+    yield f"one call takes {each}: {overhead} {pays} (it pays below {least})"
     step = f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)}"
     change = "0%"
     if small.plain_step_s:
@@ -743,8 +759,8 @@ def _compressed(small: GradientCompression) -> Iterator[str]:
     reached = "reached" if small.gains else "not reached"
     break_even = percent(small.break_even_extra_steps)
     yield (
-        f"a step takes {step} ({change}): {more} the same accuracy is {reached} sooner; break-even"
-        f" is at {break_even} more steps"
+        f"one step takes {step} ({change}); {more} the same accuracy is {reached} sooner (break-even"
+        f" at {break_even} more steps)"
     )
 
 
@@ -753,16 +769,16 @@ def _failures(rate: Goodput) -> Iterator[str]:
     size = format_bytes(rate.checkpoint_bytes, 3)
     write = format_duration(rate.write_s)
     failures = format_duration(rate.job_mtbf_s)
-    yield f"a failure every {failures}; a checkpoint of {size} takes {write} to write"
+    yield f"the job fails every {failures}; a checkpoint of {size} takes {write} to write"
     text = (
-        f"every {format_duration(rate.interval_s)}: {rate.steps_per_day:,.0f} steps a day,"
-        f" {percent(rate.share)} of the time"
+        f"with a checkpoint every {format_duration(rate.interval_s)} it makes"
+        f" {rate.steps_per_day:,.0f} steps per day ({percent(rate.share)} of the time)"
     )
     if rate.interval_s == rate.best_interval_s:
-        yield f"{text}, the best interval (Daly 2006)"
+        yield f"{text}; that is the best interval (Daly 2006)"
     else:
-        best = f"best is every {format_duration(rate.best_interval_s)}"
-        yield f"{text}; {best}, {rate.best_steps_per_day:,.0f} steps a day"
+        best = f"the best interval is {format_duration(rate.best_interval_s)}"
+        yield f"{text}; {best}, with {rate.best_steps_per_day:,.0f} steps per day"
 
 
 VIEWS = {Plan: View("plan", _blocks, PlanDocument.of, _table, answer)}
