@@ -138,7 +138,7 @@ def test_what_is_odd_is_a_warning(run: Any, folder: Path) -> None:
     Path("odd.yaml").write_text(TEXT.replace("hidden: 1024", "hidden: 1040"))
     done = run("job", "check", "odd.yaml")
     assert done.code == 0
-    assert "warning: odd.yaml:1:8: hidden is 1040, no multiple of 64" in done.out
+    assert "warning: odd.yaml:1:8: hidden is 1040, which is not a multiple of 64" in done.out
     assert (
         run("job", "check", "odd.yaml", "--format", "json").json["warnings"][0]["where"]
         == "odd.yaml:1:8"

@@ -675,7 +675,7 @@ def _error_text(result: Plan) -> str:
         off = percent(result.measured_error, sign="+")
         if result.anchor is None:
             return f"{off} against the measured step"
-        return f"as measured; without the fit {off}"
+        return f"as measured; the model alone gives {off}"
     if result.setup.stack is None or result.setup.compute is not None:
         return ""
     if result.error is None:
