@@ -91,7 +91,7 @@ GROUNDS = {
     "an assumed device": (
         {"device": "tpu-v5p", "stack": "jax", "layout": {"dp": 64}, "shard": {"mode": "fsdp"}},
         two_tiers(),
-        "efficiency of stack jax on tpu-v5p is partly assumed",
+        "the efficiency of stack jax on tpu-v5p is partly assumed",
     ),
     "no launch overhead": ({}, two_tiers(), "nodes has no launch overhead, so "),
     "the library's own picks": ({}, "dgx-h100", "algorithms: what nccl picks"),

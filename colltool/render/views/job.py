@@ -189,7 +189,7 @@ def layout_text(setup: ParallelConfig) -> str:
         if size > 1:
             text += f", {name} {size}"
     if ends_as_layers(setup):
-        text += ", embedding and head count as a layer each"
+        text += ", embedding and head count as layers"
     return text
 
 
