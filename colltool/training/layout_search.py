@@ -39,6 +39,7 @@ from colltool.training.search_space import (
     Keep,
     Sizes,
     Space,
+    constraints_of,
     kept_of,
     pins_of,
 )
@@ -208,8 +209,9 @@ def _search_request(
     job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None
 ) -> _SearchRequest:
     """Check what a user wants searched; ColltoolError where it cannot be."""
-    kept, job = kept_of(job, keep), on_fabric(job, fabric)
-    kept_by = "keep" if keep else "job_overrides"
+    given, job = constraints_of(keep), on_fabric(job, fabric)
+    kept = kept_of(job, given)
+    kept_by = "keep" if given.values else "job_overrides"
     model, shape = _model_to_search(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
     check_ranks(job, fabric, total)
@@ -221,7 +223,15 @@ def _search_request(
             fix="give sizes whose product divides them",
         )
     space = Space(job, model, shape, total, kept)
-    return _SearchRequest(job, fabric, total, kept, kept_by, space, space.sizes())
+    return _SearchRequest(
+        job=job,
+        fabric=fabric,
+        ranks=total,
+        kept=kept,
+        kept_by=kept_by,
+        space=space,
+        sizes=space.sizes(),
+    )
 
 
 def search(

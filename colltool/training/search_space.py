@@ -172,13 +172,12 @@ def is_pinned(job: Job) -> bool:
     )
 
 
-def kept_of(job: Job, keep: Keep | None) -> Constraints:
-    """Return what every layout of a search keeps: of ``keep``, and of the overrides of its job.
+def kept_of(job: Job, kept: Constraints) -> Constraints:
+    """Return what every layout of a search keeps: constraints, and the overrides of its job.
 
     Raises:
         ColltoolError: the two contradict each other.
     """
-    kept = constraints_of(keep)
     chosen = chosen_by(job).values
     for key, name in CHOICES.items():
         value = kept.values.get(name)

@@ -266,7 +266,7 @@ def _mostly(result: Plan) -> str:
 
 def _table(result: Plan) -> Table:
     columns = (*context(job=result.job.name, fabric=result.fabric), *_COLLECTIVES)
-    found = Table(columns, result.collectives, None, "collectives of a step")
+    found = Table(columns, result.collectives, None, "collectives per step")
     return found.with_shown("energy_J") if result.energy_J is not None else found
 
 
