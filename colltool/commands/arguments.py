@@ -393,27 +393,27 @@ ARGUMENTS = {
     ),
     "links": Argument(
         "--links",
-        help="Also the busiest link of each kind, all groups of all dimensions sending at once.",
+        help="Also the busiest link of each kind while all groups send at once.",
         kind="flag",
     ),
     "search": Argument(
         "--search",
-        help="Price every layout that fills the ranks and fits the memory; the best first.",
+        help="List the fastest layouts that fill the ranks and fit the memory.",
         kind="flag",
     ),
     "keep": Argument(
         "--keep",
         "KEY=VALUE",
-        "Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute;"
-        " repeatable.",
+        "With --search: only layouts with tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute"
+        " as given; repeatable.",
         offers="keep",
         many=True,
     ),
     "headroom": Argument(
         "--headroom",
         "SHARE",
-        "Device memory that every layout of a search leaves free: 10%, 0.1. [default: what nine"
-        " published runs in ten needed]",
+        "With --search: memory that every layout leaves free, such as 10%. [default: what 90% of"
+        " published runs needed]",
         "share",
         0,
         0.99,
@@ -433,19 +433,25 @@ ARGUMENTS = {
     "mtbf": Argument(
         "--mtbf",
         "TIME",
-        "Between failures of one rank, such as 50000h: steps a day with checkpoints.",
+        "Time between failures per rank, such as 50000h: adds steps per day with checkpoints.",
     ),
     "storage": Argument(
-        "--storage", "RATE", "At which all ranks together write a checkpoint: 200GB/s."
+        "--storage",
+        "RATE",
+        "With --mtbf: rate at which all ranks together write a checkpoint, such as 200GB/s.",
     ),
     "checkpoint": Argument(
-        "--checkpoint", "TIME", "Between checkpoints: 30min. [default: the best interval]"
+        "--checkpoint",
+        "TIME",
+        "With --mtbf: time between checkpoints, such as 30min. [default: the best]",
     ),
-    "restart": Argument("--restart", "TIME", "From a failure to the first step. [default: 10min]"),
+    "restart": Argument(
+        "--restart", "TIME", "With --mtbf: time from a failure to the first step. [default: 10min]"
+    ),
     "layouts": Argument(
         "--top",
         "K|all",
-        "So many layouts of a search. [default: 10]",
+        "With --search: how many layouts to list. [default: 10]",
         "count",
         1,
         MAX_ROWS,

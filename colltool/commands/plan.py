@@ -151,7 +151,7 @@ def search_layouts(
 
     Args:
         keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
-        top: only the best so many, which is faster; default: all.
+        top: how many of the best to return, which is faster; default: all.
         headroom: the share of a device's memory that every layout leaves free; default: what nine
             published runs in ten took more than their plan.
         watch: called as it goes with how much of how much is done.
@@ -289,7 +289,7 @@ def plan_traces(
     Each rank's graph is walked by itself; the slowest is the step.
 
     Args:
-        files: Chakra traces, plain or gzipped, one a rank; one path or several, or a folder of
+        files: Chakra traces, plain or gzipped, one per rank; one path or several, or a folder of
             ``.et`` files. Rank r is rank r of the fabric.
         fabric, library, machine, readings, **parts: as :func:`price`.
 
@@ -312,7 +312,7 @@ def plan_traces(
     [
         option(
             "job",
-            "A job file, a shipped one, or Chakra traces: one a rank.",
+            "A job file, a shipped job, a config.json, or Chakra traces (one per rank).",
             flags="",
             metavar="",
             many=True,

@@ -78,6 +78,24 @@ def test_the_first_screen_has_its_premises_and_24_lines(
     assert assumed == name.endswith(("config", "experts"))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--target", "step=5%", "--mtbf", "50000h", "--storage", "200GB/s"),
+        ("-f", "dgx-b200"),
+        ("--search", "--job-set", "batch.global=256"),
+    ],
+    ids=["target", "compared", "searched"],
+)
+def test_other_questions_have_24_lines_too(
+    run: Any, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("plan", "llama3-70b", "-f", "dgx-h100", "-n", "256", *more).out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.alike(3)
 @pytest.mark.parametrize("name", ASKED)
 def test_everything_is_said_in_words_that_a_colleague_would_repeat(run: Any, name: str) -> None:

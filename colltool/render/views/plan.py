@@ -292,15 +292,18 @@ def _blocks(result: Plan) -> list[Block]:
         facts.append(Lines(f"JSON and CSV have {rows} more, of stages off the critical path", ()))
     else:
         facts.append(table)
+    # a target is what was asked for: the rest is for --all
+    first: list[Block] = _needed(result)
+    more: list[Block] = [_premises(result), *tables]
+    if not first:
+        first, more = more[:2], more[2:]
     busiest = Table(
         _BUSIEST, result.wires, None, "how long the links of each tier are busy per step"
     )
     return [
         Headline(answer(result)),
-        _premises(result),
-        *_needed(result),
-        tables[0],
-        *map(later, [*tables[1:], *_recipe(result), *facts, busiest]),
+        *first,
+        *map(later, [*more, *_recipe(result), *facts, busiest]),
         *listed("notes", links.notes if links else ()),
     ]
 
@@ -436,7 +439,7 @@ def _needed(result: Plan) -> list[Block]:
         free = f"the step of a free network is {format_time(result.control_step_s)}"
         return [Lines("target", (f"no network reaches {target}: {free}, the target is {limit}",))]
     now = "it reaches it already" if found.reached else "it does not reach it now"
-    title = f"least network for {target} ({limit} per step): one change each; {now}"
+    title = f"least network for {target} ({limit}), one change each; {now}"
     return [Table(_NEEDED, found.needed, None, title)]
 
 
