@@ -134,6 +134,11 @@ def progress_to(watch: Watch) -> Iterator[None]:
         _WATCH.reset(token)
 
 
+def running_watch() -> Watch | None:
+    """Who is told of progress within :func:`progress_to`; None outside of it."""
+    return _WATCH.get()
+
+
 def with_progress(items: Sequence[Item]) -> Iterator[Item]:
     """Iterate and report progress; of nested loops only the outermost with at least two items
     reports."""

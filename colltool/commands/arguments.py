@@ -461,22 +461,22 @@ ARGUMENTS = {
     ),
     "search": Argument(
         "--search",
-        help="Price every layout that uses all ranks and fits the memory, fastest first.",
+        help="List the fastest layouts that fill the ranks and fit the memory.",
         kind="flag",
     ),
     "keep": Argument(
         "--keep",
         "KEY=VALUE",
-        "Search only layouts with this value: tp, sp, cp, ep, etp, pp, virtual, micro, shard"
-        " or recompute (repeatable).",
+        "With --search: only layouts with tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute"
+        " as given; repeatable.",
         offers="keep",
         many=True,
     ),
     "headroom": Argument(
         "--headroom",
         "SHARE",
-        "Share of device memory that a layout must leave free: 10% or 0.1. [default: what 90%"
-        " of published runs left]",
+        "With --search: memory that every layout leaves free, such as 10%. [default: what 90% of"
+        " published runs needed]",
         "share",
         0,
         0.99,
@@ -497,21 +497,25 @@ ARGUMENTS = {
     "mtbf": Argument(
         "--mtbf",
         "TIME",
-        "Mean time between failures per rank, such as 50000h; adds steps per day with checkpoints.",
+        "Time between failures per rank, such as 50000h: adds steps per day with checkpoints.",
     ),
     "storage": Argument(
-        "--storage", "RATE", "Checkpoint write rate of all ranks together: 200GB/s."
+        "--storage",
+        "RATE",
+        "With --mtbf: rate at which all ranks together write a checkpoint, such as 200GB/s.",
     ),
     "checkpoint": Argument(
-        "--checkpoint", "TIME", "Time between checkpoints: 30min. [default: the best interval]"
+        "--checkpoint",
+        "TIME",
+        "With --mtbf: time between checkpoints, such as 30min. [default: the best]",
     ),
     "restart": Argument(
-        "--restart", "TIME", "Time from a failure to the first step after it. [default: 10min]"
+        "--restart", "TIME", "With --mtbf: time from a failure to the first step. [default: 10min]"
     ),
     "layouts": Argument(
         "--top",
         "K|all",
-        "Number of layouts that a search prints. [default: 10]",
+        "With --search: how many layouts to list. [default: 10]",
         "count",
         1,
         MAX_ROWS,

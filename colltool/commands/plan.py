@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.files import remembering
 from colltool.base.reach import within_reach
+from colltool.base.result import progress_to
+from colltool.commands.arguments import command_line
 from colltool.commands.command import command
 from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
 from colltool.commands.output import ProgressLine
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from colltool.training.plan import Plan
     from colltool.training.search_space import Keep
 
+    Found = TypeVar("Found", Plan, LayoutSearch)
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
 
 MAX_SAMPLES = 10_000
@@ -143,15 +147,15 @@ def search_layouts(
     """Price every layout of a job that uses all ranks and fits the memory, as :func:`plan` does,
     fastest first.
 
-    tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute of the job are searched; the
-    rest of it stays.
+    tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute of the job's file are
+    searched; the rest of it stays, and so does what its overrides set.
 
     Args:
         keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
-        top: number of layouts to return; default: all.
+        top: number of best layouts to return, which is faster; default: all.
         headroom: the share of device memory that every layout must leave free; default: by how
             much the memory of 90% of published runs exceeded its plan.
-        watch: called with the number of layouts that are done, and of all.
+        watch: called with how much is done, and of how much.
         job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
 
     Raises:
@@ -159,7 +163,7 @@ def search_layouts(
             what ruled them out.
     """
     from colltool.commands.reading import count_if, fraction_if, wrong
-    from colltool.training.layout_search import search as run
+    from colltool.training.adapted import search_on_fabric as run
 
     loaded = _job_of(job)
     most = count_if(top, "top", 1)
@@ -309,7 +313,7 @@ def plan_traces(
     [
         option(
             "job",
-            "Shipped job, job file, or Chakra traces (one per rank).",
+            "A job file, a shipped job, a config.json, or Chakra traces (one per rank).",
             flags="",
             metavar="",
             many=True,
@@ -343,17 +347,18 @@ def plan_command(
     headroom: float | None = None,
     **arguments: Any,
 ) -> None:
-    """Plan a training step on a fabric: how long it takes, how much communication is exposed, and what
-    to change.
+    """Plan a training step on a fabric: seconds per step, tokens per second, MFU, memory, exposed
+    communication, and what to change.
 
-    The step with a free network is shown for comparison. JOB may also be just a model (a config.json
-    or the name of a shipped one): the layout is then searched, and the output states what was assumed.
+    JOB is a job file, a shipped job, or a model alone: a config.json, or the name of a shipped
+    model. The layout of a model alone is searched, and the output says which sequence and batch
+    are assumed. Of Chakra traces (.et files or a folder of them) compute is as recorded and
+    collectives are priced. A shipped fabric grows to the ranks that you ask for.
 
-    --search tries layouts: tp that divides the heads, cp with at least 4,096 tokens per rank, ep that
-    divides the experts, pp that divides the ranks, virtual that divides the layers of a stage,
-    micro-batches of powers of two, ddp, zero1, zero2 and fsdp, and recompute none, full or (without
-    flash attention) selective. All else in the job stays as it is. For Chakra traces (.et files or a
-    folder of them) compute is as recorded and collectives are priced.
+    With --search, the fastest layouts are listed. It tries every tp that divides the heads, cp
+    (at least 4,096 tokens of a sequence per rank), ep that divides the experts, pp, virtual that
+    divides the layers of a stage, micro-batches of powers of two, ddp, zero1, zero2 and fsdp, and
+    recompute none, full, and selective without flash attention. What --job-set says stays.
 
     Examples:
       colltool plan llama3-70b -f dgx-h100 -n 256
@@ -370,6 +375,7 @@ def plan_command(
       colltool plan llama3-70b -f dgx-h100 -n 256 --search
       colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
     """
+    from colltool.commands.plan_requests import grown
     from colltool.training.job import load_job
 
     search_options = {"keep": keep, "top": top, "headroom": headroom}
@@ -387,37 +393,72 @@ def plan_command(
         _refuse_with_traces(job, files, job_options)
         out.emit(plan_traces(files, fabric.load(), **model))
         return
-    several = fabric.several
     # options that exclude each other are refused before anything is loaded or searched
-    _refuse_outside_search(search_options, search=search, links=arguments["links"])
+    if not search:
+        _refuse_outside_search(search_options)
+    elif arguments["links"]:
+        fix = "plan the layout that the search prints, with --links"
+        raise ColltoolError("shows the links of one layout", argument="links", fix=fix)
+    several = fabric.several
     _refuse_drawing(out, search=search, vary=bool(vary))
     if search or vary or len(several) > 1:
         _refuse_one_step_options(arguments)
+    if len(several) > 1:
+        _refuse_one_fabric_options(several, vary=bool(vary), links=arguments["links"])
     # only traces may be several files
     arguments["job"] = load_job(_single_job(job), job_overrides or (), argument="job_overrides")
-    if search:
-        out.emit(_searched(fabric, search_options, arguments))
-    elif len(several) > 1:
-        _refuse_one_fabric_options(several, vary=bool(vary), links=arguments["links"])
-        out.emit(_compared(fabric, arguments))
-    elif vary:
-        out.emit(_varied(fabric, vary, arguments))
-    else:
-        out.emit(plan(fabric=fabric.load(), **arguments))
+    fabric, said = grown(fabric, arguments.get("ranks"))
+    with (
+        ProgressLine("pricing samples" if vary else "searching layouts") as watch,
+        progress_to(watch),
+    ):
+        if search:
+            searched = _searched(fabric, search_options, arguments)
+            out.emit(_told(searched, job, fabric, arguments, said))
+        elif len(several) > 1:
+            out.emit(_compared(fabric, arguments))
+        elif vary:
+            out.emit(_varied(fabric, vary, arguments))
+        else:
+            planned = plan(fabric=fabric.load(), **arguments)
+            out.emit(_told(planned, job, fabric, arguments, said))
+
+
+def _told(
+    found: Found,
+    job: list[str],
+    fabric: FabricChoice,
+    arguments: dict[str, Any],
+    said: Sequence[str],
+) -> Found:
+    """A result with the command that asked for it, and with what was said of its fabric."""
+    typed = _typed(_single_job(job), fabric, {**arguments, "ranks": found.ranks})
+    return replace(found, typed=typed, grounds=(*said, *found.grounds))
+
+
+def _typed(job: str, fabric: FabricChoice, arguments: dict[str, Any]) -> str:
+    """The command that plans a job as asked, but for values of the job."""
+    options = {name: arguments.get(name) for name in ("ranks", "library", "compute")}
+    return command_line(
+        "plan",
+        job,
+        fabrics=fabric.names,
+        sets=fabric.overrides,
+        readings=arguments.get("readings"),
+        options=options | {"machine": fabric.machine},
+    )
 
 
 def _searched(
     fabric: FabricChoice, search_options: dict[str, Any], arguments: dict[str, Any]
 ) -> LayoutSearch:
-    with ProgressLine("pricing layouts") as watch:
-        return search_layouts(
-            fabric=fabric.load(),
-            keep=search_options["keep"] or (),
-            top=search_options["top"] or DEFAULT_TOP,
-            headroom=search_options["headroom"],
-            watch=watch,
-            **_shared_arguments(arguments),
-        )
+    return search_layouts(
+        fabric=fabric.load(),
+        keep=search_options["keep"] or (),
+        top=search_options["top"] or DEFAULT_TOP,
+        headroom=search_options["headroom"],
+        **_shared_arguments(arguments),
+    )
 
 
 def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
@@ -445,39 +486,48 @@ def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**shared, "job": with_measured_gemms(arguments["job"], arguments.get("compute"))}
 
 
-def _refuse_outside_search(search_options: dict[str, Any], *, search: bool, links: bool) -> None:
+def _refuse_outside_search(search_options: dict[str, Any]) -> None:
     for name, value in search_options.items():
-        if value is not None and not search:
-            raise ColltoolError("requires a search", argument=name, fix="add --search")
-    if search and links:
-        fix = "plan the best of the search with --links"
-        raise ColltoolError("is only valid for a single layout", argument="links", fix=fix)
+        if value is None:
+            continue
+        fix = "add --search"
+        if name == "keep":
+            pairs = map(_job_set_of, value)
+            fix += f", or write {' '.join(pairs)} to plan such a layout"
+        raise ColltoolError("acts only with --search", argument=name, fix=fix)
+
+
+def _job_set_of(pair: str) -> str:
+    """``--job-set layout.tp=8`` for the constraint ``tp=8``."""
+    from colltool.training.search_space import CHOICES
+
+    name, _, value = pair.partition("=")
+    keys = [key for key, choice in CHOICES.items() if choice == name.strip()]
+    return f"--job-set {keys[0] if keys else name}={value.strip()}"
 
 
 def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
     if out.plot is not None and (search or vary):
         fix = f"leave --{'search' if search else 'vary'} out"
-        raise ColltoolError("is only valid for a single step", argument="plot", fix=fix)
+        raise ColltoolError("draws one step on one fabric", argument="plot", fix=fix)
 
 
 def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
     for name in ONE_STEP_ARGUMENTS:
         if name in arguments:
             fix = "leave --search, --vary and further fabrics out"
-            raise ColltoolError("is only valid for one step on one fabric", argument=name, fix=fix)
+            raise ColltoolError("is about one step on one fabric", argument=name, fix=fix)
 
 
 def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:
     if vary or links:
-        fix = f"a call for each of {', '.join(several)}"
-        raise ColltoolError(
-            "is only valid for one fabric", argument="vary" if vary else "links", fix=fix
-        )
+        fix = f"run it once for each of {', '.join(several)}"
+        raise ColltoolError("is about one fabric", argument="vary" if vary else "links", fix=fix)
 
 
 def _single_job(job: list[str]) -> str:
     if len(job) > 1:
-        fix = "a call for each; of traces all files end in .et"
+        fix = "run it once for each job; traces all end in .et"
         raise ColltoolError("is a second job", where=clipped(job[1]), fix=fix)
     return job[0]
 
@@ -489,10 +539,12 @@ def _refuse_with_traces(job: list[str], files: list[str], job_options: dict[str,
     """
     for path in job:
         if path not in files and not os.path.isdir(path):
-            fix = "give traces or one job"
-            raise ColltoolError("is no .et file, others are", where=clipped(path), fix=fix)
+            fix = "give only traces, or one job"
+            raise ColltoolError(
+                "is not a trace (.et), but others are", where=clipped(path), fix=fix
+            )
     for name, value in job_options.items():
         if value not in (None, False, []):
             fix = "leave it out, or plan a job file"
-            what = "is only valid for a job, and a trace does not state one"
+            what = "changes a job, and a trace already has its layout, batch and model"
             raise ColltoolError(what, argument=name, fix=fix)

@@ -4,12 +4,16 @@ GEMMs."""
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import parse_rate, parse_time
+from colltool.commands.options import FabricChoice
 from colltool.commands.reading import flag_of, path_of, wrong
+from colltool.fabric.expression import nodes_for, resized, with_setting
+from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.training.goodput import Failures
 from colltool.training.job import Job
 from colltool.training.measured_gemms import read_gemms
@@ -22,6 +26,47 @@ USUAL_RESTART_S = 600.0
 """From a failure to the first step: the 10 min that the help of ``--restart`` names."""
 LONGEST_S = 1e13
 """Bound of every duration: 300,000 years, far more than anyone means."""
+
+
+def grown(fabric: FabricChoice, ranks: int | None) -> tuple[FabricChoice, list[str]]:
+    """The fabrics with as many nodes as the ranks need, and a line on each that grew.
+
+    Only a shipped fabric grows, and only where its size was not given: a file of one's own is the
+    machine that there is.
+    """
+    if ranks is None:
+        return fabric, []
+    names = []
+    said = []
+    for name in fabric.several:
+        nodes = _nodes_to_grow(name, fabric.overrides, ranks)
+        if nodes is not None:
+            larger = with_setting(name, f"nodes={nodes}")
+            said.append(
+                f"{name} has {load_fabric(name).ranks} ranks and grows to {nodes} nodes for this:"
+                f" -f {larger}"
+            )
+            name = larger
+        names.append(name)
+    return fabric._replace(names=tuple(names)), said
+
+
+def _nodes_to_grow(name: str, overrides: Sequence[str], ranks: int) -> int | None:
+    """How many nodes hold the ranks; None where a fabric has enough, or does not grow."""
+    if name not in shipped_fabrics():
+        return None
+    loaded = load_fabric(name)
+    size = f"{loaded.tiers[-1].name}.size="
+    if loaded.ranks >= ranks or any(one.startswith(size) for one in overrides):
+        return None
+    nodes = nodes_for(loaded, ranks)
+    if nodes is None:
+        return None
+    try:
+        resized(loaded, nodes)
+    except ColltoolError:
+        return None  # its switches end below
+    return nodes
 
 
 def with_measured_gemms(job: Job, compute: str | os.PathLike[str] | None) -> Job:
@@ -55,7 +100,9 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
         for name, value in needs_mtbf.items():
             if value is not None:
                 fix = f"add {argument_text('mtbf', '50000h')}"
-                raise ColltoolError("requires a failure rate", argument=name, fix=fix)
+                raise ColltoolError(
+                    f"acts only with {argument_text('mtbf', '50000h')}", argument=name, fix=fix
+                )
         return None
     # without checkpoints every failure would lose the whole run
     if storage is None:

@@ -2,11 +2,13 @@
 
 :func:`fit_to_fabric` takes another stack or precision for the fabric's device, whole powers of two
 of its innermost domains, fewer ranks, or the fastest layout of a search, and says what it changed.
-A user's own job is not changed, and refused where it does not fit.
+A user's own job is not changed, and refused where it does not fit. :func:`search_on_fabric` searches
+on the same fabric with the same job, so that both find the same layout.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +20,11 @@ from colltool.fabric.uneven import check_even
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job
 from colltool.training.job_results import on_fabric
-from colltool.training.layout_search import FastestLayout, fastest_layout
+from colltool.training.layout_search import LayoutSearch, Progress, fastest_layout, search
 from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
-from colltool.training.search_space import NAMES
-from colltool.training.sentences import Remark, remark
+from colltool.training.search_space import Keep, is_pinned
+from colltool.training.sentences import Remark, remark, sentence
 
 # stacks to try, in this order, for a device that a job's stack has no efficiency for
 STACKS = ("megatron", "jax", "fsdp")
@@ -37,6 +39,9 @@ class FittedJob(NamedTuple):
     job: Job
     ranks: int | None
     changes: tuple[Remark, ...]  # what differs from the file
+    # where the layout was searched: the keys and values that pin it, and its text
+    searched: tuple[tuple[str, str], ...] = ()
+    layout: str = ""
 
 
 def fit_to_fabric(
@@ -47,12 +52,49 @@ def fit_to_fabric(
     Raises:
         ColltoolError: no layout fits the ranks and the memory, and why.
     """
-    check_even(fabric)
-    if not job.adaptable or job.draft.model is None or job.draft.compute is not None:
+    job, fabric, changes = _on_device(job, fabric, ranks)
+    if not _is_fitted(job):
         return FittedJob(fabric, job, ranks, ())
+    return _fit_layout(job, fabric, ranks, readings, changes)
+
+
+def search_on_fabric(
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None = None,
+    keep: Keep | None = None,
+    *,
+    top: int | None = None,
+    readings: ModelOptions | None = None,
+    watch: Progress | None = None,
+    headroom: float | None = None,
+) -> LayoutSearch:
+    """Search the layouts of a job as it runs on a fabric; see :func:`search`."""
+    job, fabric, changes = _on_device(job, fabric, ranks)
+    if job.drafted and ranks is None:
+        ranks = _power_below(fabric.ranks)
+    found = search(
+        job, fabric, ranks, keep, top=top, readings=readings, watch=watch, headroom=headroom
+    )
+    return replace(found, grounds=tuple(map(sentence, changes)))
+
+
+def _is_fitted(job: Job) -> bool:
+    """Whether a job may be changed to fit a fabric; a user's own is meant as it is."""
+    return job.adaptable and job.draft.model is not None and job.draft.compute is None
+
+
+def _on_device(
+    job: Job, fabric: Fabric, ranks: int | None
+) -> tuple[Job, Fabric, tuple[Remark, ...]]:
+    """Return the job on a stack that knows the fabric's device, the part of the fabric that layouts
+    use, and what was changed; all as they are for a user's own job."""
+    check_even(fabric)
+    if not _is_fitted(job):
+        return job, fabric, ()
     job, of_job = _on_known_stack(job, fabric)
-    fabric, of_fabric = _whole_domains(fabric)
-    return _fit_layout(job, fabric, ranks, readings, (*of_job, *of_fabric))
+    fabric, of_fabric = _whole_domains(fabric, ranks)
+    return job, fabric, (*of_job, *of_fabric)
 
 
 def _fit_layout(
@@ -65,9 +107,10 @@ def _fit_layout(
     """Return the job in its own layout where that fits, else on fewer ranks, else in another
     layout."""
     if job.drafted:
-        changed_job, used_ranks, found = _searched(job, fabric, ranks, readings)
-        fastest = remark("fastest_layout", job=job.name, layout=found.choice.text)
-        return FittedJob(fabric, changed_job, used_ranks, (*changes, fastest))
+        if is_pinned(job):
+            return FittedJob(fabric, job, ranks, changes)
+        fitted = _searched(job, fabric, ranks, readings, changes)
+        return fitted._replace(changes=(*changes, _fastest(fitted)))
     user_layout = any(key.split(".")[0] in LAYOUT_KEYS for key, _ in job.overrides)
     if user_layout or _fits(job, fabric, ranks or fabric.ranks):
         return FittedJob(fabric, job, ranks, changes)
@@ -76,14 +119,18 @@ def _fit_layout(
         fewer = remark("fewer_ranks", used=used, ranks=fabric.ranks)
         return FittedJob(fabric, job, used, (*changes, fewer))
     try:
-        changed_job, used_ranks, found = _searched(job, fabric, ranks, readings)
+        fitted = _searched(job, fabric, ranks, readings, changes)
     except ColltoolError:
         if ranks is None or not _can_run(job, fabric, ranks):
             raise
         # too large for its devices in any layout: the plan says so
         return FittedJob(fabric, job, ranks, changes)
-    nearest = remark("nearest_layout", ranks=ranks or fabric.ranks, layout=found.choice.text)
-    return FittedJob(fabric, changed_job, used_ranks, (*changes, nearest))
+    return fitted._replace(changes=(*changes, _fastest(fitted, "nearest_layout")))
+
+
+def _fastest(fitted: FittedJob, code: str = "fastest_layout") -> Remark:
+    """Return the remark on a job whose layout was searched."""
+    return remark(code, job=fitted.job.name, ranks=fitted.ranks, layout=fitted.layout)
 
 
 def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
@@ -95,13 +142,15 @@ def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
     return None
 
 
-def _whole_domains(fabric: Fabric) -> tuple[Fabric, list[Remark]]:
+def _whole_domains(fabric: Fabric, ranks: int | None) -> tuple[Fabric, list[Remark]]:
     """Return the fabric with its innermost domains cut to a power of two, such as racks of 72 used
-    as 64, and the change."""
+    as 64, and the change; as it is where the ranks need them whole."""
     tier = fabric.tiers[0]
     kind = capabilities_of(tier)
     used = _power_below(tier.endpoints)
     if used in (tier.endpoints, 1, 2, 4) or kind.axes or kind.levels or len(fabric.tiers) == 1:
+        return fabric, []
+    if ranks is not None and ranks > fabric.ranks // tier.endpoints * used:
         return fabric, []
     part = tier.model_copy(update={"size": used})
     change = remark("whole_domains", used=used, ranks=tier.endpoints, tier=tier.name)
@@ -130,21 +179,17 @@ def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
 
 
 def _searched(
-    job: Job, fabric: Fabric, ranks: int | None, readings: ModelOptions | None
-) -> tuple[Job, int, FastestLayout]:
-    """Return the job in its fastest layout that keeps what the user set, its ranks, and the result
-    of the search."""
-    kept = {}
-    for key, value in job.overrides:
-        name = key.split(".")[-1]
-        if key.split(".")[0] in LAYOUT_KEYS and name in NAMES:
-            kept[name] = value
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None,
+    readings: ModelOptions | None,
+    changes: tuple[Remark, ...],
+) -> FittedJob:
+    """Return the job in its fastest layout that keeps what the user set."""
     count = ranks or _power_below(fabric.ranks)
-    try:
-        found = fastest_layout(job, fabric, count, {"shard": "zero1"} | kept, readings=readings)
-    except ColltoolError:  # nothing fits with whole weights and gradients
-        found = fastest_layout(job, fabric, count, kept, readings=readings)
-    return job.with_values(dict(found.values)), count, found
+    found = fastest_layout(job, fabric, count, readings=readings)
+    fitted = job.with_values(dict(found.values))
+    return FittedJob(fabric, fitted, count, changes, found.values, found.choice.text)
 
 
 def _on_known_stack(job: Job, fabric: Fabric) -> tuple[Job, list[Remark]]:

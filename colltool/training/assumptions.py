@@ -17,7 +17,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
-from colltool.training.sentences import Remark, remark, sentence
+from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.step_time import TrainingStep
 
 # seconds to start a collective that a note adds up where a fabric gives none: libraries were measured
@@ -86,7 +86,13 @@ def drafted(priced: PricedJob) -> Remarks:
     if priced.job.drafted:
         config = priced.step.config
         other = argument_text("job_overrides", ["batch.global=1024"])
-        yield remark("drafted", sequence=config.sequence, batch=config.global_batch, other=other)
+        yield remark(
+            "drafted",
+            sequence=config.sequence,
+            batch=config.global_batch,
+            tokens=tokens_text(config.global_batch * config.sequence),
+            other=other,
+        )
 
 
 def assumed_imbalance(priced: PricedJob) -> Remarks:

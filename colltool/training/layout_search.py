@@ -1,21 +1,21 @@
 """The search of a job's layouts on one fabric.
 
-:func:`search` prices every layout that fits the memory with the step of ``plan``;
-:func:`fastest_layout` finds the best alone, and skips layouts whose lower bound is above it. Sizes to
-try come from :mod:`search_space`. A search without a layout says why (:func:`_no_layout`).
+:func:`search` prices the layouts that fit the memory with the step of ``plan``. Where only the best
+are wanted, it skips layouts whose lower bound says that they are not among them. Sizes to try come
+from :mod:`search_space`. A search without a layout says why (:func:`_no_layout`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import nsmallest
+from heapq import heappush, heapreplace, nsmallest
 from math import inf
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, localize
 from colltool.base.formatting import counted, format_bytes, percent
-from colltool.base.result import Result, result, with_progress
+from colltool.base.result import Result, result, running_watch
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
@@ -40,7 +40,8 @@ from colltool.training.search_space import (
     Sizes,
     Space,
     constraints_of,
-    values_of,
+    kept_of,
+    pins_of,
 )
 from colltool.training.step_time import TrainingStep, compute_step_s, least_step_s, step_time
 
@@ -49,7 +50,7 @@ MAX_REASONS = 3  # that an error lists for layouts that do not fit together
 TIE = 0.03
 
 # called with how many combinations of sizes are done, and how many there are
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], object]
 
 
 class LayoutChoice(NamedTuple):
@@ -72,10 +73,11 @@ class LayoutChoice(NamedTuple):
     def text(self) -> str:
         """The layout in words, such as ``tp 8, pp 2, zero1, recompute none``, without sizes of 1."""
         words = []
-        for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro"):
+        for name in ("tp", "cp", "ep", "pp", "virtual", "dp"):
             size = getattr(self, name)
             if size != 1:
                 words.append(f"{name} {size}")
+        words.append(f"micro-batch {self.micro}")
         return ", ".join([*words, self.shard, f"recompute {self.recompute}"])
 
 
@@ -133,8 +135,10 @@ class LayoutSearch(Result):
     ties: Ties
     layouts: tuple[PricedLayout, ...]
     own: OwnLayout
-    # that make ``plan`` show the best, as ``--job-set`` takes them
+    # that make ``plan`` show the best and search no further, as ``--job-set`` takes them
     values: tuple[tuple[str, str], ...]
+    grounds: tuple[str, ...] = ()  # what was changed of the job or the fabric, a line each
+    typed: str = ""  # the command that asked for it, without values of the job
 
     @property
     def device(self) -> str:
@@ -196,6 +200,7 @@ class _SearchRequest(NamedTuple):
     fabric: Fabric
     ranks: int
     kept: Constraints
+    kept_by: str  # the argument that says what is kept, for errors
     space: Space
     sizes: list[Sizes]
 
@@ -204,7 +209,9 @@ def _search_request(
     job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None
 ) -> _SearchRequest:
     """Check what a user wants searched; ColltoolError where it cannot be."""
-    kept, job = constraints_of(keep), on_fabric(job, fabric)
+    given, job = constraints_of(keep), on_fabric(job, fabric)
+    kept = kept_of(job, given)
+    kept_by = "keep" if given.values else "job_overrides"
     model, shape = _model_to_search(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
     check_ranks(job, fabric, total)
@@ -212,11 +219,19 @@ def _search_request(
     if total % replica_ranks:
         raise ColltoolError(
             f"{kept.text}: tp x cp x pp = {replica_ranks} does not divide {total} ranks",
-            argument="keep",
-            fix="sizes whose product divides them",
+            argument=kept_by,
+            fix="give sizes whose product divides them",
         )
     space = Space(job, model, shape, total, kept)
-    return _SearchRequest(job, fabric, total, kept, space, space.sizes())
+    return _SearchRequest(
+        job=job,
+        fabric=fabric,
+        ranks=total,
+        kept=kept,
+        kept_by=kept_by,
+        space=space,
+        sizes=space.sizes(),
+    )
 
 
 def search(
@@ -239,20 +254,14 @@ def search(
     """
     request = _search_request(job, fabric, ranks, keep)
     headroom_share = usual_headroom() if headroom is None else headroom
+    progress = _TwoPasses(watch or running_watch(), len(request.sizes))
     layouts = _FittingLayouts(request, headroom_share)
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
-    priced: list[Figures] = []
-    for candidates in layouts.fitting(watch):
-        # ZeRO-2 sends what ZeRO-1 sends, so they share a price; None: cannot be placed
-        steps: dict[tuple[object, ...], TrainingStep | None] = {}
-        for layout in candidates:
-            row = layout.config.shard.row
-            sent = row.optimizer, row.weights, row.grouped, layout.config.recompute
-            if sent not in steps:
-                steps[sent] = prices.step(layout)
-            step = steps[sent]
-            if step is not None:
-                priced.append(layout.priced(step))
+    compute = _ComputeTimes()
+    bounds = []
+    for candidates in layouts.fitting(progress.first):
+        bounds += [(compute.least_step_s(layout.config), layout) for layout in candidates]
+    priced, placed = _priced(bounds, prices, top, progress.second)
     if not priced:
         raise _no_layout(layouts, prices)
     best = min(priced)
@@ -267,14 +276,81 @@ def search(
         kept=tuple((name, written(value)) for name, value in request.kept.values.items()),
         valid=layouts.valid,
         fit=layouts.fit,
-        priced=len(priced),
+        priced=placed,
         capacity_bytes=layouts.capacity,
         headroom=headroom_share,
         ties=_ties(priced, best),
         layouts=tuple(figures.compared_with(best) for figures in chosen),
         own=_own_layout(request.job, request.ranks, prices.costs, best),
-        values=values_of(request.job, best.setup),
+        values=pins_of(request.job, best.setup),
     )
+
+
+class _TwoPasses:
+    """Progress of a search, which first sizes all layouts and then prices them."""
+
+    def __init__(self, watch: Progress | None, sizes: int) -> None:
+        self._watch, self._sizes = watch, sizes
+
+    def first(self, done: int, of: int) -> None:
+        self._tell(done, of)
+
+    def second(self, done: int, of: int) -> None:
+        self._tell(of + done, of)
+
+    def _tell(self, done: int, of: int) -> None:
+        """Tell that ``done`` of twice ``of`` are done, in sizes."""
+        if self._watch is not None:
+            self._watch(done * self._sizes // of, 2 * self._sizes)
+
+
+def _priced(
+    bounds: list[tuple[float, FittingLayout]],
+    prices: _LayoutPrices,
+    top: int | None,
+    watch: Progress,
+) -> tuple[list[Figures], int]:
+    """Return the priced layouts, and how many can be placed on the fabric.
+
+    With ``top``, layouts whose lower bound is above the ``top`` best and above the ties of the best
+    are not priced.
+    """
+    # the least bound first: once some steps are known, most others are ruled out
+    bounds.sort(key=itemgetter(0))
+    limit = _Limit(top)
+    priced: list[Figures] = []
+    placed = 0
+    for done, (least_s, layout) in enumerate(bounds):
+        watch(done, len(bounds))
+        if least_s <= limit.step_s:
+            step = prices.step(layout, limit.step_s)
+            if step is not None:
+                limit.add(step.step_s)
+                priced.append(layout.priced(step))
+        placed += prices.is_placed(layout)
+    return priced, placed
+
+
+class _Limit:
+    """The longest step that may still be among the ``top`` best, or as fast as the best."""
+
+    def __init__(self, top: int | None, tie: float = TIE) -> None:
+        self.step_s = inf
+        self._top, self._tie = top, tie
+        self._least_s = inf
+        self._best: list[float] = []  # a heap of the best steps, negative: the slowest first
+
+    def add(self, step_s: float) -> None:
+        if self._top is None:
+            return
+        self._least_s = min(self._least_s, step_s)
+        if len(self._best) < self._top:
+            heappush(self._best, -step_s)
+        elif step_s < -self._best[0]:
+            heapreplace(self._best, -step_s)
+        if len(self._best) == self._top:
+            slowest_s = max(-self._best[0], self._least_s * (1 + self._tie))
+            self.step_s = slowest_s * (1 + 1e-9)  # sums may round below their bound
 
 
 def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
@@ -350,25 +426,62 @@ class _LayoutPrices:
     def __init__(self, costs: CollectiveCostCache) -> None:
         self.costs = costs
         self.not_placed: tuple[int, ColltoolError] | None = None  # of the last layout
+        self._step: TrainingStep | None = None
+        self._priced: tuple[object, ...] = ()  # what was priced last
+        self._placed: dict[tuple[object, ...], bool] = {}  # by what decides it
 
     def step(self, layout: FittingLayout, limit_s: float = inf) -> TrainingStep | None:
         """Return the step of a layout; None where a group cannot be placed on the fabric, or the
         step is longer than the limit."""
+        # ZeRO-2 sends what ZeRO-1 sends, and is tried right after it: they share a price
+        config = layout.config
+        row = config.shard.row
+        but_shard = config._replace(shard=config.shard._replace(mode="ddp"))
+        sent = (row.optimizer, row.weights, row.grouped, but_shard, layout.plain)
+        if sent == self._priced:
+            return self._step
+        self._step = self._price(layout, limit_s)
+        self._priced = sent
+        return self._step
+
+    def is_placed(self, layout: FittingLayout) -> bool:
+        """Whether every group of a layout can be placed on the fabric."""
+        sizes = _placed_by(layout)
+        if sizes not in self._placed:
+            self._price(layout, inf)
+        return self._placed[sizes]
+
+    def _price(self, layout: FittingLayout, limit_s: float) -> TrainingStep | None:
+        """The step of a layout, as :meth:`step`; remembers whether its sizes can be placed."""
+        sizes = _placed_by(layout)
         try:
             if limit_s < inf and least_step_s(layout.config, self.costs) > limit_s:
                 return None
-            return step_time(layout.config, self.costs, layout.plain)
+            step = step_time(layout.config, self.costs, layout.plain)
         except ColltoolError as error:
+            self._placed[sizes] = False
             if self.not_placed is None or layout.number > self.not_placed[0]:
                 self.not_placed = layout.number, error
             return None
+        self._placed[sizes] = True
+        return step
+
+
+def _placed_by(layout: FittingLayout) -> tuple[object, ...]:
+    """Return what decides whether a layout can be placed: its sizes.
+
+    Micro-batches, more chunks and recomputation change what is sent, not between whom.
+    """
+    config = layout.config
+    sizes = config.layout._replace(virtual=min(config.layout.virtual, 2))
+    return sizes, config.shard.row, layout.plain
 
 
 class FastestLayout(NamedTuple):
-    """The best layout of a search."""
+    """The best layout of a search, and the keys and values that pin it."""
 
     choice: LayoutChoice
-    values: tuple[tuple[str, str], ...]  # that make ``plan`` show it
+    values: tuple[tuple[str, str], ...]
 
 
 def fastest_layout(
@@ -379,31 +492,59 @@ def fastest_layout(
     *,
     readings: ModelOptions | None = None,
 ) -> FastestLayout:
-    """Return the best layout of :func:`search`; a layout is not priced further once a part of its
-    step takes longer than the best so far."""
+    """Return the best layout of :func:`search`, sooner: of layouts that cannot be the best, not
+    even the memory is worked out."""
     request = _search_request(job, fabric, ranks, keep)
-    layouts = _FittingLayouts(request, usual_headroom())
+    progress = _TwoPasses(running_watch(), len(request.sizes))
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
-    compute = _ComputeTimes()
-    bounds = []
-    for candidates in layouts.fitting():
-        bounds += [(compute.least_step_s(layout.config), layout) for layout in candidates]
+    memories = _Memories(request, usual_headroom())
+    bounds = _ComputeTimes().bounds(request, progress.first)
     # the least bound first: once a step is found, most others are ruled out
     bounds.sort(key=itemgetter(0))
+    limit = _Limit(1, tie=0.0)
     best: Figures | None = None
-    limit_s = inf
-    for least_s, layout in with_progress(bounds):
-        if least_s > limit_s:
+    for done, (least_s, layout) in enumerate(bounds):
+        progress.second(done, len(bounds))
+        if least_s > limit.step_s:
             break
-        step = prices.step(layout, limit_s)
+        size = memories.fitting(layout)
+        if size is None:
+            continue
+        step = prices.step(layout, limit.step_s)
         if step is not None:
-            figures = layout.priced(step)
+            limit.add(step.step_s)
+            figures = layout._replace(memory_bytes=size).priced(step)
             best = figures if best is None else min(best, figures)
-            limit_s = best.step_s * (1 + 1e-9)  # sums may round below their bound
     if best is None:
-        raise _no_layout(layouts, prices)
+        # it refuses, with all reasons
+        values = search(job, fabric, ranks, keep, top=1, readings=readings)
+        return FastestLayout(values.best.choice, values.values)
     refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
-    return FastestLayout(best.choice, values_of(request.job, best.setup))
+    return FastestLayout(best.choice, pins_of(request.job, best.setup))
+
+
+class _Memories:
+    """Which layouts fit the memory."""
+
+    def __init__(self, request: _SearchRequest, headroom: float) -> None:
+        device = request.job.draft.device
+        assert device is not None  # without one nothing is searched
+        self._available = (1 - headroom) * device.memory_bytes
+        # the smallest micro-batch that does not fit, by the rest of the layout
+        self._too_large: dict[tuple[object, ...], int] = {}
+
+    def fitting(self, layout: FittingLayout) -> float | None:
+        """Return the bytes of a layout's worst stage; None where they do not fit."""
+        config = layout.config
+        rest = config.layout, config.shard.mode, config.recompute
+        # a larger micro-batch never takes less
+        if config.micro_batch >= self._too_large.get(rest, config.micro_batch + 1):
+            return None
+        size = memory_bytes(config)
+        if size <= self._available:
+            return size
+        self._too_large[rest] = config.micro_batch
+        return None
 
 
 class _ComputeTimes:
@@ -411,6 +552,24 @@ class _ComputeTimes:
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], StageTimes] = {}
+
+    def bounds(self, request: _SearchRequest, watch: Progress) -> list[tuple[float, FittingLayout]]:
+        """Return every valid layout with its lower bound; the memory of none is known."""
+        found: list[tuple[float, FittingLayout]] = []
+        for done, sizes in enumerate(request.sizes):
+            watch(done, len(request.sizes))
+            base_layout = request.space.base_layout(sizes)
+            if base_layout is None:
+                continue
+            base, plain = base_layout
+            # sharding changes nothing that is computed
+            least_s: dict[str, float] = {}
+            for config in request.space.variants(base):
+                if config.recompute not in least_s:
+                    least_s[config.recompute] = self.least_step_s(config)
+                layout = FittingLayout(len(found), config, plain, 0.0)
+                found.append((least_s[config.recompute], layout))
+        return found
 
     def least_step_s(self, config: ParallelConfig) -> float:
         """A lower bound of a layout's step: the network is free, and so is the optimizer."""
@@ -468,6 +627,8 @@ def _model_to_search(job: Job) -> tuple[TransformerModel, Shape]:
 
 def _own_layout(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> OwnLayout:
     """Price the job's own layout, or say why that is not possible."""
+    if job.drafted:
+        return OwnLayout(None, None, "")  # it has none
     try:
         config = job.setup(ranks)
         step = step_time(config, costs, job.plain_calls(config))
@@ -499,16 +660,16 @@ def _no_layout(layouts: _FittingLayouts, prices: _LayoutPrices) -> ColltoolError
         smallest = layouts.smallest
         fix = (
             f"{counted(layouts.valid, 'layout')} fill the ranks, none fits {capacity}: the smallest takes"
-            f" {format_bytes(smallest.memory_bytes, 3)} ({smallest.choice.text}); more ranks, or keep"
-            " less"
+            f" {format_bytes(smallest.memory_bytes, 3)} ({smallest.choice.text}); take more ranks, or"
+            " keep less"
         )
     else:
         reasons = [
-            f"{count} for {key}: {space.examples[key].what}"
+            f"{count} refused for {key}: {space.examples[key].what}"
             for key, count in space.refused.most_common(MAX_REASONS)
         ]
-        fix = f"refused {'; '.join(reasons) or 'all'}"
+        fix = "; ".join(reasons) or "all are refused"
     what = f"no layout of {job.name} on {request.ranks} ranks"
     if not kept.values:
         return ColltoolError(what, argument="ranks", fix=fix)
-    return ColltoolError(f"{what} with {kept.text}", argument="keep", fix=fix)
+    return ColltoolError(f"{what} with {kept.text}", argument=request.kept_by, fix=fix)

@@ -19,6 +19,7 @@ from colltool.base.result import Result, result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
+from colltool.fabric.expression import nodes_for
 from colltool.fabric.model import Fabric
 from colltool.training.assumptions import PricedJob, assumptions
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
@@ -37,6 +38,7 @@ from colltool.training.overlap import (
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error
+from colltool.training.search_space import idle_overrides
 from colltool.training.sentences import sentence
 from colltool.training.step_time import (
     StepCalibration,
@@ -95,6 +97,9 @@ class Plan(Result):
     links: JobLinks | None = None
     targeted: Targeted | None = None
     goodput: Goodput | None = None
+    # where the layout was searched: the keys and values that pin it
+    searched: tuple[tuple[str, str], ...] = ()
+    typed: str = ""  # the command that asked for it, without values of the job
 
     @property
     def ranks(self) -> int:
@@ -107,6 +112,13 @@ class Plan(Result):
     @property
     def network_share(self) -> float:
         return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
+
+    @property
+    def global_batch_tokens(self) -> int | None:
+        """Tokens of a step; None without a model."""
+        if self.setup.model is None:
+            return None
+        return self.setup.global_batch * self.setup.sequence
 
     @property
     def wire(self) -> str | None:
@@ -210,6 +222,9 @@ def plan(
     # dp of a job that says none follows from the fabric
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
     check_ranks(job, fabric, config.layout.ranks)
+    idle = list(idle_overrides(job, config))
+    if idle:
+        job.refuse(idle)
     whole_fabric, fabric = fabric, job_slice(fabric, config.layout.ranks)
     costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
     step = step_time(config, costs, plain)
@@ -258,11 +273,15 @@ def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
     if ranks > fabric.ranks:
         tier = fabric.tiers[-1]
         size = ceil_div(ranks, fabric.ranks // tier.endpoints)
-        larger = argument_text("overrides", [f"{tier.name}.size={size}"])
+        fix = argument_text("ranks", fabric.ranks)
+        if nodes_for(fabric, ranks) is not None:
+            fix += f", or grow it: {argument_text('fabric', f'{fabric.name}:nodes={size}')}"
+        elif "size" in type(tier).model_fields:
+            fix += f", or grow it: {argument_text('overrides', [f'{tier.name}.size={size}'])}"
         raise ColltoolError(
             f"{job.name} has {ranks} ranks, and {fabric.name} has {fabric.ranks}",
             argument="ranks",
-            fix=f"{argument_text('ranks', fabric.ranks)}, or a larger fabric, such as {larger}",
+            fix=fix,
         )
 
 

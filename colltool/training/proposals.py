@@ -27,7 +27,7 @@ from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
 from colltool.training.search_space import possible_overlap, values_of
-from colltool.training.sentences import Remark, remark, sentence
+from colltool.training.sentences import Remark, remark, sentence, spelled
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
@@ -324,7 +324,8 @@ def weight_gradients_in_the_bubble(current: Situation) -> Ideas:
     """Compute weight gradients in the bubble of the pipeline."""
     layout, split = current.config.layout, current.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
-        yield Idea(remark("split_weight_gradients"), {"schedule": split})
+        label = remark("split_weight_gradients", schedule=split.upper())
+        yield Idea(label, {"schedule": split})
 
 
 @idea("bubble")
@@ -489,7 +490,9 @@ def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]
     for index, tier in reversed(slow):
         faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [index])
         values = bandwidth_values(tier, FASTER)
-        yield FabricChange(remark("faster_tier", tier=tier.name), values, faster, tier.name)
+        yield FabricChange(
+            remark("faster_tier", tier=spelled(tier.name)), values, faster, tier.name
+        )
     for index, tier in slow:
         kind = capabilities_of(tier)
         thin = [level.name for level in kind.classes if level.oversubscription > 1]

@@ -19,7 +19,7 @@ from colltool.training.constraint_violations import (
     constraint_violations,
     invalid_overlaps,
 )
-from colltool.training.files import Recompute, ShardMode, written
+from colltool.training.files import Recompute, Schedule, ShardMode, written
 from colltool.training.files.job import OverlapFile, ShardFile
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, overlap_of, shard_of
@@ -46,6 +46,22 @@ WORDS: dict[str, dict[str, Any]] = {
 # of all constraints
 NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
 
+# keys of a job that decide its layout; what a user sets of them, a search keeps
+CHOICES = {
+    "layout.tp": "tp",
+    "layout.sp": "sp",
+    "layout.cp": "cp",
+    "layout.ep": "ep",
+    "layout.etp": "etp",
+    "layout.pp": "pp",
+    "layout.virtual": "virtual",
+    "layout.dp": "dp",
+    "batch.micro": "micro",
+    "shard.mode": "shard",
+    "recompute": "recompute",
+    "schedule": "schedule",
+}
+
 # a layout without sharding and recomputation, and the calls that the job lists itself
 BaseLayout = tuple[ParallelConfig, tuple[PlainCall, ...]]
 Keep = Mapping[str, Any] | Iterable[str]  # KEY=VALUE each, a later one wins; or values by name
@@ -64,6 +80,9 @@ class Constraints(NamedTuple):
     micro: int | None = None
     shard: ShardMode | None = None
     recompute: Recompute | None = None
+    # what only the job can say
+    dp: int | None = None
+    schedule: Schedule | None = None
 
     @property
     def values(self) -> dict[str, Any]:
@@ -100,6 +119,75 @@ def constraints_of(keep: Keep | None) -> Constraints:
             )
         found[name] = _parsed(name, value)
     return Constraints(**found)
+
+
+def overridden(job: Job, key: str) -> bool:
+    """Whether a user set a key of a job, by itself, in part, or with the whole section."""
+    section = key.partition(".")[0]
+    names = [name for name, _ in job.overrides]
+    return any(name in (key, section) or name.startswith(f"{key}.") for name in names)
+
+
+def chosen_by(job: Job) -> Constraints:
+    """Return what a user's overrides of a job say of its layout."""
+    file, draft = job.file, job.draft
+    values: dict[str, Any] = {
+        **{name: getattr(file.layout, name) for name in ("tp", "sp", "cp", "ep", "etp", "pp")},
+        "virtual": file.layout.virtual,
+        "dp": None if file.layout.dp == "auto" else file.layout.dp,
+        "micro": draft.micro_batch,
+        "shard": file.shard.mode,
+        # recomputation by layers or by module is no constraint: the search keeps it as it is
+        "recompute": file.recompute if isinstance(file.recompute, str) else None,
+        "schedule": file.schedule,
+    }
+    found = {name: values[name] for key, name in CHOICES.items() if overridden(job, key)}
+    if overridden(job, "layout.stages") and draft.layout.stages:
+        found["pp"] = len(draft.layout.stages)
+    return Constraints(**found)
+
+
+def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
+    """Yield a violation for each of a user's overrides that changes nothing in a layout."""
+    asked = {key for key, _ in job.overrides}
+    layout = config.layout
+    if "layout.deduplicate" in asked and layout.deduplicate and layout.ep == 1:
+        what = "ep is 1: no tokens are sent to experts of other ranks"
+        yield Violation(("layout", "deduplicate"), what, "layout.ep of at least 2, or leave it out")
+    if "layout.cp_mode" in asked and layout.cp == 1:
+        what = "cp is 1: no part of a sequence is exchanged"
+        yield Violation(("layout", "cp_mode"), what, "layout.cp of at least 2, or leave it out")
+
+
+def is_pinned(job: Job) -> bool:
+    """Whether a user's overrides leave nothing of a job's layout to a search."""
+    chosen = chosen_by(job)
+    needed = ["tp", "cp", "pp", "micro", "shard"]
+    if job.draft.moe is not None:
+        needed.append("ep")
+    if chosen.pp != 1:
+        needed.append("virtual")
+    return overridden(job, "recompute") and all(
+        getattr(chosen, name) is not None for name in needed
+    )
+
+
+def kept_of(job: Job, kept: Constraints) -> Constraints:
+    """Return what every layout of a search keeps: constraints, and the overrides of its job.
+
+    Raises:
+        ColltoolError: the two contradict each other.
+    """
+    chosen = chosen_by(job).values
+    for key, name in CHOICES.items():
+        value = kept.values.get(name)
+        if value is not None and name in chosen and chosen[name] != value:
+            raise ColltoolError(
+                f"{name}={written(value)}, and the job has {key}={written(chosen[name])}",
+                argument="keep",
+                fix="give one of the two",
+            )
+    return kept._replace(**chosen)
 
 
 def _name_and_value(text: Any, fix: str) -> tuple[str, str]:
@@ -150,14 +238,20 @@ class Space:
         # layouts that do not fit together, by the key at fault
         self.refused: Counter[str] = Counter()
         self.examples: dict[str, Violation] = {}  # the first of each
+        # of a user's overrides, those that act in some layouts only
+        self._asked = {key for key, _ in job.overrides}
         modes = [kept.shard] if kept.shard else [*MODES, job.file.shard.mode]
         self._shards = {mode: _shard_file(job.file.shard, mode) for mode in modes}
-        self._recomputes = [kept.recompute] if kept.recompute else self._recomputations()
+        self._recomputes = self._recomputations()
 
     def _recomputations(self) -> list[Any]:
         """Names of recomputations that save memory: flash attention keeps no scores to compute
         again."""
-        stack = self.job.draft.stack
+        if self.kept.recompute:
+            return [self.kept.recompute]
+        draft, stack = self.job.draft, self.job.draft.stack
+        if overridden(self.job, "recompute") and not RECOMPUTATIONS[draft.recompute].whole:
+            return [draft.recompute]
         scores = stack is not None and not stack.flash
         whole = [row for row in RECOMPUTATIONS.values() if row.whole]
         return [row.name for row in whole if row.layers or scores or not row.core]
@@ -194,7 +288,7 @@ class Space:
             what = f"{dimension} is 1: there is nothing to compress"
             self.refuse(Violation(("compression", "on"), what, "on: dp"))
             return None
-        violations = constraint_violations(config)
+        violations = [*self._dropped(config), *constraint_violations(config)]
         if violations:
             self.refuse(violations[0])
             return None
@@ -203,6 +297,19 @@ class Space:
         except ColltoolError as error:
             self.refuse(Violation(("calls",), error.what, error.fix))
             return None
+
+    def _dropped(self, config: ParallelConfig) -> Iterator[Violation]:
+        """Yield a violation for each of a user's overrides that a layout would drop."""
+        schedule = self.kept.schedule
+        if schedule is not None and config.schedule != schedule:
+            what = f"pp {config.layout.pp} with virtual {config.layout.virtual} does not run {schedule}"
+            yield Violation(("schedule",), what, "")
+        if not self._asked:
+            return
+        for name in possible_overlap(self.job.file.overlap, config)[1]:
+            if f"overlap.{name}" in self._asked:
+                yield Violation(("overlap", name), f"nothing of {name} can be hidden here", "")
+        yield from idle_overrides(self.job, config)
 
     def variants(self, base: ParallelConfig) -> Iterator[ParallelConfig]:
         """Yield a layout with every sharding that has replicas to shard over, and every
@@ -265,7 +372,7 @@ class Space:
                 pp_sizes = [pp for pp in divisors(self.ranks // (tp * cp)) if pp <= layers]
                 for pp in _values_to_try(kept.pp, pp_sizes):
                     dp, rest = divmod(self.ranks, tp * cp * pp)
-                    if not rest:
+                    if not rest and kept.dp in (None, dp):
                         yield tp, cp, pp, dp
 
     def _micro_batches(self, most: int) -> list[int]:
@@ -349,9 +456,32 @@ def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
         ("shard.reshard", shard.reshard if config.shard.layers else None, shard.reshard),
     ]
     found = {key: value for key, value, before in rows if value != before}
+    if not isinstance(file.recompute, str | None) and config.recompute == job.draft.recompute:
+        del found["recompute"]  # by layers or by module, as the file says
     for name in possible_overlap(file.overlap, config)[1]:
         found[f"overlap.{name}"] = None
     return tuple((key, "null" if value is None else written(value)) for key, value in found.items())
+
+
+def pins_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
+    """Return keys and values that turn the job into this configuration and leave nothing to a
+    search: all that :func:`values_of` returns, and the sizes that the file has already."""
+    layout = config.layout
+    pins: dict[str, Any] = {"layout.tp": layout.tp}
+    if layout.tp > 1:
+        pins["layout.sp"] = layout.sp
+    pins["layout.cp"] = layout.cp
+    if config.moe is not None:
+        pins |= {"layout.ep": layout.ep, "layout.etp": layout.etp}
+    pins["layout.pp"] = layout.pp
+    if layout.pp > 1:
+        pins |= {"layout.virtual": layout.virtual, "schedule": config.schedule}
+    pins |= {"layout.dp": layout.dp, "batch.micro": config.micro_batch}
+    pins["shard.mode"] = config.shard.mode
+    if RECOMPUTATIONS[config.recompute].whole:
+        pins["recompute"] = config.recompute
+    texts = {key: written(value) for key, value in pins.items()}
+    return tuple((texts | dict(values_of(job, config))).items())
 
 
 def divisors(number: int) -> list[int]:

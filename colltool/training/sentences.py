@@ -27,7 +27,7 @@ def remark(code: str, **fields: object) -> Remark:
 # by code
 SENTENCES = {
     # what a plan assumes about its fabric, its job and the model options
-    "readings": "readings: {readings}",
+    "readings": "model options: {readings}",
     "slice": (
         "the ranks are a slice of {shape} of {tier}; another, such as {other}, is asked for by its"
         " shape"
@@ -35,94 +35,94 @@ SENTENCES = {
     "device_of_fabric": "computes on {device}, {fabric}'s device",
     "device_of_job": "computes on {device}, the job's: {fabric} names no device",
     "drafted": (
-        "drafted from the model alone: sequence {sequence}, a batch of {batch} sequences; {other}"
-        " for another"
+        "assumed: sequence {sequence}, global batch {batch} ({tokens} tokens); {other} sets another"
     ),
     "assumed_imbalance": (
-        "the busiest rank of experts is taken at {imbalance:g} times the mean; forced even: {even}"
+        "assumed: the busiest expert rank gets {imbalance:g} times the mean load; {even} for an even"
+        " load"
     ),
     "recompute_of_stack": (
-        "recompute {recompute}, as {stack} does unless it is told: {other} for another"
+        "assumed: recompute {recompute}, the default of {stack}; {other} turns it off"
     ),
     "not_counted": "not counted: {part}",
     # what a step rests on
     "assumed_efficiency": (
-        "efficiency of stack {stack} on {generation} is partly assumed, not measured"
+        "the efficiency of stack {stack} on {generation} is partly assumed, not measured"
     ),
-    "whole_step_times": ("compute gives times of a whole step: nothing hides under single layers"),
-    "library_choice": "algorithms: {libraries}'s own choice, where it has a cost model",
-    "fastest_of_any": "algorithms: the fastest of any library; a library may pick others",
+    "whole_step_times": (
+        "compute is given for the whole step, so nothing hides under single layers"
+    ),
+    "library_choice": "algorithms: what {libraries} picks, where its cost model is known",
+    "fastest_of_any": "algorithms: the fastest of any library; yours may pick others",
     "fastest_of_library": (
-        "algorithms: the fastest that {library} implements; a library may pick others"
+        "algorithms: the fastest that {library} implements; the library may pick others"
     ),
     "no_launch_overhead": (
-        "{fabric} gives no launch overhead: {calls:,.0f} exposed calls are lower bounds (at"
-        " {launch} per launch, +{extra})"
+        "{fabric} has no launch overhead, so {calls:,.0f} exposed calls are lower limits ({launch}"
+        " per launch would add {extra})"
     ),
-    "padded_strides": "{dimensions}: every {stride} ranks do not tile {sizes}",
+    "padded_strides": "{dimensions}: groups of every {stride}th rank do not fill {sizes}",
     "padded_size": "{name} of {before}, priced on {after}",
-    "missing_energy": ("{tier} has no energy figure and counts as 0: set {tier}.energy=30pJ/bit"),
+    "missing_energy": ("{tier} has no energy figure and counts as 0; set {tier}.energy=30pJ/bit"),
     # what was changed of a shipped job or a drafted one
     "whole_domains": (
-        "{used} of the {ranks} ranks of each {tier} domain, as layouts of powers of two use them"
+        "the job uses {used} of the {ranks} ranks of each {tier} domain, because layouts are powers of"
+        " two"
     ),
-    "device_runs": "{values}: what {device} runs",
-    "fewer_ranks": ("on {used} of the {ranks} ranks: its layout and batch do not fill {ranks}"),
-    "fastest_layout": "its layout is the fastest that fits {job}: {layout}",
+    "device_runs": "the job runs with {values}, because of {device}",
+    "fewer_ranks": (
+        "the job uses {used} of the {ranks} ranks: its layout and batch do not fill {ranks}"
+    ),
+    "fastest_layout": "searched: the fastest layout that fits is {layout}",
     "nearest_layout": (
-        "its own layout does not fit {ranks} ranks here, the nearest that does: {layout}"
+        "its own layout does not fit {ranks} ranks here; the fastest that does is {layout}"
     ),
     # what the loads of links leave out
-    "links_not_counted": "not counted, {dimensions}: {reason}",
+    "links_not_counted": "not counted: {dimensions}, because {reason}",
     "too_many_messages": "{algorithm} on {ranks} ranks sends too many messages to follow",
     "links_of_given_times": (
-        "not counted, {dimensions}: their time is given, so their links are unknown"
+        "not counted: {dimensions}, because their time is given and their links are unknown"
     ),
     "links_counted_evenly": (
-        "{dimensions}: counted evenly; the step time has the busiest rank's load"
+        "{dimensions} traffic is counted evenly here; the step time has the busiest rank's load"
     ),
     # warnings of a job file; the reason of each is in WARNING_REASONS
-    "partial_tiles": "{side} is {size}, no multiple of {tile}",
+    "partial_tiles": "{side} is {size}, which is not a multiple of {tile}",
     "few_micro_batches": "{micro_batches} micro-batches for {stages} pipeline stages",
     # proposals: changes of the job
     "recompute": "recompute {recompute}",
     "sequence_parallelism": "sequence parallelism",
-    "hide_tp": "TP behind split GEMMs",
-    "hide_dp": "gradients behind the backward pass",
-    "hide_pp": "pipeline borders behind compute",
-    "hide_cp": "the ring behind attention",
-    "hide_ep": "tokens behind another batch",
-    "larger_buckets": "larger buckets",
-    "smaller_buckets": "smaller buckets",
-    "gradients_in_16_bits": "gradients in 16 bits",
-    "gradients_in_int8": "gradients in int8, up to {extra_steps:.0%} more steps",
-    "sharded_states": "optimizer states sharded",
-    "whole_gradients": (
-        "whole gradients on each rank, optimizer states sharded (ZeRO-1), {memory} a rank"
-    ),
-    "whole_weights": (
-        "whole weights and gradients on each rank, optimizer states sharded (ZeRO-1), {memory} a"
-        " rank"
-    ),
-    "sharded_weights": "weights sharded (FSDP)",
-    "shards_inside_tier": "shards inside {tier}, replicas across",
-    "tp_inside_tier": "TP inside {tier}",
-    "further_in": "{dimension} further in",
-    "experts_inside_tier": "experts inside {tier}",
-    "deduplicate": "a token once to each rank",
-    "context_mode": "context parallel by {mode}",
-    "more_chunks": "{chunks} chunks a stage",
-    "split_weight_gradients": "weight gradients in the bubble",
+    "hide_tp": "overlap TP with GEMMs",
+    "hide_dp": "overlap gradients with backward",
+    "hide_pp": "overlap pipeline sends with compute",
+    "hide_cp": "overlap ring attention (CP) with compute",
+    "hide_ep": "overlap expert all-to-all (two micro-batches)",
+    "larger_buckets": "larger gradient buckets",
+    "smaller_buckets": "smaller gradient buckets",
+    "gradients_in_16_bits": "16-bit gradients",
+    "gradients_in_int8": "int8 gradients (up to {extra_steps:.0%} more steps)",
+    "sharded_states": "shard optimizer states (ZeRO-1)",
+    "whole_gradients": "ZeRO-1 instead of ZeRO-2 ({memory} per GPU)",
+    "whole_weights": "ZeRO-1 instead of FSDP ({memory} per GPU)",
+    "sharded_weights": "shard weights (FSDP)",
+    "shards_inside_tier": "HSDP: shard inside {tier}, replicate across",
+    "tp_inside_tier": "keep TP inside {tier}",
+    "further_in": "place {dimension} further in",
+    "experts_inside_tier": "keep EP inside {tier}",
+    "deduplicate": "deduplicate tokens per rank",
+    "context_mode": "context parallelism by {mode}",
+    "more_chunks": "interleave: {chunks} chunks per stage",
+    "split_weight_gradients": "zero-bubble schedule ({schedule})",
     "smaller_micro_batches": "smaller micro-batches",
     "larger_micro_batches": "larger micro-batches",
     "other_tp": "TP {size}",
     "no_tp": "no TP",
-    "other_pp": "a pipeline of {size}",
-    "no_pp": "no pipeline",
-    "other_micro_batch": "micro-batches of {size}",
-    "fit_memory": "to fit the memory",
+    "other_pp": "PP {size}",
+    "no_pp": "no PP",
+    "other_micro_batch": "micro-batch {size}",
+    "fit_memory": "fit the memory",
     # proposals: changes of the fabric
-    "faster_tier": "twice the bandwidth of {tier}",
+    "faster_tier": "double the {tier} bandwidth",
     "non_blocking_tier": "no oversubscription on {tier}",
     # targets, and the least of each kind that reaches them
     "target_step": "a step within {percent:.4g}% of a free network",
@@ -131,13 +131,13 @@ SENTENCES = {
     "thinnest_level": "thinnest {level} of {tier}",
     "smallest_domain": "smallest {tier} domain",
     # the first lines of a written job file
-    "searched_layout": "The layout is the fastest of colltool search on {fabric}, {ranks} ranks",
+    "searched_layout": "The layout is the fastest that colltool plan found for {ranks} ranks of {fabric}",
 }
 
 # by code of a warning: what it costs
 WARNING_REASONS = {
     "not_counted": "its work and memory are missing from every figure",
-    "partial_tiles": "partly filled matrix tiles cost published runs 30 to 50%",
+    "partial_tiles": "partly filled matrix tiles cost published runs 30% to 50%",
     "few_micro_batches": "most of the step is pipeline bubble",
 }
 
@@ -146,6 +146,29 @@ MFU_CONVENTION = (
     "model FLOPs with the causal half of attention, over the device's dense peak in the precision"
     " of its GEMMs"
 )
+
+
+# usual names of tiers as their vendors write them
+SPELLED = {
+    "nvlink": "NVLink",
+    "ib": "InfiniBand",
+    "roce": "RoCE",
+    "ethernet": "Ethernet",
+    "pcie": "PCIe",
+    "efa": "EFA",
+}
+
+
+def spelled(tier: str) -> str:
+    """Return the name of a tier as its vendor writes it."""
+    return SPELLED.get(tier, tier)
+
+
+def tokens_text(count: float) -> str:
+    """Return a number of tokens: ``4.2M``, ``12,288``."""
+    if count < 100_000:
+        return f"{count:,.0f}"
+    return f"{count / 1e6:.1f}M"
 
 
 def sentence(remark: Remark) -> str:

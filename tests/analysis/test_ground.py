@@ -147,7 +147,7 @@ def test_jobs_that_take_as_long_say_why() -> None:
     assert (
         said
         == "dgx-h100 with ib.levels.spine.oversubscription=4: no difference (nothing that the job"
-        " sends takes another time)"
+        " sends takes longer or shorter)"
     )
 
 

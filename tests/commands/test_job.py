@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_job_is_shown_with_what_it_computes_sends_and_keeps(run: Any, folder: Path) -> None:
     shown = run("job", "show", "mine.yaml", "-n", "16", "--all").out
     assert "16 ranks: tp 2 (sp) x pp 2 x dp 4" in shown
-    assert "micro-batches: 16 of 1 sequence" in shown
+    assert "16 micro-batches of 1 sequence" in shown
     assert "stage 0 (4 layers, embedding): forward" in shown
     assert "stage 1 (4 layers, head): forward" in shown
     assert "plain calls" in shown
@@ -78,7 +78,7 @@ def test_a_job_that_does_not_fit_says_what_would(run: Any, folder: Path) -> None
     assert done.code == 0
     said = " ".join(done.out.split())
     assert "It does not fit: " in said
-    assert re.search(r"most of it (weights|gradients); --job-set \S+.* fits, with ", said)
+    assert re.search(r"mostly (weights|gradients); --job-set \S+.* makes it fit \(", said)
     document = run(*args, "--format", "json").json
     assert document["fits"] is False
     assert document["memory_bytes"] > document["capacity_bytes"]
@@ -139,7 +139,7 @@ def test_what_is_odd_is_a_warning(run: Any, folder: Path) -> None:
     Path("odd.yaml").write_text(TEXT.replace("hidden: 1024", "hidden: 1040"))
     done = run("job", "check", "odd.yaml")
     assert done.code == 0
-    assert "warning: odd.yaml:1:8: hidden is 1040, no multiple of 64" in done.out
+    assert "warning: odd.yaml:1:8: hidden is 1040, which is not a multiple of 64" in done.out
     assert (
         run("job", "check", "odd.yaml", "--format", "json").json["warnings"][0]["where"]
         == "odd.yaml:1:8"

@@ -32,16 +32,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_step_with_its_control_and_what_to_change(run: Any, folder: Path) -> None:
     shown = run(*PLAN, "-n", "16", "--all").out
     assert shown.startswith(
-        "mine on 16 ranks of dgx-h100 takes 300 ms a step (as measured; compute as modelled is "
+        "mine on 16 ranks of dgx-h100 takes 300 ms per step (as measured; the model alone gives "
     )
     for words in (
         "with a free network",
-        "of the step is network",
+        "the network takes ",
         "what to change",
-        "how long the links of each tier are busy",
+        "how long the links of each tier are busy per step",
         "MFU",
         "measured 300 ms: the plan at ",
-        "published runs of sources left out were off by",
+        "held-out published runs",
     ):
         assert words in shown
 
@@ -71,11 +71,24 @@ def test_all_of_the_fabric_by_default(run: Any, folder: Path) -> None:
     assert run(*PLAN, "--format", "json", "--job-set", "batch.global=256").json["ranks"] == 256
 
 
-def test_more_ranks_than_the_fabric_has(run: Any, folder: Path) -> None:
-    done = run(*PLAN, "-n", "512", "--job-set", "batch.global=512")
-    assert done.code == 2
-    assert "--ranks: mine has 512 ranks, and dgx-h100 has 256" in done.err
-    assert "--set ib.size=64" in done.err
+def test_a_shipped_fabric_grows_to_the_ranks_that_are_asked(run: Any, folder: Path) -> None:
+    asked = ("-n", "512", "--job-set", "batch.global=512")
+    done = run("plan", "mine.yaml", "-f", "dgx-h100", *asked)
+    told = "dgx-h100 has 256 ranks and grows to 64 nodes for this: -f dgx-h100:nodes=64"
+    assert told in " ".join(done.out.split())
+    typed = run("plan", "mine.yaml", "-f", "dgx-h100:nodes=64", *asked, "--format", "json").json
+    grown = run("plan", "mine.yaml", "-f", "dgx-h100", *asked, "--format", "json").json
+    assert grown["step_s"] == typed["step_s"]
+    assert grown["set"] == typed["set"]
+
+
+def test_a_size_that_was_given_does_not_grow(run: Any, folder: Path) -> None:
+    asked = ("-n", "512", "--job-set", "batch.global=512")
+    for fabric in (("dgx-h100:nodes=32",), ("dgx-h100", "--set", "ib.size=32")):
+        done = run("plan", "mine.yaml", "-f", *fabric, *asked)
+        assert done.code == 2
+        assert "--ranks: mine has 512 ranks, and dgx-h100 has 256" in done.err
+        assert "-f dgx-h100:nodes=64" in done.err
 
 
 def test_every_row_of_csv_names_its_job(run: Any, folder: Path) -> None:
@@ -117,7 +130,7 @@ def test_what_a_run_takes_and_what_it_rests_on(run: Any, folder: Path) -> None:
     assert document["step_s"] == pytest.approx(0.3), "anchored at what the file says was measured"
     assert document["anchor"]["before_s"] == pytest.approx(0.3 * (1 + document["measured_error"]))
     assert (
-        "nvlink has no energy figure and counts as 0: set nvlink.energy=30pJ/bit"
+        "nvlink has no energy figure and counts as 0; set nvlink.energy=30pJ/bit"
         in document["grounds"]
     )
     for part in document["parts"]:  # the collectives of the stages that set the pace are the parts
@@ -241,7 +254,7 @@ def test_a_step_that_does_not_fit_is_not_what_comes_first(run: Any, folder: Path
     said = " ".join(run(*PLAN, "-n", "16", *bigger).out.split())
     before, _, after = said.partition(" does not fit: stage ")
     assert " s " not in before
-    assert re.match(r"\d needs \d+ GB of 85.9 GB; try ", after)
+    assert re.match(r"\d needs \d+ GB of 85.9 GB per GPU; try ", after)
     assert "If it did fit, a step would take " in after
 
 

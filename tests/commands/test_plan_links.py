@@ -11,7 +11,7 @@ ASKED = ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128")
 
 def test_the_busiest_links_of_a_job(run: Any) -> None:
     shown = run(*ASKED, "--links").out
-    assert "the busiest link of each kind, all groups at once, at its full rate" in shown
+    assert "busiest link of each kind: all groups send at once, links at full rate" in shown
     document = run(*ASKED, "--links", "--format", "json").json
     links = document["busiest_links"]
     assert [(one["tier"], one["kind"]) for one in links][:2] == [
@@ -38,4 +38,4 @@ def test_a_time_that_is_given_is_named(run: Any, tmp_path: Any) -> None:
         "layout: {dp: 16}\ncalls:\n  - {primitive: ar, group: dp, size: 1GB, time: 5ms}\n"
     )
     shown = run("plan", str(file), "-f", "dgx-h100", "--links").out
-    assert "not counted, dp: their time is given, so their links are unknown" in shown
+    assert "not counted: dp, because their time is given and their links are unknown" in shown

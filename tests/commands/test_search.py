@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -43,11 +44,13 @@ def test_the_best_ties_and_the_jobs_own(run: Any) -> None:
     assert done.code == 0
     assert done.err == ""
     shown = done.out
-    assert shown.startswith("mine on 16 ranks of dgx-h100 is fastest as dp 16, ")
-    assert re.search(r"\d+ layouts fill the ranks, \d+ fit 85.9 GB", shown)
-    assert re.search(r"\d+ layouts are within 3%, take any\.(?s:.*)ties differ in ", shown)
+    assert shown.startswith("mine on 16 ranks of dgx-h100: the fastest layout takes ")
+    assert re.search(r"\d+ layouts fill the ranks; \d+ of them fit 85.9 GB", shown)
     assert re.search(
-        r"Its own layout takes [\d.]+ ms, \+\d(?s:.*)the job's own layout: tp 2, pp 2, dp 4, ddp,"
+        r"\d+ layouts are within 3%, too close to call\.(?s:.*)within 3% differ in ", shown
+    )
+    assert re.search(
+        r"own layout takes [\d.]+\s+ms \(\+\d(?s:.*)own layout: tp 2, pp 2, dp 4, micro-batch 1, ddp,"
         r" recompute none\n",
         shown,
     )
@@ -56,16 +59,22 @@ def test_the_best_ties_and_the_jobs_own(run: Any) -> None:
     assert " | tie " in shown
 
 
-def test_the_line_below_shows_the_best_in_full(run: Any) -> None:
+def test_the_printed_command_plans_the_best(run: Any) -> None:
     shown, found = run(*SEARCH, "--all").out, run(*SEARCH, "--format", "json").json
-    pasted = shown.partition("and with:\n")[2].partition("\n\n")[0].replace("\\\n", " ").split()
-    assert pasted[::2] == ["--job-set"] * (len(pasted) // 2)
-    assert pasted[1::2] == [f"{key}={value}" for key, value in found["best_job_set"].items()]
-    planned = run(
-        "plan", "mine.yaml", "-f", "dgx-h100", "-n", "16", *pasted, "--format", "json"
-    ).json
-    assert planned["step_s"] == pytest.approx(found["best"]["step_s"], rel=1e-9)
+    pasted = pasted_from(shown, "full breakdown of this layout:")
+    pairs = [word for word in pasted if "=" in word and not word.startswith("-")]
+    assert pairs == [f"{key}={value}" for key, value in found["best_job_set"].items()]
+    planned = run(*pasted, "--format", "json").json
+    assert planned["step_s"] == found["best"]["step_s"]
     assert planned["memory_bytes"] == found["best"]["memory_bytes"]
+
+
+def pasted_from(shown: str, title: str) -> list[str]:
+    """The arguments of the command that stands below a title."""
+    below = shown.partition(f"{title}\n")[2].partition("\n\n")[0]
+    program, *words = shlex.split(below.replace("\\\n", " "))
+    assert program == "colltool"
+    return words
 
 
 def test_a_job_that_has_the_best_already(run: Any) -> None:
@@ -74,7 +83,7 @@ def test_a_job_that_has_the_best_already(run: Any) -> None:
         for key, value in run(*SEARCH, "--format", "json").json["best_job_set"].items()
     ]
     again = run(*SEARCH, *values)
-    assert "That is its own layout." in " ".join(again.out.split())
+    assert "The job has that layout already." in " ".join(again.out.split())
     assert run(*SEARCH, *values, "--format", "json").json["own"]["of_best"] == 0
 
 
@@ -132,8 +141,8 @@ def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
         ),
         (("--search", "--top", "0"), "--top", ""),
         (("--search", "--top", "1,2"), "--top: takes one number here", "one number, or all"),
-        (("--keep", "tp=2"), "--keep: requires a search", "add --search"),
-        (("--top", "3"), "--top: requires a search", "add --search"),
+        (("--keep", "tp=2"), "--keep: acts only with --search", "add --search"),
+        (("--top", "3"), "--top: acts only with --search", "add --search"),
     ],
 )
 def test_what_cannot_be_searched(run: Any, args: tuple[str, ...], what: str, fix: str) -> None:

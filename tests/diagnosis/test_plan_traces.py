@@ -100,5 +100,5 @@ def test_what_a_trace_cannot_answer_is_refused(tmp_path: Path) -> None:
     for options in (["--search"], ["--job-set", "layout.tp=2"], ["-n", "8"], ["--vary", "usual"]):
         ran = command("plan", file, "-f", "dgx-h100", *options)
         assert (ran.code, ran.out) == (2, "")
-        assert "is only valid for a job" in ran.err
-    assert "is no .et file" in command("plan", file, "x.yaml", "-f", "dgx-h100").err
+        assert "changes a job" in ran.err
+    assert "is not a trace (.et)" in command("plan", file, "x.yaml", "-f", "dgx-h100").err

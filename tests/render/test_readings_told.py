@@ -68,7 +68,7 @@ def test_a_plan_says_so_among_its_grounds() -> None:
     def grounds(**parts: Any) -> Any:
         return colltool.plan(job, "star512", ranks=8, **parts).grounds
 
-    assert "readings: ideal, ring_alpha=worst" in grounds(ideal=True, ring_alpha="worst")
+    assert "model options: ideal, ring_alpha=worst" in grounds(ideal=True, ring_alpha="worst")
     assert not [one for one in grounds() if one.startswith("readings")]
 
 

@@ -136,7 +136,7 @@ def test_a_fabric_without_one_says_whose_device_it_is() -> None:
     alone = colltool.plan("llama3-70b", "star512", 256)
     assert "computes on h100, the job's: star512 names no device" in alone.grounds
     both = document(colltool.compare_plans("llama3-70b", ["dgx-b200", "star512"], 256))
-    assert "star512 names no device: it computes on h100, the job's" in both["verdict"]
+    assert "star512 names no device, so it computes on h100, the job's device" in both["verdict"]
     assert "dp groups are placed differently: 1 x 8 on dgx-b200, 8 on star512" in both["verdict"]
 
 

@@ -72,8 +72,8 @@ def test_a_plan_says_steps_a_day() -> None:
         ({"mtbf": "5", "storage": "1GB/s"}, "expected a time with its unit"),
         ({"mtbf": "0s", "storage": "1GB/s"}, "expected a time above 0"),
         ({"mtbf": "1h", "storage": "fast"}, "expected a rate with its unit"),
-        ({"storage": "1GB/s"}, "requires a failure rate"),
-        ({"checkpoint": "1min"}, "requires a failure rate"),
+        ({"storage": "1GB/s"}, "acts only with mtbf"),
+        ({"checkpoint": "1min"}, "acts only with mtbf"),
     ],
 )
 def test_what_cannot_be_read(given: dict[str, str], what: str) -> None:

@@ -609,9 +609,9 @@ def test_sizes_that_fill_no_tiles_are_odd() -> None:
     text = BASE.replace("pp: 4, virtual: 5", "pp: 4").replace("tp: 8, sp: true, ", "")
     found = list(job_warnings(job(text, {"model": shape})))
     assert [one.what for one in found] == [
-        "hidden is 4100, no multiple of 64",
-        "head_dim is 100, no multiple of 64",
-        "ffn / tp is 10000, no multiple of 64",
+        "hidden is 4100, which is not a multiple of 64",
+        "head_dim is 100, which is not a multiple of 64",
+        "ffn / tp is 10000, which is not a multiple of 64",
     ]
     few = list(job_warnings(job(text, {"layout.dp": 512, "layout.pp": 4, "batch.global": 1024})))
     assert [one.what for one in few] == ["2 micro-batches for 4 pipeline stages"]

@@ -303,8 +303,8 @@ def test_what_is_not_counted_is_said() -> None:
     assert found.links is not None
     assert found.links.links == ()
     assert found.links.notes == (
-        "not counted, all: no schedule is written for outer-ring",
-        "not counted, dp: their time is given, so their links are unknown",
+        "not counted: all, because no schedule is written for outer-ring",
+        "not counted: dp, because their time is given and their links are unknown",
     )
 
 
@@ -313,7 +313,7 @@ def test_a_schedule_of_too_many_messages_is_said() -> None:
         found = planned(fabric(star(ranks, algorithms={"all_to_all": ["pairwise"]})), sent("a2a"))
         assert found.links is not None
         assert found.links.notes == (
-            f"not counted, all: pairwise on {ranks} ranks sends too many messages to follow",
+            f"not counted: all, because pairwise on {ranks} ranks sends too many messages to follow",
         )
 
 

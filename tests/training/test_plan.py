@@ -348,7 +348,7 @@ def test_a_thinner_spine_costs_and_says_what_to_change() -> None:
 def test_a_change_is_what_setting_it_gives() -> None:
     fabric = colltool.load_fabric(two_tiers())
     found = colltool.plan(dense(recompute="full"), fabric, 64)
-    faster = next(one for one in found.changes if one.change == "twice the bandwidth of nvlink")
+    faster = next(one for one in found.changes if one.change == "double the NVLink bandwidth")
     again = colltool.plan(
         dense(recompute="full"),
         colltool.load_fabric(two_tiers(), [f"{k}={v}" for k, v in faster.set]),
@@ -369,7 +369,7 @@ def test_a_change_is_what_setting_it_gives() -> None:
 def test_a_faster_tier_makes_its_protocols_faster() -> None:
     job = dense(layout={"tp": 8, "sp": True}, batch={"global": 16})
     found = colltool.plan(job, "dgx-h100-measured", 16)
-    faster = next(one for one in found.changes if one.change == "twice the bandwidth of nvlink")
+    faster = next(one for one in found.changes if one.change == "double the NVLink bandwidth")
     assert faster.set == (("nvlink.bandwidth", "900GB/s"),)  # which its protocols follow
     again = colltool.plan(
         job,
@@ -381,7 +381,7 @@ def test_a_faster_tier_makes_its_protocols_faster() -> None:
 
 def test_tensor_parallel_over_two_nodes_is_told_to_stay_inside() -> None:
     found = colltool.plan(dense(layout={"tp": 16, "sp": True}), two_tiers(), 64)
-    assert next(one for one in found.changes if one.change == "TP inside nvlink").gain > 0.2
+    assert next(one for one in found.changes if one.change == "keep TP inside nvlink").gain > 0.2
 
 
 def test_compression_divides_the_bandwidth_alone() -> None:
@@ -422,7 +422,7 @@ def test_measured_steps_stand_beside() -> None:
 def test_too_many_ranks() -> None:
     with pytest.raises(ColltoolError, match="has 128 ranks, and nodes has 64") as caught:
         colltool.plan(dense(), two_tiers(), 128)
-    assert "ib.size=16" in str(caught.value.fix)
+    assert "nodes:nodes=16" in str(caught.value.fix)
 
 
 def test_a_group_that_does_not_sit_names_its_dimension() -> None:
@@ -481,7 +481,7 @@ def test_racks_of_72_are_used_as_64() -> None:
     job = colltool.load_job("llama3-70b", ["layout.tp=4"])
     found = colltool.plan(job, "nvl72", 64)
     adds_up(found)
-    assert found.grounds[0].startswith("64 of the 72 ranks of each nvlink domain")
+    assert found.grounds[0].startswith("the job uses 64 of the 72 ranks of each nvlink domain")
     assert (
         found.step_s
         == colltool.plan(job, colltool.load_fabric("nvl72", ["nvlink.size=64"]), 64).step_s
@@ -509,4 +509,4 @@ def test_replicas_of_hsdp_hide_as_fsdp_does() -> None:
         for mode in ({"mode": "hsdp", "group": 8}, {"mode": "fsdp"})
     )
     assert groups.step_s < 0.9 * whole.step_s, "fewer bytes cross the nodes, and both hide"
-    assert "shards inside nvlink, replicas across" in [one.change for one in whole.changes]
+    assert "HSDP: shard inside nvlink, replicate across" in [one.change for one in whole.changes]

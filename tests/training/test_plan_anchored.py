@@ -64,7 +64,7 @@ def test_what_no_stack_is_off_by_is_said(measured: str, believable: bool) -> Non
     found = colltool.plan(dense(measured={"step": measured}), two_tiers(), 64)
     assert found.anchor is not None
     assert found.anchor.believable is believable
-    assert ("beyond 0.5 to 2: stacks are off by less" in shown(found)) is not believable
+    assert ("is outside 0.5 to 2, the error of stacks" in shown(found)) is not believable
 
 
 def test_given_times_are_no_stack_to_anchor() -> None:
@@ -91,15 +91,15 @@ GROUNDS = {
     "an assumed device": (
         {"device": "tpu-v5p", "stack": "jax", "layout": {"dp": 64}, "shard": {"mode": "fsdp"}},
         two_tiers(),
-        "efficiency of stack jax on tpu-v5p is partly assumed",
+        "the efficiency of stack jax on tpu-v5p is partly assumed",
     ),
-    "no launch overhead": ({}, two_tiers(), "nodes gives no launch overhead: "),
-    "the library's own picks": ({}, "dgx-h100", "algorithms: nccl's own choice"),
+    "no launch overhead": ({}, two_tiers(), "nodes has no launch overhead, so "),
+    "the library's own picks": ({}, "dgx-h100", "algorithms: what nccl picks"),
     "any library": ({}, two_tiers(), "algorithms: the fastest of any library"),
     "strides that do not tile": (
         {"layout": {"tp": 8, "sp": True, "pp": 4, "dp": 3}, "batch": {"global": 24}},
         two_tiers(16),
-        "pp: every 24 ranks do not tile ib of 16, priced on 18",
+        "pp: groups of every 24th rank do not fill ib of 16, priced on 18",
     ),
     "times of a step": (
         {
@@ -108,7 +108,7 @@ GROUNDS = {
             "compute": {"forward": "1s", "backward": "2s"},
         },
         two_tiers(),
-        "compute gives times of a whole step: nothing hides under single layers",
+        "compute is given for the whole step, so nothing hides under single layers",
     ),
 }
 

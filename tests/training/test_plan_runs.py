@@ -72,7 +72,7 @@ def test_compression_pays(t: str, after: float, pays: bool, largest: float) -> N
     assert small(found).largest_overhead_s == pytest.approx(largest)
     if pays:
         assert small(found).plain_each_s / small(found).each_s == pytest.approx(5.7, rel=RTOL)
-    assert f"an overhead of 2 ms {'pays' if pays else 'does not pay'}; it pays below" in shown(
+    assert f"an overhead of 2 ms {'pays' if pays else 'does not pay'} (it pays below" in shown(
         found
     )
 
@@ -153,7 +153,7 @@ def test_energy_of_an_all_reduce_over_ten_thousand() -> None:
     }
     found = colltool.plan(job, fabric)
     assert found.energy_J == pytest.approx(4800, rel=1e-3)
-    assert "energy of communication: 4.8 kJ a step" in shown(found)
+    assert "communication takes 4.8 kJ per step" in shown(found)
     assert colltool.plan(job | {"energy": False}, fabric).energy_J is None
 
 
@@ -203,7 +203,7 @@ def test_energy_of_fewer_bytes_and_of_a_hot_expert() -> None:
 
 def test_a_tier_that_says_nothing_of_its_energy_is_named() -> None:
     found = colltool.plan(dense(energy=True), powered(two_tiers(), ib="30pJ/bit"), 64)
-    assert "nvlink has no energy figure and counts as 0: set nvlink.energy=30pJ/bit" in shown(found)
+    assert "nvlink has no energy figure and counts as 0; set nvlink.energy=30pJ/bit" in shown(found)
     assert found.energy_J is not None
     silent = colltool.plan(dense(energy=True), two_tiers(), 64)
     assert silent.energy_J is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import product
 from typing import Any
 
@@ -355,7 +356,8 @@ def test_schedules_follow_from_the_layout_or_the_job(small: LayoutSearch) -> Non
     ids=["dense", "experts", "scores", "dualpipe", "too large", "calls"],
 )
 def test_the_fastest_layout_is_the_best_of_a_search(job: dict[str, Any]) -> None:
-    """Or both refuse for the same reason: it prices fewer layouts, and weighs as many."""
+    """Or all refuse for the same reason: a few of the best take fewer prices, and the best alone
+    fewer memories too."""
     loaded, fabric = colltool.load_job(job), colltool.load_fabric(FABRIC)
 
     def found(searched: Any) -> Any:
@@ -364,17 +366,73 @@ def test_the_fastest_layout_is_the_best_of_a_search(job: dict[str, Any]) -> None
         except ColltoolError as error:
             return str(error)
 
-    def of_search() -> Any:
-        whole = search(loaded, fabric, FEWER)
-        return whole.best.choice, whole.values
+    whole = found(lambda: search(loaded, fabric, FEWER))
+    few = found(lambda: search(loaded, fabric, FEWER, top=3))
+    best = found(lambda: fastest_layout(loaded, fabric, FEWER))
+    if isinstance(whole, str):
+        assert few == best == whole
+        return
+    assert few == dataclasses.replace(whole, layouts=whole.layouts[:3])
+    assert best == (whole.best.choice, whole.values)
 
-    assert found(lambda: tuple(fastest_layout(loaded, fabric, FEWER))) == found(of_search)
+
+@pytest.mark.parametrize("top", [1, 4])
+def test_a_few_of_the_best_are_those_of_all_where_some_cannot_be_placed(top: int) -> None:
+    sixes = FABRIC | {"tiers": [FABRIC["tiers"][0] | {"size": 6}, FABRIC["tiers"][1] | {"size": 8}]}
+    whole = colltool.search_layouts(SMALL, sixes, 48)
+    assert 0 < whole.priced < whole.fit
+    few = colltool.search_layouts(SMALL, sixes, 48, top=top)
+    assert few == dataclasses.replace(whole, layouts=whole.layouts[:top])
+
+
+def overridden(values: list[str], **keys: Any) -> LayoutSearch:
+    return colltool.search_layouts(colltool.load_job(SMALL | keys, values), FABRIC, 16)
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "kept"),
+    [
+        ("layout.tp=2", "tp", 2),
+        ("layout.dp=4", "dp", 4),
+        ("layout.virtual=1", "virtual", 1),
+        ("batch.micro=3", "micro", 3),
+        ("shard.mode=fsdp", "shard", "fsdp"),
+        ("recompute=full", "recompute", "full"),
+        ("recompute.layers=1", "recompute", "layers"),
+        ("schedule=zb1p", "schedule", "zb1p"),
+    ],
+)
+def test_what_an_override_sets_is_kept(value: str, name: str, kept: Any) -> None:
+    found = overridden([value])
+    assert {getattr(one.choice, name) for one in found.layouts} == {kept}
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (["schedule=zb1p", "layout.pp=1"], "pp 1 with virtual 1 does not run zb1p"),
+        (["layout.cp_mode=ulysses", "layout.cp=1"], "cp is 1: no part of a sequence is exchanged"),
+        (["layout.deduplicate=true"], "ep is 1: no tokens are sent to experts of other ranks"),
+    ],
+)
+def test_an_override_that_no_layout_can_have_is_refused(values: list[str], says: str) -> None:
+    with pytest.raises(ColltoolError) as caught:
+        overridden(values)
+    assert says in str(caught.value)
+
+
+def test_an_override_and_a_constraint_that_contradict_each_other() -> None:
+    loaded = colltool.load_job(SMALL, ["layout.tp=2"])
+    with pytest.raises(ColltoolError, match=r"tp=4, and the job has layout.tp=2"):
+        colltool.search_layouts(loaded, FABRIC, 16, {"tp": 4})
 
 
 def test_progress_is_told() -> None:
     told: list[tuple[int, int]] = []
     searched(SMALL, watch=lambda done, of: told.append((done, of)))
-    assert [done for done, _ in told] == list(range(told[0][1]))
+    done = [one for one, _ in told]
+    assert done == sorted(done)
+    assert 0 == done[0] < done[-1] < told[0][1]
 
 
 def test_all_ranks_that_the_layout_or_the_fabric_has() -> None:
@@ -443,7 +501,10 @@ def test_the_smallest_memory_is_the_smallest() -> None:
     said = f"{len(setups)} layouts fill the ranks, none fits 42.9 GB less"
     assert said in str(caught.value)
     assert f"the smallest takes {memory(least).bytes / 1e9:.1f} GB" in str(caught.value)
-    assert f"(cp {least.layout.cp}, dp {least.layout.dp}, ddp, recompute full)" in str(caught.value)
+    assert (
+        f"(cp {least.layout.cp}, dp {least.layout.dp}, micro-batch 1, ddp, recompute full)"
+        in str(caught.value)
+    )
 
 
 @pytest.mark.parametrize(

@@ -63,4 +63,4 @@ def test_the_first_chunk_of_all_is_the_short_one() -> None:
 @pytest.mark.parametrize(("pp", "said"), [(4, True), (2, False)])
 def test_the_layout_line_says_so(pp: int, said: bool) -> None:
     run = setup(8, model=SMALL, layout={"pp": pp})
-    assert ("the embedding and the head in the place of a layer each" in layout_text(run)) is said
+    assert ("embedding and head count as layers" in layout_text(run)) is said

@@ -43,6 +43,7 @@ from colltool.training.parallel_config import (
     PipelineStage,
     ends_as_layers,
 )
+from colltool.training.sentences import tokens_text
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:
@@ -61,7 +62,7 @@ _SENT: Columns[SentBy] = (
     number("stride", drop=2, path="call.group.stride"),
     number("bytes", "bytes per call", format_bytes, path="call.bytes"),
     number("calls", "calls per step", format_count, path="call.calls"),
-    label("per", "every", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
+    label("per", "once per", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
     label("hides", "may hide under", drop=3, path="call.hides"),
     label("stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
     label("source", drop=6, path="call.source", hidden=True),
@@ -88,14 +89,14 @@ def _blocks(result: JobShown) -> list[Block]:
     out.append(Lines(result.job.description or "the job", tuple(_facts(result)), first=0))
     if result.times:
         compute = tuple(_compute(result))
-        out.append(Lines("compute of a micro-batch, nothing sent", compute, first=0))
+        out.append(Lines("compute per micro-batch, without communication", compute, first=0))
     memory = result.memory
     if memory is not None:
         worst = []
         for part in memory.parts:
             if part.stage == memory.worst_stage:
                 worst.append(f"{part.part} {format_bytes(part.bytes, 3)}")
-        title = f"memory per rank on stage {memory.worst_stage}, the worst"
+        title = f"memory per GPU on stage {memory.worst_stage}, which needs most"
         out.append(Lines(title, tuple(worst), first=0))
     return out
 
@@ -109,7 +110,7 @@ def _answer(result: JobShown) -> str:
     needs = format_bytes(memory.bytes, 3)
     if memory.capacity_bytes is not None:
         needs += f" of {format_bytes(memory.capacity_bytes, 3)}"
-    needs += f" on the worst stage, {memory.worst_stage}, most of it {memory.binds}"
+    needs += f" per GPU on stage {memory.worst_stage}, mostly {memory.binds}"
     if memory.fits is None:
         return f"{text} It needs {needs}."
     if memory.fits:
@@ -121,12 +122,12 @@ def _cure(result: JobShown) -> str:
     """What to change so that the job fits the memory."""
     if result.cure is None:
         return (
-            "no other sharding, recomputation or layout of these ranks makes it fit: take more"
+            "no other sharding, recomputation or layout of these ranks makes it fit, so take more"
             " ranks"
         )
     values, size = result.cure
     typed = to_type(values, "--job-set", "overrides")
-    return f"{typed} fits, with {format_bytes(size, 3)}"
+    return f"{typed} makes it fit ({format_bytes(size, 3)})"
 
 
 def to_type(values: Iterable[tuple[str, str]], option: str, keyword: str) -> str:
@@ -146,18 +147,16 @@ def _facts(result: JobShown) -> Iterator[str]:
     if setup.device is not None and setup.stack is not None:
         yield f"{setup.device.name} under {setup.stack.name}, GEMMs in {setup.precision.compute}"
     if result.flops is not None:
-        text = (
-            f"{result.flops:.4g} FLOPs a step that the model needs (the causal half of attention)"
-        )
+        text = f"{result.flops:.4g} model FLOPs per step (with the causal half of attention)"
         again = hardware_flops(setup) / result.flops - 1
-        yield f"{text}, {whole_percent(again)} more computed again" if again else text
+        yield f"{text}, and {whole_percent(again)} more for recomputation" if again else text
 
 
 def _batch_text(setup: ParallelConfig) -> str:
     sequences = counted(setup.global_batch, "sequence")
-    tokens = f"{setup.global_batch * setup.sequence / 1e6:.4g}e6 tokens"
-    micro = f"{setup.micro_batches} of {counted(setup.micro_batch, 'sequence')}"
-    return f"{sequences} of {setup.sequence} a step, {tokens}; micro-batches: {micro}"
+    tokens = f"{tokens_text(setup.global_batch * setup.sequence)} tokens"
+    micro = f"{setup.micro_batches} micro-batches of {counted(setup.micro_batch, 'sequence')}"
+    return f"sequence {setup.sequence}, global batch {sequences} ({tokens}); {micro}"
 
 
 def _strategy_text(setup: ParallelConfig) -> str:
@@ -191,19 +190,19 @@ def layout_text(setup: ParallelConfig) -> str:
         if size > 1:
             text += f", {name} {size}"
     if ends_as_layers(setup):
-        text += ", the embedding and the head in the place of a layer each"
+        text += ", embedding and head count as layers"
     return text
 
 
 def _model_text(job: Job) -> str:
-    """Such as ``llama3-70b: 80 layers, 70.55e9 parameters``."""
+    """Such as ``llama3-70b: 80 layers, 70.55B parameters``."""
     model = job.draft.model
     if model is None:
         return "no model"
-    text = f"{model.name}: {model.layers} layers, {model.parameters / 1e9:.4g}e9 parameters"
+    text = f"{model.name}: {model.layers} layers, {model.parameters / 1e9:.4g}B parameters"
     active = active_parameters(model)
     if active != model.parameters:
-        text += f", {active / 1e9:.4g}e9 of them active"
+        text += f", {active / 1e9:.4g}B of them active"
     shape = model.shape
     if shape is not None and shape.window:
         text += f", windows of {shape.window} in {round(shape.windowed * model.layers)} layers"
@@ -219,7 +218,7 @@ def _compute(result: JobShown) -> Iterator[str]:
         text = f"({_stage_text(entry.stage)}): forward {format_time(times.forward_s)}"
         text += f", backward {format_time(times.backward_s)}"
         if times.again_s:
-            text += f", computed again {format_time(times.again_s)}"
+            text += f", recomputation {format_time(times.again_s)}"
         found.setdefault(text, []).append(entry.stage.number)
     for text, stages in found.items():
         noun = "stages" if len(stages) > 1 else "stage"
@@ -330,7 +329,7 @@ _LIST: Columns[Job] = (
     number(
         "parameters",
         "parameters",
-        lambda parameters: f"{parameters / 1e9:.4g}e9",
+        lambda parameters: f"{parameters / 1e9:.4g}B",
         get=_parameters,
     ),
     label("layout", drop=1, get=lambda job: layout_text(_with_dp(job))),

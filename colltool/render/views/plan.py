@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from operator import attrgetter
+from shlex import quote
+from textwrap import wrap
 from typing import Any
 
 from colltool.base.errors import either, localize
@@ -42,21 +44,25 @@ from colltool.render.intervals import IntervalDocument, within_words
 from colltool.render.shared_documents import MachineDocument, machine_of, mapping, whole
 from colltool.render.views.job import layout_text, memory_parts, numbers_text, to_type
 from colltool.training.goodput import Goodput
+from colltool.training.job import Job
 from colltool.training.job_links import JobLink
 from colltool.training.memory import Memory, MemoryPart
 from colltool.training.overlap import GradientCompression, PricedCall
+from colltool.training.parallel_config import ParallelLayout
 from colltool.training.plan import Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
 from colltool.training.published import PublishedError, memory_error
-from colltool.training.sentences import MFU_CONVENTION
+from colltool.training.search_space import CHOICES
+from colltool.training.sentences import MFU_CONVENTION, tokens_text
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
+Pairs = tuple[tuple[str, str], ...]
 _PAIRS = 4
 """KEY=VALUE pairs shown of a change, of which each protocol of a tier may need one; JSON has all."""
-_MOST_CHANGES = 5  # shown without --all
-# the same for a plan that is fitted to a measured step, whose changes have two more values to type
-_MOST_ANCHORED = 3
+_MOST_CHANGES = 3  # shown without --all
+_USUAL_PREMISES = 4  # lines before the changes
+_LONGEST = 72  # characters of a line to paste, so that a narrow terminal does not wrap it
 
 
 def _group(call: PlannedCall) -> str:
@@ -71,7 +77,7 @@ def _group(call: PlannedCall) -> str:
     return text
 
 
-_NOT_JUDGED = "an ideal price, or a send beside others, which nobody measured"
+_NOT_JUDGED = "a price without contention, or a send beside others, which nobody measured"
 
 
 def _nine_in_ten(call: PlannedCall) -> str:
@@ -93,11 +99,11 @@ _COLLECTIVES: Columns[PlannedCall] = (
     number("stride", path="sent.call.group.stride", hidden=True),
     label("tiers", drop=3, get=lambda call: "+".join(call.sent.cost.tiers)),
     number("calls", "calls", format_count, path="sent.call.calls"),
-    number("bytes", "bytes a call", format_bytes, path="sent.call.bytes"),
+    number("bytes", "bytes per call", format_bytes, path="sent.call.bytes"),
     label("algorithm", drop=2, path="sent.cost.algorithm"),
     label("protocol", drop=5, path="sent.cost.protocol", hidden=True),
     number("each_s", "each", format_time, path="sent.each_s"),
-    label("within", "nine in ten", drop=3, get=_nine_in_ten),
+    label("within", "90% interval", drop=3, get=_nine_in_ten),
     number("accuracy", "+-", whole_percent, get=_accuracy, hidden=True),
     number("total_s", "total", format_time, path="sent.total_s"),
     number("hidden_s", "hidden", format_time, drop=1, path="sent.hidden_s"),
@@ -109,7 +115,7 @@ _COLLECTIVES: Columns[PlannedCall] = (
 )
 _CHANGES: Columns[Proposal] = (
     label("change", "what to change"),
-    label("set", "with", get=lambda change: _typed(change.set, change.where)),
+    label("set", "type", get=lambda change: _typed(change.set, change.where)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
     flag("fits"),
@@ -129,18 +135,18 @@ _BUSIEST: Columns[TierUse] = (
 )
 _LINKS: Columns[JobLink] = (
     label("link", "busiest link"),
-    label("kind", "of the", drop=3, get=lambda link: f"{link.tier} {link.kind}"),
+    label("kind", "kind", drop=3, get=lambda link: f"{link.tier} {link.kind}"),
     number("bytes", "carries", format_bytes),
     number("rate_Bps", "at", format_rate, drop=2),
     number("busy_s", "busy", format_time),
     number("share", "of the step", percent),
-    number("over_mean", "over the mean", format_factor, drop=1),
+    number("over_mean", "times the mean", format_factor, drop=1),
     label("by", "for", get=lambda link: _senders(link)),
 )
 
 
 def _senders(link: JobLink) -> str:
-    """``ep 61%, expert dp 38%``: shares of its traffic from half a percent on."""
+    """``ep 61%, expert dp 38%``: shares of its traffic, those below half a percent left out."""
     texts = []
     for name, size in link.by:
         share = size / link.bytes
@@ -166,8 +172,13 @@ def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
 
 
 def plan_title(result: Plan) -> str:
-    name = on_fabric(result.job.name, result.job.overrides)
+    name = on_fabric(result.job.name, asked_of(result.job))
     return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
+
+
+def asked_of(job: Job) -> Pairs:
+    """The values of a job to name in its title: not those that the line of its layout repeats."""
+    return tuple(pair for pair in job.overrides if pair[0] not in CHOICES)
 
 
 def slow_tier(result: Plan) -> str | None:
@@ -210,31 +221,31 @@ def _sentences(result: Plan) -> Iterator[str]:
     # a step that does not fit has no time worth showing first
     if memory is not None and memory.fits is False and memory.capacity_bytes is not None:
         needs = f"{format_bytes(memory.bytes, 3)} of {format_bytes(memory.capacity_bytes, 3)}"
-        yield f"does not fit: stage {memory.worst_stage} needs {needs}; try {_cure(result)}"
+        yield f"does not fit: stage {memory.worst_stage} needs {needs} per GPU; try {_cure(result)}"
         yield f"If it did fit, a step would take {took}"
         return
     error = _error_text(result)
-    yield f"takes {took} a step ({error})" if error else f"takes {took} a step"
+    yield f"takes {took} per step ({error})" if error else f"takes {took} per step"
     if result.collectives and result.step_s:
         exposed = percent(result.exposed_s / result.step_s)
-        yield f"{exposed} of it is exposed communication{_mostly(result)}"
+        yield f"Exposed communication is {exposed} of it{_mostly(result)}"
     rate = result.goodput
     if rate is not None:
         share = percent(rate.share)
-        yield f"{rate.steps_per_day:,.0f} steps a day with failures, {share} of the time"
+        yield f"With failures it makes {rate.steps_per_day:,.0f} steps per day ({share} of the time)"
     if result.changes:
         best = result.changes[0]
         gain = percent(best.gain)
-        yield f"Most to gain: {best.change}, {gain}, with {_typed(best.set, best.where)}"
+        yield f"Gains most: {best.change} ({gain}), {_typed(best.set, best.where)}"
     elif result.collectives:
-        yield "No change that was tried makes it faster"
+        yield "None of the changes that were tried makes it faster"
 
 
 def _cure(result: Plan) -> str:
     """The first change that makes the step fit, or where to look for a layout that does."""
     for change in result.changes:
         if change.fits:
-            return f"{_typed(change.set, change.where)} ({format_time(change.step_s)} a step)"
+            return f"{_typed(change.set, change.where)} ({format_time(change.step_s)} per step)"
     return f"more ranks, or {localize(either(shell='plan --search', python='search_layouts()'))}"
 
 
@@ -255,7 +266,7 @@ def _mostly(result: Plan) -> str:
 
 def _table(result: Plan) -> Table:
     columns = (*context(job=result.job.name, fabric=result.fabric), *_COLLECTIVES)
-    found = Table(columns, result.collectives, None, "collectives of a step")
+    found = Table(columns, result.collectives, None, "collectives per step")
     return found.with_shown("energy_J") if result.energy_J is not None else found
 
 
@@ -264,7 +275,7 @@ def _blocks(result: Plan) -> list[Block]:
     links = result.links
     tables = []
     if links:
-        title = "the busiest link of each kind, all groups at once, at its full rate"
+        title = "busiest link of each kind: all groups send at once, links at full rate"
         tables.append(Table(_LINKS, links.links, None, title))
     if result.changes:
         tables.append(_changes(result))
@@ -274,28 +285,115 @@ def _blocks(result: Plan) -> list[Block]:
     paced = tuple(collective for collective in result.collectives if collective.paces)
     table = every._replace(records=paced)
     others = len(result.collectives) - len(paced)
-    facts: list[Block] = [Lines("the step", tuple(_facts(result)))]
+    facts: list[Block] = [Lines("more on the step", tuple(_facts(result)))]
     if others:
         facts.append(table._replace(title=f"{table.title}, on the critical path"))
         rows = counted(others, "row")
-        facts.append(Lines(f"{rows} of stages off the critical path are in JSON and CSV", ()))
+        facts.append(Lines(f"JSON and CSV have {rows} more, of stages off the critical path", ()))
     else:
         facts.append(table)
-    busiest = Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy")
+    # a target is what was asked for: the rest is for --all
+    first: list[Block] = _needed(result)
+    more: list[Block] = [_premises(result), *tables]
+    if not first:
+        first, more = more[:2], more[2:]
+    busiest = Table(
+        _BUSIEST, result.wires, None, "how long the links of each tier are busy per step"
+    )
     return [
         Headline(answer(result)),
-        *_needed(result),
-        tables[0],
-        *map(later, [*tables[1:], *facts, busiest]),
+        *first,
+        *map(later, [*more, *_recipe(result), *facts, busiest]),
         *listed("notes", links.notes if links else ()),
     ]
 
 
+def _premises(result: Plan) -> Lines:
+    """What the step is of: its batch and layout, and what comes out of it."""
+    setup = result.setup
+    lines = []
+    if setup.model is not None and setup.sequence > 1:
+        lines.append(_batch_line(result))
+    lines.append(f"layout: {_layout_line(result)}")
+    if result.tokens_per_s is not None and setup.sequence > 1:
+        lines.append(_speed_line(result))
+    if result.memory is not None:
+        lines.append(_memory_text(result.memory))
+    lines += [ground for ground in result.grounds if "grows to" in ground]
+    return Lines("per step", tuple(lines))
+
+
+def _batch_line(result: Plan) -> str:
+    setup = result.setup
+    count = setup.global_batch * setup.sequence
+    text = f"sequence {setup.sequence}, global batch {setup.global_batch} ({tokens_text(count)} tokens)"
+    if not result.job.drafted:
+        return text
+    given = {key for key, _ in result.job.overrides}
+    assumed = {"sequence", "batch.global"} - given
+    return f"assumed: {text}" if assumed else text
+
+
+def _layout_line(result: Plan) -> str:
+    """``tp 8 (sp) x pp 4 x dp 8, virtual 5; zero1, recompute none, micro-batch 1, interleaved``."""
+    setup = result.setup
+    text = layout_text(setup)
+    if setup.model is not None:
+        text += (
+            f"; {setup.shard.mode}, recompute {setup.recompute}, micro-batch {setup.micro_batch}"
+        )
+        if setup.layout.pp > 1:
+            text += f", {setup.schedule}"
+    if result.searched:
+        text += " (searched: the fastest that fits)"
+    return text
+
+
+def _speed_line(result: Plan) -> str:
+    rate = result.tokens_per_s
+    assert rate is not None
+    text = f"speed: {rate_text(rate)} tokens/s, {rate_text(rate / result.ranks)} per GPU"
+    if result.mfu is not None:
+        text += f"; MFU {percent(result.mfu)}"
+    return text
+
+
+def rate_text(rate: float) -> str:
+    """Four digits of a rate: ``190,800``, ``186.3``."""
+    if rate < 1000:
+        return f"{rate:.4g}"
+    return f"{float(f'{rate:.4g}'):,.0f}"
+
+
+def pinned_command(title: str, typed: str, overrides: Pairs, values: Pairs) -> Lines:
+    """The complete command that plans a layout again, or the overrides of load_job for it."""
+    pins = dict(values)
+    pairs = [f"{key}={value}" for key, value in overrides if key not in pins]
+    pairs += [f"{key}={value}" for key, value in pins.items()]
+    # \0 keeps an option and its value on one line
+    options = " ".join(f"--job-set\0{quote(pair)}" for pair in pairs)
+    text = f"{typed} {options}".strip()
+    lines = wrap(text, _LONGEST, break_long_words=False, break_on_hyphens=False)
+    shell = " \\\n  ".join(lines).replace("\0", " ")
+    pasted = localize(either(shell=shell, python=f"overrides={pairs!r}"))
+    return Lines(title, tuple(pasted.split("\n")), verbatim=True)
+
+
+def _recipe(result: Plan) -> list[Block]:
+    """How to plan a searched layout again without a search."""
+    if not result.searched:
+        return []
+    title = "to plan this layout again"
+    return [pinned_command(title, result.typed, result.job.overrides, result.searched)]
+
+
 def _changes(result: Plan) -> Table:
     """The changes that gain most; where the job does not fit, those that make it fit come first."""
-    title = "what to change, each priced again"
-    most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
-    table = Table(_CHANGES, result.changes, None, title, most)
+    most = _MOST_CHANGES
+    # a first screen of 24 lines
+    if result.anchor is not None or len(_premises(result).lines) > _USUAL_PREMISES:
+        most -= 1
+    table = Table(_CHANGES, result.changes, None, "", most)
     fits = [change.fits for change in result.changes]
     if False not in fits:
         return table.without("fits")
@@ -306,6 +404,15 @@ def _changes(result: Plan) -> Table:
     return table._replace(records=ordered, first=min(fits.count(True), _MOST_CHANGES) or None)
 
 
+# what a part is, where its name does not say it
+_PART_NAMES = {
+    "norm": "gradient norm",
+    "bubble": "pipeline bubble",
+    "fixed": "overhead per step",
+    "jitter": "variation between ranks",
+}
+
+
 def _parts(result: Plan) -> Table:
     def share(part: StepPart) -> float:
         if result.step_s:
@@ -313,12 +420,12 @@ def _parts(result: Plan) -> Table:
         return 0.0
 
     columns: Columns[StepPart] = (
-        label("name", "part"),
+        label("name", "part", get=lambda part: _PART_NAMES.get(part.name, part.name)),
         number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None),
         number("exposed_s", "in the step", format_time),
         number("share", "of the step", percent, get=share),
     )
-    return Table(columns, result.parts, None, "what the step consists of")
+    return Table(columns, result.parts, None, "parts of the step")
 
 
 def _needed(result: Plan) -> list[Block]:
@@ -330,15 +437,15 @@ def _needed(result: Plan) -> list[Block]:
     limit = format_time(found.limit_s)
     if not found.possible:
         free = f"the step of a free network is {format_time(result.control_step_s)}"
-        return [Lines("target", (f"no network reaches {target}: {free}, {limit} is asked",))]
-    now = "reached as it is" if found.reached else "not reached as it is"
-    title = f"the least network for {target}, {limit}, each alone ({now})"
+        return [Lines("target", (f"no network reaches {target}: {free}, the target is {limit}",))]
+    now = "it reaches it already" if found.reached else "it does not reach it now"
+    title = f"least network for {target} ({limit}), one change each; {now}"
     return [Table(_NEEDED, found.needed, None, title)]
 
 
 def _value_text(value: float | None, what: str) -> str:
     if value is None:
-        return "none does it"
+        return "none is enough"
     if what.startswith("slowest"):
         return format_rate(value)
     return f"{value:.4g}"
@@ -461,6 +568,18 @@ class JobLinkDocument(Document, extends=JobLink):
 class PlanDocument(PlannedDocument):
     """The time of a training step on a fabric."""
 
+    sequence: int | None = derived(lambda result: result.setup.model and result.setup.sequence)
+    global_batch: int | None = derived(
+        lambda result: result.setup.model and result.setup.global_batch
+    )
+    global_batch_tokens: int | None
+    layout: ParallelLayout = derived("setup.layout")
+    micro_batch: int = derived("setup.micro_batch")
+    schedule: str = derived("setup.schedule")
+    shard_mode: str = derived("setup.shard.mode")
+    recompute: str = derived("setup.recompute")
+    # of a searched layout: what --job-set takes to plan it again
+    layout_set: dict[str, str] = optional(lambda result: dict(result.searched) or LEFT_OUT)
     step_s: float
     control_step_s: float
     network_share: float
@@ -487,6 +606,7 @@ class PlanDocument(PlannedDocument):
     collectives: list[PlannedCallDocument]
     memory: list[MemoryPart] = derived(memory_parts)
     memory_bytes: float | None
+    capacity_bytes: float | None = derived("memory.capacity_bytes")
     fits: bool | None = derived("memory.fits")
     busiest: list[TierUse] = derived("wires")
     busiest_links: list[JobLinkDocument] = optional(
@@ -505,22 +625,16 @@ def _facts(result: Plan) -> Iterator[str]:
     """The lines on a step, from its time to its failures."""
     free = f"{format_time(result.control_step_s)} with a free network"
     share = percent(result.network_share)
-    yield f"step {format_time(result.step_s)}; {free}: {share} of the step is network"
+    yield f"{format_time(result.step_s)} per step, {free}: the network takes {share} of it"
     if result.collectives:
         hidden = f"{format_time(result.hidden_s)} hidden"
         yield f"communication: {format_time(result.exposed_s)} exposed, {hidden}"
-    yield layout_text(result.setup)
-    rate = result.tokens_per_s
-    if rate is not None and result.setup.sequence > 1:
-        yield f"{rate:.4g} tokens/s, {rate / result.ranks:.4g} a rank"
     if result.mfu is not None:
-        yield f"MFU {percent(result.mfu)} ({MFU_CONVENTION})"
+        yield f"MFU {percent(result.mfu)} counts {MFU_CONVENTION}"
     stack = result.setup.stack
     if stack is not None:
         yield f"compute: kernel efficiencies of stack {stack.name}; {_stack_error(result)}"
     yield from result.grounds
-    if result.memory is not None:
-        yield _memory_text(result.memory)
     yield from _measured(result)
     yield from _run(result)
 
@@ -529,31 +643,30 @@ def _stack_error(result: Plan) -> str:
     """How far off plans by kernel efficiencies were on published runs."""
     found = result.error
     if found is None:
-        return "no published run beside it"
+        return "no published run to compare with"
     memory = memory_error()
     free = f"{percent(found.control)} with a free network"
     return (
-        f"{found.runs} published runs of sources left out were off by {percent(found.median)}"
-        f" ({free}), memory of {memory.runs} by {percent(memory.median)} (medians)"
+        f"median error on {found.runs} held-out published runs {percent(found.median)}"
+        f" ({free}), of memory on {memory.runs} runs {percent(memory.median)}"
     )
 
 
 def _memory_text(memory: Memory) -> str:
     """What the worst stage needs, and whether that is closer to its limit than such figures are
     exact."""
-    text = f"memory: {format_bytes(memory.bytes, 3)}"
-    where = f" on the worst stage, {memory.worst_stage}"
+    size = format_bytes(memory.bytes, 3)
     if memory.capacity_bytes is None:
-        return text + where
-    text += f" of {format_bytes(memory.capacity_bytes, 3)}{where}"
+        return f"memory: {size} per GPU on the worst stage, {memory.worst_stage}"
+    text = f"memory: {size} of {format_bytes(memory.capacity_bytes, 3)} per GPU"
     usual = memory_error().median
     # less than what such figures were off by: it may be the other way round
     close = ""
     if memory.fits is not None and abs(memory.bytes / memory.capacity_bytes - 1) <= usual:
-        close = f", by less than such figures were off ({percent(usual)})"
+        close = f", but the margin is below the error of such figures ({percent(usual)})"
     if memory.fits is False:
-        return f"{text}: DOES NOT FIT{close}"
-    if close:
+        return f"{text} on stage {memory.worst_stage}: DOES NOT FIT{close}"
+    if memory.fits:
         return f"{text}: fits{close}"
     return text
 
@@ -564,14 +677,17 @@ def _error_text(result: Plan) -> str:
     if result.measured_error is not None and result.job.measured_step_s is not None:
         off = percent(result.measured_error, sign="+")
         if result.anchor is None:
-            return f"{off} off the measured step"
-        return f"as measured; compute as modelled is {off} off"
+            return f"{off} against the measured step"
+        return f"as measured; the model alone gives {off}"
     if result.setup.stack is None or result.setup.compute is not None:
         return ""
     if result.error is None:
-        return "no published run beside it"
-    low, high = result.error.spread(result.step_s)
-    return f"{format_time(low, 2)} to {format_time(high, 2)} in nine runs of ten like it"
+        return "no published run to compare with"
+    low, high = (format_time(seconds, 2) for seconds in result.error.spread(result.step_s))
+    # the unit once: 20-25 s
+    if low.split()[1] == high.split()[1]:
+        low = low.split()[0]
+    return f"{low}-{high}, 90% interval"
 
 
 def _measured(result: Plan) -> Iterator[str]:
@@ -585,18 +701,18 @@ def _measured(result: Plan) -> Iterator[str]:
     if anchor is not None and result.setup.stack is not None:
         stack = result.setup.stack.name
         yield (
-            f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as stack"
-            f" {stack} says"
+            f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as with"
+            f" stack {stack}"
         )
         yield (
-            f"for another layout or fabric at that speed: write slower: {anchor.factor:.6g} instead"
-            " of measured.step"
+            f"to plan another layout or fabric at that speed, write slower: {anchor.factor:.6g} in"
+            " place of measured.step"
         )
         if not anchor.believable:
             low, high = BELIEVED
             yield (
-                f"{anchor.factor:.3g} is beyond {low:g} to {high:g}: stacks are off by less: look"
-                " for another reason in the layout, the device, or the measurement"
+                f"{anchor.factor:.3g} is outside {low:g} to {high:g}, the error of stacks; look for"
+                " another reason: the layout, the device, or the measurement"
             )
     if job.measured_memory_bytes is not None and result.memory_error is not None:
         off = percent(result.memory_error, sign="+")
@@ -608,7 +724,7 @@ def _run(result: Plan) -> Iterator[str]:
     """Energy, compression, failures, and the time of all steps of a job."""
     small = result.compression
     if result.energy_J is not None:
-        yield f"energy of communication: {format_energy(result.energy_J)} a step"
+        yield f"communication takes {format_energy(result.energy_J)} per step"
     if small is not None:
         yield from _compressed(small)
     if result.goodput is not None:
@@ -637,7 +753,7 @@ def _compressed(small: GradientCompression) -> Iterator[str]:
     overhead = f"an overhead of {format_time(given.overhead_s)}"
     pays = "pays" if small.pays else "does not pay"
     least = format_time(small.largest_overhead_s)
-    yield f"a call takes {each}: {overhead} {pays}; it pays below {least}"
+    yield f"one call takes {each}: {overhead} {pays} (it pays below {least})"
     step = f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)}"
     change = "0%"
     if small.plain_step_s:
@@ -646,8 +762,8 @@ def _compressed(small: GradientCompression) -> Iterator[str]:
     reached = "reached" if small.gains else "not reached"
     break_even = percent(small.break_even_extra_steps)
     yield (
-        f"a step takes {step} ({change}): {more} the same accuracy is {reached} sooner; break-even"
-        f" is at {break_even} more steps"
+        f"one step takes {step} ({change}); {more} the same accuracy is {reached} sooner (break-even"
+        f" at {break_even} more steps)"
     )
 
 
@@ -656,16 +772,16 @@ def _failures(rate: Goodput) -> Iterator[str]:
     size = format_bytes(rate.checkpoint_bytes, 3)
     write = format_duration(rate.write_s)
     failures = format_duration(rate.job_mtbf_s)
-    yield f"a failure every {failures}; a checkpoint of {size} takes {write} to write"
+    yield f"the job fails every {failures}; a checkpoint of {size} takes {write} to write"
     text = (
-        f"every {format_duration(rate.interval_s)}: {rate.steps_per_day:,.0f} steps a day,"
-        f" {percent(rate.share)} of the time"
+        f"with a checkpoint every {format_duration(rate.interval_s)} it makes"
+        f" {rate.steps_per_day:,.0f} steps per day ({percent(rate.share)} of the time)"
     )
     if rate.interval_s == rate.best_interval_s:
-        yield f"{text}, the best interval (Daly 2006)"
+        yield f"{text}; that is the best interval (Daly 2006)"
     else:
-        best = f"best is every {format_duration(rate.best_interval_s)}"
-        yield f"{text}; {best}, {rate.best_steps_per_day:,.0f} steps a day"
+        best = f"the best interval is {format_duration(rate.best_interval_s)}"
+        yield f"{text}; {best}, with {rate.best_steps_per_day:,.0f} steps per day"
 
 
 VIEWS = {Plan: View("plan", _blocks, PlanDocument.of, _table, answer)}

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 from colltool.analysis.jobs import Plans, PlanSpread, StepTornadoBar
-from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
@@ -33,13 +31,13 @@ from colltool.render.shared_documents import (
 )
 from colltool.render.views.compare import BasisDocument, basis_sentences
 from colltool.render.views.fabric_parts import PLURAL
-from colltool.render.views.plan import PlannedDocument
+from colltool.render.views.plan import PlannedDocument, asked_of, pinned_command, rate_text
 from colltool.render.views.sensitivity import quantity
 from colltool.render.views.trace import signed_time
 from colltool.training.files import written
 from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import Plan
-from colltool.training.sentences import MFU_CONVENTION
+from colltool.training.sentences import MFU_CONVENTION, tokens_text
 from colltool.training.step_time import StepPart
 
 _MOST_NUMBERS = 6
@@ -78,7 +76,7 @@ _PLANS: Columns[_PlanOn] = (
     number("cost", "network costs", "{:,.0f}".format, path="cost.total"),
     label("currency", "in", path="cost.currency"),
     number("cost_per_rate", "cost x step", "{:.4g}".format, 5),
-    number("tokens_per_s", "tokens/s", "{:.4g}".format, 4, path="plan.tokens_per_s"),
+    number("tokens_per_s", "tokens/s", rate_text, 4, path="plan.tokens_per_s"),
 )
 
 
@@ -106,7 +104,7 @@ def _against(result: Plans) -> list[str]:
 def _unlike(result: Plans) -> Iterator[str]:
     for plan, title in zip(result.plans, result.titles, strict=True):
         if plan.device is not None and plan.job.device_from == "default":
-            yield f"{title} names no device: it computes on {plan.device}, the job's"
+            yield f"{title} names no device, so it computes on {plan.device}, the job's device"
     placements = list(map(_per_domain, result.plans))
     # the norm of the gradients is left out: it is 4 bytes over all ranks
     for name in sorted(placements[0].keys() - {"norm"}):
@@ -156,14 +154,14 @@ def _sentence(result: Plans, at: int) -> str:
         name += f" ({plan.device or 'no device'}, not {first.device or 'none'})"
     # rounding alone
     if abs(change) < 1e-9:
-        return f"{name}: no difference (nothing that the job sends takes another time)"
+        return f"{name}: no difference (nothing that the job sends takes longer or shorter)"
     if abs(change) < 0.005:
         return f"{name}: no difference ({percent(change, sign='+')})"
     slower = change > 0
     how = f"{percent(abs(change))} {'slower' if slower else 'faster'}"
     error = result.error(at)
     if error is not None and abs(change) <= error:
-        how += f" (within the model's error, {percent(error)})"
+        return f"{name}: too close to call ({how}, uncertainty ±{whole_percent(error)})"
     return f"{name}: {how}, most of it {_most_moved(first, plan, slower=slower)}"
 
 
@@ -190,14 +188,14 @@ def _job(plan: Plan) -> str:
 
 def _blocks(result: Plans) -> list[Block]:
     first = result.plans[0]
-    took = f"takes {format_time(first.step_s)} a step on {result.titles[0]}"
+    took = f"takes {format_time(first.step_s)} per step on {result.titles[0]}"
     shared = common([plan.fabric_overrides for plan in result.plans])
     own_rows = user_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)
     return [
         Headline(f"{_job(first)} {took}. {'. '.join(_against(result))}."),
         _table(result, on_fabric(_job(first), shared)),
-        *listed("rows of one's own", own_rows),
-        *listed("not alike", _unlike(result), first=2),
+        *listed("your own rows", own_rows),
+        *listed("different assumptions", _unlike(result), first=2),
         _parts(result),
     ]
 
@@ -253,9 +251,9 @@ _MOVED: Columns[StepTornadoBar] = (
     label("key", "number", path="number.key"),
     label("low", "from", get=lambda move: quantity(move.number.key, move.number.low)),
     label("high", "to", get=lambda move: quantity(move.number.key, move.number.high)),
-    number("low_s", "step then", format_time),
-    number("high_s", "and then", format_time),
-    number("span_s", "moves", format_time),
+    number("low_s", "step at low", format_time),
+    number("high_s", "step at high", format_time),
+    number("span_s", "difference", format_time),
 )
 
 
@@ -264,20 +262,20 @@ def _spread_answer(result: PlanSpread) -> str:
     where = on_fabric(result.fabric, result.overrides)
     ends = f"{format_time(result.p5_s)} and {format_time(result.p95_s)}"
     text = (
-        f"{job} {where} takes {format_time(result.step_s)} a step; 90% of the samples lie between"
+        f"{job} {where} takes {format_time(result.step_s)} per step; 90% of the samples lie between"
         f" {ends}."
     )
     if not result.moved or not result.moved[0].span_s:
-        return f"{text} None of these numbers moves it."
+        return f"{text} None of these numbers changes it."
     most = result.moved[0]
     key = most.number.key
     low = f"{format_time(most.low_s)} at {quantity(key, most.number.low)}"
     high = f"{format_time(most.high_s)} at {quantity(key, most.number.high)}"
-    return f"{text} {key} moves it most: {low}, {high}."
+    return f"{text} It is most sensitive to {key}: {low}, {high}."
 
 
 def _spread_blocks(result: PlanSpread) -> list[Block]:
-    whose = "assumed ranges, as none were given" if result.assumed else "ranges as given"
+    whose = "assumed ranges (none given)" if result.assumed else "your ranges"
     samples = f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}"
     how = f"median {format_time(result.p50_s)}; {samples}, seed {result.seed}; {whose}"
     moving = sum(move.span_s > 0 for move in result.moved)
@@ -316,8 +314,7 @@ class PlanSensitivityDocument(Document):
 # --- of several layouts
 
 
-_LONGEST = 74  # characters of a line to paste, so that a narrow terminal does not wrap it
-_MOST_LAYOUTS = 8
+_MOST_LAYOUTS = 4
 
 
 class _RankedLayout(NamedTuple):
@@ -354,10 +351,10 @@ _LAYOUTS: Columns[_RankedLayout] = (
     _named_choice("recompute"),
     _named_choice("schedule", hidden=True),
     number("step_s", "step", format_time, path="layout.step_s"),
-    number("of_best", "of best", signed_percent, 1, path="layout.of_best"),
+    number("of_best", "slower", signed_percent, 1, path="layout.of_best"),
     label("tie", drop=5),
     number("mfu", "MFU", percent, 3, path="layout.mfu"),
-    number("tokens_per_s", "tokens/s", "{:.4g}".format, path="layout.tokens_per_s", hidden=True),
+    number("tokens_per_s", "tokens/s", rate_text, path="layout.tokens_per_s", hidden=True),
     number(
         "control_step_s", "free network", format_time, path="layout.control_step_s", hidden=True
     ),
@@ -371,7 +368,13 @@ _DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
 def _layouts(result: LayoutSearch) -> Table:
     columns = (*context(job=result.job.name, fabric=result.fabric, ranks=result.ranks), *_LAYOUTS)
     rows = tuple(map(_RankedLayout._make, enumerate(result.layouts, 1)))
-    return Table(columns, rows, 0, f"the best of {counted(result.priced, 'layout')}", _MOST_LAYOUTS)
+    draft = result.job.draft
+    tokens = tokens_text(draft.global_batch * draft.sequence)
+    title = (
+        f"fastest of {result.priced:,} layouts; sequence {draft.sequence}, global batch"
+        f" {draft.global_batch} ({tokens} tokens)"
+    )
+    return Table(columns, rows, 0, title, _MOST_LAYOUTS)
 
 
 def _search_blocks(result: LayoutSearch) -> list[Block]:
@@ -380,69 +383,63 @@ def _search_blocks(result: LayoutSearch) -> list[Block]:
         if all(getattr(layout.choice, key) == default for layout in result.layouts):
             table = table.without(key)
     facts = Lines("the search", tuple(_facts(result)), first=0)
-    return [Headline(_search_answer(result)), *_to_type(result), table, facts]
+    recipe = pinned_command(
+        "full breakdown of this layout", result.typed, result.job.overrides, result.values
+    )
+    return [Headline(_search_answer(result)), recipe, table, facts]
 
 
 def _search_answer(result: LayoutSearch) -> str:
     best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
-    how = f"{best.choice.text}: {format_time(best.step_s)} a step."
-    job = on_fabric(result.job.name, result.job.overrides)
-    text = f"{job} on {where} is fastest as {how} {_own_layout_text(result)}"
+    job = on_fabric(result.job.name, asked_of(result.job))
+    rate = f"{rate_text(best.tokens_per_s)} tokens/s, MFU {percent(best.mfu)}"
+    sentences = [
+        f"{job} on {where}: the fastest layout takes {format_time(best.step_s)} per step ({rate})",
+        f"It is {best.choice.text}",
+    ]
     if result.ties.layouts > 1:
-        text += f" {result.ties.layouts} layouts are within {whole_percent(TIE)}, take any."
-    return text
+        within = f"within {whole_percent(TIE)}"
+        sentences.append(f"{result.ties.layouts} layouts are {within}, too close to call")
+    own = _own_layout_text(result)
+    if own:
+        sentences.append(own)
+    return f"{'. '.join(sentences)}."
 
 
 def _own_layout_text(result: LayoutSearch) -> str:
     """How the job's own layout compares with the best."""
     own = result.own.searched
     if own is None:
-        return f"The job's own layout does not run: {result.own.why}."
-    if not result.values:
-        return "That is its own layout."
-    text = f"Its own layout takes {format_time(own.step_s)}, {signed_percent(own.of_best)}"
+        return f"The job's own layout does not run: {result.own.why}" if result.own.why else ""
+    if own.choice == result.best.choice:
+        return "The job has that layout already"
+    text = f"The job's own layout takes {format_time(own.step_s)} ({signed_percent(own.of_best)})"
     if result.own.fits:
-        return f"{text}."
-    return f"{text}, and needs {format_bytes(own.memory_bytes, 3)}: does not fit."
-
-
-def _to_type(result: LayoutSearch) -> list[Block]:
-    """The options (or overrides of load_job) with which plan shows the best layout in full."""
-    if not result.values:
-        return []
-    title = either(
-        shell="all of it: the same without --search, --keep and --top, and with",
-        python="all of it: plan of load_job with",
-    )
-    pairs = list(map("=".join, result.values))
-    # \0 keeps an option and its value on one line
-    options = " ".join(f"--job-set\0{pair}" for pair in pairs)
-    lines = wrap(options, _LONGEST, break_long_words=False, break_on_hyphens=False)
-    shell = " \\\n".join(lines).replace("\0", " ")
-    pasted = localize(either(shell=shell, python=f"overrides={pairs!r}"))
-    return [Lines(localize(title), tuple(pasted.split("\n")), verbatim=True)]
+        return text
+    return f"{text} and does not fit: it needs {format_bytes(own.memory_bytes, 3)} per GPU"
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:
     text = counted(result.valid, "layout")
     if result.kept:
         text += f" with {', '.join(map('='.join, result.kept))}"
-    text += f" fill the ranks, {result.fit} fit {format_bytes(result.capacity_bytes, 3)}"
+    text += f" fill the ranks; {result.fit} of them fit {format_bytes(result.capacity_bytes, 3)}"
     if result.headroom:
-        text += f" less {percent(result.headroom)} headroom"
+        text += f" with {percent(result.headroom)} headroom"
     if result.priced < result.fit:
-        text += f", {result.priced} sit on the fabric"
+        text += f"; {result.priced} of those can be placed on the fabric"
     yield text
+    yield from result.grounds
     if result.job.device_from == "fabric":
-        yield f"all compute on {result.device}, that of {result.fabric}"
+        yield f"all compute on {result.device}, the device of {result.fabric}"
     elif result.job.device_from != "job":
-        yield f"all compute on {result.device}, the job's: {result.fabric} names none"
+        yield f"all compute on {result.device}, the job's device: {result.fabric} names none"
     best = result.best
     free = f"{format_time(best.control_step_s)} with a free network"
-    yield f"{free}; MFU {percent(best.mfu)} ({MFU_CONVENTION})"
+    yield f"the best takes {free}; its MFU counts {MFU_CONVENTION}"
     if result.ties.layouts > 1:
-        yield f"ties differ in {', '.join(result.ties.differ)}"
+        yield f"layouts within {whole_percent(TIE)} differ in {', '.join(result.ties.differ)}"
     else:
         yield f"no other layout is within {whole_percent(TIE)}"
     if result.own.searched:
@@ -506,6 +503,11 @@ def _own_layout_document(result: LayoutSearch) -> dict[str, Any] | None:
 class PlanSearchDocument(PlannedDocument):
     """The fastest layouts of a job."""
 
+    sequence: int = derived("job.draft.sequence")
+    global_batch: int = derived("job.draft.global_batch")
+    global_batch_tokens: int = derived(
+        lambda result: result.job.draft.global_batch * result.job.draft.sequence
+    )
     kept: dict[str, str] = mapping("kept")
     searched: int = derived("valid")
     fit: int

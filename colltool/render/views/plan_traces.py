@@ -27,7 +27,7 @@ _COLLECTIVES: Columns[PlannedTraceCall] = (
     label("stride", drop=4, get=lambda call: axes_text(call.axes)),
     label("tiers", drop=3, get=lambda call: "+".join(call.tiers)),
     number("calls"),
-    number("bytes", "bytes a call", size_text),
+    number("bytes", "bytes per call", size_text),
     label("algorithm", drop=2),
     number("each_s", "each", format_time),
     number("total_s", "total", format_time),
@@ -51,28 +51,28 @@ def _title(result: TracePlan) -> str:
 
 def _answer(result: TracePlan) -> str:
     slowest = result.slowest
-    text = f"{_title(result)}: a step of {format_time(result.step_s)}"
+    text = f"{_title(result)}: a step takes {format_time(result.step_s)}"
     if slowest.recorded_s:
-        text += f", {format_time(slowest.recorded_s)} as recorded"
-    text += f"; {format_time(result.control_step_s)} with a free network."
-    text += f" {percent(result.network_share)} of it is exposed communication"
+        text += f" ({format_time(slowest.recorded_s)} as recorded)"
+    text += f", and {format_time(result.control_step_s)} with a free network."
+    text += f" Exposed communication is {percent(result.network_share)} of it"
     # tiers are listed the most exposed first
     if len(result.tiers) > 1 and result.exposed_s:
-        text += f", most of it on {result.tiers[0].tier}"
+        text += f", mostly on {result.tiers[0].tier}"
     text += "."
     if slowest.unpriced:
-        text += f" {counted(slowest.unpriced, 'call')} without a price, left as recorded."
+        text += f" {counted(slowest.unpriced, 'call')} could not be priced and stay as recorded."
     return text
 
 
 def _facts(result: TracePlan) -> Iterator[str]:
     yield (
-        f"compute {format_time(result.compute_s)} on the GPU of {graph_name(result.slowest)}, the"
-        " slowest, as recorded"
+        f"compute takes {format_time(result.compute_s)} on {graph_name(result.slowest)}, the slowest,"
+        " as recorded"
     )
     if not result.compute_s:
-        yield "no compute node on the GPU has a duration: nothing hides communication"
-    yield "a rank does not wait for another: pipeline bubbles and stragglers are not in the step"
+        yield "no compute node on the GPU has a duration, so nothing hides communication"
+    yield "ranks do not wait for each other: pipeline bubbles and stragglers are not in the step"
     # 0 or less where traces do not say how many ranks there are
     missing = (result.world or 0) - len(result.ranks)
     if missing:
