@@ -56,15 +56,13 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
         "breakdown",
         {"fabric": "nvl72", "primitive": "ar", "ranks": 144, "size": "16MB"},
     ),
-    "compare ar -f dgx-h100 -n 64,256 --set ib.levels.leaf.group=4 --vary ib.levels.spine.oversubscription=1,4": (
+    "compare ar,a2a -f nvl72 -f dgx-b200 -n 1152": (
         "compare",
-        {
-            "fabrics": "dgx-h100",
-            "primitives": "ar",
-            "ranks": [64, 256],
-            "overrides": LEAF,
-            "vary": "ib.levels.spine.oversubscription=1,4",
-        },
+        {"fabrics": ["nvl72", "dgx-b200"], "primitives": ["ar", "a2a"], "ranks": 1152},
+    ),
+    "plan llama3-70b -f dgx-h100:nodes=64": (
+        "plan",
+        {"job": "llama3-70b", "fabric": "dgx-h100:nodes=64"},
     ),
     "plan llama3-70b -f dgx-h100 -n 512 --set ib.size=64": ("plan", LLAMA),
     "serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0": (
@@ -188,9 +186,8 @@ FILES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 OF_A_FILE_WRITTEN = {
     "calibrate node07.log -f dgx-h100 -o h100.machine.yaml",
-    "price ar -f dgx-h100 -n 8 -M 256MB --machine h100.machine.yaml",
 }
-"""What writes a machine file, and what reads it: a server writes none (``test_machine_cli.py`` has
+"""What writes a machine file: a server writes none (``test_machine_cli.py`` has
 both)."""
 SMALLER: dict[str, tuple[str, dict[str, Any]]] = {
     "report": (
