@@ -77,8 +77,8 @@ NAMED = [
     ("price ar -f star512 -n 256 -M 256B -a ring,tree --ideal", "tree: 8.005 us"),
     # 002, napkin 1.6, and 000/04 §3.3
     ("price bc -f star512 -M 16MB -a binomial,in-network --ideal", "in-network: 18.28 us"),
-    ("crossover ar -f star512 -a ring,tree", "tree below 22.58 MB, ring from there."),
-    ("crossover -f nvl72 -a ring,tree", "tree below"),
+    ("crossover ar -f star512 -a ring,tree", "Fastest: tree below 22.58 MB and ring above."),
+    ("crossover -f nvl72 -a ring,tree", "Fastest: tree below 70.32 MB and ring above."),
 ]
 
 
@@ -91,7 +91,7 @@ def test_what_is_named_leads_the_answer(command: str, first: str) -> None:
 
 def test_what_leads_because_it_was_named_says_its_status() -> None:
     command = "price ar -f star512 -n 256 -M 256B -a ring,tree --ideal"
-    shows(command, "ranked because they were named: tree: reference")
+    shows(command, "compared because you named them: tree: for reference only")
     first, second = run(*shlex.split(command), "--format", "json").json["results"]
     # of all that can run
     assert (first["algorithm"], first["status"], first["leads"]) == ("tree", "reference", False)
@@ -104,16 +104,16 @@ def test_versions_are_words() -> None:
     """A16: no quotes, whoever types them."""
     shows(
         "compare ar -f dgx-h100 -n 64 -M 16MB --vary library.version=2.30,2.31",
-        "version=2.31, all-reduce:",
+        "version=2.31 makes no difference to all-reduce",
         "version=2.30 ",
     )
     shows(
         "price ar -f dgx-h100 -n 64 -M 16MB --set library.version=2.30 --all",
-        "NCCL 2.30 picks by its own cost model",
+        "NCCL 2.30 runs, by its own cost model: NVLSTree",
     )
     shows(
         "price ar -f dgx-h100 -n 64 -M 16MB --library nccl@2.31.2",
-        "NCCL 2.31 (its pre-release 2.31.0a7) picks",
+        "NCCL 2.31 (its pre-release 2.31.0a7) runs, by its own cost model: NVLSTree",
     )
     for command in (
         "price ar -f dgx-h100 -M 16MB --set library.version=2.32",
@@ -155,7 +155,7 @@ def test_logp_hides_the_latency(tmp_path: Path) -> None:
     show."""
     job = tmp_path / "job.yaml"
     job.write_text(LOGP, encoding="utf-8")
-    shows(f"plan {job} -f star512 -n 2", "takes 600 us a step", "pp 100 us 100 us 16.7%")
+    shows(f"plan {job} -f star512 -n 2", "takes 600 us per step", "pp 100 us 100 us 16.7%")
     (call,) = run("plan", str(job), "-f", "star512", "-n", "2", "--format", "json").json[
         "collectives"
     ]
@@ -197,14 +197,14 @@ def test_a_trace_of_the_readers_own_numbers() -> None:
 def test_a_ladder_on_one_port_and_under_another_tree(tmp_path: Path) -> None:
     shows(
         "ladder --ports one",
-        "Ladder n512, 39 rungs",
+        "Ladder n512, 39 rows",
         "drives several links of a rank at once, and --ports one has one",
     )
     kept = tmp_path / "ladder.json"
     assert run("ladder", "--format", "json", "-o", str(kept)).code == 0
     done = run("ladder", "--tree-beta", "1", "--check", str(kept))
     assert done.code == 1
-    assert "Made under other readings: tree_beta=2 in the old document" in done.out.replace(
+    assert "Made with other model options: tree_beta=2 in the old document" in done.out.replace(
         "\n", " "
     )
     assert "a formula" not in done.out
@@ -215,7 +215,7 @@ def test_the_best_number_of_segments(command: str) -> None:
     """000/01 §3.1: 134.7 for a chain of 512 ranks at 16 MB."""
     shows(
         f"{command} -f star512 -M 16MB --ideal",
-        "P* = 134.7, best in 135 segments: 407.4 us with the filling",
+        "P* = 134.7, best with 135 segments: 407.4 us including pipeline fill",
     )
 
 

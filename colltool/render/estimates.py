@@ -132,16 +132,13 @@ _NAMED: Columns[Ranked] = (
 )
 
 
-def _part_time(seconds: float) -> str:
-    return format_time(seconds, 3)
-
-
-# the time of a row for people: its parts add up to the total, as the answer counts them
+# the time of a row for people: its parts add up to the total, as the answer counts them; where the
+# screen is too narrow the launch goes first, which differs least between the rows
 _PARTS: Columns[Ranked] = (
-    number("steps_s", "latency", _part_time, 2, path="row.steps_s"),
-    number("moved_s", "transfer", _part_time, 2, path="row.moved_s"),
-    number("overhead_s", "launch", _part_time, 3, path="row.overhead_s"),
-    number("rest_s", "overhead", _part_time, 2, path="row.rest_s"),
+    number("steps_s", "latency", format_time, 2, path="row.steps_s"),
+    number("moved_s", "transfer", format_time, 2, path="row.moved_s"),
+    number("overhead_s", "launch", format_time, 3, path="row.overhead_s"),
+    number("rest_s", "overhead", format_time, 2, path="row.rest_s"),
 )
 _OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
 """Columns of CSV that count what a library adds to steps and bytes as overhead."""
@@ -409,13 +406,11 @@ def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
     """The best number of segments of each pipelined part."""
     lines = []
     for cut in cuts:
-        exact = f"P* = {cut.exact:.4g}"
+        best = f"P* = {cut.exact:.4g}, best with {counted(cut.segments, 'segment')}"
         if cut.exact < 1:
-            exact = f"P* = {cut.exact:.2g}, so the payload stays whole"
-        where = place_name(cut.tier, cut.level)
-        segments = counted(cut.segments, "segment")
-        took = f"{format_time(cut.seconds)} including the time to fill the pipeline"
-        lines.append(f"{where}: {exact}; {segments} would be best: {took}")
+            best = f"P* = {cut.exact:.2g}, so best sent whole"
+        took = f"{format_time(cut.seconds)} including pipeline fill"
+        lines.append(f"{place_name(cut.tier, cut.level)}: {best}: {took}")
     return lines
 
 

@@ -128,8 +128,8 @@ def test_a_tier_may_list_it_and_a_job_runs_it() -> None:
     assert found.links is not None
     assert found.links.notes == (
         (
-            "not counted, all: the servers of parameter-server are not among the ranks, so their"
-            " ports are unknown"
+            "not counted: all, because the servers of parameter-server are not among the ranks, so"
+            " their ports are unknown"
         ),
     )
     for name, words in (

@@ -76,7 +76,7 @@ def test_the_budget_on_512_ranks(primitive: Primitive, name: str, partners: int)
     inside, 1 in the other."""
     explained: Any = colltool.explain(name, primitive, fabric="star512", size="1MB")
     assert explained.entries[0].partners == partners
-    assert f"partners: a rank exchanges with {partners} others at most" in rendered(
+    assert f"partners: each rank exchanges with at most {partners} others" in rendered(
         explained, "table"
     )
     assert document(explained)["primitives"][0]["partners"] == partners

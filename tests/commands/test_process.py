@@ -135,7 +135,7 @@ def test_head(folder: Path) -> None:
         ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False
     )
     first, code = done.stdout.splitlines()
-    assert first.startswith("Fastest: in-network on star512")
+    assert first.startswith("In-network on star512 is the fastest for 6 of 7")
     assert code == "0"
     assert done.stderr == ""
 

@@ -120,16 +120,18 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Blo
         what = sentence(entry.primitive.label)
         yield Headline(f"{row.name}: {_took(row, interval=True)}. {what} {question}.")
         formula = tuple(_description(entry))
-        # the answer is the numbers; the rest of the description is for --all
-        yield Lines(_title(entry), formula, first=len(entry.formula))
+        # the answer is the numbers; after the formula and its paper the rest is for --all
+        yield Lines(_title(entry), formula, first=len(entry.formula) + 1)
     else:
         yield Lines(_title(entry), tuple(_description(entry)))
     if entry.reason:
         yield Lines(f"{where}: {entry.reason}", ())
     if row is not None:
         numbers = tuple(_numbers(row, result))
+        yield Lines(question, numbers, first=min(len(numbers), _MOST_TERMS))
+        schedule = tuple(_schedule(entry))
         limits = tuple(_limits(row, entry, result))
-        yield Lines(question, (*numbers, *limits), first=min(len(numbers), _MOST_TERMS))
+        yield Lines("this schedule", (*schedule, *limits), first=len(schedule))
         yield from r.readings_block(result.readings)
     for estimate in entry.estimates:
         yield _library_estimate(estimate, result.library)._replace(first=0)
@@ -141,6 +143,10 @@ _MOST_TERMS = 12
 def _description(entry: AlgorithmExplanation) -> Iterator[str]:
     """What is true on every fabric: formula, meaning of M, requirements, status and source."""
     yield from entry.formula
+    paper, _, more = entry.source.partition("; ")
+    yield f"source: {paper}"
+    if more:
+        yield f"source, continued: {more}"
     yield ""
     yield f"M is {entry.size_means}."
     yield from filter(None, entry.text.split("\n\n"))
@@ -149,7 +155,6 @@ def _description(entry: AlgorithmExplanation) -> Iterator[str]:
     for rule in entry.requires:
         yield f"requires: {rule}"
     yield f"status: {', by '.join(filter(None, (entry.status, ', '.join(entry.shipped_by))))}"
-    yield f"source: {entry.source}"
     if entry.note:
         yield f"note: {entry.note}"
 
@@ -231,10 +236,19 @@ def _phase_terms(phase: PhaseCost, *, alone: bool) -> Iterator[str]:
     )
 
 
+def _schedule(entry: AlgorithmExplanation) -> Iterator[str]:
+    """The best number of segments, and with how many others a rank exchanges."""
+    for line in r.segment_lines(entry.segments):
+        yield f"segments on {line}"
+    if entry.partners is not None:
+        others = "other" if entry.partners == 1 else "others"
+        yield f"partners: each rank exchanges with at most {entry.partners} {others}"
+
+
 def _limits(
     row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation
 ) -> Iterator[str]:
-    """Crossover of latency and bandwidth, segments, partners and lower bounds."""
+    """Crossover of latency and bandwidth, and lower bounds."""
     if entry.balance is not None:
         latency = "latency with the launch" if row.overhead_s else "latency"
         larger = latency if row.bytes < entry.balance else "transfer"
@@ -242,11 +256,6 @@ def _limits(
         yield (
             f"{latency} = transfer at {format_bytes(entry.balance)}; at {size} {larger} takes longer"
         )
-    for line in r.segment_lines(entry.segments):
-        yield f"segments on {line}"
-    if entry.partners is not None:
-        others = "other" if entry.partners == 1 else "others"
-        yield f"partners: each rank exchanges with at most {entry.partners} {others}"
     # a switch that reduces is no endpoint, and can do with less
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
@@ -629,7 +638,7 @@ def stretches_answer(result: Crossover) -> str:
     if not result.picks or result.asked:
         return f"{_stretches(result.winners, 'is the fastest', 'Fastest: ')}."
     library = library_title(result)
-    runs = _stretches(result.picks, "", f"{library} runs ")
+    runs = _stretches(result.picks, "", f"{library} runs ", digits=3)
     return f"{runs}{_choice_cost(library, result.pick_cost)}."
 
 
@@ -660,14 +669,14 @@ _TWICE = 2.0
 """A cost of at least this many times is written as a factor, not in percent."""
 
 
-def _stretches(winners: Sequence[Winner], alone: str, before: str) -> str:
+def _stretches(winners: Sequence[Winner], alone: str, before: str, digits: int = 4) -> str:
     """``Tree below 200 KB and NVLSTree above``, under whatever protocol, after the text ``before``;
     one that wins everywhere is followed by ``alone``."""
     starts: list[tuple[str, str]] = []
     for winner in winners:
         if starts and (starts[-1][0] == winner.name or not _is_shown(winner.from_bytes)):
             continue
-        starts.append((winner.name, format_bytes(winner.from_bytes, 3)))
+        starts.append((winner.name, format_bytes(winner.from_bytes, digits)))
     (first, _), *later = starts
     if not later:
         return f"{first} {alone} at every size" if alone else f"{before}{first} at every size"

@@ -773,7 +773,10 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
     if slow:
         out.append(Lines(slow, ()))
     segments = r.segment_lines(result.segments)
-    out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", segments, first=0)
+    # payloads that are best sent whole are for --all
+    first = None if any(cut.exact >= 1 for cut in result.segments) else 0
+    title = "segments of the pipeline, P* = sqrt((F-1) b M / (alpha BW))"
+    out += listed(title, segments, first=first)
     if row.streams:
         text = "the phases overlap: only the bandwidth of the busiest tier counts"
         out.append(Lines(text, (), first=0))
