@@ -104,7 +104,8 @@ def test_versions_are_words() -> None:
     """A16: no quotes, whoever types them."""
     shows(
         "compare ar -f dgx-h100 -n 64 -M 16MB --vary library.version=2.30,2.31",
-        "version=2.31, all-reduce:",
+        "no measurable difference",
+        "version=2.31 ",
         "version=2.30 ",
     )
     shows(
@@ -155,7 +156,7 @@ def test_logp_hides_the_latency(tmp_path: Path) -> None:
     show."""
     job = tmp_path / "job.yaml"
     job.write_text(LOGP, encoding="utf-8")
-    shows(f"plan {job} -f star512 -n 2", "takes 600 us a step", "pp 100 us 100 us 16.7%")
+    shows(f"plan {job} -f star512 -n 2", "takes 600 us per step", "pp 100 us 100 us 16.7%")
     (call,) = run("plan", str(job), "-f", "star512", "-n", "2", "--format", "json").json[
         "collectives"
     ]

@@ -55,7 +55,7 @@ def test_a_value_that_a_reading_cannot_have_names_it(name: str, value: Any) -> N
 def test_a_typo_is_named_with_what_was_meant() -> None:
     with pytest.raises(
         ColltoolError,
-        match="phase: no argument and no reading is called 'phase'\n  did you mean 'phases'",
+        match="phase: there is no argument or model option called 'phase'\n  did you mean 'phases'",
     ):
         colltool.price("star512", "ar", size="1MB", phase="sequential")
     with pytest.raises(ColltoolError, match="did you mean 'algorithms'"):

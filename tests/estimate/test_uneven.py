@@ -445,7 +445,7 @@ def test_neither_spreads_nor_picks_nor_compositions() -> None:
 def test_a_comparison_does_not_cut_away_what_differs() -> None:
     ask = {"primitives": "ar", "sizes": [M]}
     with pytest.raises(
-        ColltoolError, match="have 136, 144 ranks, and one number for all cuts domains"
+        ColltoolError, match="have 136, 144 ranks, and a common number would split domains"
     ):
         colltool.compare([UNEVEN], **ask, vary=["ib.domains=[64,72],[72,72]"])
     assert [
