@@ -44,6 +44,10 @@ _CALLED: dict[tuple[str, ...], tuple[str, ...]] = {
 SPECS = {theirs: ours for names, ours in _CALLED.items() for theirs in names}
 
 
+LIBRARY_NAMES = ("Ring", "Tree", "NVLS", "NVLSTree", "PAT", "CollNetChain", "CollNetDirect")
+"""NCCL's names, which an error offers besides ours."""
+
+
 def normal_form(name: str) -> str:
     """A name in small letters, with hyphens for spaces and underscores.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypedDict, Unpack, assert_never, get_args
 
-from colltool.algorithms.aliases import any_spec_called
+from colltool.algorithms.aliases import LIBRARY_NAMES, any_spec_called
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.primitives import (
@@ -401,7 +401,7 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     on_demand = [row.name for row in on_request() if row.primitive is primitive]
     known = list(dict.fromkeys([*usual, *also, *on_demand]))
     others = [SHORT[other] for other, key in _ROWS if key == name.lower()]
-    hint = nearest(name, known)
+    hint = nearest(name, [*LIBRARY_NAMES, *known])
     meant = any_spec_called(name)
     if meant in known:
         hint = f"that is '{meant}' here."

@@ -120,11 +120,11 @@ class CompareLine(NamedTuple):
         return None if fastest is None else self._ratio(fastest, column)
 
     def rival_error(self, column: int) -> float:
-        """As :meth:`ratio_error`, of the ratio to the fastest column."""
+        """Error of the ratio to the fastest column, as :meth:`ratio_error`."""
         return _error_of(self.rival_sigmas[column])
 
     def rival_interval(self, column: int) -> tuple[float, float] | None:
-        """As :meth:`ratio_interval`, of the ratio to the fastest column."""
+        """Interval of the ratio to the fastest column, as :meth:`ratio_interval`."""
         ratio = self.rival_ratio(column)
         if ratio is None or self.cells[column].interval is None:
             return None

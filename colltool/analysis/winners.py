@@ -49,9 +49,9 @@ class RivalRatio(NamedTuple):
 
 
 def _end(
-    choose: Callable[[float, float], float], one: float | None, other: float | None
+    choose: Callable[[float, float], float], first: float | None, other: float | None
 ) -> float | None:
-    return None if one is None or other is None else choose(one, other)
+    return None if first is None or other is None else choose(first, other)
 
 
 class SizeBand(NamedTuple):
@@ -72,7 +72,7 @@ class SizeBand(NamedTuple):
 
 
 class QuestionVerdict(NamedTuple):
-    """The verdict on a collective for neighbouring rank counts with the same one.
+    """The verdict on a collective for neighbouring rank counts with the same first.
 
     ``claims``: the size classes of which something is known, in order of size; ``rest``: all other sizes, None if
     there are none. ``idle``: columns that cannot run it.
@@ -182,14 +182,14 @@ def joined_verdicts(verdicts: Sequence[QuestionVerdict]) -> list[QuestionVerdict
     return found
 
 
-def _say_the_same(one: QuestionVerdict, other: QuestionVerdict) -> bool:
-    if (one.primitive, one.idle) != (other.primitive, other.idle):
+def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
+    if (first.primitive, first.idle) != (other.primitive, other.idle):
         return False
-    if len(one.claims) != len(other.claims) or (one.rest is None) != (other.rest is None):
+    if len(first.claims) != len(other.claims) or (first.rest is None) != (other.rest is None):
         return False
-    if one.rest and other.rest and one.rest.call != other.rest.call:
+    if first.rest and other.rest and first.rest.call != other.rest.call:
         return False
-    for claim, same in zip(one.claims, other.claims, strict=True):
+    for claim, same in zip(first.claims, other.claims, strict=True):
         if _kind(claim) != _kind(same):
             return False
         starts = claim.from_bytes, same.from_bytes
@@ -206,24 +206,24 @@ def _kind(claim: SizeBand) -> tuple[object, ...]:
     return claim.call, claim.winner, claim.first, claim.last, slower
 
 
-def _joined(one: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
-    rest = one.rest and other.rest and _joined_class(one.rest, other.rest)
-    return one._replace(
-        ranks=one.ranks + other.ranks,
-        claims=tuple(map(_joined_class, one.claims, other.claims)),
+def _joined(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
+    rest = first.rest and other.rest and _joined_class(first.rest, other.rest)
+    return first._replace(
+        ranks=first.ranks + other.ranks,
+        claims=tuple(map(_joined_class, first.claims, other.claims)),
         rest=rest,
     )
 
 
-def _joined_class(one: SizeBand, other: SizeBand) -> SizeBand:
-    """Of two classes of one winner the sizes that both have, so that the claim holds for both."""
+def _joined_class(first: SizeBand, other: SizeBand) -> SizeBand:
+    """The sizes that two classes of the same winner share, so that the claim holds for both."""
     others = {rival.column: rival for rival in other.rivals}
     rivals = []
-    for rival in one.rivals:
+    for rival in first.rivals:
         same = others.get(rival.column)
         rivals.append(rival if same is None else rival.joined(same))
-    return one._replace(
-        from_bytes=max(one.from_bytes, other.from_bytes),
-        to_bytes=min(one.to_bytes, other.to_bytes),
+    return first._replace(
+        from_bytes=max(first.from_bytes, other.from_bytes),
+        to_bytes=min(first.to_bytes, other.to_bytes),
         rivals=tuple(rivals),
     )

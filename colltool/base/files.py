@@ -23,6 +23,8 @@ from colltool.base.errors import ColltoolError, either, printable
 from colltool.base.reach import confine, is_confined
 
 MIB = 2**20
+STANDARD_INPUT = "/dev/stdin"
+"""The file that ``-`` stands for."""
 # Suffix of files of measured rows, next to the fabric's file.
 MACHINE_SUFFIX = ".machine.yaml"
 
@@ -136,6 +138,9 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
     default: the path."""
     content = read_bytes(path, kind, name)
     where = printable(_name(path, name))
+    if not content and os.fsdecode(path) == STANDARD_INPUT:
+        fix = "does the file that is piped in exist?"
+        raise ColltoolError("nothing arrived", where=STANDARD_INPUT, fix=fix)
     # UTF-16 of plain letters, which has a zero in every other byte, is valid UTF-8 too
     if b"\0" in content and _encoding(content).startswith("UTF"):
         raise not_utf8(content, where, where)

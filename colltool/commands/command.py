@@ -24,11 +24,11 @@ from colltool.base.errors import (
     rename_arguments,
     set_audience,
 )
+from colltool.base.files import STANDARD_INPUT
 from colltool.base.result import progress_to
 from colltool.commands.option_text import read_items
 from colltool.commands.options import BY_FUNCTION, REQUIRED, Option, OptionGroup, option
 from colltool.commands.output import (
-    STANDARD_INPUT,
     Outputs,
     ProgressLine,
     deferred_outputs,

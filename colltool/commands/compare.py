@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments
@@ -69,7 +69,8 @@ def compare(
     several: Sequence[Any] = primitives if listed else [primitives]
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
     groups = groups_of(ranks, model.group)
-    columns = columns_of(several_of(fabrics), vary, overrides, model.library, model.machine, groups)
+    compared, overrides = _against_its_own_values(several_of(fabrics), vary, overrides)
+    columns = columns_of(compared, vary, overrides, model.library, model.machine, groups)
     if len(columns) < 2:
         values = argument_text("vary", ["ib.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
@@ -87,6 +88,33 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
 
     with rename_arguments("python", size="sizes"):
         return each_size(sizes) or list(STANDARD_SIZES)
+
+
+def _against_its_own_values(
+    fabrics: Sequence[AnyFabric], vary: Any, overrides: Overrides
+) -> tuple[Sequence[AnyFabric], Overrides]:
+    """The fabrics to compare, and the values set on all of them: a single fabric with values of the
+    user's is compared with itself as its file has it.
+
+    Raises:
+        ColltoolError: the same fabric twice, which differs in nothing.
+    """
+    from colltool.definitions.reader import texts_of
+    from colltool.fabric.expression import with_setting
+
+    typed = [fabric for fabric in fabrics if isinstance(fabric, str)]
+    for fabric in typed:
+        if typed.count(fabric) > 1:
+            what = f"{fabric} is named twice, and {argument_text('overrides')} sets both alike"
+            own = argument_text("fabrics", f"{fabric}:ib.bandwidth=25GB/s")
+            fix = f"set a value of one alone: {own}"
+            raise ColltoolError(what, argument="fabrics", fix=fix)
+    if len(fabrics) > 1 or not typed or vary or not overrides or isinstance(overrides, Mapping):
+        return fabrics, overrides
+    changed = typed[0]
+    for setting in texts_of(overrides):
+        changed = with_setting(changed, setting)
+    return [typed[0], changed], ()
 
 
 @command(

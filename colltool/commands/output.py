@@ -19,13 +19,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from colltool.base.errors import ColltoolError
-from colltool.base.files import Inputs, remembering
+from colltool.base.files import STANDARD_INPUT, Inputs, remembering
 
 if TYPE_CHECKING:
     from threading import Thread
 
-STANDARD_INPUT = "/dev/stdin"
-"""The file that ``-`` stands for."""
 FIRST_PROGRESS_S = 1.0
 """Seconds before progress is shown: shorter work needs none."""
 PROGRESS_INTERVAL_S = 0.2

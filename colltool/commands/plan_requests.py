@@ -57,7 +57,7 @@ def _nodes_to_grow(name: str, overrides: Sequence[str], ranks: int) -> int | Non
         return None
     loaded = load_fabric(name)
     size = f"{loaded.tiers[-1].name}.size="
-    if loaded.ranks >= ranks or any(one.startswith(size) for one in overrides):
+    if loaded.ranks >= ranks or any(text.startswith(size) for text in overrides):
         return None
     nodes = nodes_for(loaded, ranks)
     if nodes is None:

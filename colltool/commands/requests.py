@@ -34,6 +34,7 @@ from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.groups import as_read
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.custom_machine import CustomMachine, on_machine
+from colltool.fabric.expression import parse_expression
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 
@@ -212,17 +213,36 @@ def columns_of(
     columns = []
     varied = [axis.key for axis in axes]
     # mistakes in overrides are reported at overrides, not at vary
-    for place in fitted_fabrics(fabrics, overrides, library, machine, groups, varied):
+    places = fitted_fabrics(fabrics, overrides, library, machine, groups, varied)
+    for place, (own_name, file) in zip(places, _names_and_files(fabrics), strict=True):
         for values in product(*(axis.values for axis in axes)):
             pairs = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
             # columns of a single fabric are named by their values alone
-            named = [place.name] if len(fabrics) > 1 or not pairs else []
+            named = [own_name or place.name] if len(fabrics) > 1 or not pairs else []
             named += [f"{key}={value}" for key, value in _short_keys(pairs)]
             more = [f"{key}={value}" for key, value in pairs]
             load = partial(_load_varied, place.load, more)
             name = " ".join(named)
-            columns.append(CompareColumn(name, place.name, tuple(pairs), load, place.fitted))
+            columns.append(
+                CompareColumn(name, file or place.name, tuple(pairs), load, place.fitted)
+            )
     return columns
+
+
+def _names_and_files(fabrics: Sequence[AnyFabric]) -> list[tuple[str, str]]:
+    """The column's name and the file of each fabric that is there several times with other values;
+    empty texts for any other."""
+    typed = [parse_expression(fabric) if isinstance(fabric, str) else None for fabric in fabrics]
+    files = [expression and expression.name for expression in typed]
+    found = []
+    for fabric, expression in zip(fabrics, typed, strict=True):
+        if expression is None or files.count(expression.name) < 2:
+            found.append(("", ""))
+            continue
+        settings = str(fabric).removeprefix(expression.name).removeprefix(":")
+        stem = os.path.basename(expression.name).removesuffix(".yaml")
+        found.append((settings or stem, stem))
+    return found
 
 
 def _short_keys(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -343,7 +343,9 @@ def _no_such_option(typed: str, context: Any) -> ColltoolError:
     if context:
         for parameter in context.command.get_params(context):
             known += [flag for flag in parameter.opts if flag.startswith("--")]
-    fix = f"{nearest(typed, known)} {_help(context)}".strip()
+    longer = [flag for flag in known if flag.startswith(typed)]
+    hint = f"did you mean '{longer[0]}'?" if longer else nearest(typed, known)
+    fix = f"{hint} {_help(context)}".strip()
     return ColltoolError(f"no option '{clipped(typed)}'", fix=fix)
 
 

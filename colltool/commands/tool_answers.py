@@ -137,14 +137,14 @@ def bounded(document: dict[str, Any], most: int) -> Bounded:
 def _without(value: Any, path: str, at: str) -> Any:
     """A copy without the values at the end of a path."""
     if isinstance(value, list):
-        return [_without(one, path, f"{at}[]") for one in value]
+        return [_without(item, path, f"{at}[]") for item in value]
     if not isinstance(value, dict):
         return value
     answer = {}
-    for key, one in value.items():
+    for key, item in value.items():
         inner = f"{at}.{key}"
         if not inner.endswith(f".{path}"):
-            answer[key] = _without(one, path, inner)
+            answer[key] = _without(item, path, inner)
     return answer
 
 
@@ -155,8 +155,8 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list) else value
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
 def _step(excess: float) -> float:
@@ -190,22 +190,22 @@ def _to_shorten(document: dict[str, Any]) -> _Nested | None:
 def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Nested]:
     """Each list, object and long text within a value."""
     if isinstance(value, dict):
-        for key, one in value.items():
+        for key, item in value.items():
             inner = (*keys, key)
-            if isinstance(one, dict | list) or (isinstance(one, str) and len(one) > _SHORT):
-                yield _Nested(inner, one)
-            yield from _parts(one, inner)
+            if isinstance(item, dict | list) or (isinstance(item, str) and len(item) > _SHORT):
+                yield _Nested(inner, item)
+            yield from _parts(item, inner)
     elif isinstance(value, list):
-        for one in value:
-            yield from _parts(one, (*keys, "[]"))
+        for item in value:
+            yield from _parts(item, (*keys, "[]"))
 
 
 def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """The objects that hold the last of the keys."""
     first, *rest = keys
     if first == "[]":
-        for one in value if isinstance(value, list) else ():
-            yield from _holders(one, tuple(rest))
+        for item in value if isinstance(value, list) else ():
+            yield from _holders(item, tuple(rest))
     elif isinstance(value, dict) and first in value:
         if rest:
             yield from _holders(value[first], tuple(rest))

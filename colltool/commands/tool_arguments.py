@@ -136,7 +136,7 @@ def named(
     for name, value in given.items():
         if value is None:
             continue
-        own = next((one for one in variants(name) if one in known or one in options), None)
+        own = next((word for word in variants(name) if word in known or word in options), None)
         if own is None:
             hint = nearest(name, list(known))
             fix = f"{hint} {tool} takes {listed or 'nothing'}".strip()
@@ -162,7 +162,7 @@ def shaped(argument: Parameter, value: Any) -> Any:
         several = value.split(",")
         is_names = argument.name in ("sizes", "ranks", "primitives", "algorithms")
         if argument.takes_several and is_names and (len(several) > 1 or argument.is_list):
-            value = [one.strip() for one in several]
+            value = [item.strip() for item in several]
         elif argument.is_list:
             value = [value]
     elif isinstance(value, str) and argument.name in _SEVERAL_FABRICS and argument.takes_several:
@@ -170,7 +170,7 @@ def shaped(argument: Parameter, value: Any) -> Any:
     elif argument.is_list and isinstance(value, int | float) and not isinstance(value, bool):
         value = [value]
     if argument.is_count:
-        return [_count(one) for one in value] if isinstance(value, list) else _count(value)
+        return [_count(item) for item in value] if isinstance(value, list) else _count(value)
     return value
 
 
@@ -178,7 +178,7 @@ def _names_in(value: str) -> list[str]:
     """Names of fabrics; one that sets values (``nvl72:racks=4,ib.alpha=1us``) stands alone."""
     if ":" in value or "," not in value:
         return [value]
-    return [one.strip() for one in value.split(",")]
+    return [item.strip() for item in value.split(",")]
 
 
 def _list_in(text: str) -> Any:
@@ -223,12 +223,12 @@ def texts_as_files(given: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], s
 
 def _file_argument(name: str) -> str:
     """The argument of a file that a name means; empty if it means another."""
-    return next((one for one in variants(name) if one in _FILES), "")
+    return next((word for word in variants(name) if word in _FILES), "")
 
 
 def _has_content(name: str, value: Any) -> bool:
     if isinstance(value, list):
-        return any(_has_content(name, one) for one in value)
+        return any(_has_content(name, item) for item in value)
     if isinstance(value, dict):
         return _is_written(name, value)
     return is_content(value)
@@ -239,15 +239,17 @@ def _is_written(name: str, value: Mapping[str, Any]) -> bool:
     if name == "job":
         return "model_type" in value or "architectures" in value
     texts = value.values()
-    return name in ("logs", "files") and bool(value) and all(isinstance(one, str) for one in texts)
+    return (
+        name in ("logs", "files") and bool(value) and all(isinstance(item, str) for item in texts)
+    )
 
 
 def _in_files(name: str, value: Any, folder: Path, number: str = "") -> Any:
     """A value with the path of a new file for each text of one."""
     if isinstance(value, list):
-        several = [_in_files(name, one, folder, f"-{at}") for at, one in enumerate(value, 1)]
+        several = [_in_files(name, item, folder, f"-{at}") for at, item in enumerate(value, 1)]
         # a log of several hosts by name is several
-        return [path for one in several for path in (one if isinstance(one, list) else [one])]
+        return [path for item in several for path in (item if isinstance(item, list) else [item])]
     if isinstance(value, dict) and _is_written(name, value):
         if name == "job":
             return _written(folder, f"{_model_name(value)}{number}.json", json.dumps(value))

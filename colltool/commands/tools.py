@@ -93,7 +93,7 @@ class Tool(NamedTuple):
         for kind in self.kinds.values():
             found |= dict.fromkeys(kind.arguments)
         found.pop("detail", None)
-        same = {one for name in self.listed for one in variants(name)}
+        same = {word for name in self.listed for word in variants(name)}
         return [name for name in found if name not in same]
 
 
@@ -359,7 +359,7 @@ def guide(topic: str | None = None, section: str | None = None, *, detail: bool 
     from colltool.guides import TOPICS, about, read_guide
 
     if topic is None:
-        lines = [f"- {one}: {about(one)}" for one in TOPICS]
+        lines = [f"- {topic}: {about(topic)}" for topic in TOPICS]
         return "\n".join(["# Guides", "", *lines, "", _READ_COMMANDS, ""])
     if not isinstance(topic, str):
         what = f"expected a topic, got {quote(topic)}"
@@ -497,7 +497,10 @@ def find_kind(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
 
 def _what_of(kinds: dict[str, Kind], arguments: Mapping[str, Any]) -> str:
     """The function that the arguments ask for."""
-    given = {one for name in arguments for one in variants(name) if arguments[name] is not None}
+    given: set[str] = set()
+    for name, value in arguments.items():
+        if value is not None:
+            given.update(variants(name))
     default = list(kinds)[0]  # noqa: RUF015
     if default == "compare" and "old" in given:
         return "libraries" if "fabric" in given else "diff"

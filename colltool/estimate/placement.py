@@ -391,7 +391,11 @@ def _grown(fabric: Fabric, ranks: int) -> str:
     nodes = nodes_for(fabric, ranks)
     if nodes is None:
         return ""
-    return f", or grow it: {argument_text('fabric', f'{fabric.name}:nodes={nodes}')}"
+    grown = argument_text("fabric", f"{fabric.name}:nodes={nodes}")
+    whole = nodes * (fabric.ranks // fabric.tiers[-1].endpoints)
+    if whole != ranks:
+        return f", or grow it and fill whole nodes: {whole} ranks on {grown}"
+    return f", or grow it: {grown}"
 
 
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:

@@ -261,9 +261,9 @@ def at_each_size(price: Price) -> Iterator[Price]:
             if row.below[0] is not row:
                 below = Constant(tuple(_at_one_size(layer, at) for layer in row.below))
             rows.append(replace(_at_one_size(row, at), late_below=below))
-        one = replace(price, bytes=float(size), results=tuple(rows))
+        single = replace(price, bytes=float(size), results=tuple(rows))
         # arrays are in registry order
-        yield replace(one, results=(*sorted(one.leading, key=seconds), *one.others))
+        yield replace(single, results=(*sorted(single.leading, key=seconds), *single.others))
 
 
 def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:

@@ -15,7 +15,7 @@ SETS = ("--set", "ib.cable=100m", "--set", "ib.energy=100pJ/bit")
 
 def test_fabric_show_and_explain(run: Callable[..., Any], tmp_path: Any) -> None:
     shown = run("fabric", "show", "nvl72", *SETS)
-    assert "spine: 32 endpoints, alpha 8.5 us, 500 ns of it in 100 m of cable" in shown.out
+    assert "spine alpha 8.5 us, 500 ns of it in 100 m of cable" in " ".join(shown.out.split())
     assert "100 pJ/bit" in shown.out
     tier = run("fabric", "show", "nvl72", *SETS, "--format", "json").json["fabric"]["tiers"][1]
     assert (tier["cable"], tier["energy"]) == (100, pytest.approx(100e-12))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+HALF = "ib.bandwidth=200Gbps"
 BUYER = ("compare", "ar,a2a", "-f", "nvl72", "-f", "dgx-b200", "-n", "1152")
 SCREENS: dict[str, tuple[str, ...]] = {
     "buyer": BUYER,
@@ -109,3 +110,16 @@ def test_a_sweep_says_what_runs_and_what_is_fastest(run: Any) -> None:
     assert "| fastest " in text
     # where nothing is picked the fastest is what a row shows
     assert "| runs " not in run("sweep", "ar", "-f", "star512", "-n", "8,64").out
+
+
+def test_one_fabric_with_values_is_compared_with_itself_as_it_is(run: Any) -> None:
+    """What if the network had half the bandwidth: nobody has to name the fabric twice."""
+    out = run("compare", "ar", "-f", "dgx-h100", "-n", "256", "-M", "1G", "--set", HALF).out
+    assert "1.95x faster" in " ".join(out.split())
+    assert f"| {HALF} |" in " ".join(out.split())
+
+
+def test_the_same_fabric_twice_differs_in_nothing(run: Any) -> None:
+    twice = run("compare", "ar", "-f", "dgx-h100", "-f", "dgx-h100", "--set", HALF)
+    assert (twice.code, twice.out) == (2, "")
+    assert "set a value of one alone: -f dgx-h100:" in twice.err

@@ -246,7 +246,7 @@ def test_two_traces_of_one_rank_or_of_two_jobs_are_refused(tmp_path: Path) -> No
     events = [call(0, 10, [0, 1])]
     first, same = (write(tmp_path / name, events, 0) for name in ("a.json", "b.json"))
     other = write(tmp_path / "c.json", events, 1, 4)
-    with pytest.raises(ColltoolError, match="is of rank 0, and so is"):
+    with pytest.raises(ColltoolError, match="is a trace of rank 0, and so is"):
         colltool.trace(WHERE, [first, same])
     with pytest.raises(ColltoolError, match="a job of 4 ranks"):
         colltool.trace(WHERE, [first, other])

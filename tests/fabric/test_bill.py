@@ -334,7 +334,7 @@ def test_a_spine_that_is_in_no_rail_is_said(name: str, said: str) -> None:
     shown = run("fabric", "show", name, "--all")
     assert shown.code == 0
     assert [
-        line.partition(": ")[2] for line in shown.out.splitlines() if "not counted" in line
+        line.rpartition(": ")[2] for line in shown.out.splitlines() if "not counted" in line
     ] == [said] * bool(said)
 
 

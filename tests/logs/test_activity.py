@@ -92,7 +92,7 @@ def test_a_late_rank_is_named_and_waiting_stays_in_the_exposed_share(tmp_path: P
     )
     (by,) = result.waits.collectives
     assert (by.wire_s, by.wait_s) == (pytest.approx(100e-6), pytest.approx(7 / 8 * 300e-6))
-    assert "rank 5 comes last in 1 of 1" in result.summary()
+    assert "rank 5 is last in 1 of 1 calls" in result.summary()
 
 
 def test_another_trace_says_what_changed(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_another_trace_says_what_changed(tmp_path: Path) -> None:
         return write(tmp_path / f"{lasts}.json", events, 0, 8)
 
     result = colltool.trace(WHERE, of(400), against=of(150))
-    assert "takes 1 ms, before 750 us: 250 us more exposed communication" in result.summary()
-    assert "all-reduce of 16 MiB: 150 us to 400 us a step" in result.summary()
+    assert "takes 1 ms, in the other trace 750 us: 250 us more exposed" in result.summary()
+    assert "all-reduce of 16 MiB changed most (150 us -> 400 us per step)" in result.summary()
     (row,) = compared_totals(result)
     assert row.change_s == pytest.approx(250e-6)
 

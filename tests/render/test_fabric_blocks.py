@@ -47,10 +47,8 @@ WHERE = fabric(
 
 TREE = """\
 small
-32 ranks
-+- t2: clos of 4, BW 50 GB/s per port, eta 1/1
-   +- t1: star of 8, alpha 500 ns, BW 450 GB/s per port, eta 1/1, in-network operations
-      +- rank
++- t2: clos of 4, BW 50 GB/s, eta 1/1
+   +- t1: star of 8, alpha 500 ns, BW 450 GB/s, eta 1/1, in-network: reduce, multicast
 """
 PARTS = """
 t1:

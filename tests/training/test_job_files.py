@@ -437,7 +437,7 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         {"layout": {"tp": 8, "dp": 16}, "overlap": {"dp": False, "tp": False, "sm_share": 0.1}},
         None,
         (
-            "sm_share slows compute while communication runs beside it, and none does here | leave"
+            "sm_share slows compute down while communication overlaps it, and none does here | leave"
             " sm_share out"
         ),
     ),

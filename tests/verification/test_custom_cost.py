@@ -188,7 +188,7 @@ def test_what_does_not_fit_the_question_is_refused(tmp_path: Path) -> None:
         ({"algorithm_files": file, "placement": "scattered"}, "is executed packed, not scattered"),
         ({"algorithm_files": file, "ports": "one"}, "is executed all, not one"),
         ({"algorithm_files": 3}, "expected paths of algorithm files"),
-        ({"algorithm_files": file, "library": "vllm"}, "not beside an engine's kernels"),
+        ({"algorithm_files": file, "library": "vllm"}, "not with the kernels of an engine"),
     ):
         with pytest.raises(ColltoolError, match=what):
             colltool.price(

@@ -110,7 +110,7 @@ def _steps(low: float, high: float) -> list[float]:
 
 
 def _ticks(axis: ChartAxis, most: float) -> list[float]:
-    """At most so many ticks: 1, 2 and 5, else powers of ten, else powers of a hundred and on."""
+    """The ticks, at most ``most``: 1, 2 and 5, else powers of ten, else powers of a hundred and on."""
     steps = _steps(axis.low, axis.high)
     if len(steps) <= most:
         return steps

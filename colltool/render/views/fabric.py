@@ -41,6 +41,7 @@ from colltool.render.views.fabric_parts import (
     bill_blocks,
     failure_blocks,
     library_text,
+    operations_text,
     part_lines,
     plan_lines,
     reached_text,
@@ -67,53 +68,51 @@ def _blocks(result: FabricShown) -> list[Block]:
     # beside the bisection that it is about; CSV does without, as it follows from the others
     columns = (*table.columns[:6], sigma, *table.columns[6:])
     title = "one domain of each tier"
-    joined = []
-    for name, kind in kinds.items():
-        rate = format_rate(kind.tier.bandwidth)
-        joined.append(f"{name} {kind.label} of {kind.extent} at {rate}")
+    joined = " in ".join(f"{name} {kind.label} of {kind.extent}" for name, kind in kinds.items())
     name = on_fabric(fabric.name, fabric.overrides)
     details = [
         *_parts(fabric, result.facts),
-        *_sizing(fabric, result.facts),
+        *_fat_trees(fabric, result.facts),
         *library_blocks(fabric),
         *bill_blocks(result.bill),
         *failure_blocks(result.failures),
         *_notes(result),
     ]
     return [
-        Headline(f"{name} joins {fabric.ranks} ranks, innermost tier first: {'; '.join(joined)}."),
-        _tree(fabric, result.facts, full=False),
+        Headline(f"{name} joins {fabric.ranks} ranks: {joined}."),
+        _tree(fabric, result.facts),
         table._replace(columns=columns, title=title),
+        *_sizing(fabric, result.facts),
         *map(later, details),
     ]
 
 
-def _tree(fabric: Fabric, facts: FabricFacts, *, full: bool = True) -> Lines:
-    """The tiers as a tree, outermost first; in ``full`` also the levels of each."""
-    root = f"{fabric.ranks} ranks"
+def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
+    """The tiers as a tree, outermost first: a line each, as the headline has the ranks."""
+    tree = []
     if fabric.launch_overhead:
-        root += f", launch overhead {format_time(fabric.launch_overhead)}"
-    tree = [root]
+        tree.append(f"launch overhead {format_time(fabric.launch_overhead)}")
     indent = ""
     for tier, found in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
-        text = _tier_text(tier)
-        if not full:
-            text += _in_short(tier, found)
-        tree.append(f"{indent}+- {tier.name}: {text}")
-        for line in part_lines(tier, found, outermost_first=True) if full else ():
-            tree.append(f"{indent}|    {line}")
+        tree.append(f"{indent}+- {tier.name}: {_tier_text(tier)}{_in_short(tier, found)}")
         indent += "   "
-    return Lines(_title(fabric), (*tree, f"{indent}+- rank"))
+    return Lines(_title(fabric), tuple(tree))
 
 
 def _in_short(tier: Tier, facts: TierFacts) -> str:
-    """Whether a tier is oversubscribed, and whether its switches reduce: what a price turns on."""
+    """The cables of a tier, whether it is oversubscribed, and what its switches do: what a price
+    turns on."""
+    kind = capabilities_of(tier)
     text = ""
-    for level in facts.levels:
+    # a tier with a trunk has a class more than the file has levels
+    for pairs, level in zip(kind.classes, facts.levels, strict=False):
+        # without levels of its own the tier has said it
+        if kind.levels and pairs.cable_m:
+            text += f", {level.name} {alpha_text(pairs)}"
         if level.oversubscription != 1:
             text += f", {level.oversubscription:.4g}:1 oversubscribed at {level.name}"
-    if capabilities_of(tier).in_network is not None:
-        text += ", in-network operations"
+    if kind.in_network is not None:
+        text += f", in-network: {operations_text(kind.in_network)}"
     return text
 
 
@@ -139,8 +138,9 @@ def _tier_text(tier: Tier) -> str:
     text += f"BW {format_rate(tier.bandwidth)}"
     if tier.ports > 1:
         text += f" x {tier.ports} ports"
-    per = "port" if kind.has_ports else "link"
-    text += f" per {per}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
+    if not kind.has_ports:
+        text += " per link"
+    text += f", eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
     if tier.post:
         text += f", post {format_time(tier.post)}"
     if tier.energy is not None:
@@ -250,17 +250,25 @@ def _tiers_in_brief(fabric: Fabric) -> str:
 
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
-    """The switches of each tier that was sized by rule, and the fat-tree that it would be."""
+    """How the switches of each tier that was sized by rule are counted, or why they are not."""
     for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
         plan = found.sizing
-        if plan is not None:
-            lines = list(plan_lines(plan))
-            if tier.rail_only:
-                rails = "rails that never meet"
-            else:
-                rails = "rail-optimised" if plan.rails > plan.split else "sized"
-                lines += uncounted(plan)
-            yield Lines(f"{tier.name}, {rails}", (*lines, *found.misfits))
+        if plan is None:
+            for misfit in found.misfits:
+                yield Lines(f"{tier.name}: {misfit}", ())
+            continue
+        lines = list(plan_lines(plan))
+        if tier.rail_only:
+            rails = "rails that never meet"
+        else:
+            rails = "rail-optimised" if plan.rails > plan.split else "sized"
+            lines += uncounted(plan)
+        yield Lines(f"{tier.name}, {rails}: {'; '.join(lines)}", found.misfits)
+
+
+def _fat_trees(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
+    """The fat-tree that each tier would be."""
+    for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
         tree = found.fat_tree
         if tree is not None:
             counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
@@ -268,8 +276,7 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
                 f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches"
                 f" ({counts}), {tree.links} cables"
             )
-            title = f"{tier.name}, as a non-blocking fat-tree of equal switches"
-            yield Lines(title, (text, *found.misfits))
+            yield Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (text,))
 
 
 def _notes(result: FabricShown) -> Iterator[Block]:

@@ -146,7 +146,8 @@ def _rails_text(plan: ClosPlan) -> str:
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
     """The levels in sentences, for ``fabric show``."""
     levels = ", ".join(f"{level.per_rail} {level.name}" for level in plan.levels)
-    switches = f"{levels} switches of {plan.radix} ports"
+    noun = "switch" if levels == f"1 {plan.levels[0].name}" else "switches"
+    switches = f"{levels} {noun} of {plan.radix} ports"
     if plan.rails > 1:
         switches = f"{_rails_text(plan)}, each with {switches}"
     yield switches
@@ -394,13 +395,17 @@ def alpha_text(pairs: DistanceClass) -> str:
     return f"{text}, {format_time(cable_s(pairs.cable_m))} of it in {cable} of cable"
 
 
+def operations_text(spec: InNetwork) -> str:
+    """What the switches do: ``reduce, multicast``."""
+    names = [name for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
+    return ", ".join(names).replace("_", "-") or "nothing"
+
+
 def in_network_text(spec: InNetwork) -> str:
     """Such as
     ``reduce, multicast, alpha_switch 200 ns, 1 switch level, all-reduce eta_beta 0.61; sum of bf16; 64 groups``.
     """
-    names = [name for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
-    can = ", ".join(names).replace("_", "-") or "nothing"
-    text = f"{can}, alpha_switch {format_time(spec.alpha_switch)}"
+    text = f"{operations_text(spec)}, alpha_switch {format_time(spec.alpha_switch)}"
     if spec.levels:
         text += f", {counted(spec.levels, 'switch level')}"
     for primitive, value in spec.switch_eta_beta.items():

@@ -419,7 +419,7 @@ def _operations(row: LibraryRow) -> str:
 
 
 def _spelled(operation: str) -> str:
-    """As people write it: ``all-reduce``."""
+    """The name as people write it: ``all-reduce``."""
     return operation.replace("_", "-")
 
 

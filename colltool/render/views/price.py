@@ -128,6 +128,8 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
         before = "" if rival.protocol else " before any library overhead"
         return f"Your own {rival.name} would be faster, {took}{before}"
     following = f"Next: {rival.name}, {took}"
+    if gain > 0:
+        following = f"{rival.name} might be faster, {took}"
     close = [other for other in rivals if r.seconds(other) <= own_s * (1 + error)]
     # an exact price needs no judgement
     if not close or not row.interval:

@@ -175,13 +175,12 @@ def _fastest_collective(result: Report, comparison: Comparison) -> str:
     return f"{what} fastest on {names[best]}, {_factor(rival_s / best_s)} ahead of {names[rival]}"
 
 
-def _overlap(one: Cell, other: Cell) -> bool:
+def _overlap(first: Cell, other: Cell) -> bool:
     """Whether the intervals of two prices overlap."""
-    if one.interval is None or other.interval is None:
+    if first.interval is None or other.interval is None:
         return False
-    return (
-        one.interval.low_s <= other.interval.high_s and other.interval.low_s <= one.interval.high_s
-    )
+    starts_before = first.interval.low_s <= other.interval.high_s
+    return starts_before and other.interval.low_s <= first.interval.high_s
 
 
 # --- the verdict
@@ -223,7 +222,7 @@ def _with_interval(seconds: float, interval: Any) -> str:
 
 
 def _compared(report: Report, result: Comparison) -> Iterator[str]:
-    """Of two fabrics who wins over which sizes, and the times at the reference point; of several
+    """Which of two fabrics wins over which sizes, and the times at the reference point; of several
     the order there."""
     for primitive in dict.fromkeys(line.primitive for line in result.lines):
         line = _reference_line(report, result, primitive)

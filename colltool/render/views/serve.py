@@ -119,7 +119,7 @@ def _limited(decode: ServedPhase) -> str:
 
 
 def _network_answer(result: Served) -> list[str]:
-    """Without a known device nothing but the network can be told."""
+    """What is missing without a known device: only the network can be priced."""
     decode = result.decode
     device = localize(either(shell="--set device=h100", python='overrides=["device=h100"]'))
     unknown = (
