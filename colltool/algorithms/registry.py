@@ -401,7 +401,7 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     on_demand = [row.name for row in on_request() if row.primitive is primitive]
     known = list(dict.fromkeys([*usual, *also, *on_demand]))
     others = [SHORT[other] for other, key in _ROWS if key == name.lower()]
-    hint = nearest(name, [*LIBRARY_NAMES, *known])
+    hint = nearest(name, known) or nearest(name, list(LIBRARY_NAMES))
     meant = any_spec_called(name)
     if meant in known:
         hint = f"that is '{meant}' here."

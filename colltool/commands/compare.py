@@ -97,14 +97,14 @@ def _against_its_own_values(
     user's is compared with itself as its file has it.
 
     Raises:
-        ColltoolError: the same fabric twice, which differs in nothing.
+        ColltoolError: values set on the same fabric twice, which then differs in nothing.
     """
     from colltool.definitions.reader import texts_of
     from colltool.fabric.expression import with_setting
 
     typed = [fabric for fabric in fabrics if isinstance(fabric, str)]
     for fabric in typed:
-        if typed.count(fabric) > 1:
+        if overrides and typed.count(fabric) > 1:
             what = f"{fabric} is named twice, and {argument_text('overrides')} sets both alike"
             own = argument_text("fabrics", f"{fabric}:ib.bandwidth=25GB/s")
             fix = f"set a value of one alone: {own}"

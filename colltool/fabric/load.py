@@ -89,7 +89,8 @@ def find_file(
         raise ColltoolError(f"no {noun} is called {quote(typed)} any more", fix=fix)
     hint = nearest(os.path.basename(stem) if listing else stem, list(shipped))
     if typed.isdecimal() and noun == "fabric":
-        hint = f"the factor of nccl-tests' -f is {argument_text('factor', typed)} here;"
+        factor = argument_text("factor", typed)
+        hint = f"the factor between sizes is {factor} here, unlike in nccl-tests;"
     device = bundled_for(stem.upper()) if noun == "fabric" else None
     if device is not None and not device.differs:
         hint = f"the shipped machine with such a device is {device.fabric};"

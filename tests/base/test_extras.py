@@ -111,7 +111,7 @@ def test_every_extra_that_is_named_exists() -> None:
         for name in re.findall(r"pip install (?:-q )?(?:-e )?'\.\[(\w+)\]'", text)
     }
     named |= {name for text in texts.values() for name in re.findall(r'needs_extra\("(\w+)"', text)}
-    assert {"plot", "report"} <= named <= set(EXTRAS)
+    assert {"plot"} <= named <= set(EXTRAS)
     assert not [
         path
         for path, text in texts.items()

@@ -148,7 +148,7 @@ EXACT: dict[str, tuple[str, ...]] = {
     ),
     "price ar -f nvl72 -n 99999": (
         "error: --ranks: 99999 ranks do not fit: nvl72 has 2304",
-        "  take at most 2304, or grow it: -f nvl72:nodes=1389",
+        "  take at most 2304, or grow it and fill whole nodes: 100008 ranks on -f nvl72:nodes=1389",
     ),
     # algorithms that cannot run
     "price ar -f nvl72 -n 144 -M 1MB --algorithm rabenseifner": (

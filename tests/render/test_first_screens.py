@@ -79,7 +79,7 @@ def test_a_price_leads_with_its_verdict() -> None:
     assert re.fullmatch(
         r"NVLSTree \(NCCL's pick\): 336\.5 us \(-\d+% to \+\d+%: .*\), busbw 93\.6 GB/s", verdict
     )
-    assert following == "Next: Tree, 300.7 us (-11%), too close to call"
+    assert following == "Tree might be faster, 300.7 us (-11%), too close to call"
     assert largest == "38% of the time is NCCL overhead; a faster network would barely help"
 
 
