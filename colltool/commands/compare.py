@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments
@@ -99,17 +99,20 @@ def _against_its_own_values(
     Raises:
         ColltoolError: values set on the same fabric twice, which then differs in nothing.
     """
+    from colltool.commands.reading import is_nothing
     from colltool.definitions.reader import texts_of
     from colltool.fabric.expression import with_setting
 
     typed = [fabric for fabric in fabrics if isinstance(fabric, str)]
     for fabric in typed:
-        if overrides and typed.count(fabric) > 1:
+        if not is_nothing(overrides) and typed.count(fabric) > 1:
             what = f"{fabric} is named twice, and {argument_text('overrides')} sets both alike"
             own = argument_text("fabrics", f"{fabric}:ib.bandwidth=25GB/s")
             fix = f"set a value of one alone: {own}"
             raise ColltoolError(what, argument="fabrics", fix=fix)
-    if len(fabrics) > 1 or not typed or vary or not overrides or isinstance(overrides, Mapping):
+    if len(fabrics) > 1 or not typed or vary or not isinstance(overrides, list | tuple):
+        return fabrics, overrides
+    if not overrides:
         return fabrics, overrides
     changed = typed[0]
     for setting in texts_of(overrides):

@@ -289,6 +289,7 @@ def test_every_command_of_the_questions_is_asked() -> None:
     assert set(asked_in_documents()) == {*ASKED, *FILES, *OF_A_FILE_WRITTEN}
 
 
+@pytest.mark.alike(20)
 @pytest.mark.parametrize(
     "line", QUICK, ids=[f"{at} {line.split()[0]}" for at, line in enumerate(QUICK)]
 )
