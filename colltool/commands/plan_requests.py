@@ -12,6 +12,7 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.commands.options import FabricChoice
 from colltool.commands.reading import flag_of, path_of, wrong
+from colltool.fabric.bundled_for import fabric_of_device
 from colltool.fabric.expression import nodes_for, resized, with_setting
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.training.goodput import Failures
@@ -53,7 +54,7 @@ def grown(fabric: FabricChoice, ranks: int | None) -> tuple[FabricChoice, list[s
 
 def _nodes_to_grow(name: str, overrides: Sequence[str], ranks: int) -> int | None:
     """How many nodes hold the ranks; None where a fabric has enough, or does not grow."""
-    if name not in shipped_fabrics():
+    if name not in shipped_fabrics() and not fabric_of_device(name):
         return None
     loaded = load_fabric(name)
     size = f"{loaded.tiers[-1].name}.size="

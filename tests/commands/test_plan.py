@@ -82,6 +82,12 @@ def test_a_shipped_fabric_grows_to_the_ranks_that_are_asked(run: Any, folder: Pa
     assert grown["set"] == typed["set"]
 
 
+def test_the_machine_of_a_device_grows_too(run: Any) -> None:
+    assert "grows to 128 nodes" in " ".join(
+        run("plan", "llama3-70b", "-f", "h100", "-n", "1024").out.split()
+    )
+
+
 def test_a_size_that_was_given_does_not_grow(run: Any, folder: Path) -> None:
     asked = ("-n", "512", "--job-set", "batch.global=512")
     for fabric in (("dgx-h100:nodes=32",), ("dgx-h100", "--set", "ib.size=32")):
