@@ -110,9 +110,8 @@ def _against_its_own_values(
             own = argument_text("fabrics", f"{fabric}:ib.bandwidth=25GB/s")
             fix = f"set a value of one alone: {own}"
             raise ColltoolError(what, argument="fabrics", fix=fix)
-    if len(fabrics) > 1 or not typed or vary or not isinstance(overrides, list | tuple):
-        return fabrics, overrides
-    if not overrides:
+    alone = len(fabrics) == 1 and bool(typed) and not vary
+    if not alone or not isinstance(overrides, list | tuple) or not overrides:
         return fabrics, overrides
     changed = typed[0]
     for setting in texts_of(overrides):

@@ -50,7 +50,7 @@ def explain(
     ``name`` is as ``--algorithm`` takes it; the price is of exactly this choice.
     """
     options = readings or ModelOptions()
-    everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
+    everything = _everything()
     known = list(dict.fromkeys(row.name for row in everything))
     if parse_choice(name).base not in known:
         if fabric is not None and primitive is not None:
@@ -273,11 +273,15 @@ class AlgorithmList(Result):
     rows: tuple[ListedAlgorithm, ...]
 
 
+def _everything() -> list[AnyRow]:
+    """Every algorithm and composition, those on request last."""
+    return [*every_algorithm(), *every_composition(), *on_request()]
+
+
 def list_algorithms(primitive: Primitive | None = None) -> AlgorithmList:
     """Every algorithm of a primitive, or of any."""
-    everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
     by_name: dict[str, list[AlgorithmExplanation]] = {}
-    for row in everything:
+    for row in _everything():
         if primitive in (None, row.primitive):
             by_name.setdefault(row.name, []).append(_words(row))
     rows = []

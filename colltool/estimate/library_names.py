@@ -27,7 +27,7 @@ def library_name(
         return found
     for vendor in shipped_by:
         # several names in the brackets are none
-        name = vendor.partition(" (")[2].rstrip(")")
+        name = _own_name(vendor)
         if name and "," not in name and ships(running.name, (vendor,)):
             return name
     return ""
@@ -45,7 +45,12 @@ def spec_of_library_name(placed: PlacedGroup, primitive: Primitive, name: str) -
     wanted = normal_form(name)
     for row in compositions(primitive):
         for shipped in row.shipped_as:
-            names = [vendor.partition(" (")[2].rstrip(")") for vendor in shipped.by]
-            if shipped.library == running.name and wanted in map(normal_form, names):
+            names = [normal_form(_own_name(vendor)) for vendor in shipped.by]
+            if shipped.library == running.name and wanted in names:
                 return row.name
     return ""
+
+
+def _own_name(vendor: str) -> str:
+    """The name in a vendor's brackets: ``recursive doubling`` of ``MPICH (recursive doubling)``."""
+    return vendor.partition(" (")[2].rstrip(")")
