@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
+from math import ceil
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from colltool.base.errors import localize
@@ -143,7 +144,8 @@ class Headline(NamedTuple):
 class Table(NamedTuple):
     """Records in columns.
 
-    ``best`` is the row to highlight. The default view has the ``first`` rows, all when None.
+    ``best`` is the row to highlight. The default view has the ``first`` rows, all when None;
+    ``spread``: as many from the whole range, the last among them.
     """
 
     columns: Columns[Any]
@@ -151,6 +153,16 @@ class Table(NamedTuple):
     best: int | None = None
     title: str = ""
     first: int | None = None
+    spread: bool = False
+
+    @property
+    def brief(self) -> tuple[Any, ...]:
+        """The records of the default view."""
+        most = len(self.records) if self.first is None else self.first
+        if not self.spread or most >= len(self.records):
+            return self.records[:most]
+        step = ceil(len(self.records) / most)
+        return self.records[(len(self.records) - 1) % step :: step]
 
     @property
     def shown(self) -> Columns[Any]:
@@ -224,22 +236,29 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     """The blocks of the default view, and what ``--all`` adds: ``["17 rows", "4 notes"]``."""
     shown: list[Block] = []
     rows = 0
+    between = 0
     notes = 0
     for part in parts:
         if not isinstance(part, Table | Lines) or part.first is None:
             shown.append(part)
             continue
         if isinstance(part, Table):
-            rows += max(0, len(part.records) - part.first)
-            cut: Block = part._replace(records=part.records[: part.first])
+            cut: Block = part._replace(records=part.brief)
+            hidden = len(part.records) - len(part.brief)
+            if part.spread:
+                between += hidden
+            else:
+                rows += hidden
         else:
             # a title without lines counts as a note
             notes += max(not part.lines, len(part.lines) - part.first)
             cut = part._replace(lines=part.lines[: part.first])
         if part.first:
             shown.append(cut)
-    left = {"row": rows, "note": notes}
-    return shown, [counted(count, what) for what, count in left.items() if count]
+    added = [counted(count, what) for count, what in ((rows, "row"), (notes, "note")) if count]
+    if between:
+        added.insert(0, f"{counted(between, 'row')} in between")
+    return shown, added
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

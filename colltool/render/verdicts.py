@@ -149,10 +149,22 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief
             nobody = "too close to call" if rest.call == "close" else "no clear winner"
             if verdict.claims or brief:
                 return nobody + where
-            most = max((rival.most for rival in rest.rivals), default=1.0)
-            return f"{nobody} (the times differ by up to {_factor(most)})"
+            return f"{nobody} ({_distance(rest.rivals)})"
         case _:
             assert_never(rest.call)
+
+
+def _distance(rivals: Sequence[RivalRatio]) -> str:
+    """``a is ahead by 1.6x`` where one of two is ahead at every size, else how far they differ."""
+    leading = [rival for rival in rivals if rival.most == 1.0]
+    behind = [rival for rival in rivals if rival.most > 1.0]
+    if len(leading) == len(behind) == 1:
+        by = _times(behind[0])
+        if by.startswith("1x to "):
+            by = f"up to {_factor(behind[0].most)}"
+        return f"{leading[0].column} is ahead by {by}"
+    most = max((rival.most for rival in rivals), default=1.0)
+    return f"the times differ by up to {_factor(most)}"
 
 
 def _rest_where(verdict: QuestionVerdict, rest: SizeBand) -> str:

@@ -205,7 +205,7 @@ def test_a_difference_within_the_error_of_the_model_says_so() -> None:
     near = [run for run in one.runs if run.outcome == "slower"]
     assert near
     assert all(run.within is not None and run.ratio - 1 <= run.within for run in near)
-    assert "too close to call (the times differ by up to 1.11x)" in verdict(found)[0]
+    assert "too close to call (mine is ahead by 1.02x to 1.11x)" in verdict(found)[0]
     assert "faster" not in rendered(found, "table")
     (other,) = far.findings
     assert (other.runs[-1].outcome, other.runs[-1].within) == ("slower", None)

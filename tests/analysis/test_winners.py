@@ -107,7 +107,7 @@ def at_sizes(*ratios: float) -> QuestionVerdict:
     [
         ([1.3] * 8, "a is 1.3x faster than b"),
         ([1.3] * 7 + [1.5], "a is 1.3x to 1.5x faster than b"),
-        ([1.1] * 8, "too close to call (the times differ by up to 1.1x)"),
+        ([1.1] * 8, "too close to call (a is ahead by 1.1x)"),
         ([1.01] * 8, "no measurable difference"),
         ([1.5] * 4 + [1.0] * 4, "a is 1.5x faster than b up to 8 KB; no measurable difference above 8 KB"),
         ([1.1] * 4 + [0.5] * 4, "b is 2x faster than a above 16 KB; too close to call below 16 KB"),
@@ -117,7 +117,7 @@ def at_sizes(*ratios: float) -> QuestionVerdict:
         ),
         ([1.1] * 3 + [1.5] * 4 + [1.1] * 3, "a is 1.5x faster than b from 8 KB to 64 KB; too close to call elsewhere"),
         # a band that is no wider than a factor of two is the border of an error
-        ([1.1] * 4 + [1.5] * 2 + [1.1] * 4, "no clear winner (the times differ by up to 1.5x)"),
+        ([1.1] * 4 + [1.5] * 2 + [1.1] * 4, "no clear winner (a is ahead by 1.1x to 1.5x)"),
         (
             [1.5] * 4 + [1.1] * 2 + [1.7] * 4,
             "a is 1.5x faster than b up to 8 KB and 1.7x from 64 KB",
@@ -162,3 +162,8 @@ def test_the_verdict_of_prices_is_no_surer_than_they_are(name: str, ranks: int) 
     (text,) = verdict(found)
     if all(one.winner() is None for one in found.lines) and not found.verdicts[0].claims:
         assert "faster" not in text
+
+
+def test_two_that_lead_in_turn_have_no_leader() -> None:
+    found = said(at_sizes(*[1.1, 0.95] * 4))
+    assert found.endswith("too close to call (the times differ by up to 1.1x)")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from effort import some
 
 import colltool
+from colltool.render.blocks import Table
 from colltool.render.dispatch import rendered
 from colltool.render.estimates import change_text
 from colltool.render.text import Screen
@@ -254,3 +256,23 @@ def test_the_terms_of_an_explanation_add_up() -> None:
     assert row is not None
     assert len(terms) == 5
     assert seconds == pytest.approx(float(row.total_s), rel=1e-3)
+
+
+def test_a_long_range_of_sizes_is_shown_from_end_to_end() -> None:
+    """The default view thins the sizes evenly and keeps the largest; ``--all`` has all of them."""
+    sizes = [8.0 * 2**step for step in range(31)]
+    result = colltool.sweep("nvl72", "ar", ranks=72, sizes=sizes)
+    rows = re.findall(r"^\| +(\d+\w+) \|", first_screen(result), re.MULTILINE)
+    assert rows == "8B 64B 512B 4KiB 32KiB 256KiB 2MiB 16MiB 128MiB 1GiB 8GiB".split()
+    assert "20 rows in between" in first_screen(result)
+    everything = rendered(result, "table", SCREEN, everything=True)
+    assert len(re.findall(r"^\| +\d+\w+ \|", everything, re.MULTILINE)) == 31
+
+
+def test_a_thinned_table_ends_on_its_last_record() -> None:
+    for count in range(1, 40):
+        table = Table((), tuple(range(count)), first=12, spread=True)
+        assert table.brief[-1] == count - 1
+        assert len(table.brief) <= 12
+        steps = {later - here for here, later in pairwise(table.brief)}
+        assert len(steps) <= 1

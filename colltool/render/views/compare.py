@@ -190,9 +190,10 @@ def _blocks(result: Comparison) -> list[Block]:
         ("Measured rows of your own", tuple(own_rows)),
     ]
     above = height(answer) + 2 * len(readings)
+    one_question = len({(line.primitive, line.ranks) for line in result.lines}) == 1
     return [
         Headline(answer),
-        _table_for_people(result)._replace(first=rows_that_fit(above)),
+        _table_for_people(result)._replace(first=rows_that_fit(above), spread=one_question),
         *readings,
         *lists_that_fit(lists, above, len(result.lines)),
         *listed("Notes", _notes(result), first=0),

@@ -420,7 +420,7 @@ def _picked(picks: Sequence[_Pick]) -> str:
     chosen = gathered((f"{pick.name} ({pick.estimate.protocol})", pick.size) for pick in picks)
     if len(picks) == 1:
         return next(iter(chosen))
-    return "; ".join(f"{name} at {','.join(sizes)}" for name, sizes in chosen.items())
+    return "; ".join(f"{name} at {_listed_sizes(sizes)}" for name, sizes in chosen.items())
 
 
 def _is_slow(pick: _Pick) -> bool:
@@ -500,7 +500,7 @@ def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Tabl
 
 def _winners_for_people(result: PriceList) -> Table:
     columns = tuple(_NAMES.get(column.key, column) for column in _WINNER)
-    return _winners(result, columns)._replace(first=_MOST_WINNERS)
+    return _winners(result, columns)._replace(first=_MOST_WINNERS, spread=True)
 
 
 _MOST_WINNERS = 12

@@ -190,7 +190,9 @@ def _blocks(result: Sweep) -> list[Block]:
     ]
     above = height(answer) + 2 * len(readings)
     if result.pivot is None:
-        tables = [_for_people(result)._replace(first=rows_that_fit(above))]
+        along_one_axis = sum(len(axis.values) > 1 for axis in result.axes) == 1
+        table = _for_people(result)
+        tables = [table._replace(first=rows_that_fit(above), spread=along_one_axis)]
     else:
         tables = _pivots(result, result.pivot)
     return [
