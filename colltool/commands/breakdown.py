@@ -41,6 +41,8 @@ def breakdown(
 
     Arguments are those of :func:`price`.
     """
+    from colltool.analysis.gains import gains
+    from colltool.analysis.inert import SchedulePrice
     from colltool.commands.price import with_inert_keys, with_slow_rank_cost
     from colltool.commands.reading import size_of, text_of
     from colltool.commands.requests import price_request
@@ -59,9 +61,17 @@ def breakdown(
         )
     judging = request.fabric, request.group, request.readings
     price = with_inert_keys(judged(found.price, *judging), request)
+    priced = SchedulePrice(
+        request.primitive, bytes_, request.group, request.readings, price.results[0]
+    )
     baselines = judged(replace(found.price, results=found.baselines), *judging)
     price, baselines = with_slow_rank_cost((price, baselines), request, slow_rank)
-    return replace(found, price=price, baselines=baselines.results)
+    return replace(
+        found,
+        price=price,
+        baselines=baselines.results,
+        gains=gains(request.fabric, priced),
+    )
 
 
 def _picked(request: Request, size: float) -> str | None:

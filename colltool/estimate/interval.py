@@ -457,7 +457,7 @@ _WORDS = {
     "racks": "few racks were measured, and they differ this much",
     "launch": "one process drives all GPUs",
     "dials": "numbers changed by you",
-    "machine": "the rows of this machine",
+    "machine": "its own measurements differ this much",
     "p2p": "such boxes differ this much by whether P2P over PCIe works",
 }
 

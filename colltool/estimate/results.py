@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
@@ -70,6 +70,25 @@ class AssumptionsUsed(NamedTuple):
 
     def unusual(self) -> dict[str, Any]:
         return self.readings.unlike(self.usual)
+
+
+GainKind = Literal["bandwidth", "alpha", "launch_overhead"]
+
+
+class Gain(NamedTuple):
+    """The time of a schedule when one kind of number is better by a factor of two.
+
+    Args:
+        kind: what was changed: a tier's bandwidth, its latencies, or launches.
+        tier: whose; empty for launches.
+        set: the same change as ``--set`` takes it.
+        total_s: the seconds it then takes.
+    """
+
+    kind: GainKind
+    tier: str
+    set: tuple[str, ...]
+    total_s: float
 
 
 class Inert(NamedTuple):
@@ -199,12 +218,13 @@ class PriceList(Result):
 @result
 class Breakdown(Result):
     """Where the time of one schedule goes, with the flat baselines; ``segments``: the best cut of
-    what it pipelines."""
+    what it pipelines; ``gains``: what would make it smaller, the largest first."""
 
     subject: ClassVar[str] = "price"
     price: Price
     baselines: tuple[AlgorithmEstimate, ...]
     segments: tuple[BestSegments, ...] = ()
+    gains: tuple[Gain, ...] = ()
 
 
 class Crossing(NamedTuple):

@@ -4,6 +4,7 @@ fabrics hold the ranks."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from textwrap import fill
 from typing import assert_never
 
@@ -156,15 +157,16 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief
 
 def _distance(rivals: Sequence[RivalRatio]) -> str:
     """``a is ahead by 1.6x`` where one of two is ahead at every size, else how far they differ."""
-    leading = [rival for rival in rivals if rival.most == 1.0]
-    behind = [rival for rival in rivals if rival.most > 1.0]
-    if len(leading) == len(behind) == 1:
-        by = _times(behind[0])
+    slowest_first = sorted(rivals, key=attrgetter("most"), reverse=True)
+    if not slowest_first:
+        return "the times are equal"
+    behind, *others = slowest_first
+    if len(others) == 1 and others[0].most == 1.0:
+        by = _times(behind)
         if by.startswith("1x to "):
-            by = f"up to {_factor(behind[0].most)}"
-        return f"{leading[0].column} is ahead by {by}"
-    most = max((rival.most for rival in rivals), default=1.0)
-    return f"the times differ by up to {_factor(most)}"
+            by = f"up to {_factor(behind.most)}"
+        return f"{others[0].column} is ahead by {by}"
+    return f"the times differ by up to {_factor(behind.most)}"
 
 
 def _rest_where(verdict: QuestionVerdict, rest: SizeBand) -> str:

@@ -270,7 +270,7 @@ def test_wide_intervals_are_told_as_a_factor(ends: tuple[float, float], words: s
 
 def test_the_reason_is_the_largest_part() -> None:
     assert interval("dgx-h100", 8, "1GB").reason.endswith("comparable measurements")
-    assert interval("gb300-nvl72", 144, "16MB").reason == "the rows of this machine"
+    assert interval("gb300-nvl72", 144, "16MB").reason == "its own measurements differ this much"
     assert interval("mi355x", 16, "1MB").reason.startswith("AMD clusters differ")
     far = error_model(
         colltool.load_fabric("dgx-a100"),

@@ -263,10 +263,23 @@ def test_a_long_range_of_sizes_is_shown_from_end_to_end() -> None:
     sizes = [8.0 * 2**step for step in range(31)]
     result = colltool.sweep("nvl72", "ar", ranks=72, sizes=sizes)
     rows = re.findall(r"^\| +(\d+\w+) \|", first_screen(result), re.MULTILINE)
-    assert rows == "8B 64B 512B 4KiB 32KiB 256KiB 2MiB 16MiB 128MiB 1GiB 8GiB".split()
+    assert rows == [
+        "8B",
+        "64B",
+        "512B",
+        "4KiB",
+        "32KiB",
+        "256KiB",
+        "2MiB",
+        "16MiB",
+        "128MiB",
+        "1GiB",
+        "8GiB",
+    ]
     assert "20 rows in between" in first_screen(result)
     everything = rendered(result, "table", SCREEN, everything=True)
-    assert len(re.findall(r"^\| +\d+\w+ \|", everything, re.MULTILINE)) == 31
+    assert set(rows) < set(re.findall(r"^\| +(\d+\w+) \|", everything, re.MULTILINE))
+    assert "in between" not in everything
 
 
 def test_a_thinned_table_ends_on_its_last_record() -> None:

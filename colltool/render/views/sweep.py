@@ -190,9 +190,11 @@ def _blocks(result: Sweep) -> list[Block]:
     ]
     above = height(answer) + 2 * len(readings)
     if result.pivot is None:
-        along_one_axis = sum(len(axis.values) > 1 for axis in result.axes) == 1
+        varied = [axis for axis in result.axes if len(axis.values) > 1]
         table = _for_people(result)
-        tables = [table._replace(first=rows_that_fit(above), spread=along_one_axis)]
+        first = rows_that_fit(above)
+        along_one_axis = len(varied) == 1
+        tables = [table._replace(first=first, spread=along_one_axis)]
     else:
         tables = _pivots(result, result.pivot)
     return [
