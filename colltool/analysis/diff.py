@@ -50,6 +50,10 @@ _DERIVED_FROM = {
 }
 # Suffix of keys that repeat other fields (``spec``, ``a_spec``) and are ignored.
 _SPEC = "spec"
+_COMPARE_FABRICS = (
+    "to compare two fabric files: colltool compare ar -f OLD.yaml -f NEW.yaml; for CI, colltool ladder"
+    " LADDER.yaml --check BASELINE.json (colltool guide ci)"
+)
 _WRITE_ONE = (
     "write one with"
     f" {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
@@ -354,8 +358,9 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     except _NotComparable:
         raise _number_error(text, name) from None
     except json.JSONDecodeError as error:
+        fix = _COMPARE_FABRICS if name.endswith((".yaml", ".yml")) else _WRITE_ONE
         raise ColltoolError(
-            f"not JSON: {error.msg}", where=f"{name}:{error.lineno}:{error.colno}", fix=_WRITE_ONE
+            f"not JSON: {error.msg}", where=f"{name}:{error.lineno}:{error.colno}", fix=fix
         ) from error
     except RecursionError as error:
         raise ColltoolError("not JSON: nested too deeply", where=name, fix=_WRITE_ONE) from error

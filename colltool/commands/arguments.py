@@ -524,12 +524,12 @@ ARGUMENTS = {
         python="top",
     ),
     # serving
-    "tp": Argument("--tp", "N", "Tensor-parallel ranks. [default: 1]", "count", 1, 2**20),
-    "pp": Argument("--pp", "N", "Pipeline stages. [default: 1]", "count", 1, 2**20),
+    "tp": Argument("--tp", "N", "Tensor-parallel ranks.", "count", 1, 2**20),
+    "pp": Argument("--pp", "N", "Pipeline stages.", "count", 1, 2**20),
     "ep": Argument(
         "--ep",
         "N",
-        "Expert-parallel ranks. [default: experts are sharded by tp]",
+        "Expert-parallel ranks; up to tp, experts are sharded with it.",
         "count",
         1,
         2**20,
@@ -550,12 +550,8 @@ ARGUMENTS = {
         1,
         2**24,
     ),
-    "isl": Argument(
-        "--isl", "TOKENS", "Input tokens per sequence. [default: 4096]", "count", 1, 2**24
-    ),
-    "osl": Argument(
-        "--osl", "TOKENS", "Output tokens per sequence. [default: 1024]", "count", 1, 2**24
-    ),
+    "isl": Argument("--isl", "TOKENS", "Input tokens per sequence.", "count", 1, 2**24),
+    "osl": Argument("--osl", "TOKENS", "Output tokens per sequence.", "count", 1, 2**24),
     "engine": Argument(
         "--engine",
         "NAME@VERSION",
@@ -616,9 +612,7 @@ ARGUMENTS = {
         "--from", "N", "Ranks that hold the weights, one shard each.", "count", 1, 2**24
     ),
     "receivers": Argument("--to", "N", "Ranks that receive the weights.", "count", 1, 2**24),
-    "replica": Argument(
-        "--replica", "N", "Ranks per receiving replica. [default: 1]", "count", 1, 2**24
-    ),
+    "replica": Argument("--replica", "N", "Ranks per receiving replica.", "count", 1, 2**24),
     # layouts
     "layout": Argument(
         "--layout",

@@ -157,13 +157,15 @@ def size_of(size: str | float) -> float:
         return parse_size(size)
 
 
-_RANGE = re.compile(r"\s*([^:\-]+?)\s*(?:-\s*([^:\-]+?)|:\s*([^:]+?)\s*(?::\s*([^:]+?))?)\s*")
+_RANGE = re.compile(
+    r"\s*([^:\-]+?)\s*(?:(?:-|\.\.+)\s*([^:\-]+?)|:\s*([^:]+?)\s*(?::\s*([^:]+?))?)\s*"
+)
 MOST_SIZES = 10_000  # of one range: more is a slip of its factor or step
 
 
 def each_size(sizes: Any) -> list[float]:
-    """Bytes of each of several sizes, and of the ranges among them: ``1K-1G`` doubles, ``1K:1G:4``
-    goes up by a factor of 4."""
+    """Bytes of each of several sizes, and of the ranges among them: ``1K-1G`` and
+    ``1K..1G`` double, ``1K:1G:4`` goes up by a factor of 4."""
     found: list[float] = []
     for size in each_of(sizes):
         typed = _RANGE.fullmatch(size) if isinstance(size, str) else None

@@ -338,12 +338,31 @@ def reworded(error: Any) -> ColltoolError:
     return ColltoolError(message, where=name, fix=_help(context))
 
 
+# Other tools' names of our options.
+_KNOWN_ELSEWHERE = {
+    "--threshold": "--rtol",
+    "--tolerance": "--rtol",
+    "--tol": "--rtol",
+    "--nranks": "--ranks",
+    "--gpus": "--ranks",
+    "--np": "--ranks",
+    "--minbytes": "--begin",
+    "--maxbytes": "--end",
+    "--stepfactor": "--factor",
+    "--stepbytes": "--step",
+    "--collective": "--primitive",
+}
+
+
 def _no_such_option(typed: str, context: Any) -> ColltoolError:
     known: list[str] = []
     if context:
         for parameter in context.command.get_params(context):
             known += [flag for flag in parameter.opts if flag.startswith("--")]
     longer = [flag for flag in known if flag.startswith(typed)]
+    meant = _KNOWN_ELSEWHERE.get(typed)
+    if meant in known:
+        longer = [meant]
     hint = f"did you mean '{longer[0]}'?" if longer else nearest(typed, known)
     fix = f"{hint} {_help(context)}".strip()
     return ColltoolError(f"no option '{clipped(typed)}'", fix=fix)

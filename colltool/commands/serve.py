@@ -4,7 +4,7 @@ memory and compute."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,6 +88,7 @@ def serve(
             cache by ``kv_library`` (default: mooncake).
         search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
             ignored, and ``batch`` is by default one sequence per rank.
+        ranks: how many ranks serve: of a search, or so many that dp follows from tp and pp.
         vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges,
             ``"alpha=2x"``, as in :func:`colltool.sensitivity`: how far off the time of a token may
             be. overrides: as for ``--set``, of every fabric.
@@ -113,6 +114,8 @@ def serve(
     counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
     checked = {name: count_of(value, name, 1, 2**24) for name, value in counts.items()}
     replicas = count_if(dp, "dp", 1)
+    if ranks is not None and not search:
+        replicas = _replicas(count_of(ranks, "ranks", 1, 2**24), checked, replicas)
     # the smallest useful batch: a sequence for each replica and stage
     fewest = checked["pp"] * (replicas or max(1, checked["ep"] // checked["tp"]))
     deployment = Deployment(
@@ -141,9 +144,6 @@ def serve(
     if flag_of(search, "search"):
         only = fabric_with(_only(fabric), overrides, machine=machine)
         return request.searched(only, count_if(ranks, "ranks", 1), batch)
-    if ranks is not None:
-        fix = f"add {argument_text('search', True)}, or give tp, pp and ep"
-        raise ColltoolError("requires a search", argument="ranks", fix=fix)
     several = several_of(fabric)
     varied = vary_of(vary)
     ranges = [text for text in varied if _RANGE.search(text)]
@@ -153,6 +153,18 @@ def serve(
     if len(several) == 1 and not varied:
         return request.with_changes(fabric_with(several[0], overrides, machine=machine))
     return request.side_by_side(several, vary, overrides, machine)
+
+
+def _replicas(ranks: int, counts: Mapping[str, int], dp: int | None) -> int:
+    """How many replicas of attention fill the ranks of a layout."""
+    here = counts["tp"] * counts["pp"]
+    if ranks % here or dp not in (None, ranks // here):
+        layout = f"tp {counts['tp']} x pp {counts['pp']}"
+        if dp is not None:
+            layout += f" x dp {dp}"
+        fix = f"leave it out, or add {argument_text('search', True)} for the best layout of {ranks}"
+        raise ColltoolError(f"{layout} does not fill {ranks} ranks", argument="ranks", fix=fix)
+    return ranks // here
 
 
 class ServeRequest(NamedTuple):

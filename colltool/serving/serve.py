@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.engines.files import RequestedLibrary
 from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
@@ -142,6 +142,13 @@ def _device(fabric: Fabric) -> Accelerator | None:
 
 def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
     notes = []
+    used = serving.deployment.ranks
+    everyone = serving.fabric.ranks
+    resized = any(key.endswith(".size") for key, _ in serving.fabric.overrides)
+    # whoever states a size expects all of it to serve
+    if resized and used < everyone:
+        all_of_them = argument_text("ranks", everyone)
+        notes.append(f"warning: {used} of {everyone} ranks serve; add {all_of_them} to use all")
     for requested in (serving.engine, serving.experts):
         if requested is not None and requested.unknown:
             library = requested.library

@@ -184,13 +184,16 @@ def test_the_first_sentence_says_what_bounds_it_and_what_would_help() -> None:
     assert text.startswith(
         f"At most {64 / least_s:,.0f} tokens/s, with at least 8.565 ms per token"
     )
-    assert "Memory bounds decode (at least 6.137 ms); the network takes 2.428 ms (-" in text
+    assert (
+        "At batch 64 memory bounds decode (at least 6.137 ms); the network takes 2.428 ms (-"
+        in text
+    )
     best = served.changes[0]
     assert best.gain == max(change.gain for change in served.changes) > 1
     assert f"Most would be gained by {best.change}: " in text
     small = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=1)
     assert small.decode.limited_by == "network"
-    assert "The network bounds decode: it takes " in small.summary()
+    assert "the network bounds decode: it takes " in small.summary()
 
 
 def test_the_error_of_the_network_is_that_of_its_operations() -> None:
@@ -277,7 +280,7 @@ def test_changes_are_what_they_say() -> None:
         ("llama3-70b", "star512", {"tp": 8, "engine": "vllm"}, "does not say which GPU"),
         ("llama3-70b", "hgx-h200", {"engine": "vlm"}, "no library 'vlm'"),
         ("llama3-70b", "hgx-h200", {"weights": "fp7"}, "'fp7' is not known"),
-        ("llama3-70b", "hgx-h200", {"ranks": 8}, "requires a search"),
+        ("llama3-70b", "hgx-h200", {"ranks": 9, "tp": 2}, "tp 2 x pp 1 does not fill 9 ranks"),
         ("llama3-70b", "hgx-h200", {"kv_library": "vllm"}, "moves no KV caches"),
         ("llama3-70b", "hgx-h200", {"tpot": "-1ms"}, "time"),
     ],
@@ -336,3 +339,19 @@ def test_values_and_ranges_are_two_questions() -> None:
         colltool.serve(
             "llama3-70b", "hgx-h200", tp=8, vary=["roce.alpha=2x", "roce.bandwidth=25GB/s,50GB/s"]
         )
+
+
+def test_ranks_of_a_layout_become_replicas() -> None:
+    served = colltool.serve("llama3-70b", "hgx-h200", tp=2, ranks=8)
+    assert (served.deployment.dp, served.deployment.ranks) == (4, 8)
+    with pytest.raises(ColltoolError, match="tp 2 x pp 1 x dp 2 does not fill 8 ranks"):
+        colltool.serve("llama3-70b", "hgx-h200", tp=2, dp=2, ranks=8)
+
+
+def test_idle_ranks_of_a_resized_machine_are_said() -> None:
+    two = colltool.load_fabric("hgx-h200", ["roce.size=2"])
+    idle = colltool.serve("llama3-70b", two, tp=8)
+    assert "8 of 16 ranks serve" in idle.notes[0]
+    assert not any(
+        "ranks serve" in note for note in colltool.serve("llama3-70b", two, tp=8, ranks=16).notes
+    )

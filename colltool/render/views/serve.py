@@ -87,7 +87,7 @@ def _answer(result: Served) -> str:
         sentences += _network_answer(result)
     else:
         sentences.append(_limits_answer(result))
-        sentences.append(_limited(decode))
+        sentences.append(_limited(decode, result.deployment.batch))
     if result.tpot_s is not None and decode.network_s:
         sentences.append(_given_time(result, result.tpot_s))
     if result.fits:
@@ -106,16 +106,19 @@ def _limits_answer(result: Served) -> str:
     return f"{first} {tokens}, with {token} and {prefill}: {result.job} on {_where(result)}."
 
 
-def _limited(decode: ServedPhase) -> str:
-    """What bounds decode: ``Memory bounds decode (at least 6.137 ms); the network takes 2.4 ms.``"""
+def _limited(decode: ServedPhase, batch: int) -> str:
+    """What bounds decode: ``At batch 64 memory bounds decode (at least 6.137 ms); the network takes
+    2.4 ms.``"""
     kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
     least = format_time(decode.floor_s or 0.0)
     if not decode.network_s:
-        return f"{kernels.capitalize()} bounds decode; nothing is sent."
+        return f"At batch {batch} {kernels} bounds decode; nothing is sent."
     network = _network(decode)
     if decode.limited_by == "network":
-        return f"The network bounds decode: it takes {network}, {kernels} at least {least}."
-    return f"{kernels.capitalize()} bounds decode (at least {least}); the network takes {network}."
+        takes = f"it takes {network}, {kernels} at least {least}"
+        return f"At batch {batch} the network bounds decode: {takes}."
+    bounds = f"{kernels} bounds decode (at least {least})"
+    return f"At batch {batch} {bounds}; the network takes {network}."
 
 
 def _network_answer(result: Served) -> list[str]:
