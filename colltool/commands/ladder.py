@@ -28,7 +28,8 @@ def ladder(
     error.
 
     Args:
-        definition: a path, or the name of a shipped ladder.
+        definition: a path of a ladder, or of a fabric, every collective of which is then priced
+            at three sizes; or the name of a shipped ladder.
         readings, **parts: options of the model, all together or one by one by name.
     """
     from colltool.commands.reading import wrong
@@ -52,7 +53,8 @@ def ladder(
     [
         option(
             "files",
-            "A ladder file, or the name of a shipped one.",
+            "A ladder file, a fabric file (every collective on it at three sizes), or the name of a"
+            " shipped ladder.",
             metavar="FILE",
             many=False,
             python="definition",
@@ -77,6 +79,7 @@ def ladder_command(
       colltool ladder --format json -o ladder.json
       colltool ladder --check ladder.json --rtol 0.001
       colltool ladder my-ladder.yaml --format markdown
+      colltool ladder cluster.yaml --check prices.json --rtol 2%
     """
     from colltool.analysis.diff import read_document
     from colltool.render.dispatch import document

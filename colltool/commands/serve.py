@@ -88,7 +88,7 @@ def serve(
             cache by ``kv_library`` (default: mooncake).
         search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
             ignored, and ``batch`` is by default one sequence per rank.
-        ranks: how many ranks serve: of a search, or so many that dp follows from tp and pp.
+        ranks: how many ranks serve; without a search, dp follows from them, tp and pp.
         vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges,
             ``"alpha=2x"``, as in :func:`colltool.sensitivity`: how far off the time of a token may
             be. overrides: as for ``--set``, of every fabric.

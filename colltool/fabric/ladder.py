@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -34,6 +35,9 @@ from colltool.fabric.load import (
 from colltool.fabric.model import Fabric
 
 MOST_RUNGS = 10_000
+# Bytes of the rungs of a fabric's own ladder: of latency, of both, of bandwidth.
+LADDER_SIZES = (64e3, 16e6, 1e9)
+_FABRIC_FILE = re.compile(r"^schema:\s*[\"']?colltool\.fabric/", re.MULTILINE)
 
 _SHORTHAND = Shorthand(example="size=1MB")
 
@@ -101,11 +105,25 @@ class LadderDefinition(NamedTuple):
 def load_ladder(
     ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()
 ) -> LadderDefinition:
-    """Return a ladder from a file or a mapping, or a shipped one by name."""
+    """Return a ladder from a file or a mapping, or a shipped one by name; of a fabric file the prices
+    that a change of it may move."""
     if isinstance(ladder, Mapping):
         return read_ladder(ladder, "", Path(), overrides)
     path, name = find_file(ladder, "ladder", shipped_folder() / "ladders")
-    return read_ladder(read_text(path, "definition"), name, Path(path).parent, overrides)
+    text = read_text(path, "definition")
+    if _FABRIC_FILE.search(text):
+        return ladder_of_fabric(load_fabric(path, overrides))
+    return read_ladder(text, name, Path(path).parent, overrides)
+
+
+def ladder_of_fabric(fabric: Fabric) -> LadderDefinition:
+    """Return a rung for every collective on all ranks of a fabric at small, middle and large sizes."""
+    rungs = []
+    for primitive in Primitive:
+        for size in LADDER_SIZES:
+            rungs.append(RungDefinition(primitive, fabric, None, None, size))
+    description = f"every collective on {fabric.name} at {len(LADDER_SIZES)} sizes"
+    return LadderDefinition(fabric.name, description, LADDER_SIZES[1], tuple(rungs))
 
 
 def read_ladder(

@@ -13,7 +13,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
-from colltool.fabric.ladder import LadderDefinition, load_ladder, read_ladder
+from colltool.fabric.ladder import LADDER_SIZES, LadderDefinition, load_ladder, read_ladder
 from colltool.render.dispatch import document, to_json
 
 SHIPPED = Path(__file__).parents[2] / "fabrics"
@@ -286,3 +286,26 @@ def test_a_rung_that_never_runs_is_still_an_error() -> None:
     rungs = [{"primitive": "ar", "fabric": "star512", "algorithm": "multi-ring"}]
     with pytest.raises(ColltoolError, match="multi-ring cannot run here"):
         colltool.ladder(load_ladder({"name": "odd", "size": "1MB", "rungs": rungs}), ports="one")
+
+
+def test_a_fabric_file_is_a_ladder_of_every_collective_on_it(tmp_path: Path) -> None:
+    """A change that moves prices is seen by ``--check``, one that moves none is not."""
+    path = tmp_path / "cluster.yaml"
+    text = "like: dgx-h100\nname: cluster\n"
+    path.write_text("schema: colltool.fabric/2\n" + text, encoding="utf-8")
+    before = colltool.ladder(path)
+    assert len(before.rows) == len(Primitive) * len(LADDER_SIZES)
+    assert {rung.fabric for rung in before.rows} == {"cluster"}
+    first = before.rows[0].realistic
+    priced = colltool.price(path, before.rows[0].primitive, size=float(first.bytes))
+    assert float(first.total_s) == min(float(row.total_s) for row in priced.runnable)
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("name", "launch_overhead: 500us\nname"),
+        encoding="utf-8",
+    )
+    after = colltool.ladder(path)
+    moved = [
+        now.realistic.total_s != then.realistic.total_s
+        for now, then in zip(after.rows, before.rows, strict=True)
+    ]
+    assert any(moved)
