@@ -52,6 +52,11 @@ def listed_names(names: Sequence[str], conjunction: str = "and") -> str:
 def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
     """``All-reduce, 8 ranks: a is 1.4x to 1.7x faster than b up to 85 KB; too close to call above
     85 KB``; ``brief``: without the distance of times that are too close."""
+    return f"{_question(verdict)}: {claims_text(result, verdict, brief=brief)}"
+
+
+def claims_text(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
+    """The verdict without its question."""
     text = ""
     for claim, before in zip(verdict.claims, (None, *verdict.claims), strict=False):
         same = before is not None and (before.call, before.winner) == ("winner", claim.winner)
@@ -64,7 +69,20 @@ def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: boo
     if verdict.rest is not None:
         rest = _rest(result, verdict, verdict.rest, brief=brief)
         text = f"{text}; {rest}" if text else rest
-    return f"{_question(verdict)}: {text}"
+    return text
+
+
+def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -> str:
+    """How the first of two columns does, over its widest class of sizes: ``all-reduce up to 1.7x faster
+    than b above 1 MB``."""
+    what = verdict.primitive.label
+    won = [claim for claim in verdict.claims if claim.call == "winner"]
+    if not won:
+        return f"{claims_text(result, verdict, brief=True)} in {what}"
+    widest = max(won, key=lambda claim: claim.to_bytes / claim.from_bytes)
+    how = "faster" if widest.winner == first else "slower"
+    other = next(column.name for column in result.columns if column.name != first)
+    return f"{what} up to {_factor(widest.rivals[0].most)} {how} than {other}{_where(widest)}"
 
 
 def _question(verdict: QuestionVerdict) -> str:

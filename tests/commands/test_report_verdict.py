@@ -139,7 +139,7 @@ def test_what_is_the_same_is_said_so() -> None:
         "dgx-h100", vary="ib.levels.spine.oversubscription=1,2", ranks=16, primitives="ar"
     )
     assert "no measurable difference" in report_title(same)
-    assert any("no measurable difference between" in line for line in answers(same))
+    assert any("no measurable difference" in line for line in answers(same))
 
 
 def test_risks_are_for_the_reader(two: Report) -> None:

@@ -4,20 +4,18 @@ risks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import log
 from typing import Any, NamedTuple
 
 from colltool.analysis.cells import Cell
 from colltool.analysis.compare import Comparison
 from colltool.analysis.jobs import Plans
-from colltool.analysis.outcomes import ColumnDifference, CompareLine, OutcomeRange
+from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.report import Assumptions, FabricPrices, Report, ReportEntry
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sweep import Sweep
+from colltool.analysis.winners import QuestionVerdict
 from colltool.base.errors import either, localize
 from colltool.base.formatting import (
-    format_bytes,
-    format_count,
     format_factor,
     format_money,
     format_power,
@@ -26,8 +24,8 @@ from colltool.base.formatting import (
     percent,
     sentence,
     title_size,
-    whole_percent,
 )
+from colltool.base.primitives import Primitive
 from colltool.diagnosis.results import Diagnosis
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown
@@ -36,13 +34,13 @@ from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Columns, Table, gathered, label, number
 from colltool.render.documents import Document
 from colltool.render.intervals import nine_in_ten, within
+from colltool.render.verdicts import claims_text, verdict_in_title
 from colltool.render.views.compare import basis_sentences
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.trace import traced
 from colltool.training.plan import Plan
 
-_MOST_RANGES = 2  # of sizes with a winner, in a sentence
 _SAFE = 0.01  # a choice of algorithm that loses less is safe
 _SAME_STEP = 0.005  # steps that differ by less are equally long
 
@@ -123,27 +121,10 @@ def _step_in_title(plans: Plans) -> str:
 
 def _collective_in_title(result: Report, comparison: Comparison) -> str:
     """How the first primitive does, over the widest range of sizes with a winner."""
-    finding = _finding(result, comparison, comparison.lines[0].primitive, 1)
-    if finding is None:
+    verdict = _reference_verdict(result, comparison, comparison.lines[0].primitive)
+    if verdict is None:
         return ""
-    what = finding.primitive.label
-    other = result.titles[1]
-    runs = finding.in_short.runs
-    clear = _clear_ranges(runs)
-    if not clear:
-        if any(run.outcome == "unlike" for run in runs):
-            return f"{what} not comparable with {other}"
-        if any(run.outcome in ("first", "other", "neither") for run in runs):
-            return f"{what} does not run on both"
-        if any(run.within is not None for run in runs):
-            return f"{what} too close to call against {other}"
-        return f"no measurable difference to {other} in {what}"
-    widest = max(clear, key=lambda at: _width(runs[at]))
-    run = runs[widest]
-    # the ratio is the other's time over the first's
-    how = "faster" if run.ratio > 1 else "slower"
-    where = _where(runs, widest)
-    return f"{what} up to {_factor(run.ratio)} {how} than {other}{where and ' ' + where}"
+    return verdict_in_title(comparison, verdict, result.titles[0])
 
 
 def _fastest_step(report: Report, plans: Plans) -> str:
@@ -230,11 +211,11 @@ def _compared(report: Report, result: Comparison) -> Iterator[str]:
             if line is not None:
                 yield _order(report, line)
             continue
-        finding = _finding(report, result, primitive, 1)
-        if finding is None:
+        verdict = _reference_verdict(report, result, primitive)
+        if verdict is None:
             continue
-        verdict = _verdict(report, finding, 1)
-        text = f"{sentence(primitive.label)}, {reference_ranks(report)}: {verdict}."
+        claims = claims_text(result, verdict)
+        text = f"{sentence(primitive.label)}, {reference_ranks(report)}: {claims}."
         if line is not None:
             text += f" At {title_size(line.bytes)}: {_times(report, line)}."
         yield text
@@ -304,94 +285,14 @@ def _reference_line(report: Report, result: Comparison, primitive: Any) -> Compa
     return None
 
 
-def _finding(
-    report: Report, result: Comparison, primitive: Any, at: int
-) -> ColumnDifference | None:
-    """How a column does against the first on the ranks of the reference point."""
-    for finding in result.findings:
-        same = finding.column == result.columns[at].name and finding.primitive is primitive
-        if same and report.ranks in finding.ranks:
-            return finding
+def _reference_verdict(
+    report: Report, result: Comparison, primitive: Primitive
+) -> QuestionVerdict | None:
+    """Who wins a collective on the ranks of the reference point."""
+    for verdict in result.verdicts:
+        if verdict.primitive is primitive and report.ranks in verdict.ranks:
+            return verdict
     return None
-
-
-def _verdict(report: Report, finding: ColumnDifference, at: int) -> str:
-    """``nvl72 is up to 1.96x faster than dgx-b200 above 329 MB, elsewhere too close to call
-    (uncertainty up to 66%)``."""
-    first, other = report.titles[0], report.titles[at]
-    runs = finding.in_short.runs
-    clear = _clear_ranges(runs)
-    if not clear:
-        return _no_winner(runs, first, other)
-    shown = sorted(sorted(clear, key=lambda at: -_width(runs[at]))[:_MOST_RANGES])
-    texts = []
-    last = ""
-    for place in shown:
-        run = runs[place]
-        winner, loser = (first, other) if run.ratio > 1 else (other, first)
-        where = _where(runs, place) or "at every size"
-        how = f"up to {_factor(run.ratio)}"
-        if winner != last:
-            how = f"{winner} is {how} faster than {loser}"
-        texts.append(f"{how} {where}")
-        last = winner
-    text = ", and ".join(texts)
-    others = [run for place, run in enumerate(runs) if place not in shown]
-    if not others:
-        return text
-    unsure = [run.within for run in others if run.within is not None]
-    if unsure:
-        return f"{text}; elsewhere too close to call ({_uncertainty(max(unsure))})"
-    if all(run.outcome == "same" for run in others):
-        return f"{text}; elsewhere there is no measurable difference"
-    return text
-
-
-def _no_winner(runs: Sequence[OutcomeRange], first: str, other: str) -> str:
-    outcomes = {run.outcome for run in runs}
-    if outcomes & {"first", "neither"}:
-        return f"{other} cannot run it" + (f", nor can {first}" if "neither" in outcomes else "")
-    if "other" in outcomes:
-        return f"{first} cannot run it, {other} can"
-    if "unlike" in outcomes:
-        return (
-            f"{other} is not comparable with {first} (only one of them has measured library time)"
-        )
-    unsure = [run.within for run in runs if run.within is not None]
-    if unsure:
-        return f"{first} against {other} is too close to call ({_uncertainty(max(unsure))})"
-    return f"no measurable difference between {first} and {other}"
-
-
-def _uncertainty(share: float) -> str:
-    if share >= 1:
-        return f"the comparison is uncertain by a factor of {format_count(1 + share, 2)}"
-    return f"the comparison is uncertain by {whole_percent(share)}"
-
-
-def _clear_ranges(runs: Sequence[OutcomeRange]) -> list[int]:
-    """The ranges with a winner beyond the error."""
-    found = []
-    for at, run in enumerate(runs):
-        if run.outcome in ("slower", "faster") and run.within is None:
-            found.append(at)
-    return found
-
-
-def _width(run: OutcomeRange) -> float:
-    return log(run.to_bytes / run.from_bytes)
-
-
-def _where(runs: Sequence[OutcomeRange], at: int) -> str:
-    """``below 1 MB``, ``above 4 MB``, ``from 1 MB to 4 MB``; empty for all sizes."""
-    low, high = format_bytes(runs[at].from_bytes, 3), format_bytes(runs[at].to_bytes, 3)
-    if len(runs) == 1:
-        return ""
-    if at == 0:
-        return f"below {high}"
-    if at == len(runs) - 1:
-        return f"above {low}"
-    return f"between {low} and {high}"
 
 
 def _factor(ratio: float) -> str:
