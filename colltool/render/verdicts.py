@@ -78,7 +78,8 @@ def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -
     what = verdict.primitive.label
     won = [claim for claim in verdict.claims if claim.call == "winner"]
     if not won:
-        return f"{claims_text(result, verdict, brief=True)} in {what}"
+        claims = claims_text(result, verdict, brief=True)
+        return f"{claims} in {what}" if claims.startswith("no ") else f"{what} {claims}"
     widest = max(won, key=lambda claim: claim.to_bytes / claim.from_bytes)
     how = "faster" if widest.winner == first else "slower"
     other = next(column.name for column in result.columns if column.name != first)
