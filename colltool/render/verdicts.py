@@ -79,11 +79,23 @@ def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -
     won = [claim for claim in verdict.claims if claim.call == "winner"]
     if not won:
         claims = claims_text(result, verdict, brief=True)
-        return f"{claims} in {what}" if claims.startswith("no ") else f"{what} {claims}"
-    widest = max(won, key=lambda claim: claim.to_bytes / claim.from_bytes)
-    how = "faster" if widest.winner == first else "slower"
-    other = next(column.name for column in result.columns if column.name != first)
-    return f"{what} up to {_factor(widest.rivals[0].most)} {how} than {other}{_where(widest)}"
+        if claims.startswith("no "):
+            return f"{claims} in {what}"
+        return f"{what} {claims}"
+    widest = max(won, key=_width)
+    # the two columns are the winner and its rival
+    rival = widest.rivals[0]
+    how = "slower"
+    other = widest.winner
+    if widest.winner == first:
+        how = "faster"
+        other = rival.column
+    up_to = _factor(rival.most)
+    return f"{what} up to {up_to} {how} than {other}{_where(widest)}"
+
+
+def _width(claim: SizeBand) -> float:
+    return claim.to_bytes / claim.from_bytes
 
 
 def _question(verdict: QuestionVerdict) -> str:
@@ -167,7 +179,7 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief
             return f"not comparable{where} ({_unlike(result)})"
         case "close" | "mixed" | "behind" | "winner" | "alone":
             nobody = "too close to call" if rest.call == "close" else "no clear winner"
-            if verdict.claims or brief:
+            if verdict.claims or brief or not rest.rivals:
                 return nobody + where
             return f"{nobody} ({_distance(rest.rivals)})"
         case _:
@@ -176,16 +188,15 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief
 
 def _distance(rivals: Sequence[RivalRatio]) -> str:
     """``a is ahead by 1.6x`` where one of two is ahead at every size, else how far they differ."""
-    slowest_first = sorted(rivals, key=attrgetter("most"), reverse=True)
-    if not slowest_first:
-        return "the times are equal"
-    behind, *others = slowest_first
+    *others, behind = sorted(rivals, key=attrgetter("most"))
+    up_to = f"up to {_factor(behind.most)}"
     if len(others) == 1 and others[0].most == 1.0:
+        ahead = others[0].column
         by = _times(behind)
         if by.startswith("1x to "):
-            by = f"up to {_factor(behind.most)}"
-        return f"{others[0].column} is ahead by {by}"
-    return f"the times differ by up to {_factor(behind.most)}"
+            by = up_to
+        return f"{ahead} is ahead by {by}"
+    return f"the times differ by {up_to}"
 
 
 def _rest_where(verdict: QuestionVerdict, rest: SizeBand) -> str:

@@ -199,7 +199,10 @@ def _row_time(row: Any) -> str:
 def _with_interval(seconds: float, interval: Any) -> str:
     """``538 us (-34% to +51%)``."""
     around = nine_in_ten(interval, seconds)
-    return format_time(seconds, 3) + (f" ({around})" if around else "")
+    took = format_time(seconds, 3)
+    if around:
+        return f"{took} ({around})"
+    return took
 
 
 def _compared(report: Report, result: Comparison) -> Iterator[str]:

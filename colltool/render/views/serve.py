@@ -116,9 +116,10 @@ def _limited(decode: ServedPhase, batch: int) -> str:
     network = _network(decode)
     if decode.limited_by == "network":
         takes = f"it takes {network}, {kernels} at least {least}"
-        return f"At batch {batch} the network bounds decode: {takes}."
-    bounds = f"{kernels} bounds decode (at least {least})"
-    return f"At batch {batch} {bounds}; the network takes {network}."
+        text = f"the network bounds decode: {takes}"
+    else:
+        text = f"{kernels} bounds decode (at least {least}); the network takes {network}"
+    return f"At batch {batch} {text}."
 
 
 def _network_answer(result: Served) -> list[str]:

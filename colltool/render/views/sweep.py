@@ -68,9 +68,10 @@ def shown(key: str, value: Any) -> str:
     """A value of an axis as people read it."""
     if key == "bytes":
         return title_size(float(value))
+    text = str(value)
     if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)
+        return text.lower()
+    return text
 
 
 def axis_title(key: str) -> str:
