@@ -55,6 +55,19 @@ def inert_keys(fabric: Fabric, priced: SchedulePrice) -> tuple[Inert, ...]:
     return tuple(_inert(fabric, filed, priced))
 
 
+def seconds_as_filed(fabric: Fabric, priced: SchedulePrice) -> float | None:
+    """The same schedule's price with the file's own values; None if other than numbers were set,
+    since words and counts change what is asked."""
+    filed = fabric.as_filed
+    if filed is None or priced.row.status == "own":
+        return None
+    for key, _ in fabric.overrides:
+        changed = _file_values(fabric, filed, key)
+        if not all(isinstance(value, float) for value in changed.values()):
+            return None
+    return priced.seconds_on(filed)
+
+
 def _inert(fabric: Fabric, filed: Fabric, priced: SchedulePrice) -> Iterator[Inert]:
     total_s: float | None = None
     for key, _ in fabric.overrides:

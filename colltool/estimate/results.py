@@ -114,6 +114,7 @@ class Price(Result):
         failed: plugins of the group ``colltool.algorithms`` that offered nothing usable, and why.
         asked: the algorithms that were named.
         inert: values that were set and do not move the first row.
+        as_filed_s: seconds of the first row without the values that were set; None if there are none.
         assumed: tiers and the media that their names or devices were taken for.
     """
 
@@ -133,6 +134,7 @@ class Price(Result):
     failed: tuple[Infeasible, ...] = ()
     asked: tuple[str, ...] = ()
     inert: tuple[Inert, ...] = ()
+    as_filed_s: float | None = None
     assumed: tuple[tuple[str, str], ...] = ()
 
     @property

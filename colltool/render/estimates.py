@@ -627,3 +627,4 @@ class SizeDocument(OnFabricDocument):
     leads_on_one_port: str = optional(_leads_on_one_port)
     accuracy: Accuracy | None
     inert: list[Inert] = optional("inert")
+    as_filed_s: float = optional("as_filed_s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import colltool
@@ -47,3 +49,21 @@ def test_the_answer_names_what_would_save_time() -> None:
     assert "Twice the bandwidth of ib would save 34%." in first
     everything = rendered(found, "table", Screen(200), everything=True)
     assert "--set ib.bandwidth=100GB/s" in everything
+
+
+def test_a_price_with_set_values_says_what_the_file_gives() -> None:
+    as_filed = colltool.price("dgx-h100", "ar", ranks=64, size="1GB")
+    assert as_filed.as_filed_s is None
+    wider = colltool.load_fabric("dgx-h100", ["ib.bandwidth=800Gbps"])
+    changed = colltool.price(wider, "ar", ranks=64, size="1GB")
+    assert changed.as_filed_s == as_filed.best.total_s
+    assert "1.518x faster than with the file's own values, 5.945 ms" in " ".join(
+        rendered(changed, "table", Screen(80)).split()
+    )
+    assert json.loads(rendered(changed, "json"))["as_filed_s"] == changed.as_filed_s
+
+
+@pytest.mark.parametrize("setting", ["ib.size=16", "library.version=2.31"])
+def test_other_than_numbers_ask_another_question(setting: str) -> None:
+    changed = colltool.load_fabric("dgx-h100", [setting])
+    assert colltool.price(changed, "ar", ranks=64, size="1GB").as_filed_s is None

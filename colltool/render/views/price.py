@@ -65,6 +65,8 @@ def _answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = ()) ->
     if off:
         took += f" ({off})"
     sentences = [f"{who}: {took}, busbw {format_rate(float(row.busbw_Bps))}"]
+    if price.as_filed_s is not None and row is price.best:
+        sentences += _against_the_file(price.as_filed_s, float(row.total_s))
     following = _next(price, row)
     if following:
         sentences.append(following)
@@ -77,6 +79,15 @@ def _answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = ()) ->
         sentences.append(f"{inert.key} does not change this time: {reason}")
     sentences.append(sentence(r.heading(price)))
     return f"{'. '.join(sentences)}."
+
+
+def _against_the_file(filed_s: float, total_s: float) -> list[str]:
+    """``1.52x faster than with the file's own values, 5.945 ms``; nothing for equal times."""
+    factor = format_factor(max(filed_s / total_s, total_s / filed_s))
+    if factor == "1x":
+        return []
+    how = "faster" if total_s < filed_s else "slower"
+    return [f"That is {factor} {how} than with the file's own values, {format_time(filed_s)}"]
 
 
 def _largest_gains(gains: Sequence[Gain], total_s: float) -> str:
