@@ -63,7 +63,7 @@ def seconds_as_filed(fabric: Fabric, priced: SchedulePrice) -> float | None:
         return None
     for key, _ in fabric.overrides:
         changed = _file_values(fabric, filed, key)
-        if not all(isinstance(value, float) for value in changed.values()):
+        if not changed or not all(isinstance(value, float) for value in changed.values()):
             return None
     return priced.seconds_on(filed)
 
