@@ -1,160 +1,57 @@
-"""Stream a PyTorch profiler trace: its events one by one, a few MB in memory, of which kernels,
-intervals, steps and metadata are kept.
+"""Stream a PyTorch profiler trace (Kineto): its events one by one, of which kernels, intervals,
+steps and metadata are kept.
 
-:func:`collect` is the entry, :func:`is_trace` tells traces from logs; :class:`Reader` cuts the JSON
-into members and :class:`TraceEvents` keeps what matters.
+:func:`collect` is the entry, :func:`is_trace` tells traces from logs, :class:`TraceEvents` keeps
+what matters.
 
-Traces are gigabytes of small objects. Each is decoded by the standard library's C scanner out of a
-buffer that is refilled in the middle of a value; a token-based streaming parser is several times
-slower.
+What is read is what Kineto and torch.profiler have written since 2021. The outer object has its
+keys in any order: ``schemaVersion``, ``deviceProperties`` and ``distributedInfo`` mostly stand
+before ``traceEvents``, from some versions behind it; ``distributedInfo`` is missing in jobs that
+joined no process group and may be JSON or the text of it, as may its ``pg_config`` (torch 2.1 on).
+A bare list of events is what torch.autograd.profiler exports. A kernel is an event of the category
+``kernel`` (``Kernel`` before 1.12), linked to the call that launched it by ``External id``
+(``external id`` before 1.13). The call's labels stand on ``record_param_comms`` (names from 2.1,
+dimensions alone before), on the ``nccl:...`` annotation inside it, and from 2.4 on the kernel
+itself. AMD's traces have the same form, with device properties of HIP.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import stat
 import zlib
 from array import array
-from codecs import getincrementaldecoder
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from io import BufferedReader
-from json import JSONDecoder
 from math import isfinite
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, printable
+from colltool.base.errors import ColltoolError, clipped, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.base.reach import within_reach
 from colltool.base.statements import Statement
 from colltool.logs.call_metadata import COMMS, LABELS, Labels, text
 from colltool.logs.chakra import ChakraTrace, is_chakra, read_chakra
+from colltool.logs.json_stream import (
+    EVENTS,
+    GZIP,
+    MOST_TIMES_PACKED,
+    NotJson,
+    Reader,
+    TooPacked,
+    first_keys,
+    unpacked_head,
+)
 from colltool.logs.kernel_names import is_collective
 from colltool.logs.sentences import statement
-
-EVENTS = "traceEvents"
-CHUNK = 2**20  # bytes read at once
-# characters of one value: a header lists devices and groups, an event is far smaller
-MOST_VALUE = 2**23
-_SCAN: Callable[[str, int], tuple[Any, int]] = JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined] # its C scanner
-_BLANK = re.compile(r"[ \t\r\n]*")
-_GZIP = b"\x1f\x8b"
-
-
-class NotJson(Exception):
-    """The text does not begin as a trace does."""
-
-
-class _Broken(Exception):
-    """Truncated or malformed JSON."""
-
-
-class Reader:
-    """Members of a trace in file order, events one at a time under :data:`EVENTS`. ``broken`` says
-    afterwards whether the file was truncated or malformed; what came before holds."""
-
-    def __init__(self, stream: BufferedReader, chunk: int = CHUNK) -> None:
-        packed = stream.peek(2)[:2] == _GZIP
-        self._stream = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
-        # names of kernels are cut within a character
-        self._decoder = getincrementaldecoder("utf-8-sig")(errors="replace")
-        self._chunk = chunk
-        self._text = ""
-        self._at = 0
-        self._ended = False
-        self.broken = False
-
-    def members(self) -> Iterator[tuple[str, Any]]:
-        """Keys and values of the outer object; each event by itself under :data:`EVENTS`."""
-        first = self._mark()
-        if first not in ("{", "["):
-            raise NotJson
-        self._at += 1
-        try:
-            if first == "{":
-                yield from self._object()
-            else:
-                yield from self._events()
-        except (_Broken, RecursionError):
-            self.broken = True
-
-    def _object(self) -> Iterator[tuple[str, Any]]:
-        """The members of the outer object; those of its list of events one by one."""
-        while (mark := self._mark()) != "}":
-            if mark == ",":
-                self._at += 1
-                continue
-            key = self._value()
-            if not isinstance(key, str) or self._mark() != ":":
-                raise _Broken
-            self._at += 1
-            if self._mark() == "[" and key == EVENTS:
-                self._at += 1
-                yield from self._events()
-            else:
-                yield key, self._value()
-
-    def _events(self) -> Iterator[tuple[str, Any]]:
-        """The events of a list."""
-        while (mark := self._mark()) != "]":
-            if mark == ",":
-                self._at += 1
-            else:
-                yield EVENTS, self._value()
-        self._at += 1
-
-    def _mark(self) -> str:
-        """The next character that is not blank, without passing it; empty at the end."""
-        while True:
-            match = _BLANK.match(self._text, self._at)
-            self._at = match.end() if match else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._more():
-                return ""
-
-    def _value(self) -> Any:
-        """The next value; one that ends at the buffer's end may go on, as a number does."""
-        while True:
-            try:
-                value, end = _SCAN(self._text, self._at)
-                if end < len(self._text) or self._ended:
-                    self._at = end
-                    return value
-            except (StopIteration, ValueError):
-                pass
-            if len(self._text) - self._at > MOST_VALUE or not self._more():
-                raise _Broken
-
-    def _more(self) -> bool:
-        """Refill the buffer behind what is left, by as much again if a value does not fit; False at
-        the end."""
-        left = self._text[self._at :]
-        chunk = b""
-        if not self._ended:
-            try:
-                chunk = self._stream.read(max(self._chunk, len(left)))
-            # the file ends in the middle of what was packed
-            except (EOFError, zlib.error, gzip.BadGzipFile):
-                self.broken = True
-        self._text = left + self._decoder.decode(chunk, final=not chunk)
-        self._at = 0
-        # once more after the end: a value may have waited for it
-        had_ended = self._ended
-        self._ended = not chunk
-        return not had_ended
-
+from colltool.logs.trace_header import checked_header
 
 _HEAD = 2**16  # bytes: deviceProperties of 16 devices take 6 kB
-_MEMBER = re.compile(rf'"(?:{EVENTS}|deviceProperties|distributedInfo)"\s*:'.encode())
+# keys of the outer object that no other format has
+_KEYS = {EVENTS, "schemaVersion", "deviceProperties", "distributedInfo"}
 _EVENT = re.compile(rb'\[\s*\{[^}]{0,1000}"ph"\s*:')
-
-
-# JSON of NCCL's profiler and Inspector, of the Flight Recorder
-_OTHERS = (b'"CommHash"', b'"coll_perf"', b'"pg_config"')
+_OTHER = b'"CommHash"'  # events of NCCL's own profiler
 
 
 def is_trace(path: AnyPath) -> bool:
@@ -164,25 +61,17 @@ def is_trace(path: AnyPath) -> bool:
         if not (within_reach(path) and stat.S_ISREG(os.stat(path).st_mode)):
             return False
         with open(path, "rb") as stream:
-            head = _unpacked(stream.read(_HEAD), _HEAD)
+            head = unpacked_head(stream.read(_HEAD), _HEAD)
     except (OSError, ValueError, zlib.error):
         return False
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if any(sign in start for sign in _OTHERS):
+    if _OTHER in head:
         return False
-    if start.startswith(b"{"):
-        return _MEMBER.search(start) is not None
-    return _EVENT.match(start) is not None
+    if _EVENT.match(head.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        return True
+    return not _KEYS.isdisjoint(first_keys(head))
 
 
-def _unpacked(head: bytes, most: int) -> bytes:
-    """The first bytes of a file, unpacked as far as they go."""
-    if not head.startswith(_GZIP):
-        return head
-    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most)
-
-
-ID = "External id"
+IDS = ("External id", "external id")
 STEP = "ProfilerStep#"
 Window = tuple[float, float]
 _TIMELESS = statement("timeless")
@@ -191,6 +80,8 @@ _PACKED = 4096  # bytes of a packed file that yield as many: more than its table
 # the device's own steps before those of the host
 _STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")
 _HEADER = ("distributedInfo", "deviceProperties")
+# what torch.distributed and its backends announce, such as nccl:all_reduce
+_ANNOUNCED = re.compile(r"(?:nccl|rccl|gloo|mpi|ucc|xccl|hccl):\w+\Z", re.ASCII)
 
 
 class LaunchedKernel(NamedTuple):
@@ -210,8 +101,12 @@ class LaunchedKernel(NamedTuple):
 
 @dataclass
 class TraceEvents:
-    """One trace; ``busy``: starts and ends of compute kernels by device, ``labels``: metadata by
-    external id."""
+    """One trace.
+
+    ``busy``: starts and ends of compute kernels by device. ``labels``: metadata by external id.
+    ``kinds``: events by category, ``announced``: calls that the host announced, such as
+    ``nccl:all_reduce``, whether or not a kernel of them was recorded.
+    """
 
     name: str
     header: Labels = field(default_factory=dict)
@@ -222,25 +117,27 @@ class TraceEvents:
     )
     annotated: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     left_out: Counter[Statement] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    announced: Counter[str] = field(default_factory=Counter)
     kernels: int = 0
     first_us: float = float("inf")
     last_us: float = float("-inf")
     broken: bool = False
     graph: ChakraTrace | None = None
+    # by thread, the last record_param_comms without labels: its id, and when it ended
+    _bare: dict[Any, tuple[Any, float]] = field(default_factory=dict)
 
     @property
     def about(self) -> Labels:
         """What the header says of the job."""
-        about = self.header.get("distributedInfo")
-        return about if isinstance(about, dict) else {}
+        about: Labels = self.header.get("distributedInfo", {})
+        return about
 
     @property
     def device(self) -> str:
         """The name of the first device."""
-        listed = self.header.get("deviceProperties")
-        for properties in listed if isinstance(listed, list) else ():
-            if isinstance(properties, dict):
-                return text(properties.get("name"))
+        for properties in self.header.get("deviceProperties", ()):
+            return text(properties.get("name"))
         return ""
 
     def step_windows(self) -> list[list[Window]]:
@@ -255,16 +152,38 @@ class TraceEvents:
         name = event.get("name")
         if not isinstance(name, str) or not isinstance(kind, str):
             return
-        if kind.lower() == "kernel":
+        self.kinds[kind] += 1
+        if kind == "kernel" or kind == "Kernel":
             self._take_kernel(name, event)
         elif name == COMMS:
-            args = _args(event)
-            if isinstance(args.get(ID), int | str):
-                self.labels[args[ID]] = _labels(args)
+            self._take_labels(event)
+        elif ":" in name and _ANNOUNCED.match(name):
+            self.announced[name] += 1
+            self._take_labels(event, name)
         elif name.startswith(STEP) and kind in _STEP_KINDS:
             times = _times(event)
             if times:
                 self.annotated[kind].append(times)
+
+    def _take_labels(self, event: Labels, announced: str = "") -> None:
+        """Keep the metadata of a call by its external id. One that was ``announced`` is nested in
+        its ``record_param_comms``, which before torch 2.1 has no labels of its own."""
+        args = _args(event)
+        external = _external(args)
+        if external is None:
+            return
+        labels = _labels(args)
+        if announced:
+            labels.setdefault("Collective name", announced.partition(":")[2])
+        thread = (event.get("pid"), event.get("tid"))
+        times = _times(event) or (0.0, 0.0)
+        self.labels[external] = labels
+        if announced:
+            outer, end_us = self._bare.pop(thread, (None, 0.0))
+            if outer is not None and times[0] <= end_us:
+                self.labels[outer] = labels
+        elif not labels:
+            self._bare[thread] = (external, times[1])
 
     def _take_kernel(self, name: str, event: Labels) -> None:
         """Keep a kernel as communication or compute; without a time it is left out."""
@@ -280,10 +199,7 @@ class TraceEvents:
         if not is_collective(name):
             self.add_compute(device, *times)
             return
-        external = args.get(ID)
-        if not isinstance(external, int | str):
-            external = None
-        self.add_communication(LaunchedKernel(name, device, *times, external, _labels(args)))
+        self.add_communication(LaunchedKernel(name, device, *times, _external(args), _labels(args)))
 
     def add_compute(self, device: int, start_us: float, end_us: float) -> None:
         self._add(start_us, end_us)
@@ -302,43 +218,79 @@ class TraceEvents:
 
 
 def collect(path: AnyPath) -> TraceEvents:
-    """The events of one trace, or of a Chakra graph."""
+    """The events of one trace, or of a Chakra graph. ColltoolError for any other file."""
     with opened(path, TRACE) as (stream, name):
-        head = stream.peek(_PACKED)
-        if _holds_chakra(head):
-            return events_of_chakra(name, read_chakra(stream, name))
-        head = head[:_LOOKED_AT]
-        if b"\0" in head and not head.startswith(_GZIP):
-            raise not_utf8(head, printable(name), printable(name))
-        found = TraceEvents(name)
-        reader = Reader(stream)
-        events = 0
+        where = printable(name)
         try:
-            for key, value in reader.members():
-                if key == EVENTS:
-                    events += 1
-                    found.take(value)
-                elif key in _HEADER:
-                    found.header[key] = value
-        except NotJson:
-            events = 0
-    if not events:
-        fix = (
-            "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or"
-            " a Chakra trace; gzipped or not"
-        )
-        raise ColltoolError(
-            f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix
-        )
+            head = stream.peek(_PACKED)
+            if _holds_chakra(head):
+                return events_of_chakra(name, read_chakra(stream, name))
+            looked_at = head[:_LOOKED_AT]
+            if b"\0" in looked_at and not looked_at.startswith(GZIP):
+                raise not_utf8(looked_at, where, where)
+            found = TraceEvents(name)
+            reader = Reader(stream)
+            _take_members(found, reader)
+        except TooPacked as error:
+            what = (
+                f"unpacks to more than {MOST_TIMES_PACKED} times its size, which no trace does:"
+                " it is damaged, or made to fill memory"
+            )
+            raise ColltoolError(what, where=where, fix="profile again") from error
+    if not found.kinds and not found.kernels:
+        raise _without_events(reader, where)
+    found.header = checked_header(found.header, where)
     found.broken = reader.broken
     return found
 
 
+def _take_members(found: TraceEvents, reader: Reader) -> None:
+    """Keep what matters of a file; nothing where it is no JSON."""
+    try:
+        for key, value in reader.members():
+            if key == EVENTS:
+                found.take(value)
+            elif key in _HEADER:
+                found.header[key] = value
+    except NotJson:
+        return
+
+
+def _without_events(reader: Reader, where: str) -> ColltoolError:
+    """Why a file without a single event is no trace that can be used."""
+    fix = (
+        "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or"
+        " a Chakra trace; gzipped or not"
+    )
+    if reader.listed and not reader.broken:
+        what = f"is a trace without events: no complete event (ph: X) stands in its {EVENTS}"
+        fix = "profile for longer: nothing was recorded between start and stop"
+    elif reader.listed:
+        what = f"ends within its first events, or is damaged: no trace is left of its {EVENTS}"
+        fix = "copy the file again, or profile again"
+    elif EVENTS in reader.keys and not reader.broken:
+        what = f"{EVENTS} is no list of events: no trace"
+    elif not _KEYS.isdisjoint(reader.keys):
+        what = f"is not a PyTorch profiler trace: it has no {EVENTS}"
+        if reader.broken:
+            what = f"ends too early, or is damaged, before its {EVENTS}: no trace is left"
+            fix = "copy the file again, or profile again"
+    elif {"entries", "pg_config"} <= set(reader.keys):
+        what = "is a dump of PyTorch's Flight Recorder, not a trace of the profiler"
+        fix = f"colltool doctor reads it: colltool doctor {where}"
+    else:
+        what = f"is not a PyTorch profiler trace: it has no {EVENTS}"
+        if reader.keys:
+            what += f" (its keys: {', '.join(map(clipped, reader.keys[:4]))})"
+    return ColltoolError(what, where=where, fix=fix)
+
+
 def _holds_chakra(head: bytes) -> bool:
     try:
-        return is_chakra(_unpacked(head, _LOOKED_AT)[:_LOOKED_AT])
+        unpacked = unpacked_head(head, _HEAD)
     except zlib.error:
         return False
+    return is_chakra(unpacked)
 
 
 def events_of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
@@ -358,6 +310,15 @@ def events_of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
         else:
             found.add_communication(LaunchedKernel(node.name, 0, start, end, None, labels))
     return found
+
+
+def _external(args: Labels) -> int | str | None:
+    """What links a kernel to the call that launched it."""
+    for key in IDS:
+        external = args.get(key)
+        if isinstance(external, int | str):
+            return external
+    return None
 
 
 def _args(event: Labels) -> Labels:

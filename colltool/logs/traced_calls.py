@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import AnyPath
-from colltool.base.formatting import counted, format_time
+from colltool.base.formatting import format_time
 from colltool.base.primitives import P2P, Primitive
 from colltool.base.statements import NOTHING, Statement
 from colltool.logs.activity import BusyIntervals, RankActivity, Steps, activity_of, believed_steps
@@ -30,6 +30,7 @@ from colltool.logs.kernel_names import KernelName, kernel_name, short_name
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect
 from colltool.logs.sentences import statement
 from colltool.logs.series import Measurements, Series, point_of
+from colltool.logs.without_calls import Held, held, without_calls
 
 LONGEST_S = 86_400.0  # of a call, a day: NCCL's watchdog ends one after minutes
 # calls in steps may take this many times the steps' time: several streams at once, and kernels that
@@ -75,7 +76,7 @@ class RankTrace(NamedTuple):
     ``steps``: annotated ones. ``window_s``: all steps together, or first to last kernel without
     steps. ``nccl``: library version. ``left_out``: counts of communication kernels without a call,
     by reason. ``broken``: truncated or damaged. ``others``: communication kernels of which no bytes
-    are known: name, us, and us that compute hides.
+    are known: name, us, and us that compute hides. ``held``: what the trace holds at all.
     """
 
     file: str
@@ -89,6 +90,7 @@ class RankTrace(NamedTuple):
     left_out: dict[Statement, int]
     broken: bool
     activity: RankActivity
+    held: Held
     others: tuple[tuple[str, float, float], ...] = ()
     graph: ChakraTrace | None = None
 
@@ -133,6 +135,7 @@ def observe(found: TraceEvents) -> RankTrace:
         left_out=dict(left_out),
         broken=found.broken,
         activity=activity_of(found, steps, rank),
+        held=held(found),
         others=tuple(others),
         graph=found.graph,
     )
@@ -289,25 +292,8 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
             jobs = f"comes from a job of {trace.world} ranks, but {first.file} from one of {first.world}"
             raise ColltoolError(jobs, where=trace.file, fix="give the traces of one job")
     if not any(trace.communicates for trace in traces):
-        raise _without_calls(traces)
+        raise without_calls(traces, left_out(traces))
     return traces
-
-
-def _without_calls(traces: Sequence[RankTrace]) -> ColltoolError:
-    """The error for traces without any call, with the commonest reason."""
-    what = "no collective call can be told"
-    where = traces[0].file
-    reasons = left_out(traces)
-    if reasons:
-        where = reasons[0].file
-        what += f": {counted(reasons[0].kernels, 'kernel')}: {reasons[0].reason}"
-    if any(trace.broken for trace in traces):
-        what += ", and the file ends too early or is damaged"
-    fix = (
-        "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process"
-        " group"
-    )
-    return ColltoolError(what, where=where, fix=fix)
 
 
 def world_of(traces: Sequence[RankTrace]) -> int | None:

@@ -157,8 +157,15 @@ GIVE = (
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("old.json", [f"error: old.json: {NO_TRACE}", GIVE]),
-        ("cut.json", [f"error: cut.json: {NO_TRACE}", GIVE]),
+        ("old.json", [f"error: old.json: {NO_TRACE} (its keys: schema)", GIVE]),
+        (
+            "cut.json",
+            [
+                "error: cut.json: ends within its first events, or is damaged: no trace is left of"
+                " its traceEvents",
+                "  copy the file again, or profile again",
+            ],
+        ),
         (
             "none.json",
             [

@@ -15,7 +15,7 @@ from tracing import call, kernel, step, text, write
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.logs import pytorch_trace as reader
+from colltool.logs import json_stream as reader
 from colltool.logs import traced_calls as observed
 
 EIGHT = list(range(8))

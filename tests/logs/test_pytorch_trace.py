@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltool.logs.pytorch_trace import EVENTS, NotJson, Reader
+from colltool.logs.json_stream import EVENTS, NotJson, Reader
 
 VALUES = st.recursive(
     st.none()

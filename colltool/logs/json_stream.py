@@ -1,0 +1,199 @@
+"""JSON of gigabytes cut into members, a few MB in memory, plain or gzipped.
+
+:class:`Reader` yields the keys and values of the outer object, and of one list in it each item by
+itself. Each value is decoded by the standard library's C scanner out of a buffer that is refilled
+in the middle of a value; a token-based streaming parser is several times slower.
+
+:class:`PackedStream` unpacks a file and refuses one that unpacks to far more than any trace does: a
+profiler's events pack 10 to 30 times smaller, a bomb a thousand times.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from io import BufferedReader, BytesIO
+from json import JSONDecoder
+from typing import Any
+
+EVENTS = "traceEvents"
+CHUNK = 2**20  # bytes read at once
+# characters of one value: a header lists devices and groups, an event is far smaller
+MOST_VALUE = 2**23
+_SCAN: Callable[[str, int], tuple[Any, int]] = JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined] # its C scanner
+_BLANK = re.compile(r"[ \t\r\n]*")
+GZIP = b"\x1f\x8b"  # how a packed file begins
+FREE_UNPACKED = 2**24  # bytes that any file may unpack to
+MOST_TIMES_PACKED = 100  # unpacked bytes for one that is packed, beyond those
+_HEAD = 2**16  # bytes that tell a file's kind: deviceProperties of 16 devices take 6 kB
+
+
+class NotJson(Exception):
+    """The text does not begin as a trace does."""
+
+
+class TooPacked(Exception):
+    """A file unpacks to more than :data:`MOST_TIMES_PACKED` times its size."""
+
+
+class _Broken(Exception):
+    """Truncated or malformed JSON."""
+
+
+class Reader:
+    """Members of a trace in file order, events one at a time under :data:`EVENTS`.
+
+    Afterwards ``broken`` says whether the file was truncated or malformed; what came before holds.
+    ``keys`` are those of the outer object, in order, the last with or without its value; ``listed``
+    whether there was a list of events.
+    """
+
+    def __init__(self, stream: BufferedReader, chunk: int = CHUNK) -> None:
+        self._stream: BufferedReader | PackedStream = stream
+        if stream.peek(2)[:2] == GZIP:
+            self._stream = PackedStream(stream)
+        self.keys: list[str] = []
+        self.listed = False
+        # names of kernels are cut within a character
+        self._decoder = getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._chunk = chunk
+        self._text = ""
+        self._at = 0
+        self._ended = False
+        self.broken = False
+
+    def members(self) -> Iterator[tuple[str, Any]]:
+        """Keys and values of the outer object; each event by itself under :data:`EVENTS`."""
+        first = self._mark()
+        if first not in ("{", "["):
+            raise NotJson
+        self._at += 1
+        try:
+            if first == "{":
+                yield from self._object()
+            else:
+                yield from self._events()
+        except (_Broken, RecursionError):
+            self.broken = True
+
+    def _object(self) -> Iterator[tuple[str, Any]]:
+        """The members of the outer object; those of its list of events one by one."""
+        while (mark := self._mark()) != "}":
+            if mark == ",":
+                self._at += 1
+                continue
+            key = self._value()
+            if not isinstance(key, str) or self._mark() != ":":
+                raise _Broken
+            self._at += 1
+            self.keys.append(key)
+            if self._mark() == "[" and key == EVENTS:
+                self._at += 1
+                yield from self._events()
+            else:
+                yield key, self._value()
+
+    def _events(self) -> Iterator[tuple[str, Any]]:
+        """The events of a list."""
+        self.listed = True
+        while (mark := self._mark()) != "]":
+            if mark == ",":
+                self._at += 1
+            else:
+                yield EVENTS, self._value()
+        self._at += 1
+
+    def _mark(self) -> str:
+        """The next character that is not blank, without passing it; empty at the end."""
+        while True:
+            match = _BLANK.match(self._text, self._at)
+            self._at = match.end() if match else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def _value(self) -> Any:
+        """The next value; one that ends at the buffer's end may go on, as a number does."""
+        while True:
+            try:
+                value, end = _SCAN(self._text, self._at)
+                if end < len(self._text) or self._ended:
+                    self._at = end
+                    return value
+            except (StopIteration, ValueError):
+                pass
+            if len(self._text) - self._at > MOST_VALUE or not self._more():
+                raise _Broken
+
+    def _more(self) -> bool:
+        """Refill the buffer behind what is left, by as much again if a value does not fit; False at
+        the end."""
+        left = self._text[self._at :]
+        chunk = b""
+        if not self._ended:
+            try:
+                chunk = self._stream.read(max(self._chunk, len(left)))
+            # the file ends in the middle of what was packed
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                self.broken = True
+        self._text = left + self._decoder.decode(chunk, final=not chunk)
+        self._at = 0
+        # once more after the end: a value may have waited for it
+        had_ended = self._ended
+        self._ended = not chunk
+        return not had_ended
+
+
+class _Counted:
+    """A stream that counts the bytes read from it."""
+
+    def __init__(self, stream: BufferedReader) -> None:
+        self._stream = stream
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._stream.read(size)
+        self.count += len(content)
+        return content
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._stream.seek(offset, whence)
+
+
+class PackedStream(gzip.GzipFile):
+    """A gzipped file as it is unpacked; :class:`TooPacked` where that is out of proportion."""
+
+    def __init__(self, stream: BufferedReader) -> None:
+        self._counted = _Counted(stream)
+        self._unpacked = 0
+        super().__init__(fileobj=self._counted, mode="rb")
+
+    def read(self, size: int | None = -1) -> bytes:
+        content = super().read(size)
+        self._unpacked += len(content)
+        if self._unpacked > FREE_UNPACKED + MOST_TIMES_PACKED * self._counted.count:
+            raise TooPacked
+        return content
+
+
+def unpacked_head(head: bytes, most: int) -> bytes:
+    """The first bytes of a file, unpacked as far as they go. zlib.error where they are damaged."""
+    if not head.startswith(GZIP):
+        return head
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most)
+
+
+def first_keys(head: bytes) -> list[str]:
+    """The keys of the outer object as far as a file's first bytes go, plain or gzipped; none where
+    it is no object."""
+    try:
+        reader = Reader(BufferedReader(BytesIO(unpacked_head(head, _HEAD))))
+        for _ in reader.members():
+            pass
+    except (NotJson, zlib.error):
+        return []
+    return reader.keys
