@@ -114,7 +114,7 @@ def plan_traces(
     """The step of Chakra traces on a fabric. ColltoolError for a file that is no Chakra trace, and
     as :func:`colltool.diagnosis.trace.trace`."""
     rank_map = load_map(None, fabric)
-    traces = read_traces(files)
+    traces = read_traces(files, fabric.ranks)
     world = world_of(traces)
     prices = CallPrices(fabric, readings or ModelOptions(), rank_map.of(fabric, world))
     ranks: list[Replayed] = []

@@ -6,16 +6,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from colltool.base.primitives import Primitive
 from colltool.base.statements import NOTHING, Statement
 from colltool.diagnosis.call_prices import CallPrices
-from colltool.logs.call_metadata import CallMetadata, call_metadata, count
+from colltool.logs.call_metadata import CallMetadata, call_metadata
 from colltool.logs.chakra import ChakraTrace, Timed
 from colltool.logs.kernel_names import kernel_name
 
 
+class ReplayedCall(NamedTuple):
+    """The calls of a graph of one primitive, size and number of ranks; ``each_s``: the price of
+    one, None without."""
+
+    primitive: Primitive
+    bytes: int
+    ranks: int
+    calls: int
+    each_s: float | None
+
+
 class Replayed(NamedTuple):
     """A file's graph walked with the durations as recorded, and with a fabric's prices in place of
-    its collectives'."""
+    its collectives'; ``calls``: those that are known, what takes longest first."""
 
     file: str
     rank: int | None
@@ -23,6 +35,7 @@ class Replayed(NamedTuple):
     priced_s: float
     priced: int  # collectives and messages
     kept: tuple[tuple[Statement, int], ...]  # those that keep their duration, by reason
+    calls: tuple[ReplayedCall, ...] = ()
 
     @property
     def unpriced(self) -> int:
@@ -68,13 +81,32 @@ def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replaye
     kept = Counter(node.reason for node in nodes.values() if node.seconds is None)
     replayed = Replayed(
         file=graph.name,
-        rank=count(graph.header["distributedInfo"].get("rank")),
+        rank=graph.rank,
         recorded_s=span_s(graph.walked(lambda timed: timed.node.duration_us)),
         priced_s=span_s(walked),
         priced=len(nodes) - kept.total(),
         kept=tuple(kept.most_common()),
+        calls=_calls(nodes.values()),
     )
     return replayed, walked
+
+
+def _calls(nodes: Iterable[PricedNode]) -> tuple[ReplayedCall, ...]:
+    """The known calls by kind, what takes longest first."""
+    rows: dict[object, ReplayedCall] = {}
+    for node in nodes:
+        if node.call is None:
+            continue
+        call = node.call
+        # calls of one kind may lie otherwise, and have another price
+        kind = (call.primitive, call.bytes, call.size, node.seconds)
+        row = rows.get(kind) or ReplayedCall(call.primitive, call.bytes, call.size, 0, node.seconds)
+        rows[kind] = row._replace(calls=row.calls + 1)
+    return tuple(sorted(rows.values(), key=_longest_first))
+
+
+def _longest_first(row: ReplayedCall) -> tuple[float, Primitive, int]:
+    return -(row.each_s or 0.0) * row.calls, row.primitive, row.bytes
 
 
 def span_s(walked: Iterable[Timed]) -> float:

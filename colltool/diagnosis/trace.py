@@ -49,7 +49,7 @@ def trace(
 ) -> TraceComparison:
     """The collectives of traces against a fabric's prices; ``placed`` says where ranks sit."""
     rank_map = load_map(placed, fabric)
-    traces = read_traces(files)
+    traces = read_traces(files, fabric.ranks)
     reading = readings or ModelOptions()
     world = world_of(traces)
     rank_map = rank_map.of(fabric, world)
@@ -78,6 +78,7 @@ def trace(
         waits=waits_of(merged, traces),
         unpriced=_unpriced(traces),
         replayed=tuple(_replayed(traces, prices)),
+        assumed=tuple(dict.fromkeys(trace.assumed for trace in traces if trace.assumed)),
     )
 
 

@@ -216,6 +216,7 @@ class TraceComparison(Result):
     waits: Waits
     unpriced: tuple[UnpricedKernels, ...] = ()
     replayed: tuple[Replayed, ...] = ()  # of Chakra traces
+    assumed: tuple[Statement, ...] = ()  # what was assumed of the groups of calls
     against: "TraceComparison | None" = None
 
     @property

@@ -105,7 +105,8 @@ def believed_steps(found: TraceEvents) -> Steps:
             return Steps(windows, len(windows))
         most = max(most, share)
     doubt = statement("steps-not-believed", share=most) if annotated else NOTHING
-    whole = [(found.first_us, found.last_us)] if found.kernels else []
+    # kernels without a time have neither first nor last
+    whole = [(found.first_us, found.last_us)] if found.first_us < found.last_us else []
     return Steps(whole, 0, doubt)
 
 

@@ -26,6 +26,7 @@ LABELS = (
     "Group size",
     "dtype",
     "Process Group Name",
+    "Process Group ID",
     "Process Group Description",
     "Process Group Ranks",
     "Global rank start",
@@ -37,29 +38,32 @@ LABELS = (
     "Input type",
     *SPLITS,
 )
+DIMENSIONS = "involved_dim"  # of Chakra: a collective of some dimensions of a network
 COMMS = "record_param_comms"  # the event that has the labels
+# Names without their underscores, as ProcessGroupNCCL, torchcomms and the functional collectives
+# write them, with or without a prefix (nccl:, c10d::).
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR,
-    "all_reduce": AR,
+    "allreducecoalesced": AR,
     "allgather": AG,
-    "all_gather": AG,
-    "_allgather_base": AG,
-    "_all_gather_base": AG,
-    "allgather_into_tensor": AG,
-    "reduce_scatter": RS,
-    "_reduce_scatter_base": RS,
-    "reduce_scatter_tensor": RS,
-    "all_to_all": A2A,
-    "all_to_allv": A2A,
+    "allgatherbase": AG,
+    "allgatherintotensor": AG,
+    "allgathersingle": AG,
+    "reducescatter": RS,
+    "reducescatterbase": RS,
+    "reducescattertensor": RS,
+    "reducescattersingle": RS,
     "alltoall": A2A,
-    "alltoall_base": A2A,
+    "alltoallv": A2A,
+    "alltoallbase": A2A,
+    "alltoallsingle": A2A,
+    "alltoallvsingle": A2A,
     "broadcast": BC,
-    "_broadcast_oop": BC,
+    "broadcastoop": BC,
     "reduce": REDUCE,
-    "_reduce_oop": REDUCE,
+    "reduceoop": REDUCE,
     "send": P2P,
     "recv": P2P,
-    "allreduce_coalesced": AR,
 }
 _COALESCED = "_coalesced"
 _UNNAMED = ("", "undefined")
@@ -95,7 +99,7 @@ def call_metadata(
     collective = labels.get("Collective name")
     if not isinstance(collective, str) or not collective:
         return _by_dims(labels, header, primitives)
-    primitive = _PRIMITIVES.get(collective.lower())
+    primitive = _PRIMITIVES.get(collective.rpartition(":")[2].lower().replace("_", ""))
     if primitive is None:
         if collective.endswith(_COALESCED):
             return statement("mixed-types")
@@ -106,11 +110,16 @@ def call_metadata(
     dtype = text(labels.get("dtype"))
     width = element_bytes(dtype)
     elements = _elements(labels, primitive)
+    if elements is None and "Input Dims" in labels:
+        return _by_dims(labels, header, (primitive,))
+    if DIMENSIONS in labels:
+        return statement("some-dimensions")
     if not size or not width or elements is None:
         return statement("incomplete-metadata")
     if size < 2 or elements == 0 or elements * width > MAX_SIZE:
         return statement("nothing-to-send")
-    name = text(labels.get("Process Group Name"))
+    # a number in PyTorch 2.1
+    name = text(labels.get("Process Group Name", labels.get("Process Group ID")))
     group = text(labels.get("Process Group Description"))
     members = _members(labels, header, name, size)
     return CallMetadata(

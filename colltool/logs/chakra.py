@@ -1,9 +1,14 @@
-"""Chakra execution traces as the events of a profile: protobuf (``.et``, plain or gzipped) or what
-chakra_jsonizer makes of it.
+"""Chakra execution traces as the events of a profile: protobuf (``.et``) by
+:mod:`~colltool.logs.chakra_format` or JSON by :mod:`~colltool.logs.chakra_json`, plain or gzipped.
 
 Where nodes have no start times, as PyTorch's converter leaves them out, each starts when what it
 depends on has ended and its stream is free: the CPU, compute on the GPU, and communication of each
-process group are a stream each.
+process group are a stream each. Order is ``data_deps``, as Chakra's feeder takes it: ``ctrl_deps``
+name the caller, which ends after what it calls. Where no node says whether it runs on the CPU, as
+in converted texts, compute is that of the accelerator.
+
+A collective that names no group is of all ranks of the job, as ASTRA-sim takes it. Where the file
+does not say how many there are, :meth:`ChakraTrace.in_job` is told.
 """
 
 from __future__ import annotations
@@ -11,16 +16,17 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from io import BufferedReader
 from itertools import pairwise
-from json import JSONDecoder
 from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.logs.call_metadata import (
+    DIMENSIONS,
     MOST_MEMBERS,
     Labels,
     count,
@@ -28,14 +34,14 @@ from colltool.logs.call_metadata import (
 )
 from colltool.logs.chakra_format import (
     COLLECTIVES,
-    MOST_NODES,
-    NODE_TYPES,
     ChakraNode,
     Value,
     decoded,
 )
+from colltool.logs.chakra_json import COLLECTIVE, FEEDER, INIT, MOST_JSON, from_json
+from colltool.logs.json_stream import GZIP, PackedStream, first_keys
+from colltool.logs.kernel_names import kernel_name
 
-MOST_JSON = 2**28  # bytes: JSON is read as a whole
 MOST_LISTED = 2**24  # ranks of unevenly spaced groups, over all calls: each call reads them
 PROCESS_GROUPS = "process_groups"  # the name of Chakra's own attribute
 _RANKS = "Process Group Ranks"
@@ -50,19 +56,40 @@ _COLLECTIVE_NAMES = {
 }
 _MESSAGES = ("COMM_SEND_NODE", "COMM_RECV_NODE")
 _COMMUNICATION = ("COMM_COLL_NODE", *_MESSAGES)
+# labels of the profiler by the attributes of PyTorch's execution trace
+_LABELS = {
+    COLLECTIVE: "Collective name",
+    "in_msg_nelems": "In msg nelems",
+    "out_msg_nelems": "Out msg nelems",
+    "in_split_size": "In split size",
+    "out_split_size": "Out split size",
+    "dtype": "dtype",
+    "pg_size": "Group size",
+    "pg_name": "Process Group Name",
+    "pg_desc": "Process Group Description",
+    "global_rank_start": "Global rank start",
+    "global_rank_stride": "Global rank stride",
+}
 _LENGTH = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
-# a message of a version or of attributes, or an empty one and a node with its id or name
+# behind its length: metadata with a version; a node with id and name, or with a name and a type; or
+# empty metadata and a node
 _BINARY = re.compile(
-    rb"%b(?:\x0a.\d+\.|\x12%b\x0a)|\x00(?:%b[\x08\x12]|$)" % (_LENGTH, _LENGTH, _LENGTH), re.S
+    rb"%b(?:\x0a.\d+\.|\x08%b\x12%b[ -~]|\x12%b[ -~]+\x18[\x01-\x0a])"
+    rb"|\x00(?:%b[\x08\x12]|$)" % ((_LENGTH,) * 5),
+    re.S,
 )
-_JSON = re.compile(rb'\s*\{\s*(?:\}|"version"\s*:|"attr"\s*:)')
-_INIT = "process_group:init"
+# metadata that begins with an attribute: the length of its name, the name, the key of its value
+_ATTRIBUTE = re.compile(
+    rb"%b[\x0a\x12]%b\x0a([\x01-\x1f])([a-z_]+)[\x10\x38\x48\x58\x68\xd8\xea]" % (_LENGTH, _LENGTH)
+)
+_EMPTY_JSON = re.compile(rb"\s*\{\s*\}")
+_METADATA = {"version", "attr"}  # keys of the first object of chakra_jsonizer
 _STARTS_JSON = (b"{", b" ", b"\n", b"\r", b"\t", b"\xef")
-_GIVE_ET = "give the .et file itself"
 _WRITE_AGAIN = "write the trace again"
 
 # what runs one node at a time; a rank sends and receives at once
 Stream = Literal["cpu", "compute", "communication", "receiving"]
+_CALLING = ("communication", "receiving")
 
 
 class Timed(NamedTuple):
@@ -86,6 +113,28 @@ class ChakraTrace(NamedTuple):
     def communicates(self) -> bool:
         return any(timed.labels for timed in self.timed)
 
+    @property
+    def rank(self) -> int | None:
+        return count(self.header["distributedInfo"].get("rank"))
+
+    @property
+    def lacks_world(self) -> bool:
+        """Whether calls are of all ranks of a job, and the file does not say how many those are."""
+        if "world_size" in self.header["distributedInfo"]:
+            return False
+        return any(_is_of_all(timed) for timed in self.timed)
+
+    def in_job(self, world: int) -> ChakraTrace:
+        """The same trace as of a job of so many ranks: calls that name no group are of all."""
+        placed = {"": _group_labels(list(range(world)))}
+        timed = []
+        for each in self.timed:
+            if _is_of_all(each):
+                each = each._replace(labels=_labels(each.node, placed, self.rank))
+            timed.append(each)
+        about = self.header["distributedInfo"] | {"world_size": world}
+        return self._replace(header={"distributedInfo": about}, timed=timed)
+
     def walked(self, lasts_us: Callable[[Timed], float]) -> list[Timed]:
         """The graph walked with other durations: its nodes with the times that they then have, in
         order of start."""
@@ -93,15 +142,36 @@ class ChakraTrace(NamedTuple):
         # each duration is worked out once: it may be a price
         durations = {number: lasts_us(timed) for number, timed in recorded.items()}
         nodes = [timed.node for timed in self.timed]
-        walk = _walked(nodes, lambda node: durations[node.id], printable(self.name))
+        streams = {number: timed.stream for number, timed in recorded.items()}
+        walk = _walked(nodes, streams, lambda node: durations[node.id], printable(self.name))
         return [recorded[node.id]._replace(start_us=start, end_us=end) for node, start, end in walk]
+
+
+def _is_of_all(timed: Timed) -> bool:
+    """Whether a node is a collective that names no group."""
+    labels = timed.labels
+    unnamed = timed.node.type == "COMM_COLL_NODE" and not labels.get("Process Group Name")
+    return unnamed and not labels.get("Group size") and DIMENSIONS not in labels
 
 
 def is_chakra(head: bytes) -> bool:
     """Whether the first bytes of a file, unpacked, are those of a Chakra trace."""
     if head[:1] in (b"{", b"[") or head[:1].isspace() or head.startswith(b"\xef\xbb\xbf"):
-        return _JSON.match(head) is not None and b'"traceEvents"' not in head
-    return _BINARY.match(head) is not None
+        return _EMPTY_JSON.match(head) is not None or _is_json(first_keys(head))
+    if _BINARY.match(head):
+        return True
+    attribute = _ATTRIBUTE.match(head)
+    return attribute is not None and len(attribute[2]) == attribute[1][0]
+
+
+def _is_json(keys: list[str]) -> bool:
+    """Whether the keys of a file's first object are those of a Chakra trace."""
+    if FEEDER in keys:
+        return True
+    # the schema of PyTorch's observer, and not that of a result of colltool
+    if keys[:1] == ["schema"]:
+        return not {"nodes", "pid"}.isdisjoint(keys)
+    return bool(keys) and _METADATA.issuperset(keys)
 
 
 def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
@@ -111,18 +181,18 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
     metadata, nodes = _read(stream, where)
     groups = _groups(metadata, nodes)
     rank = _rank_of(metadata, name)
-    world = count(metadata.get("world_size"))
-    if not world:
-        world = max((max(members, default=0) + 1 for members in groups.values()), default=0)
+    world = count(metadata.get("world_size")) or _world_of(groups, nodes)
     if world <= MOST_MEMBERS:
         groups.setdefault("", list(range(world)))  # of a call that names no group
     placed = {group: _group_labels(members) for group, members in groups.items()}
-    calling = [node for node in nodes if node.type in _COMMUNICATION]
+    on_gpu = not any("is_cpu_op" in node.attributes for node in nodes)
+    streams = {node.id: _stream(node, on_gpu) for node in nodes}
+    calling = [node for node in nodes if streams[node.id] in _CALLING]
     _check_listed(calling, placed, where)
     labels = {node.id: _labels(node, placed, rank) for node in calling}
     timed = []
-    for node, start, end in _times(nodes, where):
-        timed.append(Timed(node, _stream(node), start, end, labels.get(node.id, {})))
+    for node, start, end in _times(nodes, streams, where):
+        timed.append(Timed(node, streams[node.id], start, end, labels.get(node.id, {})))
     about: Labels = {}
     if rank is not None:
         about["rank"] = rank
@@ -131,10 +201,20 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
     return ChakraTrace(name, {"distributedInfo": about}, timed)
 
 
+def _world_of(groups: Mapping[str, list[int]], nodes: Iterable[ChakraNode]) -> int:
+    """Ranks of the job by the largest rank that a group lists, else by the largest group that a
+    call has; 0 where neither is told."""
+    largest = max((max(members, default=-1) for members in groups.values()), default=-1)
+    if largest >= 0:
+        return largest + 1
+    sizes = (count(node.attributes.get("pg_size")) or 0 for node in nodes)
+    return max(sizes, default=0)
+
+
 def _rank_of(metadata: Mapping[str, Value], name: str) -> int | None:
-    """The rank that the file names, else its own name: ``trace.3.et``."""
+    """The rank that the file names, else its own name: ``trace.3.et``, ``rank-3.json``."""
     rank = count(metadata.get("rank"))
-    numbered = re.search(r"\.(\d{1,9})\.(?:et|json)(?:\.gz)?$", name)
+    numbered = re.search(r"(?:\.|rank[-_]?)(\d{1,9})\.(?:et|json)(?:\.gz)?$", name)
     return int(numbered[1]) if rank is None and numbered else rank
 
 
@@ -155,15 +235,15 @@ def _check_listed(calling: Iterable[ChakraNode], placed: Mapping[str, Labels], w
 def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list[ChakraNode]]:
     """Metadata and nodes, plain or packed, as protobuf or as JSON."""
     source = stream
-    if stream.peek(2).startswith(b"\x1f\x8b"):
-        source = BufferedReader(gzip.GzipFile(fileobj=stream))
+    if stream.peek(2).startswith(GZIP):
+        source = BufferedReader(PackedStream(stream))
     try:
         head = source.peek(1)[:1]
         if head in _STARTS_JSON:
-            return _from_json(source.read(MOST_JSON + 1), where)
+            return from_json(source.read(MOST_JSON + 1), where)
         found = decoded(source, where)
         return found.metadata, list(found.nodes)
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ColltoolError(
             "ends within what was packed",
             where=where,
@@ -171,96 +251,15 @@ def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list
         ) from error
 
 
-def _from_json(content: bytes, where: str) -> tuple[Mapping[str, Value], list[ChakraNode]]:
-    """What chakra_jsonizer writes: one object after another, the metadata first, 64-bit numbers as
-    text."""
-    if len(content) > MOST_JSON:
-        what = f"is larger than {MOST_JSON // 2**20} MiB of JSON"
-        raise ColltoolError(what, where=where, fix=_GIVE_ET)
-    nodes: list[ChakraNode] = []
-    what = "is not JSON of Chakra"
-    try:
-        objects = _objects(content.decode("utf-8-sig"))
-        metadata = _json_attributes(next(objects, {}))
-        what = "node 1 is not one of Chakra's"
-        for value in objects:
-            if len(nodes) >= MOST_NODES:
-                many = f"has more than {MOST_NODES:,} nodes"
-                raise ColltoolError(many, where=where, fix="trace fewer steps")
-            nodes.append(_json_node(value))
-            what = f"node {len(nodes) + 1} is not one of Chakra's"
-    except (ValueError, RecursionError) as error:
-        raise ColltoolError(f"{what}: {error}", where=where, fix=_GIVE_ET) from error
-    return metadata, nodes
-
-
-def _objects(content: str) -> Iterator[dict[str, Any]]:
-    """JSON objects that follow each other."""
-    decoder = JSONDecoder(strict=False)
-    start = 0
-    while start < len(content):
-        if content[start].isspace() or content[start] == ",":
-            start += 1
-            continue
-        value, start = decoder.raw_decode(content, start)
-        if not isinstance(value, dict):
-            raise ValueError("an object is due")
-        yield value
-
-
-def _json_attributes(value: dict[str, Any]) -> dict[str, Value]:
-    """The attributes of an object by name; whole numbers may be written as text."""
-    found: dict[str, Value] = {}
-    listed = value.get("attr")
-    if not isinstance(listed, list):
-        return found
-    for attribute in filter(_is_object, listed):
-        name = text(attribute.get("name"))
-        for kind, content in attribute.items():
-            if not kind.endswith("Val") or not isinstance(content, bool | int | float | str):
-                continue
-            whole = "int" in kind.lower() or "fixed" in kind
-            found[name] = int(content) if whole and not isinstance(content, bool) else content
-    return found
-
-
 def _is_object(value: object) -> bool:
     return isinstance(value, dict)
-
-
-def _json_node(value: dict[str, Any]) -> ChakraNode:
-    """A node of JSON; ValueError for what is none."""
-    kind = value.get("type", NODE_TYPES[0])
-    control = value.get("ctrlDeps", [])
-    data = value.get("dataDeps", [])
-    if kind not in NODE_TYPES or not isinstance(control, list) or not isinstance(data, list):
-        raise ValueError("its type or dependencies")
-    inputs = value.get("inputs")
-    return ChakraNode(
-        id=_whole(value.get("id")),
-        name=text(value.get("name")),
-        type=kind,
-        ctrl_deps=tuple(map(_whole, control)),
-        data_deps=tuple(map(_whole, data)),
-        start_us=_whole(value.get("startTimeMicros")),
-        duration_us=_whole(value.get("durationMicros")),
-        attributes=_json_attributes(value),
-        inputs=text(inputs.get("values")) if isinstance(inputs, dict) else "",
-    )
-
-
-def _whole(value: Any) -> int:
-    found = count(0 if value is None else value)
-    if found is None:
-        raise ValueError("a whole number is due")
-    return found
 
 
 def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[str, list[int]]:
     """Ranks by group name, from the metadata or from PyTorch's node of process groups."""
     texts = [text(metadata.get(PROCESS_GROUPS))]
     for node in nodes:
-        if node.type == "METADATA_NODE" and _INIT in node.name:
+        if node.type == "METADATA_NODE" and INIT in node.name:
             texts.append(node.inputs)
     found: dict[str, list[int]] = {}
     for listed in texts:
@@ -301,7 +300,9 @@ def _group_labels(members: list[int]) -> Labels:
 def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) -> Labels:
     """A node's call as the profiler labels one: ``comm_size`` are bytes that a rank puts in."""
     attributes = node.attributes
-    size = count(attributes.get("comm_size")) or 0
+    if COLLECTIVE in attributes:
+        return _labels_of_pytorch(attributes, placed)
+    size = count(attributes.get("comm_size"))
     name = text(attributes.get("pg_name"))
     labels: Labels = {
         "In msg nelems": size,
@@ -321,38 +322,70 @@ def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) ->
         return labels | message
     group = placed.get(name, {})
     kind = count(attributes.get("comm_type"))
-    collective = "unknown"
+    collective = _by_name(node.name)
     if kind is not None and kind < len(COLLECTIVES):
         collective = COLLECTIVES[kind]
     if collective == "ALL_GATHER":
-        labels["Out msg nelems"] = size * (group.get("Group size") or 0)
+        labels["Out msg nelems"] = (size or 0) * (group.get("Group size") or 0)
     labels["Collective name"] = _COLLECTIVE_NAMES.get(collective, collective.lower())
+    if "0" in text(attributes.get(DIMENSIONS)):
+        # the group is what those dimensions of a network join, which the file does not say
+        return labels | {DIMENSIONS: True}
     return labels | group
 
 
-def _stream(node: ChakraNode) -> Stream:
-    if node.type == "COMM_RECV_NODE":
-        return "receiving"
+def _by_name(name: str) -> str:
+    """The collective that a kernel's name tells, as Chakra's converter does."""
+    primitives = kernel_name(name).primitives
+    return primitives[0].name if primitives else "unknown"
+
+
+def _labels_of_pytorch(attributes: Mapping[str, Value], placed: Mapping[str, Labels]) -> Labels:
+    """The labels of a call of PyTorch's execution trace, which are the profiler's own."""
+    labels: Labels = {}
+    for attribute, label in _LABELS.items():
+        if attribute in attributes:
+            labels[label] = attributes[attribute]
+    listed = placed.get(text(labels.get("Process Group Name")), {})
+    known = count(labels.get("Group size"))
+    if not known or known == listed.get("Group size"):
+        labels |= listed
+    return labels
+
+
+def _stream(node: ChakraNode, on_gpu: bool) -> Stream:
+    """What runs a node; ``on_gpu``: no node of the file says where it runs."""
+    cpu = node.attributes.get("is_cpu_op", not on_gpu)
     if node.type in _COMMUNICATION:
-        return "communication"
-    return "compute" if node.attributes.get("is_cpu_op") is False else "cpu"
+        # the launch of a call, not the call
+        if cpu and "is_cpu_op" in node.attributes and "comm_size" not in node.attributes:
+            return "cpu"
+        return "receiving" if node.type == "COMM_RECV_NODE" else "communication"
+    if node.type == "METADATA_NODE":
+        return "cpu"
+    return "cpu" if cpu else "compute"
 
 
 TimedNode = tuple[ChakraNode, float, float]
 """A node, its start and its end in us."""
 
 
-def _times(nodes: list[ChakraNode], where: str) -> Iterator[TimedNode]:
+def _times(
+    nodes: list[ChakraNode], streams: Mapping[int, Stream], where: str
+) -> Iterator[TimedNode]:
     """Each node as recorded, else by walking the dependencies."""
     if not any(node.start_us for node in nodes):
-        yield from _walked(nodes, lambda node: node.duration_us, where)
+        yield from _walked(nodes, streams, lambda node: node.duration_us, where)
         return
     for node in nodes:
         yield node, float(node.start_us), float(node.start_us + node.duration_us)
 
 
 def _walked(
-    nodes: list[ChakraNode], lasts_us: Callable[[ChakraNode], float], where: str
+    nodes: list[ChakraNode],
+    streams: Mapping[int, Stream],
+    lasts_us: Callable[[ChakraNode], float],
+    where: str,
 ) -> Iterator[TimedNode]:
     """Each node as early as its dependencies and its stream let it start, in that order; nodes
     that the file does not have delay nothing. ColltoolError for a circle."""
@@ -362,7 +395,7 @@ def _walked(
     followers: dict[int, list[int]] = defaultdict(list)
     waiting: dict[int, int] = {}  # how many nodes each still waits for
     for node in nodes:
-        before = {*node.ctrl_deps, *node.data_deps} & by_id.keys()
+        before = by_id.keys() & node.data_deps
         before.discard(node.id)
         waiting[node.id] = len(before)
         for number in before:
@@ -377,7 +410,7 @@ def _walked(
         time, number = heappop(ready)
         node = by_id[number]
         done += 1
-        stream = _exclusive_stream(node)
+        stream = _exclusive_stream(node, streams[number])
         start = max(time, free[stream])
         end = start + lasts_us(node)
         free[stream] = end
@@ -393,10 +426,9 @@ def _walked(
         )
 
 
-def _exclusive_stream(node: ChakraNode) -> object:
+def _exclusive_stream(node: ChakraNode, stream: Stream) -> object:
     """The stream of a node; communication has one per process group."""
-    stream = _stream(node)
     # PyTorch gives every process group a stream of its own (ProcessGroupNCCL)
-    if node.type in _COMMUNICATION:
+    if stream in _CALLING:
         return stream, node.attributes.get("pg_name", "")
     return stream

@@ -4,6 +4,12 @@ length, the metadata first.
 Field numbers are those of mlcommons/chakra, schema/protobuf/et_def.proto; the wire format is that
 of protobuf's encoding guide. It is read by hand because every length here is bounded before
 anything is made of it: no message, list or graph grows past the limits below.
+
+Three schemas stand in files of the wild. That of today (proto3, since the end of 2023) has a
+version in its metadata from 0.0.4 on, before that only attributes there, whose field is 1 instead
+of 2. That of 2023 (proto2) mostly has no metadata: the first message is a node, with its parents in
+field 4, attributes in field 11 and their types as numbers; ``runtime`` is an attribute. That of
+2022 (eg_def.proto) has a field for each property, and times without a unit: it is refused.
 """
 
 from __future__ import annotations
@@ -49,6 +55,8 @@ COLLECTIVES = (
     "REDUCE_SCATTER_BLOCK",
     "BARRIER",
 )
+# The collectives of 2023, by number.
+_COLLECTIVES_2023 = ("ALL_REDUCE", "ALL_TO_ALL", "ALL_GATHER", "REDUCE_SCATTER", "BROADCAST")
 # Kinds of a field on the wire.
 _VARINT = 0
 _FIXED64 = 1
@@ -60,8 +68,19 @@ _FLOAT = 5
 _INT32 = 7
 _INT64 = 9
 _SINT = (15, 17)
+_FIXED = {19: False, 21: False, 23: True, 25: True}  # whether it has a sign
 _BOOL = 27
+_BOOLS = 28
 _STRING = 29
+# The same in 2023: the type, then a field for each.
+_TYPE_2023 = 2
+_BOOL_2023 = 4
+_FLOAT_2023 = 5
+_WHOLE_2023 = (6, 7)
+_STRING_2023 = 8
+_FLAGS_2023 = (9, 12)  # involved_dim: booleans, in some files numbers
+_ATTRIBUTE_2023 = 11
+_NAME = b"\x0a"  # an attribute begins with its name
 # Names whose numbers are written as int32, all others as int64: Chakra's first feeder looks at one
 # kind of integer for each name.
 _INT32_NAMES = ("comm_src", "comm_dst", "comm_tag", "comm_priority")
@@ -76,7 +95,8 @@ Value = bool | int | float | str
 
 class ChakraNode(NamedTuple):
     """A node of a trace; times in whole microseconds, as the format has them; ``inputs``: the
-    values of its inputs as text."""
+    values of its inputs as text. ``ctrl_deps`` name the caller, which ends after what it calls;
+    ``data_deps`` are the order, as Chakra's feeder takes it."""
 
     id: int
     name: str
@@ -182,18 +202,33 @@ def decoded(stream: BinaryIO, where: str) -> Decoded:
     if message is None:
         raise ColltoolError("is empty, not a Chakra trace", where=where, fix=_FIX)
     try:
-        metadata = _attributes(value for number, value in _fields(message) if number == 2)
+        metadata = _read_metadata(message)
     except (Malformed, UnicodeDecodeError) as error:
         raise ColltoolError(
             f"is not a Chakra trace: its metadata: {error}", where=where, fix=_FIX
         ) from error
-    return Decoded(metadata, _decoded_nodes(stream, where))
+    if metadata is None:
+        return Decoded({}, _decoded_nodes(stream, where, message))
+    return Decoded(metadata, _decoded_nodes(stream, where, _message(stream, where, "node 1")))
 
 
-def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
-    """The nodes of a file, one at a time."""
+def _read_metadata(data: bytes) -> dict[str, Value] | None:
+    """The attributes of a file's first message; None where that is a node."""
+    attributes: list[int | bytes] = []
+    for number, value in _fields(data):
+        if isinstance(value, int):
+            return None
+        if value.startswith(_NAME):
+            attributes.append(value)
+        elif number != 1:
+            raise Malformed(f"its field {number} is no attribute")
+    return _attributes(attributes)
+
+
+def _decoded_nodes(stream: BinaryIO, where: str, message: bytes | None) -> Iterator[ChakraNode]:
+    """The nodes of a file, one at a time, beginning with a ``message``."""
     number = 0
-    while (message := _message(stream, where, f"node {number + 1}")) is not None:
+    while message is not None:
         number += 1
         if number > MOST_NODES:
             raise ColltoolError(
@@ -205,6 +240,7 @@ def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
             raise ColltoolError(
                 f"node {number} is not one of Chakra's: {error}", where=where, fix=_FIX
             ) from error
+        message = _message(stream, where, f"node {number + 1}")
 
 
 def _message(stream: BinaryIO, where: str, what: str) -> bytes | None:
@@ -275,15 +311,17 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _read_node(data: bytes) -> ChakraNode:
     """A node by the field numbers of Chakra's et_def.proto."""
-    # 1 id, 2 name, 3 type, 4 and 5 dependencies, 6 start, 7 duration, 8 inputs, 10 attributes
+    # 1 id, 2 name, 3 type, 4 and 5 dependencies, 6 start, 7 duration, 8 inputs, 10 attributes;
+    # in 2023 4 parents, 5 to 10 texts of tensors, 11 attributes
     numbers: dict[int, int] = {}
     name = ""
-    inputs = ""
+    inputs = b""
     attributes: list[int | bytes] = []
-    deps: dict[int, list[int]] = {4: [], 5: []}
+    attributes_2023: list[int | bytes] = []
+    deps: dict[int, list[int | bytes]] = {4: [], 5: []}
     for number, value in _fields(data):
         if number in deps:
-            deps[number] += [value] if isinstance(value, int) else _packed(value)
+            deps[number].append(value)
             if len(deps[number]) > MOST_DEPENDENCIES:
                 raise Malformed(f"it has more than {MOST_DEPENDENCIES:,} dependencies")
         elif isinstance(value, int):
@@ -291,23 +329,64 @@ def _read_node(data: bytes) -> ChakraNode:
         elif number == 2:
             name = value.decode()
         elif number == 8:
-            inputs = _first_text(value)
+            inputs = value
         elif number == 10:
             attributes.append(value)
-    kind = numbers.get(3, 0)
-    if kind >= len(NODE_TYPES):
-        raise Malformed(f"there is no node type {quote(kind)}")
+        elif number == _ATTRIBUTE_2023 and value.startswith(_NAME):
+            attributes_2023.append(value)
+    if any(number > 7 for number in numbers):
+        raise Malformed("it is of eg_def.proto (2022), whose times have no unit")
+    if attributes_2023:
+        return _node_2023(numbers, name, _ids(deps[4]), _attributes(attributes_2023))
     return ChakraNode(
         id=numbers.get(1, 0),
         name=name,
-        type=NODE_TYPES[kind],
-        ctrl_deps=tuple(deps[4]),
-        data_deps=tuple(deps[5]),
+        type=_node_type(numbers),
+        ctrl_deps=_ids(deps[4]),
+        data_deps=_ids(deps[5]),
         start_us=numbers.get(6, 0),
         duration_us=numbers.get(7, 0),
         attributes=_attributes(attributes),
-        inputs=inputs,
+        inputs=_first_text(inputs),
     )
+
+
+def _node_2023(
+    numbers: Mapping[int, int], name: str, parents: tuple[int, ...], attributes: dict[str, Value]
+) -> ChakraNode:
+    """A node of the schema of 2023, with today's number of its collective."""
+    collective = attributes.get("comm_type")
+    if isinstance(collective, int) and 0 <= collective < len(_COLLECTIVES_2023):
+        attributes["comm_type"] = COLLECTIVES.index(_COLLECTIVES_2023[collective])
+    runtime = attributes.get("runtime")
+    return ChakraNode(
+        id=numbers.get(1, 0),
+        name=name,
+        type=_node_type(numbers),
+        data_deps=parents,
+        duration_us=runtime if isinstance(runtime, int) and runtime > 0 else 0,
+        attributes=attributes,
+    )
+
+
+def _node_type(numbers: Mapping[int, int]) -> NodeType:
+    kind = numbers.get(3, 0)
+    if kind >= len(NODE_TYPES):
+        raise Malformed(f"there is no node type {quote(kind)}")
+    return NODE_TYPES[kind]
+
+
+def _ids(fields: Iterable[int | bytes]) -> tuple[int, ...]:
+    """Numbers of nodes, one a field or packed."""
+    found: list[int] = []
+    for field in fields:
+        if isinstance(field, int):
+            found.append(field)
+        else:
+            found += _packed(field)
+        if len(found) > MOST_DEPENDENCIES:
+            raise Malformed(f"it has more than {MOST_DEPENDENCIES:,} dependencies")
+    return tuple(found)
 
 
 def _first_text(data: bytes) -> str:
@@ -342,20 +421,52 @@ def _packed(data: bytes) -> list[int]:
 
 
 def _read_attribute(data: bytes) -> tuple[str, Value | None]:
-    """The name and the value of an attribute; None for lists and bytes, which nothing here
-    reads."""
+    """The name and the value of an attribute. A list of booleans is a text of 0 and 1; None for
+    bytes and other lists, which nothing here reads."""
     name: str = ""
     value: Value | None = None
-    for number, raw in _fields(data):
-        if isinstance(raw, int):
-            value = _whole_number(number, raw)
-        elif number == 1:
+    fields = _fields(data)
+    for number, raw in fields:
+        if number == 1 and isinstance(raw, bytes):
             name = raw.decode()
+        elif number == _TYPE_2023 and isinstance(raw, int):
+            return name, _value_2023(fields)
+        elif isinstance(raw, int):
+            value = _whole_number(number, raw)
         elif number == _STRING:
             value = raw.decode()
+        elif number == _BOOLS:
+            value = _flags(_ids(flag for _, flag in _fields(raw)))
         elif number in (_DOUBLE, _FLOAT):
+            if len(raw) not in (4, 8):
+                raise Malformed("a number of another size than 4 or 8 bytes")
             (value,) = struct.unpack("<d" if len(raw) == 8 else "<f", raw)
+        elif number in _FIXED:
+            value = int.from_bytes(raw, "little", signed=_FIXED[number])
     return name, value
+
+
+def _value_2023(fields: Iterator[tuple[int, int | bytes]]) -> Value | None:
+    """The value of an attribute of 2023, behind its name and type."""
+    value: Value | None = None
+    flags: list[int] = []
+    for number, raw in fields:
+        if isinstance(raw, int):
+            if number == _BOOL_2023:
+                value = bool(raw)
+            elif number in _WHOLE_2023:
+                value = raw if raw < 2**63 else raw - 2**64
+            elif number in _FLAGS_2023 and len(flags) < MOST_ATTRIBUTES:
+                flags.append(raw)
+        elif number == _STRING_2023:
+            value = raw.decode()
+        elif number == _FLOAT_2023 and len(raw) == 4:
+            (value,) = struct.unpack("<f", raw)
+    return _flags(flags) if flags else value
+
+
+def _flags(values: Iterable[int]) -> str:
+    return "".join("1" if value else "0" for value in values)
 
 
 def _whole_number(number: int, raw: int) -> bool | int:

@@ -24,10 +24,10 @@ from colltool.base.formatting import format_time
 from colltool.base.primitives import P2P, Primitive
 from colltool.base.statements import NOTHING, Statement
 from colltool.logs.activity import BusyIntervals, RankActivity, Steps, activity_of, believed_steps
-from colltool.logs.call_metadata import CallMetadata, call_metadata, count, text
+from colltool.logs.call_metadata import MOST_MEMBERS, CallMetadata, call_metadata, count, text
 from colltool.logs.chakra import ChakraTrace
 from colltool.logs.kernel_names import KernelName, kernel_name, short_name
-from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect
+from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect, events_of_chakra
 from colltool.logs.sentences import statement
 from colltool.logs.series import Measurements, Series, point_of
 from colltool.logs.without_calls import Held, held, without_calls
@@ -77,6 +77,7 @@ class RankTrace(NamedTuple):
     steps. ``nccl``: library version. ``left_out``: counts of communication kernels without a call,
     by reason. ``broken``: truncated or damaged. ``others``: communication kernels of which no bytes
     are known: name, us, and us that compute hides. ``held``: what the trace holds at all.
+    ``assumed``: what was assumed of its groups.
     """
 
     file: str
@@ -93,6 +94,7 @@ class RankTrace(NamedTuple):
     held: Held
     others: tuple[tuple[str, float, float], ...] = ()
     graph: ChakraTrace | None = None
+    assumed: Statement = NOTHING
 
     @property
     def communicates(self) -> bool:
@@ -274,9 +276,11 @@ def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
     return first.keys() - differing
 
 
-def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
-    """The traces of one job, a file a rank."""
+def read_traces(files: Sequence[AnyPath], everyone: int = 0) -> list[RankTrace]:
+    """The traces of one job, a file a rank. ``everyone``: ranks of the fabric, which a single Chakra
+    trace that names no group is taken to be of."""
     traces = [observe(collect(file)) for file in files]
+    traces = _in_one_job(traces, everyone)
     ranks: dict[int, str] = {}
     first = next((trace for trace in traces if trace.world), traces[0])
     for trace in traces:
@@ -294,6 +298,28 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
     if not any(trace.communicates for trace in traces):
         raise without_calls(traces, left_out(traces))
     return traces
+
+
+def _in_one_job(traces: list[RankTrace], everyone: int) -> list[RankTrace]:
+    """Chakra traces that do not say how many ranks their calls have, as of all ranks of the job:
+    those that were given, or of one file alone ``everyone``."""
+    if not any(trace.graph and trace.graph.lacks_world for trace in traces):
+        return traces
+    last = max((trace.rank for trace in traces if trace.rank is not None), default=0)
+    world = world_of(traces) or max(len(traces), last + 1)
+    assumed = statement("group-by-files", world=world)
+    if world == 1 or len(traces) == 1:
+        if everyone < 2:
+            return traces
+        world = max(everyone, last + 1)
+        assumed = statement("group-by-fabric", world=world)
+    found = []
+    for trace in traces:
+        if trace.graph and trace.graph.lacks_world and world <= MOST_MEMBERS:
+            graph = trace.graph.in_job(world)
+            trace = observe(events_of_chakra(graph.name, graph))._replace(assumed=assumed)
+        found.append(trace)
+    return found
 
 
 def world_of(traces: Sequence[RankTrace]) -> int | None:

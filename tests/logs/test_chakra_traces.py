@@ -16,6 +16,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop.chakra import chakra
 from colltool.logs import chakra as chakra_traces
+from colltool.logs import chakra_json
 from colltool.logs.chakra import is_chakra
 from colltool.logs.chakra_format import ChakraNode, encoded
 from tests.chakra_proto import read_all
@@ -231,10 +232,10 @@ def test_bad_files_are_refused(tmp_path: Path, content: str | bytes, message: st
 def test_json_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.0.json"
     path.write_text(JSON * 2)
-    monkeypatch.setattr(chakra_traces, "MOST_NODES", 1)
+    monkeypatch.setattr(chakra_json, "MOST_NODES", 1)
     with pytest.raises(ColltoolError, match="has more than 1 nodes"):
         calls(path)
-    monkeypatch.setattr(chakra_traces, "MOST_JSON", 8)
+    monkeypatch.setattr(chakra_json, "MOST_JSON", 8)
     with pytest.raises(ColltoolError, match="MiB of JSON"):
         calls(path)
 

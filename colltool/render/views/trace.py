@@ -23,7 +23,7 @@ from colltool.base.formatting import (
 from colltool.base.statements import Statement
 from colltool.diagnosis.compared import ComparedCalls, compared_totals
 from colltool.diagnosis.rank_map import RankMap
-from colltool.diagnosis.replay import Replayed
+from colltool.diagnosis.replay import Replayed, ReplayedCall
 from colltool.diagnosis.trace_results import (
     CallTotal,
     CallWait,
@@ -93,6 +93,13 @@ _REPLAYED: Columns[Replayed] = (
     number("priced", "priced nodes"),
     number("kept", "others", path="unpriced"),
 )
+_GRAPH_CALLS: Columns[ReplayedCall] = (
+    label("primitive", "primitive", attrgetter("label")),
+    number("bytes", "size", size_text),
+    number("ranks"),
+    number("calls"),
+    number("each_s", "price", format_time),
+)
 _COMPARED: Columns[ComparedCalls] = (
     label("primitive", "primitive", attrgetter("label")),
     number("ranks"),
@@ -136,10 +143,15 @@ def _totals(result: TraceComparison) -> Table:
 
 def trace_title(result: TraceComparison) -> str:
     calls = counted(len(result.calls), "collective call")
+    kernels = sum(row.calls for row in result.unpriced)
+    if kernels and not result.calls:
+        calls = f"{counted(kernels, 'communication kernel')} of unknown size"
+    return f"{calls} in {_files(result)} on {on_fabric(result.fabric, result.overrides)}"
+
+
+def _files(result: TraceComparison) -> str:
     traces = counted(len(result.files), "trace")
-    if result.world:
-        traces += f" of {result.world} ranks"
-    return f"{calls} in {traces} on {on_fabric(result.fabric, result.overrides)}"
+    return f"{traces} of {counted(result.world, 'rank')}" if result.world else traces
 
 
 def _window(result: TraceComparison) -> str:
@@ -150,6 +162,8 @@ def _window(result: TraceComparison) -> str:
 
 def trace_verdict(result: TraceComparison) -> str:
     """How much of a step is communication, and its speed, for titles."""
+    if result.replayed and not result.calls:
+        return _of_graphs(result)
     return f"{_exposed(result)}; {_speed(result)}"
 
 
@@ -176,6 +190,10 @@ def _as_sentences(texts: Iterable[str]) -> Iterator[str]:
 
 def _blame(result: TraceComparison) -> Iterator[str]:
     """Which tiers are slow, which are not, and which cannot be judged."""
+    for why in result.assumed:
+        if why.code == "group-by-fabric":
+            yield f"Not judged: {why}"
+            return
     by_verdict: defaultdict[str, list[LinkHealth]] = defaultdict(list)
     for wire in result.wires:
         by_verdict["too fast" if _too_fast(wire) else wire.verdict].append(wire)
@@ -284,9 +302,9 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
 
 def traced(result: TraceComparison) -> str:
     """The answer on a trace: what is to blame, and how much communication is exposed."""
-    title = trace_title(result)
     if result.replayed and not result.calls:
-        return " ".join((f"{title}: none has a duration to compare.", *_more(result)))
+        return " ".join((f"{_of_graphs(result)}.", *_more(result)))
+    title = trace_title(result)
     judged = list(_as_sentences(_blame(result)))
     # what all calls reach says nothing more where tiers are judged
     if not result.wires:
@@ -294,20 +312,53 @@ def traced(result: TraceComparison) -> str:
     return " ".join((*judged, f"{_exposed(result)}: {title}.", *_more(result)))
 
 
+_NAMED = 3  # kinds of calls that a sentence lists
+
+
+def _of_graphs(result: TraceComparison) -> str:
+    """What graphs hold of whose calls no time is known: their prices, or why they have none."""
+    slowest = _slowest(result.replayed)
+    where = on_fabric(result.fabric, result.overrides)
+    priced = [row for row in slowest.calls if row.each_s is not None]
+    if not priced:
+        reasons = [str(reason) for reason, _ in slowest.kept]
+        reasons += [str(excluded.reason) for excluded in result.left_out]
+        text = f"No call of {_files(result)} has a price on {where}: {reasons[0]}"
+        named = ", ".join(clipped(row.kernel) for row in result.unpriced[:_NAMED])
+        return f"{text} (kernels: {named})" if named else text
+    texts = []
+    for row in priced[:_NAMED]:
+        times = f"{row.calls} x " if row.calls > 1 else ""
+        what = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
+        texts.append(f"{times}{what} {format_time(row.each_s or 0.0)}")
+    if len(priced) > _NAMED:
+        texts.append(f"and {len(priced) - _NAMED} more kinds of calls")
+    record = "records" if len(result.files) == 1 else "record"
+    return f"Prices on {where}: {', '.join(texts)}. {_files(result)} {record} no time of a call"
+
+
 def _more(result: TraceComparison) -> Iterable[str]:
-    return filter(None, (_replayed(result), _waited(result), against(result)))
+    assumed = []
+    for why in result.assumed:
+        if why.code != "group-by-fabric" or not result.calls:
+            assumed.append(f"{sentence(str(why))}.")
+    return filter(None, (*assumed, _replayed(result), _waited(result), against(result)))
 
 
 def _replayed(result: TraceComparison) -> str:
     """The slowest graph of a Chakra trace with prices in place of its collectives' times."""
     if not result.replayed:
         return ""
-    slowest = max(result.replayed, key=attrgetter("priced_s"))
+    slowest = _slowest(result.replayed)
     takes = f"takes {format_time(slowest.priced_s)} ({format_time(slowest.recorded_s)} as recorded)"
     text = f"With these prices the graph of {graph_name(slowest)} {takes}"
     if slowest.unpriced:
         text += f"; {counted(slowest.unpriced, 'node')} without a price"
     return f"{text}."
+
+
+def _slowest(graphs: Sequence[Replayed]) -> Replayed:
+    return max(graphs, key=attrgetter("priced_s"))
 
 
 def graph_name(graph: Replayed) -> str:
@@ -377,6 +428,8 @@ def _or_none(seconds: float) -> str:
 
 def _facts(result: TraceComparison) -> Iterator[str]:
     """What the traces are of, which times are only bounds, and how much compute hides."""
+    if not result.window_s:
+        return
     each = format_time(result.window_s / (result.steps or len(result.files)))
     text = f"a trace spans {each}: it has no ProfilerStep# annotations"
     if result.steps:
@@ -434,6 +487,9 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         )
     if result.replayed:
         out.append(graphs_table(result.replayed))
+        slowest = _slowest(result.replayed)
+        title = f"calls of the graph of {graph_name(slowest)}"
+        out.append(Table(_GRAPH_CALLS, slowest.calls, None, title, _MOST_TOTALS))
         out += recorded_lines(result.replayed)
     if result.unpriced:
         title = "communication kernels of which no bytes are known"
@@ -472,8 +528,8 @@ def _left_out(result: TraceComparison) -> Iterator[str]:
         name = clipped(file.file)
         if file.broken:
             yield f"{name} ends too early or is damaged: what stands before that is used"
-        if not file.calls:
-            yield f"{name} has no collective call that can be told"
+        if not file.calls and not result.replayed:
+            yield f"{name} has no collective call whose size is known"
 
 
 # --- the document
@@ -542,6 +598,7 @@ class TracesDocument(OnFabricDocument):
     waits: Waits
     unpriced: list[UnpricedKernels]
     replayed: list[ReplayedDocument] = optional("replayed")
+    assumed: list[str] = optional("assumed")
     against: list[ComparedCalls] = optional(_compared)
     verdict: str = derived(trace_verdict)
     blame: list[str] = derived(lambda result: tuple(_blame(result)))
@@ -554,6 +611,8 @@ class TracesDocument(OnFabricDocument):
 
 
 def _trace_summary(result: TraceComparison) -> str:
+    if result.replayed and not result.calls:
+        return traced(result)
     exposed = _exposed(result) if result.wires else trace_verdict(result)
     answer = (trace_title(result), exposed, *_blame(result))
     return "\n".join((*answer, *_more(result)))
