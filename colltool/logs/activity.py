@@ -105,8 +105,10 @@ def believed_steps(found: TraceEvents) -> Steps:
             return Steps(windows, len(windows))
         most = max(most, share)
     doubt = statement("steps-not-believed", share=most) if annotated else NOTHING
+    whole = []
     # kernels without a time have neither first nor last
-    whole = [(found.first_us, found.last_us)] if found.first_us < found.last_us else []
+    if found.first_us < found.last_us:
+        whole.append((found.first_us, found.last_us))
     return Steps(whole, 0, doubt)
 
 

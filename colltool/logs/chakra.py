@@ -84,7 +84,6 @@ _ATTRIBUTE = re.compile(
 )
 _EMPTY_JSON = re.compile(rb"\s*\{\s*\}")
 _METADATA = {"version", "attr"}  # keys of the first object of chakra_jsonizer
-_STARTS_JSON = (b"{", b" ", b"\n", b"\r", b"\t", b"\xef")
 _WRITE_AGAIN = "write the trace again"
 
 # what runs one node at a time; a rank sends and receives at once
@@ -156,8 +155,13 @@ def _is_of_all(timed: Timed) -> bool:
 
 def is_chakra(head: bytes) -> bool:
     """Whether the first bytes of a file, unpacked, are those of a Chakra trace."""
-    if head[:1] in (b"{", b"[") or head[:1].isspace() or head.startswith(b"\xef\xbb\xbf"):
-        return _EMPTY_JSON.match(head) is not None or _is_json(first_keys(head))
+    if _is_binary(head):
+        return True
+    return _EMPTY_JSON.match(head) is not None or _is_json(first_keys(head))
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether a file begins with a message of protobuf; its length may look like a blank."""
     if _BINARY.match(head):
         return True
     attribute = _ATTRIBUTE.match(head)
@@ -238,8 +242,7 @@ def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list
     if stream.peek(2).startswith(GZIP):
         source = BufferedReader(PackedStream(stream))
     try:
-        head = source.peek(1)[:1]
-        if head in _STARTS_JSON:
+        if not _is_binary(source.peek(1)):
             return from_json(source.read(MOST_JSON + 1), where)
         found = decoded(source, where)
         return found.metadata, list(found.nodes)

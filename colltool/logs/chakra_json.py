@@ -37,7 +37,6 @@ INIT = "process_group:init"
 COLLECTIVE = "collective_name"
 _NO_CALLS = ("", "init", "wait", "startcoalesced", "endcoalesced")
 _GIVE_ET = "give the .et file itself"
-_SENT = {"send": "COMM_SEND_NODE", "recv": "COMM_RECV_NODE"}
 
 
 class JsonTrace(NamedTuple):
@@ -83,7 +82,7 @@ def _parts(
     """Metadata, nodes still as JSON, and what reads one, by the first object of a file."""
     if FEEDER in first:
         world = count(first.get("ngpus"))
-        metadata: dict[str, Value] = {"world_size": world} if world else {}
+        metadata: dict[str, Value] = {"world_size": world or 0}
         return metadata, _listed(first, FEEDER), _feeder_node
     if "schema" in first:
         return {}, _listed(first, "nodes"), _pytorch_node
@@ -116,7 +115,6 @@ def _objects(content: str) -> Iterator[dict[str, Any]]:
 
 def _node(value: dict[str, Any]) -> ChakraNode:
     """A node of protobuf's JSON; ValueError for what is none."""
-    inputs = value.get("inputs")
     return ChakraNode(
         id=_whole(value.get("id")),
         name=text(value.get("name")),
@@ -126,47 +124,52 @@ def _node(value: dict[str, Any]) -> ChakraNode:
         start_us=_whole(value.get("startTimeMicros")),
         duration_us=_whole(value.get("durationMicros")),
         attributes=_attributes(value.get("attr")),
-        inputs=text(inputs.get("values")) if isinstance(inputs, dict) else "",
+        inputs=text(_mapping(value.get("inputs")).get("values")),
     )
 
 
 def _attributes(listed: Any) -> dict[str, Value]:
     """Attributes by name; whole numbers may be written as text."""
     found: dict[str, Value] = {}
-    for attribute in listed if isinstance(listed, list) else ():
-        if not isinstance(attribute, dict):
-            continue
+    for attribute in map(_mapping, _list(listed)):
         name = text(attribute.get("name"))
         for kind, content in attribute.items():
-            if kind == "boolList" and isinstance(content, dict):
-                found[name] = _flags(content.get("values"))
+            if kind == "boolList":
+                found[name] = _flags(_mapping(content).get("values"))
             if not kind.endswith("Val") or not isinstance(content, bool | int | float | str):
                 continue
-            whole = "int" in kind.lower() or "fixed" in kind
-            found[name] = int(content) if whole and not isinstance(content, bool) else content
+            found[name] = content
+            if isinstance(content, str) and ("int" in kind.lower() or "fixed" in kind):
+                found[name] = int(content)
     return found
 
 
 def _flags(values: Any) -> str:
     """A list of booleans as a text of 0 and 1."""
-    return "".join("1" if value else "0" for value in values) if isinstance(values, list) else ""
+    return "".join(str(int(bool(value))) for value in _list(values))
 
 
 # --- as Chakra's feeder takes them
 
 _FEEDER_ATTRIBUTES = (
-    "is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name",
-)  # fmt: skip
+    "is_cpu_op",
+    "comm_type",
+    "comm_size",
+    "comm_src",
+    "comm_dst",
+    "comm_tag",
+    "pg_name",
+)
 
 
 def _feeder_node(value: dict[str, Any]) -> ChakraNode:
     """A node of a ``workload_graph``, whose keys are of several spellings."""
     folded = {key.replace("_", "").lower(): content for key, content in value.items()}
     attributes: dict[str, Value] = {}
-    for name in _FEEDER_ATTRIBUTES:
-        content = folded.get(name.replace("_", ""))
+    for attribute in _FEEDER_ATTRIBUTES:
+        content = folded.get(attribute.replace("_", ""))
         if isinstance(content, bool | int | float | str):
-            attributes[name] = content
+            attributes[attribute] = content
     collective = attributes.get("comm_type")
     if isinstance(collective, str) and collective.upper() in COLLECTIVES:
         attributes["comm_type"] = COLLECTIVES.index(collective.upper())
@@ -189,9 +192,8 @@ def _feeder_node(value: dict[str, Any]) -> ChakraNode:
 def _pytorch_node(value: dict[str, Any]) -> ChakraNode:
     """An operator of the host, or a kernel that chakra_trace_link put below it."""
     attributes: dict[str, Value] = {}
-    listed = value.get("attrs")
-    for attribute in listed if isinstance(listed, list) else ():
-        content = attribute.get("value") if isinstance(attribute, dict) else None
+    for attribute in map(_mapping, _list(value.get("attrs"))):
+        content = attribute.get("value")
         if isinstance(content, bool | int | float | str):
             attributes[text(attribute.get("name"))] = content
     name = text(value.get("name"))
@@ -206,20 +208,28 @@ def _pytorch_node(value: dict[str, Any]) -> ChakraNode:
     elif value.get("cat") is not None:
         attributes["is_cpu_op"] = False
         if text(value.get("cat")).lower() == "kernel":
-            kind = "COMM_COLL_NODE" if is_collective(name) else "COMP_NODE"
+            kind = "COMP_NODE"
+            if is_collective(name):
+                kind = "COMM_COLL_NODE"
     elif INIT in name:
         kind = "METADATA_NODE"
     lasts = value.get("dur", value.get("exclusive_dur", value.get("inclusive_dur")))
     parent = value.get("ctrl_deps", value.get("parent"))
+    parents = _list(parent)
+    if not isinstance(parent, list):
+        parents = [parent]
+    inputs = ""
+    if kind == "METADATA_NODE":
+        inputs = text(_values(value, "inputs"))
     return ChakraNode(
         id=_whole(value.get("id")),
         name=name,
         type=kind,
-        ctrl_deps=() if isinstance(parent, list) else (_whole(parent),),
+        ctrl_deps=_numbers(parents),
         start_us=_rounded(value.get("ts")),
         duration_us=_rounded(lasts),
         attributes=attributes,
-        inputs=text(_values(value, "inputs")) if kind == "METADATA_NODE" else "",
+        inputs=inputs,
     )
 
 
@@ -249,7 +259,7 @@ def _call_above(node: ChakraNode, by_id: Mapping[int, ChakraNode]) -> ChakraNode
     """The ``record_param_comms`` that launched a kernel, else the kernel itself."""
     above = node
     for _ in range(4):  # nccl:all_reduce may stand between them
-        parent = by_id.get(above.ctrl_deps[0]) if above.ctrl_deps else None
+        parent = next(map(by_id.get, above.ctrl_deps), None)
         if parent is None:
             break
         if parent.name == COMMS:
@@ -274,10 +284,9 @@ def _on_device(node: ChakraNode, call: ChakraNode) -> ChakraNode:
 def _call_in_inputs(value: dict[str, Any]) -> dict[str, Value]:
     """The labels of a call before schema 1.0.3, from its inputs: the tensors first, the last text
     is the collective's name, the last number the size of the group."""
-    values = _values(value, "inputs")
-    inputs = value.get("inputs")
-    types = inputs.get("types") if isinstance(inputs, dict) else value.get("input_types")
-    if not isinstance(values, list) or not isinstance(types, list) or len(values) != len(types):
+    values = _list(_values(value, "inputs"))
+    types = _list(_mapping(value.get("inputs")).get("types", value.get("input_types")))
+    if not values or len(values) != len(types):
         return {}
     found: dict[str, Value] = {}
     for content, kind in zip(values, types, strict=True):
@@ -296,7 +305,9 @@ def _call_in_inputs(value: dict[str, Any]) -> dict[str, Value]:
 def _values(value: dict[str, Any], side: str) -> Any:
     """The values of a node's ``inputs`` or ``outputs``, which were the list itself until 1.0.2."""
     content = value.get(side)
-    return content.get("values") if isinstance(content, dict) else content
+    if isinstance(content, dict):
+        return content.get("values")
+    return content
 
 
 def _tensor_bytes(value: Any) -> int:
@@ -309,7 +320,19 @@ def _tensor_bytes(value: Any) -> int:
     return sum(map(_tensor_bytes, value))
 
 
-# --- numbers
+# --- values of the type that is due
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """A mapping; an empty one for anything else."""
+    found: dict[str, Any] = {}
+    return value if isinstance(value, dict) else found
+
+
+def _list(value: Any) -> list[Any]:
+    """A list; an empty one for anything else."""
+    found: list[Any] = []
+    return value if isinstance(value, list) else found
 
 
 def _type(kind: Any) -> NodeType:
@@ -329,7 +352,9 @@ def _numbers(value: Any) -> tuple[int, ...]:
 
 
 def _whole(value: Any) -> int:
-    found = count(0 if value is None else value)
+    if value is None:
+        return 0
+    found = count(value)
     if found is None:
         raise ValueError("a whole number is due")
     return found
@@ -337,6 +362,9 @@ def _whole(value: Any) -> int:
 
 def _rounded(value: Any) -> int:
     """Whole microseconds of a time, which may have a fraction; 0 for none."""
-    if isinstance(value, float) and 0 <= value < 1e18:
+    if not isinstance(value, float):
+        return _whole(value)
+    # NaN is neither
+    if 0 <= value < 1e18:
         return round(value)
-    return 0 if isinstance(value, float) else _whole(value)
+    return 0

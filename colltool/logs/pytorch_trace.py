@@ -81,7 +81,7 @@ _PACKED = 4096  # bytes of a packed file that yield as many: more than its table
 _STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")
 _HEADER = ("distributedInfo", "deviceProperties")
 # what torch.distributed and its backends announce, such as nccl:all_reduce
-_ANNOUNCED = re.compile(r"(?:nccl|rccl|gloo|mpi|ucc|xccl|hccl):\w+\Z", re.ASCII)
+_BACKENDS = ("nccl:", "rccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
 
 
 class LaunchedKernel(NamedTuple):
@@ -157,7 +157,7 @@ class TraceEvents:
             self._take_kernel(name, event)
         elif name == COMMS:
             self._take_labels(event)
-        elif ":" in name and _ANNOUNCED.match(name):
+        elif name.startswith(_BACKENDS):
             self.announced[name] += 1
             self._take_labels(event, name)
         elif name.startswith(STEP) and kind in _STEP_KINDS:

@@ -117,18 +117,18 @@ def _is_alone(trace: RankTrace) -> bool:
 
 
 def _counts(counts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{clipped(name)} ({number:,})" for name, number in counts)
+    return ", ".join(f"{clipped(kind)} ({events:,})" for kind, events in counts)
 
 
 def _what_to_give(trace: RankTrace) -> str:
     """What to do about it, which is nothing where a job has one process."""
     held = trace.held
-    names = [name for name, _ in held.announced]
+    names = [announced for announced, _ in held.announced]
     if trace.graph is not None:
         return "give a graph with COMM_COLL_NODE, COMM_SEND_NODE or COMM_RECV_NODE"
     if _is_alone(trace):
         return "nothing to price: one process sends to nobody; give a rank of a larger job"
-    if names and all(name.startswith(("gloo:", "mpi:")) for name in names):
+    if names and all(announced.startswith(("gloo:", "mpi:")) for announced in names):
         return "nothing to price: gloo and MPI run on the CPU; give a trace with NCCL or RCCL"
     if not held.kernels:
         return (

@@ -12,9 +12,9 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, context, on_fabric
 from colltool.render.documents import derived, or_null
 from colltool.render.shared_documents import OnFabricDocument
-from colltool.render.views.trace import (
+from colltool.render.views.trace import axes_text
+from colltool.render.views.trace_graphs import (
     ReplayedDocument,
-    axes_text,
     graph_name,
     graphs_table,
     recorded_lines,

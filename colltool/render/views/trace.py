@@ -23,7 +23,6 @@ from colltool.base.formatting import (
 from colltool.base.statements import Statement
 from colltool.diagnosis.compared import ComparedCalls, compared_totals
 from colltool.diagnosis.rank_map import RankMap
-from colltool.diagnosis.replay import Replayed, ReplayedCall
 from colltool.diagnosis.trace_results import (
     CallTotal,
     CallWait,
@@ -41,8 +40,14 @@ from colltool.logs.traced_calls import LeftOutKernels
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import View, context, listed, on_fabric, reached_percent
 from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
-from colltool.render.shared_documents import OnFabricDocument, mapping
+from colltool.render.shared_documents import OnFabricDocument
 from colltool.render.views.health import SeriesHealthDocument, Spoken
+from colltool.render.views.trace_graphs import (
+    ReplayedDocument,
+    graph_blocks,
+    graph_step,
+    prices_alone,
+)
 from colltool.training.parallel_config import Axes
 
 _MOST_TOTALS = 8  # rows of a table without --all
@@ -62,8 +67,9 @@ def axes_text(axes: Axes) -> str:
 
 
 def signed_time(seconds: float) -> str:
-    sign = "-" if seconds < 0 else "+"
-    return f"{sign}{format_time(abs(seconds))}"
+    if seconds < 0:
+        return f"-{format_time(-seconds)}"
+    return f"+{format_time(seconds)}"
 
 
 _LATE: Columns[RankWait] = (
@@ -84,21 +90,6 @@ _UNPRICED: Columns[UnpricedKernels] = (
     number("calls"),
     number("total_s", "takes", format_time),
     number("exposed_s", "exposed", format_time),
-)
-_REPLAYED: Columns[Replayed] = (
-    label("file", "file", clipped, 2),
-    number("rank"),
-    number("recorded_s", "as recorded", format_time),
-    number("priced_s", "with prices", format_time),
-    number("priced", "priced nodes"),
-    number("kept", "others", path="unpriced"),
-)
-_GRAPH_CALLS: Columns[ReplayedCall] = (
-    label("primitive", "primitive", attrgetter("label")),
-    number("bytes", "size", size_text),
-    number("ranks"),
-    number("calls"),
-    number("each_s", "price", format_time),
 )
 _COMPARED: Columns[ComparedCalls] = (
     label("primitive", "primitive", attrgetter("label")),
@@ -143,15 +134,18 @@ def _totals(result: TraceComparison) -> Table:
 
 def trace_title(result: TraceComparison) -> str:
     calls = counted(len(result.calls), "collective call")
-    kernels = sum(row.calls for row in result.unpriced)
-    if kernels and not result.calls:
+    if result.unpriced and not result.calls:
+        kernels = sum(kernel.calls for kernel in result.unpriced)
         calls = f"{counted(kernels, 'communication kernel')} of unknown size"
-    return f"{calls} in {_files(result)} on {on_fabric(result.fabric, result.overrides)}"
+    where = on_fabric(result.fabric, result.overrides)
+    return f"{calls} in {_files(result)} on {where}"
 
 
 def _files(result: TraceComparison) -> str:
     traces = counted(len(result.files), "trace")
-    return f"{traces} of {counted(result.world, 'rank')}" if result.world else traces
+    if result.world:
+        return f"{traces} of {counted(result.world, 'rank')}"
+    return traces
 
 
 def _window(result: TraceComparison) -> str:
@@ -163,7 +157,7 @@ def _window(result: TraceComparison) -> str:
 def trace_verdict(result: TraceComparison) -> str:
     """How much of a step is communication, and its speed, for titles."""
     if result.replayed and not result.calls:
-        return _of_graphs(result)
+        return prices_alone(result, _files(result))
     return f"{_exposed(result)}; {_speed(result)}"
 
 
@@ -303,7 +297,7 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
 def traced(result: TraceComparison) -> str:
     """The answer on a trace: what is to blame, and how much communication is exposed."""
     if result.replayed and not result.calls:
-        return " ".join((f"{_of_graphs(result)}.", *_more(result)))
+        return " ".join((f"{prices_alone(result, _files(result))}.", *_more(result)))
     title = trace_title(result)
     judged = list(_as_sentences(_blame(result)))
     # what all calls reach says nothing more where tiers are judged
@@ -312,68 +306,13 @@ def traced(result: TraceComparison) -> str:
     return " ".join((*judged, f"{_exposed(result)}: {title}.", *_more(result)))
 
 
-_NAMED = 3  # kinds of calls that a sentence lists
-
-
-def _of_graphs(result: TraceComparison) -> str:
-    """What graphs hold of whose calls no time is known: their prices, or why they have none."""
-    slowest = _slowest(result.replayed)
-    where = on_fabric(result.fabric, result.overrides)
-    priced = [row for row in slowest.calls if row.each_s is not None]
-    if not priced:
-        reasons = [str(reason) for reason, _ in slowest.kept]
-        reasons += [str(excluded.reason) for excluded in result.left_out]
-        text = f"No call of {_files(result)} has a price on {where}: {reasons[0]}"
-        named = ", ".join(clipped(row.kernel) for row in result.unpriced[:_NAMED])
-        return f"{text} (kernels: {named})" if named else text
-    texts = []
-    for row in priced[:_NAMED]:
-        times = f"{row.calls} x " if row.calls > 1 else ""
-        what = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
-        texts.append(f"{times}{what} {format_time(row.each_s or 0.0)}")
-    if len(priced) > _NAMED:
-        texts.append(f"and {len(priced) - _NAMED} more kinds of calls")
-    record = "records" if len(result.files) == 1 else "record"
-    return f"Prices on {where}: {', '.join(texts)}. {_files(result)} {record} no time of a call"
-
-
 def _more(result: TraceComparison) -> Iterable[str]:
-    assumed = []
+    assumed = ""
     for why in result.assumed:
+        # else it stands first
         if why.code != "group-by-fabric" or not result.calls:
-            assumed.append(f"{sentence(str(why))}.")
-    return filter(None, (*assumed, _replayed(result), _waited(result), against(result)))
-
-
-def _replayed(result: TraceComparison) -> str:
-    """The slowest graph of a Chakra trace with prices in place of its collectives' times."""
-    if not result.replayed:
-        return ""
-    slowest = _slowest(result.replayed)
-    takes = f"takes {format_time(slowest.priced_s)} ({format_time(slowest.recorded_s)} as recorded)"
-    text = f"With these prices the graph of {graph_name(slowest)} {takes}"
-    if slowest.unpriced:
-        text += f"; {counted(slowest.unpriced, 'node')} without a price"
-    return f"{text}."
-
-
-def _slowest(graphs: Sequence[Replayed]) -> Replayed:
-    return max(graphs, key=attrgetter("priced_s"))
-
-
-def graph_name(graph: Replayed) -> str:
-    if graph.rank is not None:
-        return f"rank {graph.rank}"
-    return clipped(graph.file)
-
-
-def recorded_lines(graphs: Sequence[Replayed]) -> list[Block]:
-    """Why calls of graphs keep their recorded durations."""
-    whys = Counter[Statement]()
-    for graph in graphs:
-        whys.update(dict(graph.kept))
-    lines = [f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()]
-    return listed("left as recorded", lines)
+            assumed = f"{sentence(str(why))}."
+    return filter(None, (assumed, graph_step(result.replayed), _waited(result), against(result)))
 
 
 _NOTABLE = 0.1  # waiting, as a share of the time on the wire
@@ -439,7 +378,7 @@ def _facts(result: TraceComparison) -> Iterator[str]:
         ran.append(clipped(result.device))
     if result.nccl:
         ran.append(f"NCCL {clipped(result.nccl)}")
-    yield f"{text}; {', '.join(ran)}" if ran else text
+    yield "; ".join(filter(None, (text, ", ".join(ran))))
     if result.rank_map.given:
         yield f"the ranks of the job are placed on the fabric by {clipped(result.rank_map.given)}"
     for wire in result.wires:
@@ -486,11 +425,7 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
             Table(_WAITS, result.waits.collectives, None, "transfer and waiting, by collective")
         )
     if result.replayed:
-        out.append(graphs_table(result.replayed))
-        slowest = _slowest(result.replayed)
-        title = f"calls of the graph of {graph_name(slowest)}"
-        out.append(Table(_GRAPH_CALLS, slowest.calls, None, title, _MOST_TOTALS))
-        out += recorded_lines(result.replayed)
+        out += graph_blocks(result.replayed)
     if result.unpriced:
         title = "communication kernels of which no bytes are known"
         out.append(Table(_UNPRICED, result.unpriced, None, title, _MOST_TOTALS))
@@ -503,11 +438,6 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
     out += listed("left out", _left_out(result))
     table = _totals(result)._replace(title="by group, primitive and size", first=_MOST_TOTALS)
     return [Headline(traced(result)), table, *map(later, out)]
-
-
-def graphs_table(graphs: tuple[Replayed, ...]) -> Table:
-    title = "graphs, as recorded and with these prices"
-    return Table(_REPLAYED, graphs, None, title, _MOST_TOTALS)
 
 
 def _reasons(result: TraceComparison) -> Counter[Statement]:
@@ -533,12 +463,6 @@ def _left_out(result: TraceComparison) -> Iterator[str]:
 
 
 # --- the document
-
-
-class ReplayedDocument(Document, extends=Replayed):
-    """The graph of a file, with the durations as recorded and with prices."""
-
-    kept: dict[str, int] = mapping("kept")
 
 
 class RankActivityDocument(Document, extends=RankActivity):
