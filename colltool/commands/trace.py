@@ -123,6 +123,9 @@ def trace_command(
         if not result.calls:
             what = "no call of the trace has a size, so there is no job to write"
             fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"
+            if result.replayed:
+                what = "no call of the traces has a recorded time, so there is no job to write"
+                fix = "colltool plan prices the graphs themselves: give it these files"
             raise ColltoolError(what, argument="calls", fix=fix)
         write_bytes(calls, result.job.encode(), "calls")
     out.emit(result)

@@ -57,18 +57,28 @@ _OTHER = b'"CommHash"'  # events of NCCL's own profiler
 def is_trace(path: AnyPath) -> bool:
     """Whether a file's first 64 KiB look like a PyTorch profiler trace, plain or gzipped; False for
     pipes and unreadable files."""
-    try:
-        if not (within_reach(path) and stat.S_ISREG(os.stat(path).st_mode)):
-            return False
-        with open(path, "rb") as stream:
-            head = unpacked_head(stream.read(_HEAD), _HEAD)
-    except (OSError, ValueError, zlib.error):
-        return False
+    head = _head_of(path)
     if _OTHER in head:
         return False
     if _EVENT.match(head.removeprefix(b"\xef\xbb\xbf").lstrip()):
         return True
     return not _KEYS.isdisjoint(first_keys(head))
+
+
+def is_chakra_file(path: AnyPath) -> bool:
+    """Whether a file is a Chakra trace by its beginning, as :func:`is_trace`."""
+    return is_chakra(_head_of(path))
+
+
+def _head_of(path: AnyPath) -> bytes:
+    """The first bytes of a file, unpacked; empty for pipes and unreadable files."""
+    try:
+        if not (within_reach(path) and stat.S_ISREG(os.stat(path).st_mode)):
+            return b""
+        with open(path, "rb") as stream:
+            return unpacked_head(stream.read(_HEAD), _HEAD)
+    except (OSError, ValueError, zlib.error):
+        return b""
 
 
 IDS = ("External id", "external id")

@@ -22,6 +22,7 @@ from colltool.logs import (
     torchcomms,
 )
 from colltool.logs.log_file import Log, open_log
+from colltool.logs.pytorch_trace import is_chakra_file
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agree
 from colltool.logs.series import Measurements, check_timing, series_of, skipped_of
 
@@ -92,6 +93,9 @@ def _known() -> str:
 
 def _read(path: str, hints: UserHints) -> ParsedLog:
     """One log in all formats that it holds, checked against the caller's hints."""
+    if is_chakra_file(path):
+        what = "is a Chakra execution trace, not a log of a benchmark"
+        raise ColltoolError(what, where=path, fix=f"colltool trace reads it: colltool trace {path}")
     log = open_log(path)
     records: list[Record] = []
     notes: list[Note] = []

@@ -168,6 +168,8 @@ def _exposed(result: TraceComparison) -> str:
 
 def _speed(result: TraceComparison) -> str:
     if result.of_expected is None:
+        if result.left_out and not result.calls:
+            return f"no call has a price: {result.left_out[0].reason}"
         return "no call has a price"
     reached = reached_percent(result.of_expected)
     # where times are upper bounds, what they reach is a lower one
