@@ -39,6 +39,7 @@ LABELS = (
     *SPLITS,
 )
 DIMENSIONS = "involved_dim"  # of Chakra: a collective of some dimensions of a network
+UNLISTED = "unlisted group"  # of Chakra: a group's name without its ranks
 COMMS = "record_param_comms"  # the event that has the labels
 # Names without their underscores, as ProcessGroupNCCL, torchcomms and the functional collectives
 # write them, with or without a prefix (nccl:, c10d::).
@@ -114,6 +115,8 @@ def call_metadata(
         return _by_dims(labels, header, (primitive,))
     if DIMENSIONS in labels:
         return statement("some-dimensions")
+    if UNLISTED in labels:
+        return statement("group-not-listed", name=quote(labels[UNLISTED]))
     if not size or not width or elements is None:
         return statement("incomplete-metadata")
     if size < 2 or elements == 0 or elements * width > MAX_SIZE:

@@ -28,6 +28,7 @@ from colltool.base.errors import ColltoolError, printable
 from colltool.logs.call_metadata import (
     DIMENSIONS,
     MOST_MEMBERS,
+    UNLISTED,
     Labels,
     count,
     text,
@@ -38,7 +39,14 @@ from colltool.logs.chakra_format import (
     Value,
     decoded,
 )
-from colltool.logs.chakra_json import COLLECTIVE, FEEDER, INIT, MOST_JSON, from_json
+from colltool.logs.chakra_json import (
+    COLLECTIVE,
+    INIT,
+    MOST_JSON,
+    from_json,
+    from_stream,
+    is_streamed,
+)
 from colltool.logs.json_stream import GZIP, PackedStream, first_keys
 from colltool.logs.kernel_names import kernel_name
 
@@ -170,12 +178,7 @@ def _is_binary(head: bytes) -> bool:
 
 def _is_json(keys: list[str]) -> bool:
     """Whether the keys of a file's first object are those of a Chakra trace."""
-    if FEEDER in keys:
-        return True
-    # the schema of PyTorch's observer, and not that of a result of colltool
-    if keys[:1] == ["schema"]:
-        return not {"nodes", "pid"}.isdisjoint(keys)
-    return bool(keys) and _METADATA.issuperset(keys)
+    return is_streamed(keys) or (bool(keys) and _METADATA.issuperset(keys))
 
 
 def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
@@ -242,7 +245,10 @@ def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list
     if stream.peek(2).startswith(GZIP):
         source = BufferedReader(PackedStream(stream))
     try:
-        if not _is_binary(source.peek(1)):
+        head = source.peek(1)
+        if not _is_binary(head):
+            if is_streamed(first_keys(head)):
+                return from_stream(source, where)
             return from_json(source.read(MOST_JSON + 1), where)
         found = decoded(source, where)
         return found.metadata, list(found.nodes)
@@ -334,6 +340,8 @@ def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) ->
     if "0" in text(attributes.get(DIMENSIONS)):
         # the group is what those dimensions of a network join, which the file does not say
         return labels | {DIMENSIONS: True}
+    if name and not group.get("Group size"):
+        return labels | {UNLISTED: name}
     return labels | group
 
 

@@ -14,7 +14,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from json import JSONDecoder
 from typing import Any, NamedTuple
 
@@ -28,15 +29,17 @@ from colltool.logs.chakra_format import (
     NodeType,
     Value,
 )
+from colltool.logs.json_stream import Reader
 from colltool.logs.kernel_names import is_collective
 
 MOST_JSON = 2**28  # bytes: JSON is read as a whole
 FEEDER = "workload_graph"
+NODES = "nodes"
 INIT = "process_group:init"
 # attributes of PyTorch's nodes that say what a call is
 COLLECTIVE = "collective_name"
 _NO_CALLS = ("", "init", "wait", "startcoalesced", "endcoalesced")
-_GIVE_ET = "give the .et file itself"
+_GIVE_ET = "give the .et file itself, or the JSON as it was written"
 
 
 class JsonTrace(NamedTuple):
@@ -46,54 +49,74 @@ class JsonTrace(NamedTuple):
     nodes: list[ChakraNode]
 
 
+def is_streamed(keys: Sequence[str]) -> bool:
+    """Whether the keys of a file's first object are those of one object that lists all nodes."""
+    return FEEDER in keys or (keys[:1] == ["schema"] and not {NODES, "pid"}.isdisjoint(keys))
+
+
+def from_stream(stream: BufferedReader, where: str) -> JsonTrace:
+    """Read one object that lists all nodes. ColltoolError, which names the node, where it is none,
+    is cut off or exceeds a limit."""
+    nodes = _Nodes(where)
+    metadata: dict[str, Value] = {}
+    reader = Reader(stream, lists=(FEEDER, NODES))
+    try:
+        for key, value in reader.members():
+            if key in (FEEDER, NODES):
+                if not reader.listed:
+                    raise ValueError(f"{key} is no list")
+                nodes.add(value, _feeder_node if key == FEEDER else _pytorch_node)
+            elif key == "ngpus":
+                metadata["world_size"] = count(value) or 0
+        if reader.broken:
+            raise ValueError("it ends too early, or is damaged")
+    except (ValueError, RecursionError) as error:
+        raise nodes.error(error) from error
+    if NODES in reader.keys:
+        return JsonTrace(metadata, _calls_and_kernels(nodes.found))
+    return JsonTrace(metadata, nodes.found)
+
+
 def from_json(content: bytes, where: str) -> JsonTrace:
-    """Read a file. ColltoolError, which names the node, where it is none or exceeds a limit."""
+    """Read what chakra_jsonizer wrote. ColltoolError as :func:`from_stream`."""
     if len(content) > MOST_JSON:
         what = f"is larger than {MOST_JSON // 2**20} MiB of JSON"
         raise ColltoolError(what, where=where, fix=_GIVE_ET)
-    what = "is not JSON of Chakra"
-    nodes: list[ChakraNode] = []
+    nodes = _Nodes(where)
+    metadata: dict[str, Value] | None = None
     try:
-        objects = _objects(content.decode("utf-8-sig"))
-        first = next(objects, {})
-        metadata, items, read = _parts(first, objects)
-        what = "node 1 is not one of Chakra's"
-        for item in items:
-            if len(nodes) >= MOST_NODES:
-                many = f"has more than {MOST_NODES:,} nodes"
-                raise ColltoolError(many, where=where, fix="trace fewer steps")
-            if not isinstance(item, dict):
-                raise ValueError("an object is due")
-            nodes.append(read(item))
-            what = f"node {len(nodes) + 1} is not one of Chakra's"
+        for value in _objects(content.decode("utf-8-sig")):
+            if metadata is None:
+                metadata = _attributes(value.get("attr"))
+            else:
+                nodes.add(value, _node)
     except (ValueError, RecursionError) as error:
-        raise ColltoolError(f"{what}: {error}", where=where, fix=_GIVE_ET) from error
-    if "schema" in first:
-        nodes = _calls_and_kernels(nodes)
-    return JsonTrace(metadata, nodes)
+        if metadata is None:
+            what = f"is not JSON of Chakra: {error}"
+            raise ColltoolError(what, where=where, fix=_GIVE_ET) from error
+        raise nodes.error(error) from error
+    return JsonTrace(metadata or {}, nodes.found)
 
 
-_Reader = Callable[[dict[str, Any]], ChakraNode]
+class _Nodes:
+    """The nodes of a file as they are read."""
 
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.found: list[ChakraNode] = []
 
-def _parts(
-    first: dict[str, Any], others: Iterator[Any]
-) -> tuple[dict[str, Value], Iterator[Any], _Reader]:
-    """Metadata, nodes still as JSON, and what reads one, by the first object of a file."""
-    if FEEDER in first:
-        world = count(first.get("ngpus"))
-        metadata: dict[str, Value] = {"world_size": world or 0}
-        return metadata, _listed(first, FEEDER), _feeder_node
-    if "schema" in first:
-        return {}, _listed(first, "nodes"), _pytorch_node
-    return _attributes(first.get("attr")), others, _node
+    def add(self, value: Any, read: Callable[[dict[str, Any]], ChakraNode]) -> None:
+        if len(self.found) >= MOST_NODES:
+            what = f"has more than {MOST_NODES:,} nodes"
+            raise ColltoolError(what, where=self._where, fix="trace fewer steps")
+        if not isinstance(value, dict):
+            raise ValueError("an object is due")
+        self.found.append(read(value))
 
-
-def _listed(value: dict[str, Any], key: str) -> Iterator[Any]:
-    nodes = value.get(key)
-    if not isinstance(nodes, list):
-        raise ValueError(f"{key} is no list")
-    return iter(nodes)
+    def error(self, why: Exception) -> ColltoolError:
+        """The error for the node behind those that were found."""
+        what = f"node {len(self.found) + 1} is not one of Chakra's: {why}"
+        return ColltoolError(what, where=self._where, fix=_GIVE_ET)
 
 
 def _objects(content: str) -> Iterator[dict[str, Any]]:
@@ -213,6 +236,8 @@ def _pytorch_node(value: dict[str, Any]) -> ChakraNode:
                 kind = "COMM_COLL_NODE"
     elif INIT in name:
         kind = "METADATA_NODE"
+    if kind == "INVALID_NODE":
+        attributes = {}  # there are hundreds of thousands of operators
     lasts = value.get("dur", value.get("exclusive_dur", value.get("inclusive_dur")))
     parent = value.get("ctrl_deps", value.get("parent"))
     parents = _list(parent)

@@ -14,7 +14,7 @@ import gzip
 import re
 import zlib
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader, BytesIO
 from json import JSONDecoder
 from typing import Any
@@ -44,17 +44,20 @@ class _Broken(Exception):
 
 
 class Reader:
-    """Members of a trace in file order, events one at a time under :data:`EVENTS`.
+    """Members of a trace in file order, the items of a list under one of ``lists`` one at a time.
 
     Afterwards ``broken`` says whether the file was truncated or malformed; what came before holds.
     ``keys`` are those of the outer object, in order, the last with or without its value; ``listed``
-    whether there was a list of events.
+    whether there was such a list.
     """
 
-    def __init__(self, stream: BufferedReader, chunk: int = CHUNK) -> None:
+    def __init__(
+        self, stream: BufferedReader, chunk: int = CHUNK, lists: Sequence[str] = (EVENTS,)
+    ) -> None:
         self._stream: BufferedReader | PackedStream = stream
         if stream.peek(2)[:2] == GZIP:
             self._stream = PackedStream(stream)
+        self._lists = lists
         self.keys: list[str] = []
         self.listed = False
         # names of kernels are cut within a character
@@ -66,7 +69,8 @@ class Reader:
         self.broken = False
 
     def members(self) -> Iterator[tuple[str, Any]]:
-        """Keys and values of the outer object; each event by itself under :data:`EVENTS`."""
+        """Keys and values of the outer object; a file that is a list has the items of the first of
+        ``lists``."""
         first = self._mark()
         if first not in ("{", "["):
             raise NotJson
@@ -75,12 +79,12 @@ class Reader:
             if first == "{":
                 yield from self._object()
             else:
-                yield from self._events()
+                yield from self._items(self._lists[0])
         except (_Broken, RecursionError):
             self.broken = True
 
     def _object(self) -> Iterator[tuple[str, Any]]:
-        """The members of the outer object; those of its list of events one by one."""
+        """The members of the outer object, those of a list one by one."""
         while (mark := self._mark()) != "}":
             if mark == ",":
                 self._at += 1
@@ -90,20 +94,20 @@ class Reader:
                 raise _Broken
             self._at += 1
             self.keys.append(key)
-            if self._mark() == "[" and key == EVENTS:
+            if self._mark() == "[" and key in self._lists:
                 self._at += 1
-                yield from self._events()
+                yield from self._items(key)
             else:
                 yield key, self._value()
 
-    def _events(self) -> Iterator[tuple[str, Any]]:
-        """The events of a list."""
+    def _items(self, key: str) -> Iterator[tuple[str, Any]]:
+        """The items of a list under a key."""
         self.listed = True
         while (mark := self._mark()) != "]":
             if mark == ",":
                 self._at += 1
             else:
-                yield EVENTS, self._value()
+                yield key, self._value()
         self._at += 1
 
     def _mark(self) -> str:

@@ -13,6 +13,8 @@ _COLLECTIVE = re.compile(
     r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel"
     r"|\bmultimem_\w+|\b(?:one|two)_shot_all_reduce\w*|symm_mem\w*(?:all_reduce|all_gather|reduce_scatter|all_to_all)"
     r"|cross_device_reduce|quickreduce|custom_all_?reduce|allreduce_fusion|(?:one|two)shotAllreduce|lamport\w*allreduce"
+    # oneCCL and HCCL
+    r"|^oneccl_\w+|^hcom_\w+"
     r"|\bdeep_ep::|\bnvshmem\w*|\brocshmem\w*|\bmori::|\bmscclpp::|\bEp(?:Dispatch|Combine)\w*Kernel",
     re.ASCII | re.IGNORECASE,
 )

@@ -83,6 +83,11 @@ def _head_of(path: AnyPath) -> bytes:
 
 IDS = ("External id", "external id")
 STEP = "ProfilerStep#"
+UNNAMED = "no category"
+_GIVE = (
+    "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a Chakra"
+    " trace; gzipped or not"
+)
 Window = tuple[float, float]
 _TIMELESS = statement("timeless")
 _LOOKED_AT = 64  # bytes of a file that tell its kind: UTF-16 has a zero among them
@@ -160,7 +165,10 @@ class TraceEvents:
             return
         kind = event.get("cat")
         name = event.get("name")
-        if not isinstance(name, str) or not isinstance(kind, str):
+        if not isinstance(name, str):
+            return
+        if not isinstance(kind, str):
+            self.kinds[UNNAMED] += 1
             return
         self.kinds[kind] += 1
         if kind == "kernel" or kind == "Kernel":
@@ -249,6 +257,9 @@ def collect(path: AnyPath) -> TraceEvents:
             raise ColltoolError(what, where=where, fix="profile again") from error
     if not found.kinds and not found.kernels:
         raise _without_events(reader, where)
+    if found.kinds.keys() == {UNNAMED}:
+        what = "is a trace of another program: its events have no category (cat), kernels neither"
+        raise ColltoolError(what, where=where, fix=_GIVE)
     found.header = checked_header(found.header, where)
     found.broken = reader.broken
     return found
@@ -268,10 +279,7 @@ def _take_members(found: TraceEvents, reader: Reader) -> None:
 
 def _without_events(reader: Reader, where: str) -> ColltoolError:
     """Why a file without a single event is no trace that can be used."""
-    fix = (
-        "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or"
-        " a Chakra trace; gzipped or not"
-    )
+    fix = _GIVE
     if reader.listed and not reader.broken:
         what = f"is a trace without events: no complete event (ph: X) stands in its {EVENTS}"
         fix = "profile for longer: nothing was recorded between start and stop"

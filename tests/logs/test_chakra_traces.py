@@ -160,7 +160,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     }
     assert left == {
         "'barrier' is not a primitive that colltool models": 1,
-        "metadata without a group size, a known dtype or a number of elements": 1,
+        "of the process group '77', whose ranks the file does not list": 1,
         "kernels without a time or a duration": 1,
     }
 

@@ -343,3 +343,12 @@ def test_all_orders_of_keys_are_told_from_logs(tmp_path: Path) -> None:
         values = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": {}}
         path.write_text(json.dumps({key: values.get(key, events("kernel")) for key in order}))
         assert is_trace(path)
+
+
+def test_a_trace_of_another_program_is_named(tmp_path: Path) -> None:
+    """Chrome traces of XLA have events without a category."""
+    path = tmp_path / "a.json"
+    found = [{"ph": "X", "name": "all-reduce.1", "pid": 3, "ts": 1, "dur": 5}]
+    path.write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": found}))
+    with pytest.raises(ColltoolError, match="a trace of another program"):
+        colltool.trace("dgx-h100", path)

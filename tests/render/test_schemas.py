@@ -345,6 +345,7 @@ WITHIN = {
     "fabric_diagram": "fabric",
     "library": "fabric",
     "report_decision": "report",
+    "trace_graphs": "trace",
 }
 """Modules whose tables are parts of a result of another module, and of its document."""
 

@@ -151,7 +151,9 @@ def _files(result: TraceComparison) -> str:
 def _window(result: TraceComparison) -> str:
     if result.steps:
         return counted(result.steps, "step")
-    return "the whole traces" if len(result.files) > 1 else "the whole trace"
+    if len(result.files) > 1:
+        return "the whole traces"
+    return "the whole trace"
 
 
 def trace_verdict(result: TraceComparison) -> str:
@@ -232,9 +234,12 @@ def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
     cures = []
     if wire.missing and traced_ranks:
         seen = ranks_text(sorted(traced_ranks))
-        verb = "was" if len(traced_ranks) == 1 else "were"
+        verb = "were"
         others = ranks_text(wire.missing)
-        whose = f"{seen} waiting for {others}" if len(traced_ranks) == 1 else f"waits for {others}"
+        whose = f"waits for {others}"
+        if len(traced_ranks) == 1:
+            verb = "was"
+            whose = f"{seen} waiting for {others}"
         yield f"{who}: only {seen} {verb} traced, and {where} {whose}"
         cures.append(f"trace all ranks ({others} {_is_or_are(wire.missing)} missing)")
     else:
@@ -285,7 +290,9 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
     """Such as ``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
     parts: list[str] = []
     for wire in wires:
-        where = f"inside {wire.tier}" if wire.innermost else f"that cross {wire.tier}"
+        where = f"that cross {wire.tier}"
+        if wire.innermost:
+            where = f"inside {wire.tier}"
         reached = reached_percent(wire.of_expected)
         if not wire.clear:
             reached = f"at least {reached}"
@@ -330,7 +337,9 @@ def _waited(result: TraceComparison) -> str:
     late = max(result.waits.ranks, key=attrgetter("last"))
     # more than twice as often as if all ranks came last equally often
     if late.last * len(result.waits.ranks) > 2 * late.calls:
-        who = f"rank {late.rank}" if late.rank is not None else late.file
+        who = late.file
+        if late.rank is not None:
+            who = f"rank {late.rank}"
         text += f": {who} is last in {late.last} of {late.calls} calls"
     return f"{text}."
 
@@ -345,7 +354,9 @@ def against(result: TraceComparison) -> str:
     then = _step_s(other)
     # of a step, as the two may have several
     exposed = result.exposed * now - other.exposed * then
-    word = "more" if exposed >= 0 else "less"
+    word = "more"
+    if exposed < 0:
+        word = "less"
     text = (
         f"A step takes {format_time(now)}, in the other trace {format_time(then)}:"
         f" {format_time(abs(exposed))} {word} exposed communication"
@@ -364,7 +375,9 @@ def _step_s(result: TraceComparison) -> float:
 
 
 def _or_none(seconds: float) -> str:
-    return format_time(seconds) if seconds else "none"
+    if not seconds:
+        return "none"
+    return format_time(seconds)
 
 
 def _facts(result: TraceComparison) -> Iterator[str]:
