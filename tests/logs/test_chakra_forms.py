@@ -386,6 +386,29 @@ def test_launches_on_the_cpu_are_no_calls(tmp_path: Path) -> None:
     assert found.summary().startswith("No call of 1 trace of 8 ranks has a price on dgx-h100: ")
 
 
+def test_logs_that_are_graphs_say_so(tmp_path: Path) -> None:
+    binary = et(tmp_path / "a.0.et", ChakraNode(1, "nccl", "COMM_COLL_NODE", (), (), 0, 0, ALL))
+    texts = tmp_path / "a.0.json"
+    texts.write_text(TEXTS["feeder"])
+    for path in (binary, texts):
+        with pytest.raises(ColltoolError, match="is a Chakra execution trace, not a log") as caught:
+            colltool.doctor(path)
+        assert f"colltool trace {path}" in caught.value.fix
+
+
+def test_messages_have_prices(tmp_path: Path) -> None:
+    """As in ASTRA-sim's collectives of sends and receives."""
+    ends = {**GPU, "comm_src": 0, "comm_dst": 1, "comm_size": 2**20}
+    nodes = (
+        ChakraNode(1, "send", "COMM_SEND_NODE", (), (), 0, 0, ends),
+        ChakraNode(2, "recv", "COMM_RECV_NODE", (), (), 0, 0, ends),
+    )
+    found = colltool.trace("dgx-h100", et(tmp_path / "ring.0.et", *nodes))
+    (call,) = found.replayed[0].calls
+    assert (str(call.primitive), call.bytes, call.ranks, call.calls) == ("p2p", 2**20, 2, 2)
+    assert found.summary().startswith("Prices on dgx-h100: 2 x p2p of 1 MiB on 2 ranks ")
+
+
 # --- hostile hands
 
 WRONG: list[Any] = [True, 1.5, "x", [], [1], {}, {"a": []}, -7, 10**30, [[]], None, 2**70]

@@ -89,9 +89,10 @@ def prices_alone(result: TraceComparison, files: str) -> str:
     for calls in priced[:_NAMED]:
         size = size_text(calls.bytes)
         what = f"{calls.primitive.label} of {size} on {calls.ranks} ranks"
+        each = format_time(calls.each_s or 0.0)
         if calls.calls > 1:
             what = f"{calls.calls} x {what}"
-        each = format_time(calls.each_s or 0.0)
+            each = f"{each} each"
         texts.append(f"{what} {each}")
     more = len(priced) - _NAMED
     if more > 0:
