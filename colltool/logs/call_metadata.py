@@ -112,6 +112,8 @@ def call_metadata(
     width = element_bytes(dtype)
     elements = _elements(labels, primitive)
     if elements is None and "Input Dims" in labels:
+        if primitive is P2P:
+            return NO_METADATA
         return _by_dims(labels, header, (primitive,))
     if DIMENSIONS in labels:
         return statement("some-dimensions")

@@ -192,6 +192,8 @@ class TraceEvents:
             return
         labels = _labels(args)
         if announced:
+            if "Input Dims" not in labels:
+                return
             labels.setdefault("Collective name", announced.partition(":")[2])
         thread = (event.get("pid"), event.get("tid"))
         times = _times(event) or (0.0, 0.0)

@@ -69,10 +69,12 @@ def without_calls(traces: Sequence[RankTrace], reasons: Sequence[LeftOutKernels]
     """The error for traces without any call: what the first of them holds."""
     trace = traces[0]
     what = _what_it_holds(trace)
+    if reasons:
+        # any of them may communicate
+        left_out = counted(reasons[0].kernels, "kernel")
+        what = f"holds no communication kernel with a time: {left_out}: {reasons[0].reason}"
     if len(traces) > 1:
         what += f"; nor do the other {counted(len(traces) - 1, 'trace')} hold any"
-    if reasons:
-        what += f" ({counted(reasons[0].kernels, 'kernel')}: {reasons[0].reason})"
     fix = _what_to_give(trace)
     if any(other.broken for other in traces):
         what += "; the file ends too early or is damaged, and what stands before that was read"
@@ -126,6 +128,10 @@ def _what_to_give(trace: RankTrace) -> str:
     names = [announced for announced, _ in held.announced]
     if trace.graph is not None:
         return "give a graph with COMM_COLL_NODE, COMM_SEND_NODE or COMM_RECV_NODE"
+    if trace.left_out:
+        return (
+            "profile again: ts and dur of an event are its begin and its duration in microseconds"
+        )
     if _is_alone(trace):
         return "nothing to price: one process sends to nobody; give a rank of a larger job"
     if names and all(announced.startswith(("gloo:", "mpi:")) for announced in names):

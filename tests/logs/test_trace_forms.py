@@ -352,3 +352,33 @@ def test_a_trace_of_another_program_is_named(tmp_path: Path) -> None:
     path.write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": found}))
     with pytest.raises(ColltoolError, match="a trace of another program"):
         colltool.trace("dgx-h100", path)
+
+
+@pytest.mark.parametrize(
+    ("announced", "name", "calls"),
+    [
+        ("nccl:all_to_all", "ncclKernel_SendRecv_RING_LL_Sum_int8_t(ncclWorkElem)", ["all_to_all"]),
+        ("nccl:_all_gather_base", "ncclKernel_AllGather_RING_LL_Sum_int8_t(x)", ["all_gather"]),
+        ("nccl:send", "ncclKernel_SendRecv_RING_LL_Sum_int8_t(ncclWorkElem)", []),
+        ("nccl:coalesced", "ncclKernel_SendRecv_RING_LL_Sum_int8_t(ncclWorkElem)", []),
+    ],
+)
+def test_old_traces_name_a_call_by_its_annotation(
+    announced: str, name: str, calls: list[str], tmp_path: Path
+) -> None:
+    """Before torch 2.1; a message's two ends are told nowhere there."""
+    dims = {"Input Dims": [[8, 1024]], "Input type": ["float"]}
+    if announced == "nccl:coalesced":
+        dims = {}
+    found = [
+        step(1, 0, 1000),
+        kernel(0, 150),
+        host("record_param_comms", 100, 30, 5, "External id"),
+        host(announced, 105, 20, 6, "External id", **dims),
+        kernel(200, 100, name, 20, **{"External id": 5}),
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"distributedInfo": JOB, "traceEvents": found}))
+    traced = colltool.trace("dgx-h100", path)
+    assert [str(call.primitive) for call in traced.calls] == calls
+    assert sum(kernel.calls for kernel in traced.unpriced) == 1 - len(calls)
