@@ -269,9 +269,18 @@ def trace_files(paths: Sequence[AnyPath]) -> list[str]:
             names = [name for name in os.listdir(path) if name.endswith(TRACE_SUFFIXES)]
             names.sort(key=lambda name: (len(name), name))  # rank 10 after rank 9
             found += [os.path.join(path, name) for name in names]
-        elif path.endswith(TRACE_SUFFIXES):
+        elif path.endswith(TRACE_SUFFIXES) or _is_json_graph(path):
             found.append(path)
     return found
+
+
+def _is_json_graph(path: str) -> bool:
+    """Whether a file is a Chakra trace in JSON, as models and jobs may be JSON too."""
+    if not path.endswith((".json", ".json.gz")):
+        return False
+    from colltool.logs.pytorch_trace import is_chakra_file
+
+    return is_chakra_file(path)
 
 
 @remembering()

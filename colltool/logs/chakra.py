@@ -90,7 +90,7 @@ _BINARY = re.compile(
 _ATTRIBUTE = re.compile(
     rb"%b[\x0a\x12]%b\x0a([\x01-\x1f])([a-z_]+)[\x10\x38\x48\x58\x68\xd8\xea]" % (_LENGTH, _LENGTH)
 )
-_EMPTY_JSON = re.compile(rb"\s*\{\s*\}")
+_EMPTY_JSON = re.compile(rb"\s*\{\s*\}\s*\{")  # empty metadata and a node
 _METADATA = {"version", "attr"}  # keys of the first object of chakra_jsonizer
 _WRITE_AGAIN = "write the trace again"
 

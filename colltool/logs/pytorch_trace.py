@@ -282,7 +282,9 @@ def _take_members(found: TraceEvents, reader: Reader) -> None:
 def _without_events(reader: Reader, where: str) -> ColltoolError:
     """Why a file without a single event is no trace that can be used."""
     fix = _GIVE
-    if reader.listed and not reader.broken:
+    if reader.listed and not reader.keys:
+        what = "is a JSON list without complete events (ph: X) of torch.profiler: no trace"
+    elif reader.listed and not reader.broken:
         what = f"is a trace without events: no complete event (ph: X) stands in its {EVENTS}"
         fix = "profile for longer: nothing was recorded between start and stop"
     elif reader.listed:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.commands.plan import trace_files
 from colltool.logs.chakra import is_chakra
 from colltool.logs.chakra_format import COLLECTIVES, ChakraNode, encoded
 from tests.chakra_proto import read_all
@@ -394,6 +395,19 @@ def test_logs_that_are_graphs_say_so(tmp_path: Path) -> None:
         with pytest.raises(ColltoolError, match="is a Chakra execution trace, not a log") as caught:
             colltool.doctor(path)
         assert f"colltool trace {path}" in caught.value.fix
+
+
+def test_plan_takes_graphs_in_json(tmp_path: Path) -> None:
+    """As it takes .et: known by what they hold, for models are JSON too."""
+    paths = [tmp_path / "a.0.json", tmp_path / "rank-1.json.gz"]
+    paths[0].write_text(TEXTS["feeder"])
+    paths[1].write_bytes(gzip.compress(TEXTS["linked 1.1.1"].encode()))
+    model = tmp_path / "config.json"
+    model.write_text('{"model_type": "llama"}')
+    empty = tmp_path / "empty.json"
+    empty.write_text("{}")
+    assert trace_files([*paths, model, empty]) == [str(path) for path in paths]
+    assert colltool.plan_traces(paths, "dgx-h100").world == 8
 
 
 def test_messages_have_prices(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_the_other_traces_are_counted(tmp_path: Path) -> None:
         ('{"schemaVersion": 1}', "it has no traceEvents"),
         ('{"version": "2.5", "pg_config": {}, "entries": []}', "Flight Recorder"),
         ('{"results": [], "b": 2}', r"its keys: results, b\)"),
-        ("[[1, 2]]", "a trace without events"),
+        ("[[1, 2]]", "is a JSON list without complete events"),
     ],
 )
 def test_what_is_no_trace_is_named(content: str, says: str, tmp_path: Path) -> None:
