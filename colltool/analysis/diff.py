@@ -50,10 +50,7 @@ _DERIVED_FROM = {
 }
 # Suffix of keys that repeat other fields (``spec``, ``a_spec``) and are ignored.
 _SPEC = "spec"
-_COMPARE_FABRICS = (
-    "to compare two fabric files: colltool compare ar -f OLD.yaml -f NEW.yaml; for CI, colltool ladder"
-    " LADDER.yaml --check BASELINE.json (colltool guide ci)"
-)
+_COMPARE_FABRICS = "fabric files are compared by colltool compare; for CI, see colltool guide ci"
 _WRITE_ONE = (
     "write one with"
     f" {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"

@@ -115,8 +115,8 @@ def _gain_words(gain: Gain) -> str:
 
 def _gain_line(gain: Gain, total_s: float) -> str:
     took = f"{format_time(gain.total_s)} ({r.change_text(gain.total_s / total_s - 1)})"
-    settings = " ".join(f"--set {setting}" for setting in gain.set)
-    return f"{_gain_words(gain)}: {took}, {settings}"
+    settings = " ".join(argument_text("set", setting) for setting in gain.set)
+    return f"{_gain_words(gain)}: {took}, {localize(settings)}"
 
 
 _MOST_GAINS = 2
