@@ -48,7 +48,7 @@ def test_the_answer_names_what_would_save_time() -> None:
     first = " ".join(rendered(found, "table", Screen(80)).split())
     assert "Twice the bandwidth of ib would save 34%." in first
     everything = rendered(found, "table", Screen(200), everything=True)
-    assert "--set ib.bandwidth=100GB/s" in everything
+    assert "ib.bandwidth=100GB/s" in everything
 
 
 def test_a_price_with_set_values_says_what_the_file_gives() -> None:
