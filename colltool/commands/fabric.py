@@ -315,7 +315,7 @@ def init_command(
 
 
 @command(
-    ["dumps", "like", option("network_nodes", python="nodes"), NEW_FILE],
+    ["dumps", "like", option("network_nodes", python="nodes"), "nic", NEW_FILE],
     within=fabric_command,
     name="import",
     short_help="Write a fabric file from a real machine.",
@@ -325,6 +325,7 @@ def import_command(
     dumps: list[str],
     like: str | None = None,
     nodes: int | None = None,
+    nic: str | None = None,
     output: Path | None = None,
 ) -> None:
     """Write a fabric file from what a tool reports of a machine. Latencies, which no tool reports, are
@@ -344,7 +345,8 @@ def import_command(
     from colltool.fabric.dumps.read import import_dumps
 
     path = new_file(output, "a fabric file")
-    write(import_dumps(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
+    name = path.stem if path else ""
+    write(import_dumps(dumps, name=name, like=like, nodes=nodes, nic=nic), path)
 
 
 @command(

@@ -75,7 +75,7 @@ class OverridesDocument(Document):
     """What was set, if anything, what the fabric's file assumes, and the machine in use."""
 
     set: dict[str, str] = optional(values_set)
-    assumed: list[str] = optional(assumed_by_file)
+    fabric_assumed: list[str] = optional(assumed_by_file)
     machine: MachineDocument | None = optional(machine_in_use)
 
 
@@ -95,7 +95,7 @@ class SetInFabricDocument(Document):
     in use."""
 
     set: dict[str, str] = optional(lambda result: values_set(result.fabric))
-    assumed: list[str] = optional(lambda result: assumed_by_file(result.fabric))
+    fabric_assumed: list[str] = optional(lambda result: assumed_by_file(result.fabric))
     machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
 
 

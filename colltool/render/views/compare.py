@@ -621,7 +621,7 @@ class ColumnDocument(Document, of=CompareColumn):
     fabric: str
     set: dict[str, str] = derived(lambda column: dict(column.set))
     fitted: FittedDocument | None = optional(_fitted)
-    assumed: list[str] = optional(lambda column: assumed_with(column.set))
+    fabric_assumed: list[str] = optional(lambda column: assumed_with(column.set))
     machine: MachineDocument | None = optional(lambda column: machine_of(column.set))
 
 

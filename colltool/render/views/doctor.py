@@ -558,7 +558,7 @@ class DoctorDocument(Document):
 
     fabric: str = derived("assumed.fabric")
     set: dict[str, str] = optional(lambda result: values_set(result.assumed))
-    assumed: list[str] = optional(lambda result: assumed_by_file(result.assumed))
+    fabric_assumed: list[str] = optional(lambda result: assumed_by_file(result.assumed))
     machine: MachineDocument | None = optional(lambda result: machine_in_use(result.assumed))
     expect: float
     ok: bool

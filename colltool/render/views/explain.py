@@ -342,7 +342,7 @@ class ExplainDocument(Document):
     algorithm: str
     fabric: str = optional("fabric")
     set: dict[str, str] = _on_fabric(lambda result: dict(result.overrides) or LEFT_OUT)
-    assumed: list[str] = _on_fabric(assumed_by_file)
+    fabric_assumed: list[str] = _on_fabric(assumed_by_file)
     machine: MachineDocument | None = _on_fabric(lambda result: machine_of(result.overrides))
     ranks: int = _on_fabric(lambda result: result.ranks)
     group: GroupDocument = optional("group")

@@ -467,7 +467,7 @@ class PlannedDocument(Document):
     fabric: str
     ranks: int
     set: dict[str, str] = optional(lambda result: dict(result.fabric_overrides) or LEFT_OUT)
-    assumed: list[str] = optional(lambda result: assumed_with(result.fabric_overrides))
+    fabric_assumed: list[str] = optional(lambda result: assumed_with(result.fabric_overrides))
     machine: MachineDocument | None = optional(lambda result: machine_of(result.fabric_overrides))
     job_set: dict[str, str] = mapping("job.overrides")
     device: str | None

@@ -221,7 +221,7 @@ class PlanOnDocument(Document, of=_PlanOn):
 
     fabric: str = derived("plan.fabric")
     set: dict[str, str] = mapping("plan.fabric_overrides")
-    assumed: list[str] = optional(lambda row: assumed_with(row.plan.fabric_overrides))
+    fabric_assumed: list[str] = optional(lambda row: assumed_with(row.plan.fabric_overrides))
     machine: MachineDocument | None = optional(lambda row: machine_of(row.plan.fabric_overrides))
     device: str | None = derived("plan.device")
     device_from: str | None = or_null("plan.job.device_from")
@@ -301,7 +301,7 @@ class PlanSensitivityDocument(Document):
     job: str = derived("job.name")
     fabric: str
     set: dict[str, str] = optional(values_set)
-    assumed: list[str] = optional(assumed_by_file)
+    fabric_assumed: list[str] = optional(assumed_by_file)
     machine: MachineDocument | None = optional(machine_in_use)
     job_set: dict[str, str] = mapping("job.overrides")
     ranks: int

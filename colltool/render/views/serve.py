@@ -516,7 +516,7 @@ class ReshardDocument(ServedJobDocument, FabricDocument):
     least_s: float
     ways: list[ReshardWayDocument]
     set: dict[str, str] = optional(values_set)
-    assumed: list[str] = optional(assumed_by_file)
+    fabric_assumed: list[str] = optional(assumed_by_file)
     machine: MachineDocument | None = optional(machine_in_use)
 
 
