@@ -18,7 +18,7 @@ from statistics import median_low
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.files import AnyPath
 from colltool.fabric.dumps import pci
-from colltool.fabric.dumps.nics import Distance, Nic, NicAt, serving
+from colltool.fabric.dumps.nics import NicAt, NicDistance, serving
 from colltool.fabric.dumps.node import NodeDump
 from colltool.fabric.dumps.xml_tree import Element, XmlFormat, read_xml
 
@@ -63,14 +63,14 @@ def read_hwloc(path: AnyPath) -> NodeDump:
         what = f"has more than {MAX_DEVICES} accelerators or NICs: no node is so large"
         raise ColltoolError(what, where=name, fix=_FIX)
     grace = _info(topology, "Architecture") == "aarch64"
-    found = {pci.model_of(":".join(_ids(gpu)[1:3]), grace=grace).name for gpu in gpus}
-    if len(found) > 1:
-        names = ", ".join(sorted(filter(None, found)))
-        raise ColltoolError(
-            f"has different accelerators: {names}", where=name, fix="dump a node of one kind"
-        )
-    model = found.pop()
-    slots = [rate_Bps for gpu in gpus if (rate_Bps := _slot_Bps(gpu)) is not None]
+    model = _model(name, gpus, grace=grace)
+    slots = [slot_Bps for slot_Bps in map(_slot_Bps, gpus) if slot_Bps is not None]
+    cpu = ""
+    no_links = "does not state NVLinks"
+    if grace:
+        cpu = "arm"
+    if pci.is_card(model):
+        no_links = ""
     served = serving([_placed(card, gpus) for card in cards], linked=True)
     return NodeDump(
         file=name,
@@ -78,13 +78,27 @@ def read_hwloc(path: AnyPath) -> NodeDump:
         accelerators=tuple(gpu.get("pci_busid") for gpu in gpus),
         model=model,
         pairs={},
-        no_links="" if pci.is_card(model) else "does not state NVLinks",
+        no_links=no_links,
         pcie_Bps=median_low(slots) if slots else None,
         has_slots=not grace,
         nics=served.nics,
-        cpu="arm" if grace else "",
+        cpu=cpu,
         notes=served.notes,
     )
+
+
+def _model(name: str, gpus: list[Element], *, grace: bool) -> str:
+    """The model of the accelerators; an error if they differ."""
+    found = set()
+    for gpu in gpus:
+        _, vendor, device, _ = _ids(gpu)
+        found.add(pci.model_of(f"{vendor}:{device}", grace=grace).name)
+    if len(found) > 1:
+        names = ", ".join(sorted(filter(None, found)))
+        raise ColltoolError(
+            f"has different accelerators: {names}", where=name, fix="dump a node of one kind"
+        )
+    return found.pop()
 
 
 def _ids(device: Element) -> tuple[str, str, str, str]:
@@ -95,46 +109,43 @@ def _ids(device: Element) -> tuple[str, str, str, str]:
     found = _PCI_TYPE.match(device.get("pci_type"))
     if found is None:
         return "", "", "", ""
-    device_class, vendor, number, subsystem = (f"0x{text or ''}".lower() for text in found.groups())
-    return f"{device_class}00", vendor, number, subsystem
+    device_class, vendor, number, subsystem = found.groups(default="")
+    return f"0x{device_class}00", f"0x{vendor}".lower(), f"0x{number}".lower(), f"0x{subsystem}"
 
 
 def _info(topology: Element, name: str) -> str:
-    infos = (info.get("value") for info in topology.each("info") if info.get("name") == name)
-    return next(infos, "")
+    for info in topology.each("info"):
+        if info.get("name") == name:
+            return info.get("value")
+    return ""
 
 
 def _slot_Bps(device: Element) -> float | None:
     """Bytes/s of a slot before encoding, as elsewhere here."""
-    if not re.fullmatch(r"\d{1,4}(?:\.\d{1,9})?", device.get("pci_link_speed")):
+    text = device.get("pci_link_speed")
+    if not re.fullmatch(r"\d{1,4}(?:\.\d{1,9})?", text):
         return None
-    GBps = float(device.get("pci_link_speed")) * _ENCODING
     # to the GB/s that lanes have: 15.754 is 16
-    return round(GBps) * 1e9 if GBps >= 1 else None
+    GBps = round(float(text) * _ENCODING)
+    return GBps * 1e9 or None
 
 
 def _placed(card: Element, gpus: list[Element]) -> NicAt:
-    device_class, vendor, device, subsystem = _ids(card)
-    known = pci.nic_model(vendor, device, subsystem)
-    verbs = [part for part in card.each("object") if part.get("osdev_type") == _VERBS]
-    interfaces = [part for part in card.each("object") if part.get("type") == "OSDev"]
-    named = (verbs or interfaces or [card])[0]
-    medium = known.medium if known else ""
-    if not medium:
-        medium = "ib" if pci.is_infiniband(device_class) else "roce"
-    # a port without a verbs device carries sockets at most
-    if interfaces and not verbs:
-        medium = "socket"
-    nic = Nic(
-        clipped(named.get("name") or card.get("pci_busid")),
-        known.rate_Bps if known else None,
-        medium,
-        known.name if known else "",
-        by_model=known is not None,
-        slot_Bps=_slot_Bps(card),
-        card=card.get("pci_busid").partition(".")[0],
-        card_Bps=_slot_Bps(card),
+    device_class, *ids = _ids(card)
+    parts = [part for part in card.each("object") if part.get("type") == "OSDev"]
+    verbs = [part for part in parts if part.get("osdev_type") == _VERBS]
+    named = (verbs or parts or [card])[0]
+    slot_Bps = _slot_Bps(card)
+    busid = card.get("pci_busid")
+    nic = pci.nic_of(device_class, *ids)._replace(
+        name=clipped(named.get("name") or busid),
+        slot_Bps=slot_Bps,
+        card=busid.partition(".")[0],
+        card_Bps=slot_Bps,
     )
+    # a port without a verbs device carries sockets at most
+    if parts and not verbs:
+        nic = nic._replace(medium="socket")
     near = list(_bridges(card))
     return NicAt(nic, tuple(_distance(near, gpu) for gpu in gpus))
 
@@ -147,14 +158,17 @@ def _bridges(device: Element) -> Iterator[Element]:
         yield outer
 
 
-def _distance(near: list[Element], gpu: Element) -> Distance:
+def _distance(near: list[Element], gpu: Element) -> NicDistance:
     """How far an accelerator is from a NIC that is in ``near``."""
     for outer in _bridges(gpu):
         if outer in near:
-            switch = outer.get("type") == "Bridge" and outer.get("bridge_type") != _HOST_BRIDGE
-            return Distance.SWITCH if switch else Distance.CPU
+            if outer.get("type") == "Bridge" and outer.get("bridge_type") != _HOST_BRIDGE:
+                return NicDistance.SWITCH
+            return NicDistance.CPU
     # machines of one CPU have their host bridges in the machine itself
-    return Distance.CPU if not any(_is_cpu(outer) for outer in near) else Distance.FAR
+    if any(_is_cpu(outer) for outer in near):
+        return NicDistance.FAR
+    return NicDistance.CPU
 
 
 def _is_cpu(element: Element) -> bool:

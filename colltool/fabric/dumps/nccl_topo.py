@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median_low
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.base.files import AnyPath
 from colltool.fabric.dumps import pci
-from colltool.fabric.dumps.nics import Distance, Nic, NicAt, is_interface, serving
-from colltool.fabric.dumps.node import NodeDump, Pair
+from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
+from colltool.fabric.dumps.node import Link, NodeDump, Pair
+from colltool.fabric.dumps.sentences import said
 from colltool.fabric.dumps.xml_tree import Element, XmlFormat, read_xml
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
@@ -46,6 +47,8 @@ _VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 _GPU_CLASS = "0x03"
 _CPU_CLASS = "0x068001"
 _LINKS = ("nvlink", "xgmi")
+# What is in the same element as a NIC is so far from it.
+_NEAR = {"pci": NicDistance.SWITCH, "cpu": NicDistance.CPU}
 
 
 class _LinkGroup(NamedTuple):
@@ -96,8 +99,10 @@ def _gpus(system: Element) -> list[_Gpu]:
         found.setdefault(id(slot), _Gpu(slot, gpu))
     if found:
         return list(found.values())
-    slots = [slot for slot in system.each("pci") if slot.get("class").startswith(pci.ACCELERATORS)]
-    return [_Gpu(slot, None) for slot in slots]
+    for slot in system.each("pci"):
+        if slot.get("class").startswith(pci.ACCELERATORS):
+            found[id(slot)] = _Gpu(slot, None)
+    return list(found.values())
 
 
 def _node(system: Element, name: str, gpus: list[_Gpu], nics: Sequence[_Placed]) -> NodeDump:
@@ -108,34 +113,32 @@ def _node(system: Element, name: str, gpus: list[_Gpu], nics: Sequence[_Placed])
     # hosts of one NVLink domain may name their devices alike
     positions = {(_host(gpu.slot), gpu.name): position for position, gpu in enumerate(gpus)}
     links = [list(_links(gpu, positions, name)) for gpu in gpus]
-    to_switch = [sum(group.links for group in of if group.other is None) for of in links]
+    to_switch = tuple(map(_links_to_switches, links))
     pairs = _pairs(links)
+    link: Link = "nvlink"
+    if next(system.each("xgmi"), None):
+        link = "xgmi"
     slots_Bps = [_slot_Bps(gpu.slot) for gpu in gpus]
-    known_Bps = [rate_Bps for rate_Bps in slots_Bps if rate_Bps is not None]
-    pcie_Bps = median_low(known_Bps) if known_Bps else None
-    hosts = {host for element in cpus if (host := element.get("host_hash"))}
+    pcie_Bps = None
+    if any(slots_Bps):
+        pcie_Bps = median_low(filter(None, slots_Bps))
+    hosts = {element.get("host_hash") for element in cpus} - {""}
     served = serving(_with_distances(nics, gpus), linked=bool(pairs) or any(to_switch))
     gpudirect = _has_gpudirect(gpus, served.nics)
-    notes = list(served.notes)
-    for gpu, rate_Bps in zip(gpus, slots_Bps, strict=True):
-        if rate_Bps not in (pcie_Bps, None):
-            usual = f"{(pcie_Bps or 0) / 1e9:g}"
-            notes.append(
-                f"{gpu.name} has a slot of {rate_Bps / 1e9:g} GB/s, others of {usual} GB/s"
-            )
+    notes = [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
     if not gpudirect:
-        notes.append('gdr="0": NICs do not reach the memory of the GPUs')
+        notes.append(said("no-gpudirect"))
     return NodeDump(
         file=name,
         tool=TOOL,
         accelerators=tuple(gpu.name for gpu in gpus),
         model=model,
-        link="xgmi" if next(system.each("xgmi"), None) else "nvlink",
-        to_switch=tuple(to_switch),
+        link=link,
+        to_switch=to_switch,
         pairs=pairs,
         no_links=_no_links(gpus, model),
         pcie_Bps=pcie_Bps,
-        has_slots=not any(gpu.gpu and list(gpu.gpu.each("c2c")) for gpu in gpus),
+        has_slots=next(system.each("c2c"), None) is None,
         nics=served.nics,
         gpudirect=gpudirect,
         cpu=cpu,
@@ -143,6 +146,17 @@ def _node(system: Element, name: str, gpus: list[_Gpu], nics: Sequence[_Placed])
         notes=tuple(notes),
         assumed=tuple(assumed),
     )
+
+
+def _odd_slots(
+    gpus: list[_Gpu], slots_Bps: list[float | None], usual_Bps: float | None
+) -> Iterator[str]:
+    """Notes on accelerators whose slots are not the usual one."""
+    for gpu, slot_Bps in zip(gpus, slots_Bps, strict=True):
+        if slot_Bps is not None and usual_Bps is not None and slot_Bps != usual_Bps:
+            rate = f"{slot_Bps / 1e9:g} GB/s"
+            usual = f"{usual_Bps / 1e9:g} GB/s"
+            yield said("odd-slot", name=gpu.name, rate=rate, usual=usual)
 
 
 def _no_links(gpus: list[_Gpu], model: str) -> str:
@@ -166,22 +180,28 @@ def _cpu(cpus: list[Element]) -> str:
 def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]:
     """The model of the accelerators, and what was assumed for it."""
     found = set()
+    by_generation = ""
     for gpu in gpus:
         device = f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}"
-        generations = (gpu.gpu.get("sm"), gpu.gpu.get("gcn")) if gpu.gpu else ()
-        found.add(pci.model_of(device, generations, grace=grace))
-    models = sorted({model.name for model in found})
+        generations: tuple[str, ...] = ()
+        if gpu.gpu is not None:
+            generations = (gpu.gpu.get("sm"), gpu.gpu.get("gcn"))
+        model = pci.model_of(device, generations, grace=grace)
+        found.add(model.name)
+        by_generation = by_generation or model.by_generation
+    models = sorted(found)
     if len(models) > 1:
         raise ColltoolError(
             f"has different accelerators: {', '.join(filter(None, models))}",
             where=name,
             fix="dump a node of one kind",
         )
-    by_generation = next((model.by_generation for model in found if model.by_generation), "")
     if not by_generation:
         return models[0], []
-    word = "architecture" if by_generation.startswith("gfx") else "compute capability"
-    return models[0], [f"device: {models[0]} by its {word} {by_generation}, which others share"]
+    word = "compute capability"
+    if by_generation.startswith("gfx"):
+        word = "architecture"
+    return models[0], [said("model-shared", model=models[0], word=word, value=by_generation)]
 
 
 # --- links
@@ -211,6 +231,10 @@ def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> It
             yield _LinkGroup(count, None)
 
 
+def _links_to_switches(groups: list[_LinkGroup]) -> int:
+    return sum(group.links for group in groups if group.other is None)
+
+
 def _host(element: Element) -> str:
     cpu = element.inside("cpu")
     return cpu.get("host_hash") if cpu else ""
@@ -221,10 +245,12 @@ def _pairs(links: list[list[_LinkGroup]]) -> dict[Pair, int]:
     pairs: dict[Pair, int] = {}
     for index, groups in enumerate(links):
         for group in groups:
-            if group.other is not None:
-                pair = (min(index, group.other), max(index, group.other))
-                # both ends list the same links
-                pairs[pair] = max(pairs.get(pair, 0), group.links)
+            if group.other is None:
+                continue
+            low, high = sorted((index, group.other))
+            # both ends list the same links
+            known = pairs.get((low, high), 0)
+            pairs[low, high] = max(known, group.links)
     return pairs
 
 
@@ -255,8 +281,11 @@ def _nics(system: Element, name: str) -> list[_Placed]:
         found.setdefault(same, _Placed(_of_net(net, at, name), at))
     if nets:
         return list(found.values())
-    slots = [slot for slot in system.each("pci") if slot.get("class").startswith(pci.NETWORK)]
-    return [_Placed(_of_slot(slot), slot) for slot in slots]
+    placed = []
+    for slot in system.each("pci"):
+        if slot.get("class").startswith(pci.NETWORK):
+            placed.append(_Placed(_of_slot(slot), slot))
+    return placed
 
 
 def _of_net(net: Element, at: Element, name: str) -> Nic:
@@ -277,22 +306,17 @@ def _of_slot(slot: Element) -> Nic:
     """A NIC by what its slot says of it; of a CPU nothing."""
     if slot.tag != "pci":
         return Nic(slot.get("busid"))
-    known = pci.nic_model(slot.get("vendor"), slot.get("device"), slot.get("subsystem_device"))
-    device_class = slot.get("class")
-    medium = known.medium if known else ""
-    if not medium and device_class.startswith(pci.NETWORK):
-        medium = "ib" if pci.is_infiniband(device_class) else "roce"
-    # a card of two ports is two devices in one slot: 0000:12:00.0 and 0000:12:00.1
-    return Nic(
-        slot.get("busid"),
-        known.rate_Bps if known else None,
-        medium,
-        known.name if known else "",
-        by_model=known is not None,
-        slot_Bps=_slot_Bps(slot),
-        card=f"{_host(slot)} {slot.get('busid').partition('.')[0]}",
-        card_Bps=_slot_Bps(slot),
+    nic = pci.nic_of(
+        slot.get("class"),
+        slot.get("vendor"),
+        slot.get("device"),
+        slot.get("subsystem_device"),
     )
+    slot_Bps = _slot_Bps(slot)
+    # a card of two ports is two devices in one slot: 0000:12:00.0 and 0000:12:00.1
+    card = f"{_host(slot)} {slot.get('busid').partition('.')[0]}"
+    name = slot.get("busid")
+    return nic._replace(name=name, slot_Bps=slot_Bps, card=card, card_Bps=slot_Bps)
 
 
 def _with_distances(nics: Sequence[_Placed], gpus: list[_Gpu]) -> list[NicAt]:
@@ -303,19 +327,18 @@ def _with_distances(nics: Sequence[_Placed], gpus: list[_Gpu]) -> list[NicAt]:
             below.setdefault(id(outer), set()).add(position)
     found = []
     for placed in nics:
-        distances = [Distance.FAR] * len(gpus)
+        distances = [NicDistance.FAR] * len(gpus)
         # outermost first, so that the nearest is what stays
         for outer in reversed([placed.at, *placed.at.around()]):
-            if outer.tag in ("cpu", "pci"):
-                near = Distance.CPU if outer.tag == "cpu" else Distance.SWITCH
-                for position in below.get(id(outer), ()):
-                    distances[position] = near
-        nic = _on_shared_way(placed, set(below))
+            near = _NEAR.get(outer.tag, NicDistance.FAR)
+            for position in below.get(id(outer), ()):
+                distances[position] = near
+        nic = _on_shared_way(placed, below.keys())
         found.append(NicAt(nic, tuple(distances)))
     return found
 
 
-def _on_shared_way(placed: _Placed, with_gpus: set[int]) -> Nic:
+def _on_shared_way(placed: _Placed, with_gpus: Collection[int]) -> Nic:
     """A NIC with the topmost switch that it shares with other NICs and no accelerator."""
     nic = placed.nic
     for outer in placed.at.around():
@@ -329,5 +352,9 @@ def _on_shared_way(placed: _Placed, with_gpus: set[int]) -> Nic:
 def _has_gpudirect(gpus: list[_Gpu], nics: Sequence[Nic]) -> bool:
     """Whether any NIC with RDMA reaches the memory of the accelerators."""
     verbs = [nic for nic in nics if nic.medium != "socket"]
-    refused = [gpu.gpu is not None and gpu.gpu.get("gdr") == "0" for gpu in gpus]
-    return not verbs or (any(nic.gpudirect for nic in verbs) and not all(refused))
+    if not verbs:
+        return True
+    if not any(nic.gpudirect for nic in verbs):
+        return False
+    # clouds' files do not say
+    return any(gpu.gpu is None or gpu.gpu.get("gdr") != "0" for gpu in gpus)

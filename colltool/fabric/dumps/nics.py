@@ -22,7 +22,7 @@ from colltool.base.formatting import counted
 _SHOWN = 6
 
 
-class Distance(IntEnum):
+class NicDistance(IntEnum):
     """How far a NIC is from an accelerator."""
 
     SWITCH = 0
@@ -69,10 +69,10 @@ class NicAt(NamedTuple):
     """A NIC, and how far it is from each accelerator."""
 
     nic: Nic
-    distances: tuple[Distance, ...]
+    distances: tuple[NicDistance, ...]
 
     @property
-    def nearest(self) -> Distance:
+    def nearest(self) -> NicDistance:
         return min(self.distances)
 
 
@@ -107,7 +107,7 @@ def serving(placed: Sequence[NicAt], *, linked: bool) -> Serving:
         kept = _without(kept, lambda at: at.nic.medium == "socket", notes, reason)
     near = frozenset(_nearest(kept, linked=linked))
     far = [at for at in kept if at not in near]
-    by_switch = any(at.nearest == Distance.CPU for at in far)
+    by_switch = any(at.nearest == NicDistance.CPU for at in far)
     why = (
         "behind no PCIe switch of an accelerator" if by_switch else "at a CPU without accelerators"
     )
@@ -145,7 +145,7 @@ def _nearest(placed: Sequence[NicAt], *, linked: bool) -> list[NicAt]:
         min(distances) for distances in zip(*(at.distances for at in placed), strict=True)
     ]
     # an accelerator without a NIC at its CPU takes those of the others, if they have any
-    if min(nearest_of) == Distance.FAR:
+    if min(nearest_of) == NicDistance.FAR:
         return list(placed)
     shared = set()
     for position, nearest in enumerate(nearest_of):
@@ -155,7 +155,7 @@ def _nearest(placed: Sequence[NicAt], *, linked: bool) -> list[NicAt]:
     found = []
     for at in placed:
         for position, distance in enumerate(at.distances):
-            near = distance == nearest_of[position] < Distance.FAR
+            near = distance == nearest_of[position] < NicDistance.FAR
             if near and (position not in shared or at.nearest < distance):
                 found.append(at)
                 break

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.fabric.bundled_for import bundled_for
-from colltool.fabric.dumps.nics import Distance, Nic, NicAt, is_interface, serving
+from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
 from colltool.fabric.dumps.node import NodeDump, Pair
 
 TOOL = "nvidia-smi topo -m"
@@ -32,10 +32,10 @@ _NAMES = re.compile(r"(?:NVIDIA|Tesla|Quadro|GeForce) (?!SMI|UVM)[A-Z](?: ?[\w.-
 # The words of the matrix.
 _LINK_WORD = re.compile(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|SOC|N/A")
 _DISTANCES = {
-    "PIX": Distance.SWITCH,
-    "PXB": Distance.SWITCH,
-    "PHB": Distance.CPU,
-    "NODE": Distance.CPU,
+    "PIX": NicDistance.SWITCH,
+    "PXB": NicDistance.SWITCH,
+    "PHB": NicDistance.CPU,
+    "NODE": NicDistance.CPU,
 }
 _DEVICE = re.compile(r"GPU\d+|NIC\d+|[a-z][\w.-]*_\w+|(?:roce|ib|rdma)\w+")
 _GLUED = re.compile(r"(?:GPU|NIC)\d+?(?=GPU|NIC|CPU|mlx|\W|$)|mlx\d_\w+?(?=mlx|CPU|\W|$)")
@@ -181,11 +181,11 @@ def _nics(matrix: _Matrix, names: dict[str, str]) -> list[NicAt]:
     for column in matrix.nics:
         name = names.get(column, column)
         words = [matrix.rows[gpu][column] for gpu in matrix.gpus]
-        distances = tuple(_DISTANCES.get(word, Distance.FAR) for word in words)
+        distances = tuple(_DISTANCES.get(word, NicDistance.FAR) for word in words)
         nic = Nic(name, medium="socket" if is_interface(name) else "")
         others = [matrix.rows[column][other] for other in matrix.nics if other != column]
         # Where no NIC is near a GPU, as at Grace, cards of two ports are BlueFields for storage.
-        if "PIX" in others and min(distances) == Distance.FAR:
+        if "PIX" in others and min(distances) == NicDistance.FAR:
             nic = nic._replace(model="two ports of a BlueField or a like card")
         placed.append(NicAt(nic, distances))
     return placed

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from colltool.fabric.dumps.nics import Nic
+
 _DATA = Path(__file__).parent.parent / "data"
 
 INFINIBAND = "0x0207"
@@ -107,14 +109,25 @@ def nic_model(vendor: str, device: str, subsystem: str = "") -> NicModel | None:
     return _nics().get(f"{key}:{subsystem}".lower()) or _nics().get(key)
 
 
+def nic_of(device_class: str, vendor: str, device: str, subsystem: str = "") -> Nic:
+    """Return a NIC, yet without a name, by the PCI class and ids of its device."""
+    known = nic_model(vendor, device, subsystem) or NicModel("")
+    medium = known.medium
+    if not medium and device_class.startswith(INFINIBAND):
+        medium = "ib"
+    elif not medium and device_class.startswith(NETWORK):
+        medium = "roce"
+    return Nic("", known.rate_Bps, medium, known.name, by_model=known.rate_Bps is not None)
+
+
 def usual_host(model: str) -> UsualHost:
     """Return what a host usually has around an accelerator of a model such as ``NVIDIA H100``."""
     for row in _hosts():
         if re.search(row["pattern"], model):
-            slot_Bps = float(row["slot"]) * SLOT_LANES * LANE_BPS if row["slot"] else None
-            links = int(row["links"]) if row["links"] else None
-            nic_Bps = float(row["nic_gbps"]) * 1e9 / 8 if row["nic_gbps"] else None
-            return UsualHost(slot_Bps, links, nic_Bps)
+            slot_Bps = _times(row["slot"], SLOT_LANES * LANE_BPS)
+            links = _times(row["links"], 1)
+            nic_Bps = _times(row["nic_gbps"], 1e9 / 8)
+            return UsualHost(slot_Bps, None if links is None else int(links), nic_Bps)
     return UsualHost()
 
 
@@ -124,8 +137,9 @@ def is_card(model: str) -> bool:
     return host.slot_Bps is not None and host.links is None and model.startswith("NVIDIA")
 
 
-def is_infiniband(device_class: str) -> bool:
-    return device_class.startswith(INFINIBAND)
+def _times(text: str, unit: float) -> float | None:
+    """A number of a table in a unit; None where the table has none."""
+    return float(text) * unit if text else None
 
 
 def _rows(name: str) -> list[Mapping[str, str]]:
@@ -148,6 +162,6 @@ def _models() -> dict[str, str]:
 def _nics() -> dict[str, NicModel]:
     found = {}
     for row in _rows("nics.csv"):
-        rate_Bps = float(row["gbps"]) * 1e9 / 8 if row["gbps"] else None
+        rate_Bps = _times(row["gbps"], 1e9 / 8)
         found[row["id"]] = NicModel(row["model"], rate_Bps, row["medium"])
     return found

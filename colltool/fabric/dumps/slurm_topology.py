@@ -44,12 +44,13 @@ _BY_HAND = "describe it by hand: colltool fabric init, colltool guide fabrics"
 _KEY = re.compile(r"(\w+)=(\S*)")
 # n[001-004,9] and, in newer versions, several ranges in a name: rack[1-2]n[1-4]
 _RANGES = re.compile(r"\[([\d,\-]+)\]")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 Data = Mapping[str, Any]
 
 
 @dataclass
-class _Tree:
+class _SlurmTree:
     """Switches or blocks by name, with the nodes right under each, and the switch above each."""
 
     file: str
@@ -59,6 +60,9 @@ class _Tree:
 
     def refuse(self, what: str, fix: str = _FIX) -> ColltoolError:
         return ColltoolError(what, where=self.file, fix=fix)
+
+    def too_many(self) -> ColltoolError:
+        return self.refuse(f"lists more than {MAX_NODES} nodes: no cluster is so large")
 
     def add(self, name: str, children: Iterable[str], nodes: Iterable[str]) -> None:
         if name in self.nodes:
@@ -80,7 +84,7 @@ def read_slurm_topology(path: AnyPath) -> ClosNetwork:
     """
     name = os.fsdecode(path)
     text = read_text(path, "topology")
-    tree = _Tree(name)
+    tree = _SlurmTree(name)
     if re.search(r"^\s*(?:SwitchName|BlockName)\s*=", text, re.IGNORECASE | re.MULTILINE):
         _read_conf(tree, text)
     else:
@@ -93,7 +97,7 @@ def read_slurm_topology(path: AnyPath) -> ClosNetwork:
 # --- topology.conf
 
 
-def _read_conf(tree: _Tree, text: str) -> None:
+def _read_conf(tree: _SlurmTree, text: str) -> None:
     lines = re.sub(r"\\\s*\n", " ", text).splitlines()
     for line in lines:
         # a ConfigMap and JSON hold the text indented or quoted
@@ -106,22 +110,22 @@ def _read_conf(tree: _Tree, text: str) -> None:
             tree.add(keys["blockname"], (), nodes)
 
 
-def _expanded(tree: _Tree, text: str) -> list[str]:
+def _expanded(tree: _SlurmTree, text: str) -> list[str]:
     """The names of a list such as ``a,n[1-3,7]``."""
     found: list[str] = []
     for item in re.findall(r"(?:[^,\[\]\s]|\[[^\]]*\])+", text):
         found += _names(tree, item)
         if len(found) > MAX_NODES:
-            raise tree.refuse(f"lists more than {MAX_NODES} nodes: no cluster is so large")
+            raise tree.too_many()
     return found
 
 
-def _names(tree: _Tree, item: str) -> list[str]:
+def _names(tree: _SlurmTree, item: str) -> list[str]:
     """The names that ranges in brackets stand for, with the zeros of their first ends."""
     parts = _RANGES.split(item)
     choices = [list(_numbers(tree, text)) for text in parts[1::2]]
     if prod(map(len, choices)) > MAX_NODES:
-        raise tree.refuse(f"lists more than {MAX_NODES} nodes: no cluster is so large")
+        raise tree.too_many()
     found = [parts[0]]
     for numbers, rest in zip(choices, parts[2::2], strict=True):
         longer = []
@@ -131,15 +135,17 @@ def _names(tree: _Tree, item: str) -> list[str]:
     return found
 
 
-def _numbers(tree: _Tree, text: str) -> Iterator[str]:
+def _numbers(tree: _SlurmTree, text: str) -> Iterator[str]:
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or len(first) > 9 or len(last) > 9 or not (last or first).isdigit():
+        found = _RANGE.fullmatch(part)
+        if found is None:
             raise tree.refuse(f"{quote(part)} is no range of numbers")
-        if int(last or first) - int(first) > MAX_NODES:
-            raise tree.refuse(f"lists more than {MAX_NODES} nodes: no cluster is so large")
-        for number in range(int(first), int(last or first) + 1):
-            yield f"{number:0{len(first)}d}"
+        first = int(found[1])
+        last = int(found[2] or first)
+        if last - first > MAX_NODES:
+            raise tree.too_many()
+        for number in range(first, last + 1):
+            yield f"{number:0{len(found[1])}d}"
 
 
 # --- YAML and JSON
@@ -157,7 +163,7 @@ def _content(text: str, name: str) -> Data:
     return source.data
 
 
-def _read_data(tree: _Tree, data: Data) -> None:
+def _read_data(tree: _SlurmTree, data: Data) -> None:
     inner = data.get("data")
     if isinstance(inner, dict):
         _read_config_map(tree, inner)
@@ -178,7 +184,7 @@ def _read_data(tree: _Tree, data: Data) -> None:
         raise tree.refuse("has no switches or blocks of Slurm or topograph")
 
 
-def _read_config_map(tree: _Tree, texts: Data) -> None:
+def _read_config_map(tree: _SlurmTree, texts: Data) -> None:
     """A Kubernetes ConfigMap: the first of its texts that is a topology."""
     for key, text in texts.items():
         if isinstance(text, str) and ("topology" in key or "Name=" in text):
@@ -190,50 +196,69 @@ def _read_config_map(tree: _Tree, texts: Data) -> None:
     raise tree.refuse("is a ConfigMap without topology.conf or topology.yaml")
 
 
-def _read_topologies(tree: _Tree, topologies: list[Any]) -> None:
-    described = [
-        one for one in topologies if isinstance(one, dict) and {"tree", "block"} & one.keys()
-    ]
-    if not described:
+def _read_topologies(tree: _SlurmTree, topologies: list[Any]) -> None:
+    topology = _default_topology(topologies)
+    if topology is None:
         fix = "give one with tree or block: a flat topology states no network"
         raise tree.refuse("has no topology with tree or block", fix)
-    described.sort(key=lambda one: one.get("cluster_default") is not True)
-    kind = "tree" if "tree" in described[0] else "block"
-    body = described[0][kind]
-    items = body.get("switches" if kind == "tree" else "blocks") if isinstance(body, dict) else None
+    tree.blocks = "tree" not in topology
+    kind = "tree"
+    key = "switch"
+    listed = "switches"
+    if tree.blocks:
+        kind = "block"
+        key = "block"
+        listed = "blocks"
+    body = topology[kind]
+    items = None
+    if isinstance(body, dict):
+        items = body.get(listed)
     if not isinstance(items, list):
-        raise tree.refuse(f"expected a list of switches or blocks in {kind}, got {quote(items)}")
-    tree.blocks = kind == "block"
+        raise tree.refuse(f"expected a list {listed} in {kind}, got {quote(items)}")
     for item in items:
-        key = "block" if tree.blocks else "switch"
         if not isinstance(item, dict) or not isinstance(item.get(key), str | int):
             raise tree.refuse(f"expected a mapping with {key}, got {quote(item)}")
-        tree.add(str(item[key]), _listed(tree, item, "children"), _listed(tree, item, "nodes"))
+        children = _listed(tree, item, "children")
+        tree.add(str(item[key]), children, _listed(tree, item, "nodes"))
 
 
-def _mappings(tree: _Tree, data: Data) -> Iterator[tuple[str, Data]]:
+def _default_topology(topologies: list[Any]) -> Data | None:
+    """The default of the cluster, else the first, of those that state a network."""
+    first = None
+    for topology in topologies:
+        if not isinstance(topology, dict) or not {"tree", "block"} & topology.keys():
+            continue
+        if topology.get("cluster_default") is True:
+            return topology
+        first = first or topology
+    return first
+
+
+def _mappings(tree: _SlurmTree, data: Data) -> Iterator[tuple[str, Data]]:
     for name, value in data.items():
         if value is not None and not isinstance(value, dict):
             raise tree.refuse(f"expected a mapping as {clipped(str(name))}, got {quote(value)}")
         yield str(name), value or {}
 
 
-def _listed(tree: _Tree, data: Data, key: str) -> list[str]:
+def _listed(tree: _SlurmTree, data: Data, key: str) -> list[str]:
     """The names of a list, or of a text with a list, each with ranges."""
-    value = data.get(key) or []
-    items = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, str | int) and not isinstance(item, bool) for item in items):
-        raise tree.refuse(f"expected names as {key}, got {quote(value)}")
+    items = data.get(key) or []
+    if not isinstance(items, list):
+        items = [items]
+    for item in items:
+        if not isinstance(item, str | int) or isinstance(item, bool):
+            raise tree.refuse(f"expected names as {key}, got {quote(item)}")
     return _expanded(tree, ",".join(map(str, items)))
 
 
-def _read_instances(tree: _Tree, instances: list[Any]) -> None:
+def _read_instances(tree: _SlurmTree, instances: list[Any]) -> None:
     """topograph's graph: each node with the switches above it, leaf first."""
     leaves: dict[str, list[str]] = defaultdict(list)
     for instance in instances:
-        layers = instance.get("network_layers") if isinstance(instance, dict) else None
-        if not isinstance(layers, list) or not all(isinstance(layer, str) for layer in layers):
-            raise tree.refuse(f"expected network_layers of an instance, got {quote(instance)}")
+        if not isinstance(instance, dict):
+            raise tree.refuse(f"expected an instance, got {quote(instance)}")
+        layers = _listed(tree, instance, "network_layers")
         if not layers or len(layers) > MAX_LEVELS:
             raise tree.refuse(f"expected 1 to {MAX_LEVELS} network_layers, got {len(layers)}")
         leaves[layers[0]].append(str(instance.get("id")))
@@ -247,12 +272,15 @@ def _read_instances(tree: _Tree, instances: list[Any]) -> None:
 # --- the levels
 
 
-def _network(tree: _Tree) -> ClosNetwork:
+def _network(tree: _SlurmTree) -> ClosNetwork:
     """The network of a tree: the nodes of the usual switch of each level."""
     hosts = sum(map(len, tree.nodes.values()))
     if hosts > MAX_NODES:
-        raise tree.refuse(f"lists more than {MAX_NODES} nodes: no cluster is so large")
-    levels, notes = (_block_levels if tree.blocks else _tree_levels)(tree, hosts)
+        raise tree.too_many()
+    if tree.blocks:
+        levels, notes = _block_levels(tree, hosts)
+    else:
+        levels, notes = _tree_levels(tree, hosts)
     return ClosNetwork(
         file=tree.file,
         tool=TOOL,
@@ -269,13 +297,13 @@ def _network(tree: _Tree) -> ClosNetwork:
     )
 
 
-def _block_levels(tree: _Tree, hosts: int) -> tuple[list[SwitchLevel], list[str]]:
+def _block_levels(tree: _SlurmTree, hosts: int) -> tuple[list[SwitchLevel], list[str]]:
     """Blocks under one network."""
     sizes = [len(nodes) for nodes in tree.nodes.values() if nodes]
     return _grouped([sizes], hosts)
 
 
-def _tree_levels(tree: _Tree, hosts: int) -> tuple[list[SwitchLevel], list[str]]:
+def _tree_levels(tree: _SlurmTree, hosts: int) -> tuple[list[SwitchLevel], list[str]]:
     """The levels of switches, leaves first: how many nodes are under each switch of them."""
     under: dict[str, int] = defaultdict(int)
     height: dict[str, int] = defaultdict(int)
