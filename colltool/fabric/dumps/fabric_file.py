@@ -176,7 +176,10 @@ def _like(
     """The keys of a file that is like the stand-in, with the numbers of the dumps under ``set``."""
     first, *others = data["tiers"]
     key = first["name"]
-    changes: Data = dict(override.split("=") for override in base.differs)
+    changes: Data = {}
+    for override in base.differs:
+        name, value = override.split("=")
+        changes[name] = int(value) if value.isdigit() else value
     changes[f"{key}.size"] = inner.size
     changes[f"{key}.source.size"] = f"{counted(inner.size, 'accelerator')}: {node.file}"
     max_size = changes.get(f"{key}.max_size", first.get("max_size", inner.size))

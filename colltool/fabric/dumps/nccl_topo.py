@@ -276,8 +276,11 @@ def _nics(system: Element, name: str) -> list[_Placed]:
         if not net.get("dev") or net.get("net") == "0":
             continue
         at = net.inside("pci") or net.inside("cpu") or system
-        # two devices of one port share it
-        same = (id(at), net.get("guid") or number, net.get("port"))
+        # two devices of one port share it; sockets have no GUID
+        guid = net.get("guid")
+        if guid in ("", "0x0"):
+            guid = f"net {number}"
+        same = (id(at), guid, net.get("port"))
         found.setdefault(same, _Placed(_of_net(net, at, name), at))
     if nets:
         return list(found.values())

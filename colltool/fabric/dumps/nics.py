@@ -134,29 +134,20 @@ def _without(
 
 
 def _nearest(placed: Sequence[NicAt], *, linked: bool) -> list[NicAt]:
-    """The NICs that are nearest to one of the accelerators.
-
-    An accelerator without a NIC behind its switch takes those at its CPU; if it is linked to others,
-    rather those that are behind their switches.
-    """
+    """The NICs that are nearest to the accelerators together, or without links to one of them."""
     if not placed:
         return []
+    least = min(at.nearest for at in placed)
+    if linked or least == NicDistance.FAR:
+        return [at for at in placed if at.nearest == least]
     nearest_of = [
         min(distances) for distances in zip(*(at.distances for at in placed), strict=True)
     ]
-    # an accelerator without a NIC at its CPU takes those of the others, if they have any
-    if min(nearest_of) == NicDistance.FAR:
-        return list(placed)
-    shared = set()
-    for position, nearest in enumerate(nearest_of):
-        beside = [at for at in placed if at.distances[position] == nearest]
-        if linked and any(at.nearest < nearest for at in beside):
-            shared.add(position)
     found = []
     for at in placed:
-        for position, distance in enumerate(at.distances):
-            near = distance == nearest_of[position] < NicDistance.FAR
-            if near and (position not in shared or at.nearest < distance):
+        for distance, nearest in zip(at.distances, nearest_of, strict=True):
+            # an accelerator without a NIC at its CPU takes those of the others
+            if distance == nearest < NicDistance.FAR:
                 found.append(at)
                 break
     return found

@@ -86,7 +86,7 @@ def _nic_rate(text: str) -> float:
     short = re.fullmatch(r"\s*(\d{1,4})\s*G(?:b|bit|be)?\s*", text, re.IGNORECASE)
     try:
         rate_Bps = parse_rate(f"{short[1]}Gbps" if short else text)
-    except ValueError:
+    except ColltoolError:
         rate_Bps = 0.0
     if not 1e6 <= rate_Bps <= 1e15:
         raise ColltoolError(

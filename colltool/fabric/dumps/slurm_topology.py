@@ -41,6 +41,8 @@ MAX_LEVELS = 8
 _FIX = "give topology.conf or topology.yaml of Slurm, or what topograph wrote"
 _BY_HAND = "describe it by hand: colltool fabric init, colltool guide fabrics"
 
+_CONF_LINE = re.compile(r"^\s*(?:SwitchName|BlockName)\s*=", re.IGNORECASE | re.MULTILINE)
+_CONFIG_MAP = re.compile(r"^kind:\s*ConfigMap\b", re.MULTILINE)
 _KEY = re.compile(r"(\w+)=(\S*)")
 # n[001-004,9] and, in newer versions, several ranges in a name: rack[1-2]n[1-4]
 _RANGES = re.compile(r"\[([\d,\-]+)\]")
@@ -85,7 +87,8 @@ def read_slurm_topology(path: AnyPath) -> ClosNetwork:
     name = os.fsdecode(path)
     text = read_text(path, "topology")
     tree = _SlurmTree(name)
-    if re.search(r"^\s*(?:SwitchName|BlockName)\s*=", text, re.IGNORECASE | re.MULTILINE):
+    is_conf = _CONF_LINE.search(text) is not None
+    if is_conf and not _CONFIG_MAP.search(text):
         _read_conf(tree, text)
     else:
         _read_data(tree, _content(text, name))
@@ -100,7 +103,6 @@ def read_slurm_topology(path: AnyPath) -> ClosNetwork:
 def _read_conf(tree: _SlurmTree, text: str) -> None:
     lines = re.sub(r"\\\s*\n", " ", text).splitlines()
     for line in lines:
-        # a ConfigMap and JSON hold the text indented or quoted
         keys = {key.lower(): value for key, value in _KEY.findall(line.partition("#")[0])}
         nodes = _expanded(tree, keys.get("nodes", ""))
         if "switchname" in keys:
@@ -188,7 +190,7 @@ def _read_config_map(tree: _SlurmTree, texts: Data) -> None:
     """A Kubernetes ConfigMap: the first of its texts that is a topology."""
     for key, text in texts.items():
         if isinstance(text, str) and ("topology" in key or "Name=" in text):
-            if re.search(r"(?:Switch|Block)Name\s*=", text, re.IGNORECASE):
+            if _CONF_LINE.search(text):
                 _read_conf(tree, text)
             else:
                 _read_data(tree, _content(text, tree.file))

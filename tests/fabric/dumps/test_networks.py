@@ -63,6 +63,27 @@ def test_oversubscription_is_down_over_up(spines: int, ratio: float, tmp_path: P
     assert net.port_Bps == 25e9
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+def test_a_pinched_leaf_is_said_and_does_not_stand_for_all(lost: int, tmp_path: Path) -> None:
+    """Four leaves of eight hosts with eight cables up; one of them lost some."""
+    net = Subnet(aggregation=False)
+    for leaf in range(4):
+        for host in range(8):
+            net.add(f"n{leaf}-{host} HCA-1", f"sw-leaf{leaf}")
+        for cable in range(8 - (2 * lost if leaf == 2 else 0)):
+            net.add(f"sw-leaf{leaf}", f"sw-spine{cable % 2}")
+    clos = found(tmp_path, net)
+    assert clos.levels[1].uplinks == 1.0
+    if not lost:
+        assert clos.assumed == ()
+        return
+    (said,) = clos.assumed
+    worst = 8 / (8 - 2 * lost)
+    assert said.startswith("uplinks at 1:1, the median; 1 of 4 switches is worse, MF0;sw-leaf2:")
+    assert said.endswith(f"most: {worst:.4g}:1; {32 / (32 - 2 * lost):.4g}:1 in all")
+    assert made(tmp_path, "ibnetdiscover", str(tmp_path / "net.txt")).assumed == (said,)
+
+
 def test_a_slow_uplink_counts_by_its_rate(tmp_path: Path) -> None:
     net = rails(nodes=16, per_leaf=8, ports=1, spines=8)
     slow = Subnet()
