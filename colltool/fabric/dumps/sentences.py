@@ -24,7 +24,7 @@ SENTENCES: dict[str, str] = {
     # notes
     "few-links": "{model} has {links} NVLinks, and the file lists {most}",
     "odd-slot": "the slot of {name} carries {rate}, those of others {usual}",
-    "no-gpudirect": 'gdr="0": NICs do not reach the memory of the GPUs',
+    "no-gpudirect": 'no GPUDirect: gdr="0", NICs do not reach the memory of the GPUs',
     "network-left-out": (
         "the network between nodes is left out, as nothing gives the rate of the NICs: {option}"
         " states it"

@@ -207,6 +207,7 @@ def _read_topologies(tree: _SlurmTree, topologies: list[Any]) -> None:
     kind = "tree"
     key = "switch"
     listed = "switches"
+    # a topology has one of the two
     if tree.blocks:
         kind = "block"
         key = "block"
@@ -337,8 +338,8 @@ def _grouped(sizes: list[list[int]], hosts: int) -> tuple[list[SwitchLevel], lis
     """Levels by the nodes under each of their switches; a group is whole groups of the level below."""
     levels: list[SwitchLevel] = []
     notes = []
+    below = 1
     for number, counts in enumerate(sizes, start=1):
-        below = levels[-1].group if levels else 1
         usual = median_high(counts)
         group = ceil(usual / below) * below
         if levels and group <= below:
@@ -349,7 +350,7 @@ def _grouped(sizes: list[list[int]], hosts: int) -> tuple[list[SwitchLevel], lis
                 f"{odd} of {len(counts)} switches of level {number} have not {usual} hosts"
             )
         levels.append(SwitchLevel(group, len(counts), 1.0))
-    below = levels[-1].group
+        below = group
     if below < hosts:
         # blocks, and trees whose switches are unlike: one level joins all
         levels.append(SwitchLevel(ceil(hosts / below) * below, 1, 1.0))

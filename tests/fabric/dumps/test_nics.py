@@ -18,6 +18,7 @@ from colltool.fabric.dumps import pci
 from colltool.fabric.dumps.nccl_topo import read_nccl_topo
 from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.load import load_fabric
+from colltool.machines.used import assumed_text
 
 NVSWITCH = '<nvlink target="0000:f0:00.0" count="18" tclass="0x068000"/>'
 GEN5 = 'link_speed="32.0 GT/s PCIe" link_width="16"'
@@ -211,7 +212,9 @@ def test_a_bluefield_beside_other_nics_is_for_storage(tmp_path: Path) -> None:
 def test_gdr_is_honoured(tmp_path: Path) -> None:
     made = imported(tmp_path, Machine(4, [400_000] * 8, gdr="0").text(), nodes=2)
     assert made["set"]["library.gpudirect"] is False
-    assert made["notes"] == ['# Note: gdr="0": NICs do not reach the memory of the GPUs']
+    assert made["notes"] == [
+        '# Note: no GPUDirect: gdr="0", NICs do not reach the memory of the GPUs'
+    ]
     assert "library.gpudirect" not in imported(tmp_path, Machine(1, [1000]).text())["set"]
 
 
@@ -355,3 +358,21 @@ def test_a_damaged_file_is_an_error_or_a_fabric(data: st.DataObject, tmp_path: P
     # any other exception fails the test
     with suppress(ColltoolError):
         imported(tmp_path, text, nodes=data.draw(st.sampled_from([None, 2])))
+
+
+def test_what_is_assumed_is_inherited_until_it_is_set(tmp_path: Path) -> None:
+    base = {
+        "schema": "colltool.fabric/2",
+        "name": "base",
+        "like": "dgx-a100",
+        "assumed": ["ib.bandwidth: NICs of 200 Gb/s; no rate is given", "two racks: as planned"],
+    }
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(base), encoding="utf-8")
+    own = {"schema": "colltool.fabric/2", "name": "own", "like": "base.yaml"}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
+    path = str(tmp_path / "own.yaml")
+    assert list(load_fabric(path).overrides.assumed) == base["assumed"]
+    changed = load_fabric(path, ["ib.bandwidth=10GB/s"])
+    assert changed.overrides.assumed == ("two racks: as planned",)
+    assert assumed_text(changed.overrides) == "assumed: two racks: as planned"
+    assert assumed_text(load_fabric("dgx-a100").overrides) == ""
