@@ -112,4 +112,4 @@ def assumed_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
     """Yield a line for each fabric whose file assumes something."""
     for name, overrides in named:
         if text := assumed_text(overrides):
-            yield f"{name} ({text})"
+            yield f"{name}: {text.removeprefix('assumed: ')}"

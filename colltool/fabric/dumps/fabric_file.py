@@ -9,11 +9,12 @@ numbers of the dumps under ``set`` (``_like``); else the tiers are written out, 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Any
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.formatting import counted, parse_rate, parse_time
 from colltool.fabric.bundled_for import DeviceMatch, bundled_for
 from colltool.fabric.dumps.assumed import assumed_of_network, assumed_of_node, few_links
@@ -65,6 +66,8 @@ def fabric_file(
         raise ColltoolError(
             what, argument="network_nodes", fix=f"leave out {argument_text('network_nodes')}"
         )
+    if like is not None:
+        _check_like(like, node, network)
     if node is None:
         assert network is not None, "something was read"
         dumps = DumpedMachine(None, network, network.hosts, nic_Bps=nic_Bps, like=like)
@@ -92,6 +95,23 @@ def fabric_file(
         description = _description(node, size * node.hosts)
     head: Data = {"schema": "colltool.fabric/2", "name": name, "description": description}
     return {**head, "assumed": assumed, **body}, _comments(node, dumps, body)
+
+
+def _check_like(like: str, node: NodeDump | None, network: ClosNetwork | None) -> None:
+    """Raise an error if the network of the named fabric is no Clos, whose sizes the dumps would
+    change."""
+    *inner, outer = fabric_data(like)["tiers"]
+    if node is not None and not inner:
+        return
+    is_clos = outer["topology"] == "clos"
+    if is_clos and (network is None or "levels" in outer):
+        return
+    what = f"'{clipped(like)}' has no Clos of switches between nodes: its {outer['name']}"
+    if is_clos:
+        what += " has no levels"
+    else:
+        what += f" is a {outer['topology']}"
+    raise ColltoolError(what, argument="like", fix="name a fabric with one, such as dgx-h100")
 
 
 def _without_hidden_links(node: NodeDump, like: str | None) -> NodeDump:
@@ -218,7 +238,7 @@ def _network_changes(dumps: DumpedMachine, outer: StandIn) -> Data:
         if tier.get("in_network"):
             changes |= _in_network_changes(f"{key}.in_network", tier["in_network"], dumps.network)
     else:
-        changes |= _wider_top(key, tier["levels"], dumps.size)
+        changes |= _wider_top(key, tier.get("levels", ()), dumps.size)
     if dumps.medium in OTHER_MEDIA and tier.get("medium") != dumps.medium:
         changes[f"{key}.medium"] = dumps.medium
         changes |= _without_abilities(f"{key}.in_network", tier.get("in_network") or {})
@@ -249,12 +269,12 @@ def _without_abilities(key: str, switch: Data) -> Data:
     return changes
 
 
-def _wider_top(key: str, levels: list[Data], size: int) -> Data:
+def _wider_top(key: str, levels: Sequence[Data], size: int) -> Data:
     """The override that widens the top level of the stand-in, in whole groups of the level below, if
     it has too few nodes."""
-    *lower, top = levels
-    if size <= top["group"]:
+    if not levels or size <= levels[-1]["group"]:
         return {}
+    *lower, top = levels
     group = 1
     if lower:
         group = lower[-1]["group"]
@@ -277,7 +297,10 @@ def _network_tier(dumps: DumpedMachine, outer: StandIn) -> Data:
     if dumps.medium in OTHER_MEDIA:
         made["medium"] = dumps.medium
     if network is None:
-        made["alpha"] = outer.tier["levels"][0]["alpha"]
+        first = outer.tier
+        if "levels" in first:
+            first = first["levels"][0]
+        made["alpha"] = first["alpha"]
         source["alpha"] = f"not told; of a leaf of {outer.fabric}"
     else:
         source = {"size": f"{network.tool}: {network.file}", **source}

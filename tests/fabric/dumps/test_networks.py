@@ -295,3 +295,27 @@ Ca\t1 "H-0000000000000a01"\t\t# "Aggregation Node"
 """
     net = read_ibnetdiscover(written(tmp_path, text + cabled))
     assert (net.hosts, net.reduces, net.radix) == (8, True, 64)
+
+
+@pytest.mark.parametrize(
+    ("like", "why"),
+    [("mi300x", "its xgmi is a full_mesh"), ("torus512", "its torus is a torus")],
+)
+def test_a_named_fabric_without_a_clos(like: str, why: str, tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    with pytest.raises(ColltoolError) as caught:
+        import_dumps(("ibnetdiscover", str(tmp_path / "net.txt")), like=like)
+    assert caught.value.argument == "like"
+    assert why in caught.value.what
+
+
+def test_a_named_fabric_whose_clos_has_no_levels(tmp_path: Path) -> None:
+    """As `import` writes one itself, where it does not know the levels."""
+    node = str(tmp_path / "node.xml")
+    (tmp_path / "node.xml").write_text(nccl_topo(8, "", device="0x26b9"), encoding="utf-8")
+    (tmp_path / "own.yaml").write_text(import_dumps(("nccl-topo", node)), encoding="utf-8")
+    own = str(tmp_path / "own.yaml")
+    assert made(tmp_path, "nccl-topo", node, like=own, nodes=4).ranks == 32
+    written(tmp_path, rails(nodes=4, per_leaf=2, ports=8, spines=1).text())
+    with pytest.raises(ColltoolError, match="its roce has no levels"):
+        made(tmp_path, "nccl-topo", node, "ibnetdiscover", str(tmp_path / "net.txt"), like=own)
