@@ -4,7 +4,6 @@ answer is worked out beside the reader."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -342,22 +341,6 @@ def test_a_rate_that_is_none(nic: str, tmp_path: Path) -> None:
     with pytest.raises(ColltoolError) as caught:
         imported(tmp_path, Machine(1, []).text(), nic=nic)
     assert caught.value.argument == "nic"
-
-
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(data=st.data())
-def test_a_damaged_file_is_an_error_or_a_fabric(data: st.DataObject, tmp_path: Path) -> None:
-    text = Machine(2, [400_000] * 4, extra=LOOPBACK).text()
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(text)))
-        length = data.draw(st.integers(0, 30))
-        put = data.draw(st.sampled_from(["", "0", "-1", "x", '"', "<pci>", "</pci>", "99999999"]))
-        text = text[:at] + put + text[at + length :]
-    # any other exception fails the test
-    with suppress(ColltoolError):
-        imported(tmp_path, text, nodes=data.draw(st.sampled_from([None, 2])))
 
 
 def test_what_is_assumed_is_inherited_until_it_is_set(tmp_path: Path) -> None:
