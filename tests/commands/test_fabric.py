@@ -263,6 +263,9 @@ def test_answers_say_what_their_fabric_assumes(run: Any, folder: Path) -> None:
     columns = json.loads(run(*both, "--format", "json").out)["columns"]
     assert [column.get("fabric_assumed") for column in columns] == [list(assumed), None]
     assert "made: NICs of 200 Gb/s" in run(*both, "--all").out
+    shown = " ".join(run("fabric", "show", "made.yaml").out.split())
+    assert f"assumed in the file: {assumed[0]}" in shown
+    assert assumed[-1] in shown
 
 
 def test_the_rate_of_a_nic_may_be_stated(run: Any, folder: Path) -> None:
