@@ -220,7 +220,8 @@ def _offers(
 
 
 def _with_machine(readings: ModelOptions, column: CompareColumn, fabric: Fabric) -> CompareColumn:
-    return column._replace(set=Applied(column.set, as_read(fabric, readings).overrides.machine))
+    used = as_read(fabric, readings).overrides
+    return column._replace(set=Applied(column.set, used.machine, used.assumed))
 
 
 def _basis_differences(

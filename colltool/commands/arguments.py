@@ -780,6 +780,11 @@ ARGUMENTS = {
         offers="fabric",
         file="read",
     ),
+    "nic": Argument(
+        "--nic",
+        "RATE",
+        "Rate of each NIC, if the dump does not state it: 200Gbps. [default: by the devices]",
+    ),
     "network_nodes": Argument(
         "--nodes",
         "N",

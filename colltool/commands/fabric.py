@@ -315,7 +315,7 @@ def init_command(
 
 
 @command(
-    ["dumps", "like", option("network_nodes", python="nodes"), NEW_FILE],
+    ["dumps", "like", option("network_nodes", python="nodes"), "nic", NEW_FILE],
     within=fabric_command,
     name="import",
     short_help="Write a fabric file from a real machine.",
@@ -325,26 +325,31 @@ def import_command(
     dumps: list[str],
     like: str | None = None,
     nodes: int | None = None,
+    nic: str | None = None,
     output: Path | None = None,
 ) -> None:
-    """Write a fabric file from what a tool reports of a machine. Latencies, which no tool reports, are
-    taken from the nearest fabric and marked.
+    """Write a fabric file from what a tool reports of a machine. What it does not report, latencies
+    above all, is taken from the nearest fabric and listed under assumed, which every answer names.
 
-    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or a whole NVLink domain),
-    nvidia-smi-topo (topo -m, ideally after the output of nvidia-smi -L), ibnetdiscover (a subnet,
-    which must be a Clos) or infragraph (node and network in one, YAML or JSON). A node and a network
-    together give both tiers.
+    KIND is, of a node, nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or a whole NVLink
+    domain; also files for NCCL_TOPO_FILE), nvidia-smi-topo (topo -m, ideally after the output of
+    nvidia-smi -L) or lstopo (the XML of hwloc); of a network, ibnetdiscover (a subnet, which must be a
+    Clos) or slurm-topology (topology.conf, topology.yaml, what topograph writes); of both, infragraph
+    (YAML or JSON). A node and a network together give both tiers. Only NICs that serve GPUs count, at
+    the rate of the port, the card and its slot.
 
     Examples:
       colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
       colltool fabric import nccl-topo node.xml ibnetdiscover net.txt -o mine.yaml
-      colltool fabric import nvidia-smi-topo topo.txt --like dgx-h100 -o mine.yaml
+      colltool fabric import nvidia-smi-topo topo.txt --nic 200Gbps --nodes 8 -o mine.yaml
+      colltool fabric import nccl-topo node.xml slurm-topology topology.conf -o mine.yaml
       colltool fabric import infragraph network.yaml -o mine.yaml
     """
     from colltool.fabric.dumps.read import import_dumps
 
     path = new_file(output, "a fabric file")
-    write(import_dumps(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
+    name = path.stem if path else ""
+    write(import_dumps(dumps, name=name, like=like, nodes=nodes, nic=nic), path)
 
 
 @command(

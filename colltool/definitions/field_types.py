@@ -419,6 +419,7 @@ _LINE = FieldHint("a name of at most 100 printable characters on one line", "tex
 Label = Annotated[str, Field(max_length=100), AfterValidator(_on_one_line), _LINE]
 Words = Annotated[str, FieldHint("a text", "text")]
 _Some = Field(max_length=MAX_TEXTS)
+Statements = Annotated[tuple[Words, ...], _Some, FieldHint(f"a list of at most {MAX_TEXTS} texts")]
 Text = Annotated[
     str | Annotated[list[Words], _Some] | Annotated[dict[str, Words], _Some] | None,
     FieldHint(f"a text, a list of texts or a mapping of texts, at most {MAX_TEXTS}", "text"),

@@ -87,7 +87,8 @@ class Fabric(Part):
     """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``:
     what a job computes on.
 
-    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were
+    ``announced``: nobody has one yet. ``assumed``: what nobody told of this machine and was taken
+    as usual; of a value as ``KEY: what was taken``. ``measured_on``: the machine that its measured numbers were
     taken over from. ``numbers``:
     ``datasheet`` keeps what was measured of a library off it.
     """
@@ -108,6 +109,7 @@ class Fabric(Part):
     library: FabricLibrary = None
     hypothetical: ft.Flag = False
     announced: ft.Flag = False
+    assumed: ft.Statements = ()
     measured_on: ft.Name | None = None
     numbers: Literal["measured", "datasheet"] = "measured"
     device: DeviceName | None = None
@@ -269,7 +271,16 @@ class Fabric(Part):
     def overrides(self) -> Applied:
         """Key and value of every override as typed, ``(("ib.size", "64"),)``; not part of its data
         or equality."""
-        return Applied(self._overrides, MachineUsed.of(self._machine))
+        return Applied(
+            self._overrides, MachineUsed.of(self._machine), tuple(self._assumed_unless_set())
+        )
+
+    def _assumed_unless_set(self) -> Iterator[str]:
+        """What is assumed, without the values that an override sets."""
+        keys = {key for key, _ in self._overrides}
+        for text in self.assumed:
+            if text.partition(":")[0] not in keys:
+                yield text
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy as pydantic does; tiers learn how many ranks they now have inside."""

@@ -28,7 +28,16 @@ Place = tuple[str | int, ...]
 # Fields that no price reads: texts, and the library's numbers in a file of schema /1, which act
 # through the tier's ``library`` instead.
 _NEVER_PRICED = frozenset(
-    {"source", "notes", "description", "name", "protocols", "algorithms", "reached"}
+    {
+        "source",
+        "notes",
+        "description",
+        "name",
+        "assumed",
+        "protocols",
+        "algorithms",
+        "reached",
+    }
 )
 # The argument ``only`` of :func:`with_tiers` for the innermost tier.
 INNERMOST = (0,)
@@ -395,6 +404,7 @@ _NO_ASSUMPTIONS = frozenset(
         "source",
         "hypothetical",
         "announced",
+        "assumed",
         "measured_on",
         "device",
     }

@@ -40,15 +40,20 @@ class MachineUsed(NamedTuple):
 
 
 class Applied(tuple[tuple[str, str], ...]):
-    """Key and value of each override, and the machine in use."""
+    """Key and value of each override, the machine in use, and what the file assumes."""
 
     machine: MachineUsed | None
+    assumed: tuple[str, ...]
 
     def __new__(
-        cls, overrides: Iterable[tuple[str, str]] = (), machine: MachineUsed | None = None
+        cls,
+        overrides: Iterable[tuple[str, str]] = (),
+        machine: MachineUsed | None = None,
+        assumed: tuple[str, ...] = (),
     ) -> Self:
         found = super().__new__(cls, overrides)
         found.machine = machine
+        found.assumed = assumed
         return found
 
 
@@ -60,14 +65,39 @@ def machine_used(overrides: Overrides) -> MachineUsed | None:
     return overrides.machine if isinstance(overrides, Applied) else None
 
 
+def assumed_in(overrides: Overrides) -> tuple[str, ...]:
+    """Return what the file of a fabric with these overrides assumes."""
+    return overrides.assumed if isinstance(overrides, Applied) else ()
+
+
+def assumed_text(overrides: Overrides) -> str:
+    """Return the first thing that a file assumes and how many more there are; empty for none.
+
+    >>> assumed_text(Applied((), None, ("ib.bandwidth: NICs of 200 Gb/s", "device: A100")))
+    'assumed: NICs of 200 Gb/s, and 1 more'
+    """
+    assumed = assumed_in(overrides)
+    if not assumed:
+        return ""
+    key, _, what = assumed[0].partition(": ")
+    # a text without a key may have a colon of its own
+    if not what or " " in key:
+        what = assumed[0]
+    what = what.partition(";")[0]
+    more = f", and {len(assumed) - 1} more" if len(assumed) > 1 else ""
+    return f"assumed: {what}{more}"
+
+
 def common(several: Sequence[Overrides]) -> Applied:
-    """Return the overrides that all fabrics have, and their machine if it is the same."""
+    """Return the overrides and assumptions that all fabrics have, and their machine if it is the
+    same."""
     first, *others = several
     pairs = [pair for pair in first if all(pair in other for other in others)]
     machine = machine_used(first)
     if any(machine_used(other) != machine for other in others):
         machine = None
-    return Applied(pairs, machine)
+    assumed = [text for text in assumed_in(first) if all(text in assumed_in(o) for o in others)]
+    return Applied(pairs, machine, tuple(assumed))
 
 
 def user_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
@@ -76,3 +106,10 @@ def user_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
         used = machine_used(overrides)
         if used is not None and used.own:
             yield f"{name} with {used.label}"
+
+
+def assumed_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
+    """Yield a line for each fabric whose file assumes something."""
+    for name, overrides in named:
+        if text := assumed_text(overrides):
+            yield f"{name}: {text.removeprefix('assumed: ')}"

@@ -18,7 +18,7 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, argument_text, displayed, nearest
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
-from colltool.machines.used import Overrides, machine_used
+from colltool.machines.used import Overrides, assumed_text, machine_used
 from colltool.render.blocks import Block, Column, Columns, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:
@@ -297,15 +297,15 @@ class View(NamedTuple, Generic[ResultType]):
 
 
 def on_fabric(name: str, overrides: Overrides) -> str:
-    """The name of a fabric with what changes it: ``nvl72 with ib.size=64``, ``mine with 3 rows of
-    mine.machine.yaml``."""
+    """The name of a fabric with what changes it and what its file assumes: ``nvl72 with
+    ib.size=64``, ``mine with 3 rows of mine.machine.yaml (assumed: NICs of 200 Gb/s)``."""
     changed = [f"{key}={value}" for key, value in overrides]
     used = machine_used(overrides)
     if used is not None and used.own:
         changed.append(used.label)
-    if changed:
-        return f"{name} with {', '.join(changed)}"
-    return name
+    text = f"{name} with {', '.join(changed)}" if changed else name
+    assumed = assumed_text(overrides)
+    return f"{text} ({assumed})" if assumed else text
 
 
 def described(fabric: Fabric) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from colltool.base.formatting import whole_bytes
 from colltool.estimate.placement import GroupPlacement
-from colltool.machines.used import Applied, MachineUsed, Overrides, machine_used
+from colltool.machines.used import Applied, MachineUsed, Overrides, assumed_in, machine_used
 from colltool.render.blocks import attribute_at
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 
@@ -62,10 +62,20 @@ def machine_in_use(result: Any) -> Any:
     return machine_of(result.overrides)
 
 
+def assumed_with(overrides: Overrides) -> Any:
+    """What the file of a fabric assumes; left out where it assumes nothing."""
+    return list(assumed_in(overrides)) or LEFT_OUT
+
+
+def assumed_by_file(result: Any) -> Any:
+    return assumed_with(result.overrides)
+
+
 class OverridesDocument(Document):
-    """What was set, if anything, and the machine in use."""
+    """What was set, if anything, what the fabric's file assumes, and the machine in use."""
 
     set: dict[str, str] = optional(values_set)
+    fabric_assumed: list[str] = optional(assumed_by_file)
     machine: MachineDocument | None = optional(machine_in_use)
 
 
@@ -81,9 +91,11 @@ class OnFabricDocument(FabricDocument, OverridesDocument):
 
 
 class SetInFabricDocument(Document):
-    """What was set in the fabric file that a result holds, and the machine in use."""
+    """What was set in the fabric file that a result holds, what the file assumes, and the machine
+    in use."""
 
     set: dict[str, str] = optional(lambda result: values_set(result.fabric))
+    fabric_assumed: list[str] = optional(lambda result: assumed_by_file(result.fabric))
     machine: MachineDocument | None = optional(lambda result: machine_in_use(result.fabric))
 
 

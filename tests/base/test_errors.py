@@ -97,6 +97,7 @@ OF_OTHERS = (
     "extras/interop/goal.py",
     "extras/interop/simgrid_run.py",
     "extras/pictures/plot/page.py",
+    "fabric/dumps/hwloc.py",
 )
 # What says which option shows the rest of an output.
 OF_THE_COMMAND_LINE = (

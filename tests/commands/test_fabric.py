@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,49 @@ def test_a_tier_of_one_endpoint_is_shown(run: Any) -> None:
     done = run("fabric", "show", "dgx-h100", "--set", "nvlink.size=1")
     assert done.code == 0
     assert "nvlink: star of 1" in done.out
+
+
+CLOUD = """\
+<system version="1"><cpu numaid="0" arch="x86_64" vendor="GenuineIntel">
+  <pci busid="ffff:ff:01.0" class="0x060400" link_speed="16 GT/s" link_width="16">
+    <pci busid="0000:10:1c.0" class="0x030200" vendor="0x10de" device="0x20b0"/>
+    <pci busid="0000:10:1b.0" class="0x020700" vendor="0x15b3" device="0x101e"/>
+  </pci>
+</cpu></system>
+"""
+
+
+def test_answers_say_what_their_fabric_assumes(run: Any, folder: Path) -> None:
+    """In the title and in JSON; what is set for the call is no longer assumed."""
+    (folder / "cloud.xml").write_text(CLOUD, encoding="utf-8")
+    files = ("nccl-topo", "cloud.xml", "--like", "dgx-a100", "--nodes", "2")
+    assert run("fabric", "import", *files, "-o", "made.yaml").code == 0
+    assumed = load_fabric("made.yaml").assumed
+    assert assumed[0].startswith("ib.bandwidth: NICs of 200 Gb/s, as usual for NVIDIA A100;")
+    asked = ("price", "ar", "-f", "made.yaml", "-M", "1MB")
+    text = " ".join(run(*asked).out.split())
+    assert (
+        f"(assumed: NICs of 200 Gb/s, as usual for NVIDIA A100, and {len(assumed) - 1} more)"
+        in text
+    )
+    assert json.loads(run(*asked, "--format", "json").out)["fabric_assumed"] == list(assumed)
+    stated = run(*asked, "--set", "ib.bandwidth=12.5GB/s", "--format", "json").out
+    assert json.loads(stated)["fabric_assumed"] == list(assumed[1:])
+    both = ("compare", "ar", "-f", "made.yaml", "-f", "dgx-a100", "-n", "2", "-M", "1MB")
+    columns = json.loads(run(*both, "--format", "json").out)["columns"]
+    assert [column.get("fabric_assumed") for column in columns] == [list(assumed), None]
+    assert "made: NICs of 200 Gb/s" in run(*both, "--all").out
+    shown = " ".join(run("fabric", "show", "made.yaml").out.split())
+    assert f"assumed in the file: {assumed[0]}" in shown
+    assert assumed[-1] in shown
+
+
+def test_the_rate_of_a_nic_may_be_stated(run: Any, folder: Path) -> None:
+    (folder / "cloud.xml").write_text(CLOUD, encoding="utf-8")
+    files = ("nccl-topo", "cloud.xml", "--like", "dgx-a100", "--nodes", "2")
+    made = run("fabric", "import", *files, "--nic", "100G").out
+    assert "ib.bandwidth: 12.5GB/s" in made
+    assert "no rate is given" not in made
+    wrong = run("fabric", "import", *files, "--nic", "quick")
+    assert wrong.code == 2
+    assert "--nic: 'quick' is no rate of a NIC" in wrong.err

@@ -202,7 +202,7 @@ def test_an_override_can_mend_the_file() -> None:
             (
                 "--set alpha=1us: unknown key 'alpha'\n  name the tier: nvlink.alpha; known:"
                 " schema, name, description, launch_overhead, library, hypothetical, announced,"
-                " measured_on, numbers, device, uncertainty, prices, notes, source, nvlink.KEY,"
+                " assumed, measured_on, numbers, device, uncertainty, prices, notes, source, nvlink.KEY,"
                 " ib.KEY"
             ),
         ),

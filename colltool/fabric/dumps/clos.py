@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import ceil
+from statistics import median
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
@@ -64,19 +65,23 @@ class SwitchLevel(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ClosNetwork:
-    """A Clos of hosts that each have ``ports`` of ``port_Bps``, on ``rails`` leaves."""
+    """A Clos of hosts that each have ``ports`` of ``port_Bps``, on ``rails`` leaves.
+
+    ``ports``, ``port_Bps`` and ``radix`` are None if unknown. ``assumed``: what was taken as usual.
+    """
 
     file: str
     tool: str
     hosts: int
-    ports: int
-    port_Bps: float
+    ports: int | None
+    port_Bps: float | None
     rails: int
     levels: tuple[SwitchLevel, ...]
-    radix: int
+    radix: int | None
     infiniband: bool
     reduces: bool | None
     notes: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
 
 
 Cables = Sequence[tuple[str, float]]
@@ -123,6 +128,7 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
     switches = _switch_levels(wiring, hosts)
     uplinks = _uplinks(wiring, switches)
     ports = next(iter(hosts.values()))
+    levels, assumed = _measured_levels(wiring, hosts, switches, uplinks)
     return ClosNetwork(
         file=wiring.file,
         tool=wiring.tool,
@@ -130,11 +136,12 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
         ports=len(ports),
         port_Bps=_rate_Bps(ports) / len(ports),
         rails=len(_switches(ports)),
-        levels=tuple(_measured_levels(wiring, hosts, switches, uplinks)),
+        levels=tuple(levels),
         radix=max(wiring.ports[leaf] for leaf in switches[0]),
         infiniband=wiring.infiniband,
         reduces=wiring.reduces,
         notes=tuple(notes),
+        assumed=tuple(assumed),
     )
 
 
@@ -211,26 +218,49 @@ def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
 
 def _measured_levels(
     wiring: Wiring, hosts: Hosts, switches: Sequence[set[str]], uplinks: Uplinks
-) -> list[SwitchLevel]:
-    """The levels that join more hosts than those below."""
+) -> tuple[list[SwitchLevel], list[str]]:
+    """The levels that join more hosts than those below, and what was assumed where the switches of
+    one level differ."""
     rates_Bps = _rates_from_below(hosts, uplinks)
     groups = _leaf_groups(wiring, hosts)
     levels = [SwitchLevel(_largest(groups), len(switches[0]), 1.0)]
+    assumed = []
     for lower, level in pairwise(switches):
-        oversubscription = max(
-            rates_Bps[switch] / _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]
-        )
+        joined = {switch: _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]}
+        ratios = {switch: rates_Bps[switch] / up_Bps for switch, up_Bps in joined.items()}
+        oversubscription = median(ratios.values())
+        # rates of cables are sums, whose last digits differ
+        pinched = [switch for switch in ratios if ratios[switch] > oversubscription * 1.001]
         groups = _joined(wiring, groups, uplinks)
         # the groups of a Clos are whole groups of the level below
         below = levels[-1].group
         size = ceil(_largest(groups) / below) * below
         if size > below:
             levels.append(SwitchLevel(size, len(level), max(1.0, round(oversubscription, 4))))
+            if pinched and max(ratios.values()) > 1:
+                whole = sum(rates_Bps[switch] for switch in joined) / sum(joined.values())
+                assumed.append(_uneven(wiring, ratios, pinched, oversubscription, whole))
     if len(groups) > 1:
         shown = " and ".join(clipped(min(group.hosts)) for group in groups[:2])
         more = f"{len(groups)} parts have no switch in common, such as those of {shown}"
         raise wiring.refuse(more)
-    return levels
+    return levels, assumed
+
+
+def _uneven(
+    wiring: Wiring,
+    ratios: Mapping[str, float],
+    pinched: Sequence[str],
+    usual: float,
+    whole: float,
+) -> str:
+    """What was assumed where some switches are more oversubscribed than the median one."""
+    worst = max(pinched, key=lambda switch: ratios[switch])
+    verb = "is" if len(pinched) == 1 else "are"
+    return (
+        f"uplinks at {max(1.0, usual):.4g}:1, the median; {len(pinched)} of {len(ratios)} switches"
+        f" {verb} worse, {wiring.named(worst)} most: {ratios[worst]:.4g}:1; {whole:.4g}:1 in all"
+    )
 
 
 def _largest(groups: Sequence[_HostGroup]) -> int:

@@ -9,97 +9,33 @@ numbers of the dumps under ``set`` (``_like``); else the tiers are written out, 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
-from typing import Any, NamedTuple, assert_never
+from typing import Any
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.formatting import counted, parse_rate, parse_time
-from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
+from colltool.fabric.bundled_for import DeviceMatch, bundled_for
+from colltool.fabric.dumps.assumed import assumed_of_network, assumed_of_node, few_links
 from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel, levels_named
 from colltool.fabric.dumps.node import InnerTier, NodeDump, inner_tiers, odd_links
+from colltool.fabric.dumps.rates import (
+    INFINIBAND,
+    OTHER_MEDIA,
+    Data,
+    DumpedMachine,
+    StandIn,
+    link_rate,
+    outer_tier,
+)
+from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.usual_machine import PCIE, machine_like
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.media import DEVICES, medium_of
 
-Data = dict[str, Any]
-
-# The fabrics whose tiers are used for PCIe, and for a network that the usual machine does not have.
-_PCIE = "l40s-pcie"
-_INFINIBAND = "dgx-h100"
-_ETHERNET = "hgx-h200"
-
-# What the bandwidth of a tier is of, by topology; part of its source.
-_BANDWIDTH_OF = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
-
 _SPINE_S = 6e-6
 """Latency that a further level adds. Source: the shipped dgx-h100."""
-
-_NVLINK_5 = re.compile(r"\bG?B[23]00\b")
-NVLINK_BPS = 25e9
-"""One link, one way, of V100 to H200. Source: NVIDIA H100 data sheet (18: 900 GB/s both ways)."""
-NVLINK_5_BPS = 50e9
-"""One link, one way, of Blackwell. Source: NVIDIA B200 data sheet."""
-
-
-class _Rate(NamedTuple):
-    """A bandwidth in bytes/s, and where it is from."""
-
-    rate_Bps: float
-    source: str
-
-    @property
-    def text(self) -> str:
-        return _rate_text(self.rate_Bps)
-
-
-class _StandIn(NamedTuple):
-    """A tier of a bundled fabric whose numbers are taken where no dump has them."""
-
-    fabric: str
-    tier: Data
-
-    @property
-    def source(self) -> str:
-        return f"not told; of {self.fabric}"
-
-
-class _Dumps(NamedTuple):
-    """The dumps of a machine; ``size``: endpoints of its outermost tier."""
-
-    node: NodeDump | None
-    network: ClosNetwork | None
-    size: int
-
-    def outer(self) -> _StandIn:
-        """Return the stand-in for the network between nodes."""
-        infiniband = self.network is not None and self.network.infiniband
-        if self.node is not None:
-            infiniband = infiniband or any(nic.infiniband for nic in self.node.fast_nics)
-        return _outer_tier(_INFINIBAND if infiniband else _ETHERNET)
-
-    def rank_rate(self, outer: _StandIn) -> _Rate | None:
-        """Return a rank's share of its node's NICs; None if no dump has it."""
-        if self.network is not None:
-            return self._share_of_ports(self.network)
-        nics = self.node.fast_nics if self.node is not None else ()
-        if self.node is None or not nics:
-            return None
-        ranks = len(self.node.accelerators)
-        each_Bps = nics[0].rate_Bps or parse_rate(outer.tier["bandwidth"])
-        source = (
-            f"{counted(len(nics), 'NIC')} of {_gbps(each_Bps)} for"
-            f" {counted(ranks, 'accelerator')}: {self.node.file}"
-        )
-        if nics[0].rate_Bps is None:
-            source += f"; the file does not say their rate, so that of {outer.fabric} is assumed"
-        return _Rate(len(nics) * each_Bps / ranks, source)
-
-    def _share_of_ports(self, network: ClosNetwork) -> _Rate:
-        ports = f"{counted(network.ports, 'port')} of {_gbps(network.port_Bps)}"
-        if self.node is None:
-            return _Rate(network.port_Bps, f"{ports}: {network.file}")
-        ranks = len(self.node.accelerators) // self.node.hosts
-        source = f"{ports} for {counted(ranks, 'accelerator')}: {network.file}"
-        return _Rate(network.ports * network.port_Bps / ranks, source)
 
 
 def fabric_file(
@@ -109,6 +45,7 @@ def fabric_file(
     name: str,
     like: str | None = None,
     nodes: int | None = None,
+    nic_Bps: float | None = None,
 ) -> tuple[Data, list[str]]:
     """Return the data of a fabric file, and lines for its head.
 
@@ -118,29 +55,87 @@ def fabric_file(
         like: the fabric whose numbers are taken where the dumps have none; default: the usual one
             with such accelerators.
         nodes: nodes of the network if only a node was dumped; default: 1.
+        nic_Bps: the rate of each NIC, one way, instead of what the dumps say.
 
     Raises:
         ColltoolError: accelerators that no bundled fabric has and no ``like``; node and network
-            that do not fit together.
+            that do not fit together; several nodes, and nothing that tells what joins them.
     """
     if nodes is not None and network is not None:
         what = f"{network.file} tells how many there are: {network.hosts}"
         raise ColltoolError(
             what, argument="network_nodes", fix=f"leave out {argument_text('network_nodes')}"
         )
+    if like is not None:
+        _check_like(like, node, network)
     if node is None:
         assert network is not None, "something was read"
-        dumps = _Dumps(None, network, network.hosts)
-        body: Data = {"tiers": [_network_tier(dumps, _outer_tier(like or _INFINIBAND))]}
-        description = f"{counted(network.hosts, 'host')} with {counted(network.ports, 'port')} each"
+        dumps = DumpedMachine(None, network, network.hosts, nic_Bps=nic_Bps, like=like)
+        if like is None and dumps.rate() is None:
+            fix = f"state it, or name such a machine: {argument_text('nic', '200Gbps')}"
+            raise ColltoolError("does not give the rate of a NIC", where=network.file, fix=fix)
+        outer = outer_tier(like or INFINIBAND)
+        body: Data = {"tiers": [_network_tier(dumps, outer)]}
+        assumed = assumed_of_network(dumps, outer)
+        description = counted(network.hosts, "host")
+        if network.ports is not None:
+            description += f" with {counted(network.ports, 'port')} each"
     else:
         # what is wrong with the node is reported before what is wrong with the network
-        base = _machine_like(node, network, like)
-        size = _domains(node, network) if network else nodes or 1
-        body = _with_node(node, _Dumps(node, network, size), base, like)
-        description = _description(node, network.hosts if network else size * node.hosts)
+        node = _without_hidden_links(node, like)
+        base = machine_like(node, network, like)
+        size = nodes or 1
+        if network is not None:
+            size = _domains(node, network)
+        device = node.model or (load_fabric(base.fabric).device or "").upper()
+        dumps = DumpedMachine(node, network, size, device, nic_Bps, like)
+        _check_network(node, dumps, base)
+        body = _with_node(node, dumps, base, like)
+        assumed = assumed_of_node(node, dumps, base, body)
+        description = _description(node, size * node.hosts)
     head: Data = {"schema": "colltool.fabric/2", "name": name, "description": description}
-    return {**head, **body}, _comments(node, network, body)
+    return {**head, "assumed": assumed, **body}, _comments(node, dumps, body)
+
+
+def _check_like(like: str, node: NodeDump | None, network: ClosNetwork | None) -> None:
+    """Raise an error if the network of the named fabric is no Clos, whose sizes the dumps would
+    change."""
+    *inner, outer = fabric_data(like)["tiers"]
+    if node is not None and not inner:
+        return
+    is_clos = outer["topology"] == "clos"
+    if is_clos and (network is None or "levels" in outer):
+        return
+    what = f"'{clipped(like)}' has no Clos of switches between nodes: its {outer['name']}"
+    if is_clos:
+        what += " has no levels"
+    else:
+        what += f" is a {outer['topology']}"
+    raise ColltoolError(what, argument="like", fix="name a fabric with one, such as dgx-h100")
+
+
+def _without_hidden_links(node: NodeDump, like: str | None) -> NodeDump:
+    """A node whose file lists no link, where the user names a fabric with such: virtual machines hide
+    them."""
+    if like is None or not node.has_links or node.pairs or any(node.to_switch):
+        return node
+    if len(node.accelerators) == 1 or fabric_data(like)["tiers"][0]["name"] == "pcie":
+        return node
+    return replace(node, no_links="lists no links")
+
+
+def _check_network(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch) -> None:
+    """Raise an error if several nodes are asked for, and nothing tells what joins them."""
+    if dumps.size == 1 or dumps.has_network or len(fabric_data(base.fabric)["tiers"]) > 1:
+        return
+    what = "has no NIC of a network"
+    if node.nics:
+        what = "does not give the rate of its NICs"
+    raise ColltoolError(
+        f"{what}, so that nothing tells what joins {dumps.size} nodes",
+        where=node.file,
+        fix=f"state the rate of a NIC: {argument_text('nic', '100Gbps')}",
+    )
 
 
 def _domains(node: NodeDump, network: ClosNetwork) -> int:
@@ -151,39 +146,7 @@ def _domains(node: NodeDump, network: ClosNetwork) -> int:
     return network.hosts // node.hosts
 
 
-def _machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) -> DeviceMatch:
-    """The bundled fabric whose numbers are taken where the dumps have none."""
-    if like is not None:
-        return DeviceMatch("", like)
-    if not node.has_links:
-        what = (
-            "has no <gpu> elements, as files for NCCL_TOPO_FILE: it does not tell which links join"
-            " them"
-        )
-        raise ColltoolError(
-            what,
-            where=node.file,
-            fix=f"dump a running job's, or name such a machine: {argument_text('like', 'dgx-a100')}",
-        )
-    machine = bundled_for(node.model)
-    if inner_tiers(node)[0].link == "pcie":
-        if machine is not None and machine.fabric.endswith("-pcie"):
-            return machine
-        return DeviceMatch("", _PCIE)
-    if machine is None:
-        what = (
-            "does not tell which accelerators it has, or colltool knows none such"
-            f" ({node.model or 'no name'})"
-        )
-        raise ColltoolError(
-            what, where=node.file, fix=f"name a fabric of such: {argument_text('like', 'dgx-h100')}"
-        )
-    if node.nics or network:
-        return machine._replace(fabric=CLUSTERS.get(machine.fabric, machine.fabric))
-    return machine
-
-
-def _with_node(node: NodeDump, dumps: _Dumps, base: DeviceMatch, like: str | None) -> Data:
+def _with_node(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: str | None) -> Data:
     """The keys of a file with a node: like a fabric, or with its tiers written out."""
     data = fabric_data(base.fabric)
     first = data["tiers"][0]
@@ -200,7 +163,7 @@ def _with_node(node: NodeDump, dumps: _Dumps, base: DeviceMatch, like: str | Non
     if device in DEVICES:
         body["device"] = device
     body["tiers"] = [_inner_tier(node, tier, base) for tier in inner]
-    if node.nics or dumps.network:
+    if dumps.has_network:
         body["tiers"].append(_network_tier(dumps, dumps.outer()))
     if "launch_overhead" in data:
         body["launch_overhead"] = data["launch_overhead"]
@@ -216,7 +179,9 @@ def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
         return {}
     if device and str(data.get("device")).startswith(device):
         return {}
-    return {"device": device if device in DEVICES else None}
+    if device not in DEVICES:
+        device = None
+    return {"device": device}
 
 
 def _device(model: str) -> str | None:
@@ -225,17 +190,22 @@ def _device(model: str) -> str | None:
     return name[0].lower() if name else None
 
 
-def _like(node: NodeDump, inner: InnerTier, dumps: _Dumps, base: DeviceMatch, data: Data) -> Data:
+def _like(
+    node: NodeDump, inner: InnerTier, dumps: DumpedMachine, base: DeviceMatch, data: Data
+) -> Data:
     """The keys of a file that is like the stand-in, with the numbers of the dumps under ``set``."""
     first, *others = data["tiers"]
     key = first["name"]
-    changes: Data = dict(override.split("=") for override in base.differs)
+    changes: Data = {}
+    for override in base.differs:
+        name, value = override.split("=")
+        changes[name] = int(value) if value.isdigit() else value
     changes[f"{key}.size"] = inner.size
     changes[f"{key}.source.size"] = f"{counted(inner.size, 'accelerator')}: {node.file}"
     max_size = changes.get(f"{key}.max_size", first.get("max_size", inner.size))
     if inner.size > int(max_size):
         changes[f"{key}.max_size"] = inner.size
-    rate = _link_rate(node, inner, base.fabric)
+    rate = link_rate(node, inner, base.fabric)
     if rate is not None:
         changes[f"{key}.bandwidth"] = rate.text
         changes[f"{key}.source.bandwidth"] = rate.source
@@ -243,31 +213,39 @@ def _like(node: NodeDump, inner: InnerTier, dumps: _Dumps, base: DeviceMatch, da
     if isinstance(library, dict) and node.cpu and library.get("cpu", node.cpu) != node.cpu:
         changes["library.cpu"] = node.cpu
     body: Data = {"like": base.fabric, "set": changes}
+    if isinstance(library, dict) and not node.gpudirect:
+        changes["library.gpudirect"] = False
     if others:
-        changes |= _network_changes(dumps, _StandIn(base.fabric, others[-1]))
-    elif node.nics or dumps.network:
+        changes |= _network_changes(dumps, StandIn(base.fabric, others[-1]))
+    elif dumps.has_network:
         body["tiers"] = [_network_tier(dumps, dumps.outer())]
     return body
 
 
-def _network_changes(dumps: _Dumps, outer: _StandIn) -> Data:
+def _network_changes(dumps: DumpedMachine, outer: StandIn) -> Data:
     """The overrides by which the dumps change the outermost tier of the stand-in."""
     tier = outer.tier
     key = tier["name"]
     dumped = _network_tier(dumps, outer)
     changes: Data = {f"{key}.size": dumps.size}
-    if dumps.rank_rate(outer) is not None:
+    if dumps.has_network:
         changes[f"{key}.bandwidth"] = dumped["bandwidth"]
         changes[f"{key}.source.bandwidth"] = dumped["source"]["bandwidth"]
     if dumps.network is not None:
         changes[f"{key}.levels"] = dumped["levels"]
-        changes[f"{key}.sizing"] = dumped["sizing"]
+        if "sizing" in dumped:
+            changes[f"{key}.sizing"] = dumped["sizing"]
         if tier.get("in_network"):
             changes |= _in_network_changes(f"{key}.in_network", tier["in_network"], dumps.network)
     else:
-        changes |= _wider_top(key, tier["levels"], dumps.size)
-    if key == "roce" and dumps.outer().fabric == _INFINIBAND:
-        changes[f"{key}.name"] = "ib"
+        changes |= _wider_top(key, tier.get("levels", ()), dumps.size)
+    if dumps.medium in OTHER_MEDIA and tier.get("medium") != dumps.medium:
+        changes[f"{key}.medium"] = dumps.medium
+        changes |= _without_abilities(f"{key}.in_network", tier.get("in_network") or {})
+    name = dumps.network_name(outer)
+    if name != key:
+        # last, as the keys above have the name of the stand-in
+        changes[f"{key}.name"] = name
     return changes
 
 
@@ -275,59 +253,74 @@ def _in_network_changes(key: str, switch: Data, network: ClosNetwork) -> Data:
     """The overrides that remove in-network abilities which the network does not have."""
     changes: Data = {}
     if network.reduces is False:
-        for ability in ("reduce", "multicast"):
-            if switch.get(ability):
-                changes[f"{key}.{ability}"] = False
+        changes |= _without_abilities(key, switch)
         changes[f"{key}.source.reduce"] = f"no aggregation node answers: {network.file}"
     if (switch.get("levels") or 1) > len(network.levels):
         changes[f"{key}.levels"] = len(network.levels)
     return changes
 
 
-def _wider_top(key: str, levels: list[Data], size: int) -> Data:
+def _without_abilities(key: str, switch: Data) -> Data:
+    """The overrides that remove what switches of InfiniBand do with a message."""
+    changes = {}
+    for ability in ("reduce", "multicast"):
+        if switch.get(ability):
+            changes[f"{key}.{ability}"] = False
+    return changes
+
+
+def _wider_top(key: str, levels: Sequence[Data], size: int) -> Data:
     """The override that widens the top level of the stand-in, in whole groups of the level below, if
     it has too few nodes."""
-    *lower, top = levels
-    if size <= top["group"]:
+    if not levels or size <= levels[-1]["group"]:
         return {}
-    group = lower[-1]["group"] if lower else 1
+    *lower, top = levels
+    group = 1
+    if lower:
+        group = lower[-1]["group"]
     return {f"{key}.levels.{top['name']}.group": ceil(size / group) * group}
 
 
-def _outer_tier(fabric: str) -> _StandIn:
-    return _StandIn(fabric, fabric_data(fabric)["tiers"][-1])
-
-
-def _network_tier(dumps: _Dumps, outer: _StandIn) -> Data:
+def _network_tier(dumps: DumpedMachine, outer: StandIn) -> Data:
     """A Clos tier with the rates and levels of the dumps, and the latencies of a stand-in."""
     network = dumps.network
-    rate = dumps.rank_rate(outer)
+    rate = dumps.rate()
     made: Data = {"name": outer.tier["name"], "topology": "clos", "size": dumps.size}
-    made["bandwidth"] = rate.text if rate is not None else outer.tier["bandwidth"]
-    if dumps.node is None and network is not None and network.ports > 1:
+    made["bandwidth"] = outer.tier["bandwidth"]
+    source = {"bandwidth": outer.source, "eta": outer.source}
+    if rate is not None:
+        made["bandwidth"] = rate.text
+        source["bandwidth"] = rate.source
+    if dumps.node is None and network is not None and (network.ports or 1) > 1:
         made["ports"] = network.ports
     made["eta"] = outer.tier["eta"]
-    source = {} if network is None else {"size": f"{network.tool}: {network.file}"}
-    source["bandwidth"] = rate.source if rate is not None else outer.source
-    source["eta"] = outer.source
+    if dumps.medium in OTHER_MEDIA:
+        made["medium"] = dumps.medium
     if network is None:
-        made["alpha"] = outer.tier["levels"][0]["alpha"]
+        first = outer.tier
+        if "levels" in first:
+            first = first["levels"][0]
+        made["alpha"] = first["alpha"]
         source["alpha"] = f"not told; of a leaf of {outer.fabric}"
     else:
+        source = {"size": f"{network.tool}: {network.file}", **source}
         hosts_each = network.hosts // dumps.size
         made["levels"] = _levels(outer, network, hosts_each)
-        made["sizing"] = {
-            "rails": network.rails,
-            "nics_per_rail": max(1, network.ports // network.rails) * hosts_each,
-            "radix": network.radix,
-        }
+        if network.radix is not None and network.ports is not None:
+            made["sizing"] = {
+                "rails": network.rails,
+                "nics_per_rail": max(1, network.ports // network.rails) * hosts_each,
+                "radix": network.radix,
+            }
     return {**made, "source": source}
 
 
-def _levels(outer: _StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]:
+def _levels(outer: StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]:
     """The levels of a Clos whose endpoints have ``hosts_each`` hosts."""
     first_s, *others_s = (parse_time(level["alpha"]) for level in outer.tier["levels"])
-    step_s = others_s[0] - first_s if others_s else _SPINE_S
+    step_s = _SPINE_S
+    if others_s:
+        step_s = others_s[0] - first_s
     levels: list[Data] = []
     for name, level in zip(levels_named(len(network.levels)), network.levels, strict=True):
         if level.group % hosts_each:
@@ -352,42 +345,17 @@ def _oversubscription(level: SwitchLevel, levels: int) -> Any:
     return uplinks if levels == 2 else {"uplinks": uplinks}
 
 
-def _link_rate(node: NodeDump, inner: InnerTier, base: str) -> _Rate | None:
-    """The bandwidth of an accelerator's links to switches, or of a pair's links; None if unknown."""
-    if node.link_Bps is not None and inner.link != "pcie":
-        return _Rate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
-    if not inner.links or not node.has_link_counts:
-        return None
-    match inner.link:
-        case "pcie":
-            if not node.pcie_Bps:
-                return None
-            return _Rate(node.pcie_Bps, f"link_speed and link_width of a slot: {node.file}")
-        case "xgmi":
-            each_Bps = load_fabric(base).tiers[0].bandwidth
-            links = f"{counted(inner.links, 'link')} a pair"
-            source = f": {base}"
-        case "nvlink":
-            model = node.model or (load_fabric(base).device or "").upper()
-            each_Bps = NVLINK_5_BPS if _NVLINK_5.search(model) else NVLINK_BPS
-            end = "a GPU" if inner.topology == "star" else "a pair"
-            links = f"{counted(inner.links, 'NVLink')} {end}"
-            source = ", one way: NVIDIA data sheets"
-        case _:
-            assert_never(inner.link)
-    source = f"{links}: {node.file}; {_rate_text(each_Bps)} each{source}"
-    return _Rate(each_Bps * inner.links, source)
-
-
 def _inner_tier(node: NodeDump, inner: InnerTier, base: DeviceMatch) -> Data:
     """A tier inside the node, written out."""
-    fabric = _PCIE if inner.link == "pcie" else base.fabric
-    outer = _StandIn(fabric, fabric_data(fabric)["tiers"][0])
+    fabric = base.fabric
+    if inner.link == "pcie":
+        fabric = PCIE
+    outer = StandIn(fabric, fabric_data(fabric)["tiers"][0])
     tier = outer.tier
     same_topology = tier["topology"] == inner.topology
     bandwidth = tier["bandwidth"]
     bandwidth_source = outer.source
-    rate = _link_rate(node, inner, fabric)
+    rate = link_rate(node, inner, fabric)
     if rate is not None:
         bandwidth = rate.text
         bandwidth_source = rate.source
@@ -409,28 +377,27 @@ def _inner_tier(node: NodeDump, inner: InnerTier, base: DeviceMatch) -> Data:
     if inner.edges:
         made["edges"] = []
         for pair, links in inner.edges:
-            edge = [*pair] if links == 1 else {"between": [*pair], "links": links}
+            edge: Any = [*pair]
+            if links > 1:
+                edge = {"between": edge, "links": links}
             made["edges"].append(edge)
-    source = outer.source if same_topology else f"{outer.source}, a {tier['topology']}"
+    source = outer.source
+    if not same_topology:
+        source += f", a {tier['topology']}"
     return {**made, "source": {"bandwidth": bandwidth_source, "alpha": source, "eta": source}}
-
-
-def _rate_text(rate_Bps: float) -> str:
-    return f"{rate_Bps / 1e9:.10g}GB/s"
-
-
-def _gbps(rate_Bps: float) -> str:
-    return f"{8e-9 * rate_Bps:g} Gb/s"
 
 
 def _description(node: NodeDump, hosts: int) -> str:
     each = len(node.accelerators) // node.hosts
-    accelerators = f"{each} {node.model}" if node.model else counted(each, "accelerator")
+    accelerators = counted(each, "accelerator")
+    if node.model:
+        accelerators = f"{each} {node.model}"
     return f"{counted(hosts, 'node')} of {accelerators}"
 
 
-def _comments(node: NodeDump | None, network: ClosNetwork | None, body: Data) -> list[str]:
+def _comments(node: NodeDump | None, dumps: DumpedMachine, body: Data) -> list[str]:
     """Lines for the head of the file: which dumps it is of, what they lack, what is odd."""
+    network = dumps.network
     files = dict.fromkeys(f"{dump.file} ({dump.tool})" for dump in (node, network) if dump)
     lines = [f"Read from {' and '.join(files)} by colltool fabric import."]
     if "like" in body:
@@ -449,7 +416,10 @@ def _comments(node: NodeDump | None, network: ClosNetwork | None, body: Data) ->
             " or write them by hand."
         )
     if node is not None:
-        lines += [f"Note: {note}" for note in (*node.notes, *odd_links(node))]
+        notes = [*node.notes, *odd_links(node), *few_links(node)]
+        if node.nics and not dumps.has_network:
+            notes.append(said("network-left-out", option=argument_text("nic", "100Gbps")))
+        lines += [f"Note: {note}" for note in notes]
     if network is not None:
         lines += [f"Left out: {note}" for note in network.notes]
     return lines

@@ -1,170 +1,73 @@
 """The XML that NCCL and RCCL write to NCCL_TOPO_DUMP_FILE, and clouds' files for NCCL_TOPO_FILE.
 
-Elements and attributes: NCCL 2.30, src/graph/xml.cc. A document type is refused, and with it every
-entity: NCCL writes none.
+Elements and attributes, of NCCL 2.30 (src/graph/xml.cc, topo.cc) and RCCL:
+
+* ``cpu`` (``arch``, ``vendor``, ``host_hash``): a NUMA domain; dumps of a whole NVLink domain hold
+  those of several hosts.
+* ``pci`` (``busid``, ``class``, ``vendor``, ``device``, ``subsystem_device``, ``link_speed``,
+  ``link_width``) in a ``cpu`` or in another ``pci``: a switch, or the slot of a GPU or NIC.
+* ``gpu`` (``dev``, ``sm``, ``gcn``, ``gdr``) in a ``pci``; several in one are ranks that share it.
+* ``nvlink``, ``xgmi`` (``target``, ``count``, ``tclass``) in a ``gpu``: links to a GPU, to an NVSwitch
+  or, on Power, to the CPU. ``c2c`` in a ``gpu``: NVLink-C2C to Grace.
+* ``net`` (``name``, ``dev``, ``speed`` in Mb/s, ``port``, ``guid``, ``gdr``) in a ``nic``, which is in
+  a ``pci``, or in a ``cpu`` for what has no slot: sockets and virtual NICs. One without ``dev``, or
+  with ``net="0"``, is not for collectives.
+
+Clouds' files have ``pci`` alone: their GPUs and NICs are known by class, and no links.
 """
 
 from __future__ import annotations
 
-import csv
 import os
 import re
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from statistics import median_low
 from typing import NamedTuple
-from xml.parsers import expat
 
 from colltool.base.errors import ColltoolError, clipped, quote
-from colltool.base.files import AnyPath, read_text
-from colltool.fabric.dumps.node import Nic, NodeDump, Pair
+from colltool.base.files import AnyPath
+from colltool.fabric.dumps import pci
+from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
+from colltool.fabric.dumps.node import Link, NodeDump, Pair
+from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.xml_tree import Element, XmlFormat, read_xml
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
 # Limits that no node reaches.
-MAX_DEPTH = 64
-MAX_ELEMENTS = 1_000_000
 MAX_ACCELERATORS = 1024
-MAX_NICS = 4096
+MAX_NICS = 1024
 _FIX = (
     "write one: NCCL_TOPO_DUMP_FILE=node.xml ./build/all_reduce_perf -g 8 (or any job of a whole"
     " node)"
 )
+FORMAT = XmlFormat("system", "NCCL", _FIX)
 
-# Classes of PCI devices. Accelerators are 3D controllers, displays and processing accelerators.
-_ACCELERATORS = ("0x0302", "0x0300", "0x1200", "0x0380")
-_NVSWITCH = "0x0680"
-_INFINIBAND = "0x0207"
-# any network controller, InfiniBand among them
-_NETWORK = "0x02"
-
-# The names of the same GPUs with a Grace CPU.
-_ON_GRACE = {
-    "NVIDIA H100": "NVIDIA GH200",
-    "NVIDIA B200": "NVIDIA GB200",
-    "NVIDIA B300": "NVIDIA GB300",
-}
 _VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
-# Bytes/s per GT/s: one bit per transfer; encoding is left to eta, as in the shipped fabrics.
-_PCI_LANE = 1e9 / 8
+# Classes of what a link leads to.
+_GPU_CLASS = "0x03"
+_CPU_CLASS = "0x068001"
+_LINKS = ("nvlink", "xgmi")
+# What is in the same element as a NIC is so far from it.
+_NEAR = {"pci": NicDistance.SWITCH, "cpu": NicDistance.CPU}
 
 
 class _LinkGroup(NamedTuple):
-    """Parallel links of an accelerator to one target."""
+    """Parallel links of an accelerator; ``other``: the position of the one that they lead to, None
+    for switches."""
 
-    target: str
     links: int
-    to_switch: bool
+    other: int | None
 
 
 class _Gpu(NamedTuple):
-    """An accelerator: the attributes of its PCI slot and of its ``gpu`` element, and its links."""
+    """An accelerator: its PCI slot, and its ``gpu`` element, which clouds' files lack."""
 
-    busid: str
-    slot: Mapping[str, str]
-    gpu: Mapping[str, str]
-    links: list[_LinkGroup]
+    slot: Element
+    gpu: Element | None
 
-
-class _TopologyXml:
-    """Collects accelerators, NICs and processors from the elements of a file as expat reports them.
-
-    ``path``: the elements around the present one, outermost first.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.parser = expat.ParserCreate()
-        self.path: list[tuple[str, dict[str, str]]] = []
-        self.elements = 0
-        self.gpus: list[_Gpu] = []
-        self.has_xgmi = False
-        self.nics: list[Nic] = []
-        self.cpus: list[dict[str, str]] = []
-        # Clouds' files have no gpu and net elements: their devices are known by PCI class alone.
-        self.accelerator_slots: list[dict[str, str]] = []
-        self.nic_slots: list[dict[str, str]] = []
-        self.parser.StartElementHandler = self.start
-        self.parser.EndElementHandler = self.end
-        self.parser.StartDoctypeDeclHandler = self.document_type
-
-    def refuse(self, what: str) -> ColltoolError:
-        line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
-        return ColltoolError(what, where=f"{self.name}:{line}:{column}", fix=_FIX)
-
-    def document_type(self, name: str, *_: object) -> None:
-        raise self.refuse(
-            f"has a document type ({clipped(name)}), which NCCL never writes: entities in it are"
-            " not read"
-        )
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        self.check_limits(tag)
-        self.path.append((tag, attributes))
-        match tag:
-            case "cpu":
-                self.cpus.append(attributes)
-            case "gpu":
-                self.on_gpu(attributes)
-            case "nvlink" | "xgmi":
-                self.on_links(tag, attributes)
-            case "pci":
-                kind = attributes.get("class", "")
-                if kind.startswith(_ACCELERATORS):
-                    self.accelerator_slots.append(attributes)
-                elif kind.startswith(_NETWORK):
-                    self.nic_slots.append(attributes)
-            case "net":
-                self.on_net(attributes)
-        if len(self.gpus) > MAX_ACCELERATORS or len(self.nics) > MAX_NICS:
-            raise self.refuse(
-                f"has more than {MAX_ACCELERATORS} accelerators or {MAX_NICS} NICs: no node is so"
-                " large"
-            )
-
-    def check_limits(self, tag: str) -> None:
-        self.elements += 1
-        if not self.path and tag != "system":
-            raise self.refuse(
-                f"is XML of another program: its root is <{clipped(tag)}>, NCCL's is <system>"
-            )
-        if len(self.path) >= MAX_DEPTH or self.elements > MAX_ELEMENTS:
-            raise self.refuse(
-                f"nested deeper than {MAX_DEPTH}, or more than {MAX_ELEMENTS} elements: no node is"
-                " so large"
-            )
-
-    def end(self, _: str) -> None:
-        self.path.pop()
-
-    def slot(self) -> dict[str, str]:
-        """Return the attributes of the PCI device that the present element is in."""
-        slots = (attributes for tag, attributes in reversed(self.path) if tag == "pci")
-        return next(slots, {})
-
-    def on_gpu(self, attributes: dict[str, str]) -> None:
-        slot = self.slot()
-        busid = slot.get("busid") or f"gpu{len(self.gpus)}"
-        self.gpus.append(_Gpu(busid, slot, attributes, []))
-
-    def on_links(self, tag: str, attributes: dict[str, str]) -> None:
-        if not self.gpus or all(parent != "gpu" for parent, _ in self.path):
-            return
-        gpu = self.gpus[-1]
-        count = attributes.get("count", "")
-        if not re.fullmatch(r"\d{1,4}", count):
-            what = f"expected a count of links of {gpu.busid}, got {quote(count)}"
-            raise ColltoolError(what, where=self.name, fix=_FIX)
-        switch = tag == "nvlink" and attributes.get("tclass", "").startswith(_NVSWITCH)
-        self.has_xgmi = self.has_xgmi or tag == "xgmi"
-        gpu.links.append(_LinkGroup(attributes.get("target", ""), int(count), switch))
-
-    def on_net(self, attributes: dict[str, str]) -> None:
-        speed = attributes.get("speed", "")
-        if not re.fullmatch(r"-?\d{1,9}", speed):
-            raise self.refuse(f"expected a speed in Mb/s, got {quote(speed)}")
-        # NCCL writes -1 where the driver does not know
-        rate_Bps = int(speed) * 1e6 / 8 if int(speed) > 0 else None
-        self.nics.append(Nic(attributes.get("name", "net"), rate_Bps, _is_infiniband(self.slot())))
+    @property
+    def name(self) -> str:
+        return self.slot.get("busid") or f"gpu{self.gpu.get('dev') if self.gpu else ''}"
 
 
 def read_nccl_topo(path: AnyPath) -> NodeDump:
@@ -172,112 +75,289 @@ def read_nccl_topo(path: AnyPath) -> NodeDump:
 
     Raises:
         ColltoolError: not XML, another program's, cut off, with a document type, beyond the limits,
-            or without accelerators.
+            without accelerators or with several kinds of them.
     """
-    text = read_text(path, "topology")
     name = os.fsdecode(path)
-    topology = _TopologyXml(name)
-    try:
-        topology.parser.Parse(text.lstrip(), True)
-    except expat.ExpatError as error:
-        raise ColltoolError(
-            f"is not the XML of NCCL, or cut off: {expat.errors.messages[error.code]}",
-            where=f"{name}:{error.lineno}:{error.offset + 1}",
-            fix=_FIX,
-        ) from None
-    gpus = topology.gpus
-    if not gpus:
-        gpus = [_Gpu(slot.get("busid", ""), slot, {}, []) for slot in topology.accelerator_slots]
+    system = read_xml(path, FORMAT)
+    gpus = _gpus(system)
     if not gpus:
         raise ColltoolError("has no accelerators", where=name, fix=_FIX)
-    nics = topology.nics
-    if not nics:
-        nics = [
-            Nic(slot.get("busid", ""), None, _is_infiniband(slot)) for slot in topology.nic_slots
-        ]
-    return _node(topology, gpus, nics)
-
-
-def _is_infiniband(slot: Mapping[str, str]) -> bool:
-    return slot.get("class", "").startswith(_INFINIBAND)
-
-
-def _node(topology: _TopologyXml, gpus: list[_Gpu], nics: list[Nic]) -> NodeDump:
-    """The node of a file; an error if its accelerators differ."""
-    cpu = _cpu(topology.cpus)
-    models = {_model(gpu, cpu) for gpu in gpus}
-    if len(models) > 1:
-        raise ColltoolError(
-            f"has different accelerators: {', '.join(sorted(models))}",
-            where=topology.name,
-            fix="dump a node of one kind",
+    nics = _nics(system, name)
+    if len(gpus) > MAX_ACCELERATORS or len(nics) > MAX_NICS:
+        what = (
+            f"has more than {MAX_ACCELERATORS} accelerators or {MAX_NICS} NICs: no node is so large"
         )
-    hosts = {attributes["host_hash"] for attributes in topology.cpus if "host_hash" in attributes}
-    slot_rates = [rate_Bps for gpu in gpus if (rate_Bps := _slot_Bps(gpu.slot)) is not None]
+        raise ColltoolError(what, where=name, fix=_FIX)
+    return _node(system, name, gpus, nics)
+
+
+def _gpus(system: Element) -> list[_Gpu]:
+    """The accelerators of a file in its order; several ranks of one are one."""
+    found: dict[int, _Gpu] = {}
+    for gpu in system.each("gpu"):
+        slot = gpu.inside("pci") or gpu
+        found.setdefault(id(slot), _Gpu(slot, gpu))
+    if found:
+        return list(found.values())
+    for slot in system.each("pci"):
+        if slot.get("class").startswith(pci.ACCELERATORS):
+            found[id(slot)] = _Gpu(slot, None)
+    return list(found.values())
+
+
+def _node(system: Element, name: str, gpus: list[_Gpu], nics: Sequence[_Placed]) -> NodeDump:
+    """The node of a file; an error if its accelerators differ."""
+    cpus = list(system.each("cpu"))
+    cpu = _cpu(cpus)
+    model, assumed = _model(name, gpus, grace=cpu == "arm")
+    # hosts of one NVLink domain may name their devices alike
+    positions = {(_host(gpu.slot), gpu.name): position for position, gpu in enumerate(gpus)}
+    links = [list(_links(gpu, positions, name)) for gpu in gpus]
+    to_switch = tuple(map(_links_to_switches, links))
+    pairs = _pairs(links)
+    link: Link = "nvlink"
+    if next(system.each("xgmi"), None):
+        link = "xgmi"
+    slots_Bps = [_slot_Bps(gpu.slot) for gpu in gpus]
+    pcie_Bps = None
+    if any(slots_Bps):
+        pcie_Bps = median_low(filter(None, slots_Bps))
+    hosts = {element.get("host_hash") for element in cpus} - {""}
+    served = serving(_with_distances(nics, gpus), linked=bool(pairs) or any(to_switch))
+    gpudirect = _has_gpudirect(gpus, served.nics)
+    notes = [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
+    if not gpudirect:
+        notes.append(said("no-gpudirect"))
     return NodeDump(
-        file=topology.name,
+        file=name,
         tool=TOOL,
-        accelerators=tuple(gpu.busid for gpu in gpus),
-        model=models.pop(),
-        link="xgmi" if topology.has_xgmi else "nvlink",
-        to_switch=tuple(map(_links_to_switches, gpus)),
-        pairs=_pairs(gpus),
-        has_links=any(gpu.gpu for gpu in gpus),
-        pcie_Bps=min(slot_rates, default=None),
-        nics=tuple(nics),
+        accelerators=tuple(gpu.name for gpu in gpus),
+        model=model,
+        link=link,
+        to_switch=to_switch,
+        pairs=pairs,
+        no_links=_no_links(gpus, model),
+        pcie_Bps=pcie_Bps,
+        has_slots=next(system.each("c2c"), None) is None,
+        nics=served.nics,
+        gpudirect=gpudirect,
         cpu=cpu,
         hosts=max(1, len(hosts)),
+        notes=tuple(notes),
+        assumed=tuple(assumed),
     )
 
 
-def _cpu(cpus: list[dict[str, str]]) -> str:
+def _odd_slots(
+    gpus: list[_Gpu], slots_Bps: list[float | None], usual_Bps: float | None
+) -> Iterator[str]:
+    """Notes on accelerators whose slots are not the usual one."""
+    for gpu, slot_Bps in zip(gpus, slots_Bps, strict=True):
+        if slot_Bps is not None and usual_Bps is not None and slot_Bps != usual_Bps:
+            rate = f"{slot_Bps / 1e9:g} GB/s"
+            usual = f"{usual_Bps / 1e9:g} GB/s"
+            yield said("odd-slot", name=gpu.name, rate=rate, usual=usual)
+
+
+def _no_links(gpus: list[_Gpu], model: str) -> str:
+    """Why the file does not state which links join the accelerators; empty if it does, or if they
+    are cards without any."""
+    if any(gpu.gpu for gpu in gpus) or pci.is_card(model):
+        return ""
+    return (
+        "has no <gpu> elements, as files for NCCL_TOPO_FILE: it does not say which links join them"
+    )
+
+
+def _cpu(cpus: list[Element]) -> str:
     """Vendor of the first processor that names one, ``arm`` for Grace; empty if unknown."""
-    if any(attributes.get("arch") == "arm64" for attributes in cpus):
+    if any(element.get("arch") == "arm64" for element in cpus):
         return "arm"
-    vendors = (_VENDORS.get(attributes.get("vendor", "")) for attributes in cpus)
+    vendors = (_VENDORS.get(element.get("vendor")) for element in cpus)
     return next(filter(None, vendors), "")
 
 
-def _links_to_switches(gpu: _Gpu) -> int:
-    return sum(group.links for group in gpu.links if group.to_switch)
+def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]:
+    """The model of the accelerators, and what was assumed for it."""
+    found = set()
+    by_generation = ""
+    for gpu in gpus:
+        device = f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}"
+        generations: tuple[str, ...] = ()
+        if gpu.gpu is not None:
+            generations = (gpu.gpu.get("sm"), gpu.gpu.get("gcn"))
+        model = pci.model_of(device, generations, grace=grace)
+        found.add(model.name)
+        by_generation = by_generation or model.by_generation
+    models = sorted(found)
+    if len(models) > 1:
+        raise ColltoolError(
+            f"has different accelerators: {', '.join(filter(None, models))}",
+            where=name,
+            fix="dump a node of one kind",
+        )
+    if not by_generation:
+        return models[0], []
+    word = "compute capability"
+    if by_generation.startswith("gfx"):
+        word = "architecture"
+    return models[0], [said("model-shared", model=models[0], word=word, value=by_generation)]
 
 
-def _pairs(gpus: list[_Gpu]) -> dict[Pair, int]:
+# --- links
+
+
+def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> Iterator[_LinkGroup]:
+    """The links of an accelerator to switches and to others of the file, which have ``positions``
+    by host and name."""
+    if gpu.gpu is None:
+        return
+    host = _host(gpu.slot)
+    for link in gpu.gpu.children:
+        if link.tag not in _LINKS:
+            continue
+        text = link.get("count")
+        if not re.fullmatch(r"\d{1,4}", text):
+            what = f"expected a count of links of {gpu.name}, got {quote(text)}"
+            raise ColltoolError(what, where=f"{name}:{link.line}:{link.column}", fix=_FIX)
+        count = int(text)
+        other = positions.get((host, link.get("target")))
+        leads_to = link.get("tclass")
+        if other is not None:
+            if other != positions[host, gpu.name] and count:
+                yield _LinkGroup(count, other)
+        # a GPU that is not in the file, and the CPU of Power, are no switch
+        elif link.tag == "nvlink" and not leads_to.startswith((_GPU_CLASS, _CPU_CLASS)):
+            yield _LinkGroup(count, None)
+
+
+def _links_to_switches(groups: list[_LinkGroup]) -> int:
+    return sum(group.links for group in groups if group.other is None)
+
+
+def _host(element: Element) -> str:
+    cpu = element.inside("cpu")
+    return cpu.get("host_hash") if cpu else ""
+
+
+def _pairs(links: list[list[_LinkGroup]]) -> dict[Pair, int]:
     """Links between two accelerators, by their positions, lower first."""
-    position = {gpu.busid: index for index, gpu in enumerate(gpus)}
     pairs: dict[Pair, int] = {}
-    for index, gpu in enumerate(gpus):
-        for group in gpu.links:
-            other = position.get(group.target, index)
-            if group.to_switch or other == index or not group.links:
+    for index, groups in enumerate(links):
+        for group in groups:
+            if group.other is None:
                 continue
-            pair = (min(index, other), max(index, other))
+            low, high = sorted((index, group.other))
             # both ends list the same links
-            pairs[pair] = max(pairs.get(pair, 0), group.links)
+            known = pairs.get((low, high), 0)
+            pairs[low, high] = max(known, group.links)
     return pairs
 
 
-def _model(gpu: _Gpu, cpu: str) -> str:
-    models = _models()
-    device = f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}"
-    generations = (gpu.gpu.get("sm", ""), gpu.gpu.get("gcn", ""))
-    model = next((models[key] for key in (device, *generations) if key in models), "")
-    return _ON_GRACE.get(model, model) if cpu == "arm" else model
+# --- slots and NICs
 
 
-@cache
-def _models() -> dict[str, str]:
-    """Models by PCI device, compute capability and architecture."""
-    text = (Path(__file__).parent.parent / "data" / "accelerators.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return {row["id"]: row["model"] for row in rows}
+class _Placed(NamedTuple):
+    """A NIC and the element that holds it: its slot, or the CPU."""
+
+    nic: Nic
+    at: Element
 
 
-def _slot_Bps(slot: Mapping[str, str]) -> float | None:
-    """Bytes/s of ``link_speed="16.0 GT/s PCIe" link_width="16"``; None in a virtual machine that
-    does not know."""
-    speed = re.match(r"(\d{1,3}(?:\.\d)?) GT/s", slot.get("link_speed", ""))
-    width = re.fullmatch(r"\d{1,2}", slot.get("link_width", ""))
-    if speed is None or width is None or int(width[0]) == 0:
-        return None
-    return float(speed[1]) * int(width[0]) * _PCI_LANE
+def _slot_Bps(slot: Element) -> float | None:
+    return pci.slot_Bps(slot.get("link_speed"), slot.get("link_width"))
+
+
+def _nics(system: Element, name: str) -> list[_Placed]:
+    """The NICs of a file that are for collectives, each port once."""
+    found: dict[tuple[object, ...], _Placed] = {}
+    nets = list(system.each("net"))
+    for number, net in enumerate(nets):
+        if not net.get("dev") or net.get("net") == "0":
+            continue
+        at = net.inside("pci") or net.inside("cpu") or system
+        # two devices of one port share it; sockets have no GUID
+        guid = net.get("guid")
+        if guid in ("", "0x0"):
+            guid = f"net {number}"
+        same = (id(at), guid, net.get("port"))
+        found.setdefault(same, _Placed(_of_net(net, at, name), at))
+    if nets:
+        return list(found.values())
+    placed = []
+    for slot in system.each("pci"):
+        if slot.get("class").startswith(pci.NETWORK):
+            placed.append(_Placed(_of_slot(slot), slot))
+    return placed
+
+
+def _of_net(net: Element, at: Element, name: str) -> Nic:
+    speed = net.get("speed") or "-1"
+    if not re.fullmatch(r"-?\d{1,9}", speed):
+        what = f"expected a speed in Mb/s, got {quote(speed)}"
+        raise ColltoolError(what, where=f"{name}:{net.line}:{net.column}", fix=_FIX)
+    nic = _of_slot(at)._replace(name=clipped(net.get("name") or "net"))
+    if int(speed) > 0:
+        # NCCL writes -1 where the driver does not know
+        nic = nic._replace(rate_Bps=int(speed) * 1e6 / 8, by_model=False)
+    if is_interface(nic.name):
+        return nic._replace(medium="socket")
+    return nic._replace(gpudirect=net.get("gdr") != "0")
+
+
+def _of_slot(slot: Element) -> Nic:
+    """A NIC by what its slot says of it; of a CPU nothing."""
+    if slot.tag != "pci":
+        return Nic(slot.get("busid"))
+    nic = pci.nic_of(
+        slot.get("class"),
+        slot.get("vendor"),
+        slot.get("device"),
+        slot.get("subsystem_device"),
+    )
+    slot_Bps = _slot_Bps(slot)
+    # a card of two ports is two devices in one slot: 0000:12:00.0 and 0000:12:00.1
+    card = f"{_host(slot)} {slot.get('busid').partition('.')[0]}"
+    name = slot.get("busid")
+    return nic._replace(name=name, slot_Bps=slot_Bps, card=card, card_Bps=slot_Bps)
+
+
+def _with_distances(nics: Sequence[_Placed], gpus: list[_Gpu]) -> list[NicAt]:
+    """The NICs with their distance to each accelerator, and with the way that they share to them."""
+    below: dict[int, set[int]] = {}
+    for position, gpu in enumerate(gpus):
+        for outer in gpu.slot.around():
+            below.setdefault(id(outer), set()).add(position)
+    found = []
+    for placed in nics:
+        distances = [NicDistance.FAR] * len(gpus)
+        # outermost first, so that the nearest is what stays
+        for outer in reversed([placed.at, *placed.at.around()]):
+            near = _NEAR.get(outer.tag, NicDistance.FAR)
+            for position in below.get(id(outer), ()):
+                distances[position] = near
+        nic = _on_shared_way(placed, below.keys())
+        found.append(NicAt(nic, tuple(distances)))
+    return found
+
+
+def _on_shared_way(placed: _Placed, with_gpus: Collection[int]) -> Nic:
+    """A NIC with the topmost switch that it shares with other NICs and no accelerator."""
+    nic = placed.nic
+    for outer in placed.at.around():
+        if outer.tag != "pci" or id(outer) in with_gpus:
+            break
+        rate_Bps = _slot_Bps(outer)
+        nic = nic._replace(card=f"{_host(outer)} {outer.get('busid')}", card_Bps=rate_Bps)
+    return nic
+
+
+def _has_gpudirect(gpus: list[_Gpu], nics: Sequence[Nic]) -> bool:
+    """Whether any NIC with RDMA reaches the memory of the accelerators."""
+    verbs = [nic for nic in nics if nic.medium != "socket"]
+    if not verbs:
+        return True
+    if not any(nic.gpudirect for nic in verbs):
+        return False
+    # clouds' files do not say
+    return any(gpu.gpu is None or gpu.gpu.get("gdr") != "0" for gpu in gpus)

@@ -10,19 +10,13 @@ from itertools import combinations
 from statistics import mode
 from typing import Literal, NamedTuple
 
+from colltool.fabric.dumps.nics import Nic
+
 Pair = tuple[int, int]
 Link = Literal["nvlink", "xgmi", "pcie"]
 
 MOST_LINKS = 18
 """The most NVLinks that a GPU has. Source: NVIDIA H100 and B200 data sheets."""
-
-
-class Nic(NamedTuple):
-    """A port of a NIC; ``rate_Bps`` is one way, None if unknown."""
-
-    name: str
-    rate_Bps: float | None = None
-    infiniband: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +32,15 @@ class NodeDump:
         link_Bps: one way, of all links of an accelerator to switches, or of a pair; None if
             unknown.
         has_link_counts: False if the dump states which accelerators are joined, not by how many links.
-        has_links: False if the dump does not state whether links join the accelerators.
+        no_links: why the dump does not state which links join the accelerators; empty if it does.
         pcie_Bps: one way, of an accelerator's slot.
         cpu: ``intel``, ``amd`` or ``arm``; empty if unknown.
+        has_slots: False if accelerators reach NICs otherwise than over their PCIe slots.
+        nics: those that serve the accelerators.
+        gpudirect: False if no NIC reaches the memory of accelerators.
+        fits: names of bundled fabrics of such machines, if the model is unknown.
         notes: what is odd or left out.
+        assumed: what the dump does not state and was taken as usual, as in a fabric file.
     """
 
     file: str
@@ -53,18 +52,20 @@ class NodeDump:
     pairs: Mapping[Pair, int]
     link_Bps: float | None = None
     has_link_counts: bool = True
-    has_links: bool = True
+    no_links: str = ""
     pcie_Bps: float | None = None
+    has_slots: bool = True
     nics: tuple[Nic, ...] = ()
+    gpudirect: bool = True
     cpu: str = ""
     hosts: int = 1
+    fits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
-    def fast_nics(self) -> tuple[Nic, ...]:
-        """The NICs that carry collectives; slower ones serve storage or management."""
-        rates = [nic.rate_Bps or 0.0 for nic in self.nics]
-        return tuple(nic for nic, rate in zip(self.nics, rates, strict=True) if rate == max(rates))
+    def has_links(self) -> bool:
+        return not self.no_links
 
 
 class InnerTier(NamedTuple):

@@ -1,8 +1,13 @@
 """The matrix of ``nvidia-smi topo -m``: which links join two GPUs, and which NICs are near one.
 
 Words of its legend: X the device itself, NV# the number of NVLinks (between two GPUs, or from each
-to the switches), PIX and PXB PCIe switches, PHB a host bridge, NODE a NUMA node, SYS between
-sockets. The matrix does not name the GPUs: ``nvidia-smi -L`` in the same file does.
+to the switches), PIX and PXB PCIe switches, PHB a host bridge, NODE a NUMA node, SYS (SOC in old
+drivers) between sockets. Columns are GPUs, then NICs, by number (NIC0, named in a legend below) or
+in old drivers by name (mlx5_0), then each GPU's CPUs, its NUMA node and, where its own memory is one,
+that of the GPU: on Grace.
+
+The matrix does not name the GPUs: ``nvidia-smi``, ``nvidia-smi -L``, ``-q`` or a query in the same
+file does. It never states the rate of a NIC.
 """
 
 from __future__ import annotations
@@ -10,21 +15,42 @@ from __future__ import annotations
 import os
 import re
 from itertools import combinations
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.fabric.bundled_for import bundled_for
-from colltool.fabric.dumps.node import Nic, NodeDump, Pair
+from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
+from colltool.fabric.dumps.node import NodeDump, Pair
 
 TOOL = "nvidia-smi topo -m"
 MAX_DEVICES = 1024
 _FIX = "write one: (nvidia-smi -L; nvidia-smi topo -m) > topo.txt"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-_NAMES = re.compile(r"(?:NVIDIA|Tesla) (?!SMI|UVM)[A-Z][\w .-]{1,40}")
-# A NIC behind a PCIe switch of a GPU; farther ones are for storage or management.
-_NEAR = {"PIX", "PXB"}
+# two spaces end a name in the table of nvidia-smi: what follows is another column
+_NAMES = re.compile(r"(?:NVIDIA|Tesla|Quadro|GeForce) (?!SMI|UVM)[A-Z](?: ?[\w.-]+){1,8}")
 # The words of the matrix.
-_LINK_WORD = re.compile(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|N/A")
+_LINK_WORD = re.compile(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|SOC|N/A")
+_DISTANCES = {
+    "PIX": NicDistance.SWITCH,
+    "PXB": NicDistance.SWITCH,
+    "PHB": NicDistance.CPU,
+    "NODE": NicDistance.CPU,
+}
+_DEVICE = re.compile(r"GPU\d+|NIC\d+|[a-z][\w.-]*_\w+|(?:roce|ib|rdma)\w+")
+_GLUED = re.compile(r"(?:GPU|NIC)\d+?(?=GPU|NIC|CPU|mlx|\W|$)|mlx\d_\w+?(?=mlx|CPU|\W|$)")
+_LEGEND = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*$")
+# Cores of Grace: the CPUs of each GPU are 0-71 or 72-143.
+_GRACE_CORES = 72
+
+
+class _Matrix(NamedTuple):
+    """The matrix: GPUs, NICs, the words of each row by column, and what follows them in each row."""
+
+    gpus: list[str]
+    nics: list[str]
+    rows: dict[str, dict[str, str]]
+    tails: dict[str, list[str]]
 
 
 def read_nvidia_smi(path: AnyPath) -> NodeDump:
@@ -37,79 +63,39 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
     name = os.fsdecode(path)
     # terminals underline the head of the matrix
     lines = _ESCAPES.sub("", read_text(path, "topology")).splitlines()
+    matrix = _matrix(name, lines)
+    pairs = _pairs(name, matrix.gpus, matrix.rows)
+    model = _model(lines)
+    grace = _is_grace(lines, matrix)
+    served = serving(_nics(matrix, _legend(lines)), linked=bool(pairs))
+    return NodeDump(
+        file=name,
+        tool=TOOL,
+        accelerators=tuple(matrix.gpus),
+        model=model,
+        pairs=pairs,
+        has_slots=not grace,
+        nics=served.nics,
+        cpu="arm" if grace else "",
+        fits=_fitting(len(matrix.gpus), max(pairs.values(), default=0), grace=grace),
+        notes=served.notes,
+    )
+
+
+def _matrix(name: str, lines: list[str]) -> _Matrix:
     head = _head(name, lines)
-    columns = re.split(r"\s+(?:CPU|NUMA|GPU NUMA)\b", lines[head])[0].split()
+    columns = _columns(lines[head])
     if len(columns) > MAX_DEVICES:
         raise ColltoolError(
             f"has more than {MAX_DEVICES} devices", where=f"{name}:{head + 1}", fix=_FIX
         )
-    rows = _rows(name, lines, head, columns)
-    gpus = [column for column in columns if re.fullmatch(r"GPU\d+", column)]
-    near = []
-    far = []
-    for nic in columns:
-        if nic not in gpus:
-            if _NEAR.isdisjoint(rows[gpu][nic] for gpu in gpus):
-                far.append(nic)
-            else:
-                near.append(nic)
-    notes = []
-    if near and far:
-        notes.append(f"NICs behind no PCIe switch of a GPU are not counted: {', '.join(far)}")
-    return NodeDump(
-        file=name,
-        tool=TOOL,
-        accelerators=tuple(gpus),
-        model=_model(lines),
-        pairs=_pairs(name, gpus, rows),
-        nics=tuple(map(Nic, near or far)),
-        notes=tuple(notes),
-    )
-
-
-def _head(name: str, lines: list[str]) -> int:
-    """The index of the line with the names of the columns."""
-    for number, line in enumerate(lines):
-        words = line.split()
-        if words[:1] == ["GPU0"]:
-            # a first row without columns above it
-            if words[1:2] == ["X"]:
-                break
-            return number
-    raise ColltoolError(
-        "has no matrix of nvidia-smi topo -m: no line of columns that starts with GPU0",
-        where=name,
-        fix=_FIX,
-    )
-
-
-def _model(lines: list[str]) -> str:
-    for line in lines:
-        for model in _NAMES.findall(line):
-            if bundled_for(model):
-                return str(model).strip()
-    return ""
-
-
-def _pairs(name: str, gpus: list[str], rows: dict[str, dict[str, str]]) -> dict[Pair, int]:
-    """NVLinks between two GPUs, by their positions."""
-    pairs: dict[Pair, int] = {}
-    for (low, first), (high, second) in combinations(enumerate(gpus), 2):
-        link = rows[first][second]
-        back = rows[second][first]
-        if link != back:
-            what = f"{first} and {second} are joined by {link} and by {back}"
-            raise ColltoolError(what, where=name, fix=_FIX)
-        if link.startswith("NV"):
-            pairs[low, high] = int(link[2:])
-    return pairs
-
-
-def _rows(name: str, lines: list[str], head: int, columns: list[str]) -> dict[str, dict[str, str]]:
-    """The cells of the matrix by device of the row, then of the column."""
     rows: dict[str, dict[str, str]] = {}
+    tails: dict[str, list[str]] = {}
     for number, line in enumerate(lines[head + 1 :], start=head + 2):
         words = line.split()
+        # the head may be broken over lines
+        if not words and not rows:
+            continue
         if not words or words[0] not in columns:
             break
         cells = words[1 : len(columns) + 1]
@@ -124,9 +110,115 @@ def _rows(name: str, lines: list[str], head: int, columns: list[str]) -> dict[st
                 fix=_FIX,
             )
         rows[words[0]] = dict(zip(columns, cells, strict=True))
+        tails[words[0]] = words[len(columns) + 1 :]
     missing = next((column for column in columns if column not in rows), None)
     if missing is not None:
         raise ColltoolError(
             f"the matrix is cut off: no row of {missing}", where=f"{name}:{head + 1}", fix=_FIX
         )
-    return rows
+    gpus = [column for column in columns if re.fullmatch(r"GPU\d+", column)]
+    return _Matrix(gpus, [column for column in columns if column not in gpus], rows, tails)
+
+
+def _head(name: str, lines: list[str]) -> int:
+    """The index of the line with the names of the columns."""
+    for number, line in enumerate(lines):
+        words = line.split()
+        if words[:1] and words[0].startswith("GPU0"):
+            # a first row without columns above it
+            if words[1:2] == ["X"]:
+                break
+            return number
+    raise ColltoolError(
+        "has no matrix of nvidia-smi topo -m: no line of columns that starts with GPU0",
+        where=name,
+        fix=_FIX,
+    )
+
+
+def _columns(head: str) -> list[str]:
+    """The names of the columns, of a head whose tabs may be lost."""
+    devices = re.split(r"\s*(?:CPU|NUMA|GPU NUMA)\b", head)[0].split()
+    if all(_DEVICE.fullmatch(device) for device in devices):
+        return devices
+    return _GLUED.findall(head) or devices
+
+
+def _model(lines: list[str]) -> str:
+    for line in lines:
+        for found in _NAMES.findall(line):
+            model = str(found).removesuffix(" On").removesuffix(" Off")
+            if bundled_for(model):
+                return model
+    return ""
+
+
+def _is_grace(lines: list[str], matrix: _Matrix) -> bool:
+    """Whether the CPUs are Grace: a GPU's memory is a NUMA node, and it is near 72 cores."""
+    head = _head("", lines)
+    tail = matrix.tails[matrix.gpus[0]]
+    if "GPU NUMA ID" in lines[head] and tail and tail[-1].isdigit():
+        return True
+    cores = re.match(r"(\d{1,5})-(\d{1,5})$", tail[0]) if tail else None
+    if cores is None:
+        return False
+    first, last = int(cores[1]), int(cores[2])
+    return first % _GRACE_CORES == 0 and last - first + 1 == _GRACE_CORES
+
+
+def _legend(lines: list[str]) -> dict[str, str]:
+    """The names of NICs by number."""
+    found = {}
+    for line in lines:
+        if entry := _LEGEND.match(line):
+            found[entry[1]] = entry[2]
+    return found
+
+
+def _nics(matrix: _Matrix, names: dict[str, str]) -> list[NicAt]:
+    """The NICs with their distance to each GPU, without those that only share a card."""
+    placed = []
+    for column in matrix.nics:
+        name = names.get(column, column)
+        words = [matrix.rows[gpu][column] for gpu in matrix.gpus]
+        distances = tuple(_DISTANCES.get(word, NicDistance.FAR) for word in words)
+        nic = Nic(name, medium="socket" if is_interface(name) else "")
+        others = [matrix.rows[column][other] for other in matrix.nics if other != column]
+        # Where no NIC is near a GPU, as at Grace, cards of two ports are BlueFields for storage.
+        if "PIX" in others and min(distances) == NicDistance.FAR:
+            nic = nic._replace(model="two ports of a BlueField or a like card")
+        placed.append(NicAt(nic, distances))
+    return placed
+
+
+def _fitting(gpus: int, links: int, *, grace: bool) -> tuple[str, ...]:
+    """The bundled fabrics of machines with so many GPUs and NVLinks of each to its switches, or to
+    each other GPU."""
+    if grace and links == 18:
+        return ("nvl72", "gb300-nvl72")
+    if grace:
+        return ("gh200",)
+    switched = {18: ("dgx-h100", "hgx-h200", "dgx-b200"), 12: ("dgx-a100",)}
+    if links in switched:
+        return switched[links]
+    if links == 8:
+        return ("hgx-h800", "hgx-a800")
+    if links in (1, 2) and gpus == 8:
+        return ("dgx-1v",)
+    if links:
+        return ("juwels-booster", "gh200")
+    return ("l40s-pcie", "a100-pcie")
+
+
+def _pairs(name: str, gpus: list[str], rows: dict[str, dict[str, str]]) -> dict[Pair, int]:
+    """NVLinks between two GPUs, by their positions."""
+    pairs: dict[Pair, int] = {}
+    for (low, first), (high, second) in combinations(enumerate(gpus), 2):
+        link = rows[first][second]
+        back = rows[second][first]
+        if link != back:
+            what = f"{first} and {second} are joined by {link} and by {back}"
+            raise ColltoolError(what, where=name, fix=_FIX)
+        if link.startswith("NV"):
+            pairs[low, high] = int(link[2:])
+    return pairs

@@ -4,17 +4,21 @@ fabric file of a node's dump, a network's, or both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from colltool.base.errors import ColltoolError, nearest, quote
 from colltool.base.extras import extra
+from colltool.base.formatting import parse_rate
 from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.fabric_file import fabric_file
+from colltool.fabric.dumps.hwloc import read_hwloc
 from colltool.fabric.dumps.ibnetdiscover import read_ibnetdiscover
 from colltool.fabric.dumps.nccl_topo import read_nccl_topo
 from colltool.fabric.dumps.node import NodeDump
 from colltool.fabric.dumps.nvidia_smi import read_nvidia_smi
+from colltool.fabric.dumps.slurm_topology import read_slurm_topology
 from colltool.fabric.load import load_fabric
 from colltool.fabric.templates import fabric_text, valid_name
 
@@ -22,16 +26,26 @@ KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = 
     "nccl-topo": lambda path: (read_nccl_topo(path), None),
     "nvidia-smi-topo": lambda path: (read_nvidia_smi(path), None),
     "infragraph": lambda path: extra("interop.infragraph_import").read_infragraph(path),
+    "lstopo": lambda path: (read_hwloc(path), None),
     "ibnetdiscover": lambda path: (None, read_ibnetdiscover(path)),
+    "slurm-topology": lambda path: (None, read_slurm_topology(path)),
 }
 # How errors describe the argument for one dump.
 _PAIR = "a kind and its file, such as nccl-topo node.xml"
 
 
 def import_dumps(
-    dumps: Sequence[str], *, name: str = "", like: str | None = None, nodes: int | None = None
+    dumps: Sequence[str],
+    *,
+    name: str = "",
+    like: str | None = None,
+    nodes: int | None = None,
+    nic: str | None = None,
 ) -> str:
     """Return the text of a fabric file, checked, from dumps that are each a kind and a path.
+
+    Args:
+        nic: the rate of each NIC, such as ``200Gbps``, instead of what the dumps say.
 
     Raises:
         ColltoolError: an unknown kind, two dumps of the same thing, what the readers refuse.
@@ -49,7 +63,8 @@ def import_dumps(
         node = more_node or node
         network = more_network or network
     name = valid_name(name or PurePath(dumps[1]).stem) or "imported"
-    data, comments = fabric_file(node, network, name=name, like=like, nodes=nodes)
+    nic_Bps = None if nic is None else _nic_rate(nic)
+    data, comments = fabric_file(node, network, name=name, like=like, nodes=nodes, nic_Bps=nic_Bps)
     # the file must load as any other
     load_fabric(data)
     return fabric_text(data, comments, compact=True)
@@ -64,3 +79,17 @@ def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
     if len(dumps) % 2:
         raise ColltoolError(f"{dumps[-1]} of which file", argument="dumps", fix=f"write {_PAIR}")
     return list(zip(dumps[::2], dumps[1::2], strict=True))
+
+
+def _nic_rate(text: str) -> float:
+    """The rate of a NIC in bytes/s; ``200G`` is what vendors call 200 Gb/s."""
+    short = re.fullmatch(r"\s*(\d{1,4})\s*G(?:b|bit|be)?\s*", text, re.IGNORECASE)
+    try:
+        rate_Bps = parse_rate(f"{short[1]}Gbps" if short else text)
+    except ColltoolError:
+        rate_Bps = 0.0
+    if not 1e6 <= rate_Bps <= 1e15:
+        raise ColltoolError(
+            f"{quote(text)} is no rate of a NIC", argument="nic", fix="write 200Gbps or 25GB/s"
+        )
+    return rate_Bps

@@ -35,7 +35,7 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
 from colltool.fabric.shipped import shipped_fabrics
-from colltool.machines.used import user_rows_of
+from colltool.machines.used import Overrides, assumed_of, user_rows_of
 from colltool.render.blocks import (
     Block,
     Column,
@@ -54,6 +54,7 @@ from colltool.render.estimates import ModelDocument, readings_block, running
 from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
 from colltool.render.shared_documents import (
     MachineDocument,
+    assumed_with,
     ideal_or_realistic,
     machine_of,
     model_echo,
@@ -174,13 +175,18 @@ def _chart(result: Comparison) -> BusbwChart:
 # --- the answer
 
 
+def _named(result: Comparison) -> list[tuple[str, Overrides]]:
+    """The columns by name, with what was set and what their files assume."""
+    return [(column.name, column.set) for column in result.columns]
+
+
 def _blocks(result: Comparison) -> list[Block]:
     reasons: dict[str, None] = {}
     for line in result.lines:
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell.reason:
                 reasons[f"{column.name}: {cell.reason}"] = None
-    own_rows = user_rows_of((column.name, column.set) for column in result.columns)
+    own_rows = user_rows_of(_named(result))
     said = verdict(result)
     answer, shown = headline(result, tail(result, layers_sentence(result.ground)))
     readings = readings_block(result.readings)
@@ -188,6 +194,7 @@ def _blocks(result: Comparison) -> list[Block]:
         ("Conclusions", (*said[shown:], *_more_offers(result), *conclusions(result))),
         ("Different assumptions", basis_lines(result.ground, _ranks(result))),
         ("Measured rows of your own", tuple(own_rows)),
+        ("Assumed in the fabric's file", tuple(assumed_of(_named(result)))),
     ]
     above = height(answer) + 2 * len(readings)
     one_question = len({(line.primitive, line.ranks) for line in result.lines}) == 1
@@ -614,6 +621,7 @@ class ColumnDocument(Document, of=CompareColumn):
     fabric: str
     set: dict[str, str] = derived(lambda column: dict(column.set))
     fitted: FittedDocument | None = optional(_fitted)
+    fabric_assumed: list[str] = optional(lambda column: assumed_with(column.set))
     machine: MachineDocument | None = optional(lambda column: machine_of(column.set))
 
 

@@ -48,7 +48,13 @@ from colltool.render.blocks import (
 from colltool.render.chart import BusbwChart, series_chart
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, optional, or_null
-from colltool.render.shared_documents import MachineDocument, machine_in_use, values_set, whole
+from colltool.render.shared_documents import (
+    MachineDocument,
+    assumed_by_file,
+    machine_in_use,
+    values_set,
+    whole,
+)
 from colltool.render.views.health import SeriesHealthDocument, Spoken, together
 
 _BOUND = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
@@ -552,6 +558,7 @@ class DoctorDocument(Document):
 
     fabric: str = derived("assumed.fabric")
     set: dict[str, str] = optional(lambda result: values_set(result.assumed))
+    fabric_assumed: list[str] = optional(lambda result: assumed_by_file(result.assumed))
     machine: MachineDocument | None = optional(lambda result: machine_in_use(result.assumed))
     expect: float
     ok: bool

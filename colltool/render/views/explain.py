@@ -51,6 +51,7 @@ from colltool.render.shared_documents import (
     GroupDocument,
     MachineDocument,
     OnFabricDocument,
+    assumed_by_file,
     machine_of,
     model_echo,
     whole_size,
@@ -341,6 +342,7 @@ class ExplainDocument(Document):
     algorithm: str
     fabric: str = optional("fabric")
     set: dict[str, str] = _on_fabric(lambda result: dict(result.overrides) or LEFT_OUT)
+    fabric_assumed: list[str] = _on_fabric(assumed_by_file)
     machine: MachineDocument | None = _on_fabric(lambda result: machine_of(result.overrides))
     ranks: int = _on_fabric(lambda result: result.ranks)
     group: GroupDocument = optional("group")

@@ -13,6 +13,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import FabricFacts, TierFacts, basis_of
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
+from colltool.machines.used import assumed_in
 from colltool.render.blocks import (
     Block,
     Column,
@@ -81,6 +82,7 @@ def _blocks(result: FabricShown) -> list[Block]:
     return [
         Headline(f"{name} joins {fabric.ranks} ranks: {joined}."),
         _tree(fabric, result.facts),
+        *listed("assumed in the file", assumed_in(fabric.overrides)),
         table._replace(columns=columns, title=title),
         *_sizing(fabric, result.facts),
         *map(later, details),

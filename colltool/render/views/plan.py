@@ -41,7 +41,13 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
 from colltool.render.intervals import IntervalDocument, within_words
-from colltool.render.shared_documents import MachineDocument, machine_of, mapping, whole
+from colltool.render.shared_documents import (
+    MachineDocument,
+    assumed_with,
+    machine_of,
+    mapping,
+    whole,
+)
 from colltool.render.views.job import layout_text, memory_parts, numbers_text, to_type
 from colltool.training.goodput import Goodput
 from colltool.training.job import Job
@@ -461,6 +467,7 @@ class PlannedDocument(Document):
     fabric: str
     ranks: int
     set: dict[str, str] = optional(lambda result: dict(result.fabric_overrides) or LEFT_OUT)
+    fabric_assumed: list[str] = optional(lambda result: assumed_with(result.fabric_overrides))
     machine: MachineDocument | None = optional(lambda result: machine_of(result.fabric_overrides))
     job_set: dict[str, str] = mapping("job.overrides")
     device: str | None

@@ -17,13 +17,15 @@ from colltool.base.formatting import (
 )
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
-from colltool.machines.used import common, user_rows_of
+from colltool.machines.used import assumed_of, common, user_rows_of
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text, signed_percent
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import (
     MachineDocument,
     MovedNumberDocument,
+    assumed_by_file,
+    assumed_with,
     machine_in_use,
     machine_of,
     mapping,
@@ -190,11 +192,12 @@ def _blocks(result: Plans) -> list[Block]:
     first = result.plans[0]
     took = f"takes {format_time(first.step_s)} per step on {result.titles[0]}"
     shared = common([plan.fabric_overrides for plan in result.plans])
-    own_rows = user_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)
+    fabrics = [(plan.fabric, plan.fabric_overrides) for plan in result.plans]
     return [
         Headline(f"{_job(first)} {took}. {'. '.join(_against(result))}."),
         _table(result, on_fabric(_job(first), shared)),
-        *listed("your own rows", own_rows),
+        *listed("your own rows", user_rows_of(fabrics)),
+        *listed("assumed in the fabric's file", assumed_of(fabrics)),
         *listed("different assumptions", _unlike(result), first=2),
         _parts(result),
     ]
@@ -218,6 +221,7 @@ class PlanOnDocument(Document, of=_PlanOn):
 
     fabric: str = derived("plan.fabric")
     set: dict[str, str] = mapping("plan.fabric_overrides")
+    fabric_assumed: list[str] = optional(lambda row: assumed_with(row.plan.fabric_overrides))
     machine: MachineDocument | None = optional(lambda row: machine_of(row.plan.fabric_overrides))
     device: str | None = derived("plan.device")
     device_from: str | None = or_null("plan.job.device_from")
@@ -297,6 +301,7 @@ class PlanSensitivityDocument(Document):
     job: str = derived("job.name")
     fabric: str
     set: dict[str, str] = optional(values_set)
+    fabric_assumed: list[str] = optional(assumed_by_file)
     machine: MachineDocument | None = optional(machine_in_use)
     job_set: dict[str, str] = mapping("job.overrides")
     ranks: int

@@ -22,6 +22,7 @@ from colltool.render.shared_documents import (
     MachineDocument,
     MovedNumberDocument,
     OnFabricDocument,
+    assumed_by_file,
     machine_in_use,
     values_set,
 )
@@ -515,6 +516,7 @@ class ReshardDocument(ServedJobDocument, FabricDocument):
     least_s: float
     ways: list[ReshardWayDocument]
     set: dict[str, str] = optional(values_set)
+    fabric_assumed: list[str] = optional(assumed_by_file)
     machine: MachineDocument | None = optional(machine_in_use)
 
 

@@ -33,7 +33,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.estimate.results import Accuracy
-from colltool.machines.used import Applied, Overrides, machine_used
+from colltool.machines.used import Applied, Overrides, assumed_in, machine_used
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, optional, or_null
@@ -340,7 +340,8 @@ def _typed_overrides(result: Sweep) -> Overrides:
     """The overrides without those that made a fabric hold the ranks, which the answer says."""
     changes = {text for _, change in result.fitted for text in change.overrides}
     pairs = [(key, value) for key, value in result.overrides if f"{key}={value}" not in changes]
-    return Applied(pairs, machine_used(result.overrides))
+    used = result.overrides
+    return Applied(pairs, machine_used(used), assumed_in(used))
 
 
 def changes(result: Sweep) -> list[Block]:

@@ -63,6 +63,27 @@ def test_oversubscription_is_down_over_up(spines: int, ratio: float, tmp_path: P
     assert net.port_Bps == 25e9
 
 
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+def test_a_pinched_leaf_is_said_and_does_not_stand_for_all(lost: int, tmp_path: Path) -> None:
+    """Four leaves of eight hosts with eight cables up; one of them lost some."""
+    net = Subnet(aggregation=False)
+    for leaf in range(4):
+        for host in range(8):
+            net.add(f"n{leaf}-{host} HCA-1", f"sw-leaf{leaf}")
+        for cable in range(8 - (2 * lost if leaf == 2 else 0)):
+            net.add(f"sw-leaf{leaf}", f"sw-spine{cable % 2}")
+    clos = found(tmp_path, net)
+    assert clos.levels[1].uplinks == 1.0
+    if not lost:
+        assert clos.assumed == ()
+        return
+    (said,) = clos.assumed
+    worst = 8 / (8 - 2 * lost)
+    assert said.startswith("uplinks at 1:1, the median; 1 of 4 switches is worse, MF0;sw-leaf2:")
+    assert said.endswith(f"most: {worst:.4g}:1; {32 / (32 - 2 * lost):.4g}:1 in all")
+    assert made(tmp_path, "ibnetdiscover", str(tmp_path / "net.txt")).assumed == (said,)
+
+
 def test_a_slow_uplink_counts_by_its_rate(tmp_path: Path) -> None:
     net = rails(nodes=16, per_leaf=8, ports=1, spines=8)
     slow = Subnet()
@@ -274,3 +295,27 @@ Ca\t1 "H-0000000000000a01"\t\t# "Aggregation Node"
 """
     net = read_ibnetdiscover(written(tmp_path, text + cabled))
     assert (net.hosts, net.reduces, net.radix) == (8, True, 64)
+
+
+@pytest.mark.parametrize(
+    ("like", "why"),
+    [("mi300x", "its xgmi is a full_mesh"), ("torus512", "its torus is a torus")],
+)
+def test_a_named_fabric_without_a_clos(like: str, why: str, tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    with pytest.raises(ColltoolError) as caught:
+        import_dumps(("ibnetdiscover", str(tmp_path / "net.txt")), like=like)
+    assert caught.value.argument == "like"
+    assert why in caught.value.what
+
+
+def test_a_named_fabric_whose_clos_has_no_levels(tmp_path: Path) -> None:
+    """As `import` writes one itself, where it does not know the levels."""
+    node = str(tmp_path / "node.xml")
+    (tmp_path / "node.xml").write_text(nccl_topo(8, "", device="0x26b9"), encoding="utf-8")
+    (tmp_path / "own.yaml").write_text(import_dumps(("nccl-topo", node)), encoding="utf-8")
+    own = str(tmp_path / "own.yaml")
+    assert made(tmp_path, "nccl-topo", node, like=own, nodes=4).ranks == 32
+    written(tmp_path, rails(nodes=4, per_leaf=2, ports=8, spines=1).text())
+    with pytest.raises(ColltoolError, match="its roce has no levels"):
+        made(tmp_path, "nccl-topo", node, "ibnetdiscover", str(tmp_path / "net.txt"), like=own)

@@ -1,0 +1,167 @@
+"""What PCI says of a device: the rate of its slot, the model of an accelerator, and the model and
+rate of a NIC. The tables are data:
+``data/accelerators.csv``, ``data/nics.csv`` and,
+for what a host usually has, ``data/usual_hosts.csv``.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from colltool.fabric.dumps.nics import Nic
+
+_DATA = Path(__file__).parent.parent / "data"
+
+INFINIBAND = "0x0207"
+# any network controller, InfiniBand among them
+NETWORK = "0x02"
+# Accelerators are 3D controllers, displays and processing accelerators.
+ACCELERATORS = ("0x0302", "0x0300", "0x1200", "0x0380")
+
+# Bytes/s per GT/s: one bit per transfer; encoding is left to eta, as in the shipped fabrics.
+LANE_BPS = 1e9 / 8
+SLOT_LANES = 16
+
+# The names of the same GPUs with a Grace CPU.
+_ON_GRACE = {
+    "NVIDIA H100": "NVIDIA GH200",
+    "NVIDIA B200": "NVIDIA GB200",
+    "NVIDIA B300": "NVIDIA GB300",
+}
+
+
+class NicModel(NamedTuple):
+    """A NIC by its PCI id.
+
+    Args:
+        rate_Bps: the fastest port of such a card, one way; None if several share the id.
+        medium: what it speaks if the class of the device does not say; empty if unknown.
+    """
+
+    name: str
+    rate_Bps: float | None = None
+    medium: str = ""
+
+
+class UsualHost(NamedTuple):
+    """What a host usually has around an accelerator; None where it differs or there is none.
+
+    Args:
+        slot_Bps: of the accelerator's slot, one way.
+        links: NVLinks of an accelerator.
+        nic_Bps: of a NIC, one way.
+    """
+
+    slot_Bps: float | None = None
+    links: int | None = None
+    nic_Bps: float | None = None
+
+
+class ModelFound(NamedTuple):
+    """An accelerator's model, empty if unknown; ``by_generation``: by its architecture alone, which
+    other models share."""
+
+    name: str
+    by_generation: str = ""
+
+
+def slot_Bps(speed: str, width: str) -> float | None:
+    """Return the bytes/s of a slot, one way, as Linux names it: ``16.0 GT/s PCIe`` and ``16``.
+
+    None if unknown, and for the slot of 2.5 GT/s and one lane that virtual machines show for a
+    bridge that is not there. A width of 0 stands for 16 lanes, as NCCL reads it.
+    """
+    transfers = re.match(r"(\d{1,3}(?:\.\d)?) ?GT/s", speed)
+    if transfers is None or not re.fullmatch(r"\d{1,2}", width or "0"):
+        return None
+    lanes = int(width or 0) or SLOT_LANES
+    rate = float(transfers[1])
+    if rate <= 2.5 and lanes == 1:
+        return None
+    return rate * lanes * LANE_BPS
+
+
+def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = False) -> ModelFound:
+    """Return the model of an accelerator.
+
+    Args:
+        device: ``0x10de:0x2330``; empty if unknown.
+        generations: compute capability and architecture, where there is no row of the device.
+        grace: whether its CPU is Grace, with which other names are sold.
+    """
+    models = _models()
+    found = models.get(device.lower())
+    generation = ""
+    if found is None:
+        generation = next((key for key in generations if key in models), "")
+        found = models.get(generation, "")
+    return ModelFound(_ON_GRACE.get(found, found) if grace else found, generation)
+
+
+def nic_model(vendor: str, device: str, subsystem: str = "") -> NicModel | None:
+    """Return a NIC by its PCI vendor, device and subsystem device (``0x15b3``); None if unknown."""
+    key = f"{vendor}:{device}".lower()
+    return _nics().get(f"{key}:{subsystem}".lower()) or _nics().get(key)
+
+
+def nic_of(device_class: str, vendor: str, device: str, subsystem: str = "") -> Nic:
+    """Return a NIC, yet without a name, by the PCI class and ids of its device."""
+    known = nic_model(vendor, device, subsystem) or NicModel("")
+    medium = known.medium
+    if not medium and device_class.startswith(INFINIBAND):
+        medium = "ib"
+    elif not medium and device_class.startswith(NETWORK):
+        medium = "roce"
+    return Nic("", known.rate_Bps, medium, known.name, by_model=known.rate_Bps is not None)
+
+
+def usual_host(model: str) -> UsualHost:
+    """Return what a host usually has around an accelerator of a model such as ``NVIDIA H100``."""
+    for row in _hosts():
+        if re.search(row["pattern"], model):
+            slot_Bps = _times(row["slot"], SLOT_LANES * LANE_BPS)
+            links = _times(row["links"], 1)
+            nic_Bps = _times(row["nic_gbps"], 1e9 / 8)
+            return UsualHost(slot_Bps, None if links is None else int(links), nic_Bps)
+    return UsualHost()
+
+
+def is_card(model: str) -> bool:
+    """Whether a model is known as a card in a PCIe slot, which no NVLink joins without a bridge."""
+    host = usual_host(model)
+    return host.slot_Bps is not None and host.links is None and model.startswith("NVIDIA")
+
+
+def _times(text: str, unit: float) -> float | None:
+    """A number of a table in a unit; None where the table has none."""
+    return float(text) * unit if text else None
+
+
+def _rows(name: str) -> list[Mapping[str, str]]:
+    text = (_DATA / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+
+
+@cache
+def _hosts() -> list[Mapping[str, str]]:
+    return _rows("usual_hosts.csv")
+
+
+@cache
+def _models() -> dict[str, str]:
+    """Models by PCI device, compute capability and architecture."""
+    return {row["id"]: row["model"] for row in _rows("accelerators.csv")}
+
+
+@cache
+def _nics() -> dict[str, NicModel]:
+    found = {}
+    for row in _rows("nics.csv"):
+        rate_Bps = _times(row["gbps"], 1e9 / 8)
+        found[row["id"]] = NicModel(row["model"], rate_Bps, row["medium"])
+    return found
