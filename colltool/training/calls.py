@@ -120,7 +120,8 @@ def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     if layout.tp > 1:
         for per, operation in operations:
             if operation.region:
-                yield from _tensor_calls(config, shape, per, operation.name)
+                for call in _tensor_calls(config, shape, per, operation.name):
+                    yield call._replace(each=operation.share * call.each)
         yield from _vocabulary_calls(config, shape, stage)
     if layout.cp > 1:
         yield from _context_calls(config, shape)

@@ -46,6 +46,7 @@ def constraint_violations(config: ParallelConfig) -> list[Violation]:
     if shape is None:
         found += _missing_shape(config, model)
         return found
+    found += _mixers(config, shape)
     found += _tensor(config, shape)
     found += _context(config, shape)
     found += _experts(config, shape)
@@ -111,6 +112,17 @@ def _no_experts(etp: int) -> Iterator[Violation]:
     if etp > 1:
         what = f"etp {etp}, and the model has no experts"
         yield Violation(("layout", "etp"), what, "leave etp out, or a model with moe")
+
+
+def _mixers(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+    """Refuse what is modelled only of models with the same attention in every layer."""
+    others = [mixer.row.what for mixer in shape.mixers]
+    if config.layout.cp > 1 and others:
+        what = f"context parallelism of {others[-1]} is not modelled"
+        yield Violation(("layout", "cp"), what, "cp: 1")
+    if config.lora and others:
+        what = f"adapters of {others[-1]} are not modelled"
+        yield Violation(("lora",), what, "leave lora out")
 
 
 def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:

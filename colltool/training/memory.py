@@ -19,7 +19,6 @@ from colltool.training.operations import (
     LayerCut,
     Operation,
     cut_of,
-    heads_of,
     layer_operations,
 )
 from colltool.training.parallel_config import (
@@ -190,18 +189,20 @@ def _layer_bytes(
 ) -> tuple[float, float]:
     """Bytes of one layer for one micro-batch: kept without full recomputation, and at most."""
     operations = layer_operations(shape, cut, experts=experts)
-    whole = sum(operation.stored for operation in operations)
+    whole = sum(operation.share * operation.stored for operation in operations)
     scores = 0.0
     if not flash:
-        scores = SCORE_BYTES * sum(operation.scores for operation in operations)
+        for operation in operations:
+            # a recurrence has none
+            if operation.keys > 1:
+                scores += SCORE_BYTES * operation.share * operation.scores
     working = whole + scores
-    whole -= sum(_bytes_not_kept(operation, shape, cut, again) for operation in operations)
+    for operation in operations:
+        whole -= operation.share * _bytes_not_kept(operation, shape, again)
     return whole if again.core else whole + scores, working
 
 
-def _bytes_not_kept(
-    operation: Operation, shape: Shape, cut: LayerCut, again: Recomputation
-) -> float:
+def _bytes_not_kept(operation: Operation, shape: Shape, again: Recomputation) -> float:
     """Bytes of an operation that are not kept because a module is recomputed.
 
     Two of a norm's four parts, as its output is computed again; of an activation function one of
@@ -214,12 +215,9 @@ def _bytes_not_kept(
     if operation.name in ("experts", "shared expert") and "moe_act" in again.modules:
         inputs = 0.0
         if operation.name == "experts" and shape.moe is not None:
-            inputs = 2 * shape.hidden / shape.moe.ffn
+            inputs = 2 * (shape.moe.latent or shape.hidden) / shape.moe.ffn
         return operation.stored / (shape.matrices + inputs)
-    if operation.name == "attention" and "mla_up_proj" in again.modules and shape.mla is not None:
-        heads = heads_of(shape, cut.tp)
-        return cut.tokens * cut.width * (heads.q + heads.k + heads.v)
-    return 0.0
+    return operation.up_stored if "mla_up_proj" in again.modules else 0.0
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:

@@ -19,11 +19,13 @@ from colltool.training.files import (
     MlaFile,
     ModelFile,
     MoeFile,
+    OperationFile,
     Recompute,
     StackFile,
     TensorOverlap,
 )
 from colltool.training.measured_gemms import MeasuredGemm
+from colltool.training.mixers import Mixer
 
 # precisions of GEMMs beside which attention and the head stay in 16 bits
 EIGHT_BITS = ("fp8", "int8", "fp4")
@@ -37,11 +39,13 @@ class Moe(NamedTuple):
     top_k: int  # experts that a token visits
     ffn: int  # width of one expert
     shared_ffn: int = 0  # width of the part that every token passes
-    dense_layers: int = 0  # first layers, without experts
+    dense_layers: int = 0  # layers without experts
     imbalance: float = 1.0  # the busiest rank's load over the mean
     groups: int = 1  # of experts, where routing is limited to some of them
     top_groups: int = 1  # groups that a token's experts are in, at most
     imbalance_given: bool = True  # else it is DEFAULT_IMBALANCE
+    spread: bool = False  # dense layers are between those with experts, not before them
+    latent: int = 0  # elements of a token that experts take; 0: those of the hidden size
 
     @property
     def reached(self) -> float:
@@ -84,21 +88,35 @@ class Shape(NamedTuple):
     mla: Mla | None = None
     window: int = 0  # keys that a query sees; 0: all before it
     windowed: float = 0.0  # share of layers with the window
+    mixers: tuple[Mixer, ...] = ()  # where its layers have other operations than attention
+    fed: float = 1.0  # share of the layers without experts that have an FFN
 
     @property
     def norm(self) -> int:
         """Parameters of a norm."""
         return self.hidden * (2 if self.bias else 1)
 
+    @property
+    def attention(self) -> Mixer:
+        """Attention of its heads, in every layer."""
+        sizes = {"hidden": self.hidden, "heads": self.heads, "kv_heads": self.kv_heads}
+        kind = "attention"
+        if self.mla is None:
+            sizes |= {"head_dim": self.head_dim, "value_dim": self.head_dim}
+        else:
+            kind = "latent attention"
+            sizes |= self.mla._asdict()
+            sizes["query_inputs"] = self.mla.q_rank or self.hidden
+        return Mixer(kind, tuple(sizes.items()), window=self.window, windowed=self.windowed)
+
+    @property
+    def parts(self) -> tuple[Mixer, ...]:
+        """What mixes the tokens in its layers."""
+        return self.mixers or (self.attention,)
+
     def keys(self, sequence: int) -> float:
-        """Keys that a query of a causal model sees, averaged over queries and layers: s/2; in a
-        window w - w^2/2s."""
-        whole = 0.5 * sequence
-        if not self.window or self.window >= sequence:
-            return whole
-        # the first queries of a sequence see fewer keys than a window has
-        inside = self.window - 0.5 * self.window**2 / sequence
-        return (1 - self.windowed) * whole + self.windowed * inside
+        """Keys that a query of attention in every layer sees, averaged over queries and layers."""
+        return self.attention.keys(sequence)
 
 
 class TransformerModel(NamedTuple):
@@ -126,6 +144,24 @@ class TransformerModel(NamedTuple):
     def moe_layers(self) -> int:
         return self.layers - self.dense_layers
 
+    @property
+    def spread(self) -> bool:
+        """Whether dense layers are between those with experts."""
+        return self.shape is not None and self.shape.moe is not None and self.shape.moe.spread
+
+    def has_experts(self, layer: int) -> bool:
+        before = dense_before(layer, self.layers, self.dense_layers, spread=self.spread)
+        after = dense_before(layer + 1, self.layers, self.dense_layers, spread=self.spread)
+        return before == after
+
+
+def dense_before(position: int, layers: int, dense: int, *, spread: bool) -> int:
+    """Return how many of the layers before a position have no experts: the first ones, or every
+    so-manieth."""
+    if not spread:
+        return min(position, dense)
+    return position - position * (layers - dense) // layers
+
 
 class LayerParameters(NamedTuple):
     """Parameters of one layer by how tensor parallelism holds them."""
@@ -138,47 +174,48 @@ class LayerParameters(NamedTuple):
         return self.split / tp + self.whole, self.experts / (ep * etp)
 
 
-def ffn_parameters(shape: Shape, width: int) -> float:
-    """Parameters of an FFN of a width."""
+def ffn_parameters(shape: Shape, width: int, hidden: int = 0) -> float:
+    """Parameters of an FFN of a width, on ``hidden`` elements of a token if not all."""
     biases = width if shape.bias else 0
-    return float(shape.matrices * shape.hidden * width + biases)
+    return float(shape.matrices * (hidden or shape.hidden) * width + biases)
+
+
+def expert_parameters(shape: Shape, moe: Moe) -> float:
+    """Parameters of one expert."""
+    return ffn_parameters(shape, moe.ffn, moe.latent)
 
 
 @lru_cache(maxsize=64)
 def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
     """Parameters of a dense layer, or of one with experts."""
-    attention = _latent_attention(shape) if shape.mla is not None else _attention(shape)
-    split = attention.split
     # norms before attention and before the FFN
-    whole = attention.whole + 2 * shape.norm
+    whole = 2.0 * shape.norm
+    split = 0.0
+    for mixer in shape.parts:
+        mixed = _mixer_parameters(shape, mixer)
+        split += mixer.share * mixed.split
+        whole += mixer.share * mixed.whole
     if shape.bias:
         whole += shape.hidden
     if not experts or shape.moe is None:
-        return LayerParameters(split + ffn_parameters(shape, shape.ffn), whole)
+        return LayerParameters(split + shape.fed * ffn_parameters(shape, shape.ffn), whole)
     moe = shape.moe
     if moe.shared_ffn:
         split += ffn_parameters(shape, moe.shared_ffn)
-    whole += shape.hidden * moe.experts  # the router
-    return LayerParameters(split, whole, moe.experts * ffn_parameters(shape, moe.ffn))
+    # the router, and the way into a narrower space and back
+    whole += shape.hidden * (moe.experts + 2 * moe.latent)
+    return LayerParameters(split, whole, moe.experts * expert_parameters(shape, moe))
 
 
-def _attention(shape: Shape) -> LayerParameters:
-    """Parameters of ordinary attention."""
-    qkv = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-    split = shape.hidden * qkv + shape.hidden * shape.heads * shape.head_dim
-    if not shape.bias:
-        return LayerParameters(split, 0)
-    return LayerParameters(split + qkv, shape.hidden)
-
-
-def _latent_attention(shape: Shape) -> LayerParameters:
-    """The bottlenecks of latent attention are on every rank."""
-    mla, h = shape.mla, shape.hidden
-    assert mla is not None
-    queries = (mla.q_rank or h) * (mla.nope + mla.rope)
-    keys = mla.kv_rank * (mla.nope + mla.value)
-    bottlenecks = h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
-    return LayerParameters(shape.heads * (queries + keys + h * mla.value), bottlenecks)
+def _mixer_parameters(shape: Shape, mixer: Mixer) -> LayerParameters:
+    """Parameters of attention, or of what a layer has in its place."""
+    sizes = mixer.on()
+    split = mixer.split_parameters() + sizes.value(mixer.row.table)
+    whole = mixer.whole_matrices() + sizes.value(mixer.row.small)
+    if shape.bias and mixer.row.attends and not mixer.row.whole:
+        split += mixer.row.split[0].width(sizes.sizes)
+        whole += shape.hidden
+    return LayerParameters(split, whole)
 
 
 def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = True) -> float:
@@ -209,7 +246,7 @@ def active_parameters(model: TransformerModel) -> float:
     if shape is None or shape.moe is None:
         return model.parameters
     # experts that a token does not visit
-    idle = (shape.moe.experts - shape.moe.top_k) * ffn_parameters(shape, shape.moe.ffn)
+    idle = (shape.moe.experts - shape.moe.top_k) * expert_parameters(shape, shape.moe)
     return model.parameters - model.moe_layers * idle
 
 
@@ -227,7 +264,7 @@ def _shape(file: ModelFile) -> Shape | None:
     if file.window:
         layers = file.layers if file.windowed_layers is None else file.windowed_layers
         windowed = layers / file.layers
-    return Shape(
+    shape = Shape(
         hidden=file.hidden,
         heads=file.heads,
         kv_heads=file.kv_heads or file.heads,
@@ -244,6 +281,23 @@ def _shape(file: ModelFile) -> Shape | None:
         window=file.window or 0,
         windowed=windowed,
     )
+    fed = 1.0
+    if file.ffn_layers is not None:
+        # layers with experts have no dense FFN
+        dense = file.moe.dense_layers if file.moe else file.layers
+        fed = file.ffn_layers / dense if dense else 1.0
+    mixers = []
+    for operation in file.operations:
+        mixers.append(_mixer_of(operation, shape, file.layers))
+    return shape._replace(mixers=tuple(mixers), fed=fed)
+
+
+def _mixer_of(file: OperationFile, shape: Shape, layers: int) -> Mixer:
+    """An operation with its sizes; those of attention are the model's unless given."""
+    sizes = dict(shape.attention.sizes) | file.sizes
+    if "head_dim" in file.sizes:
+        sizes["value_dim"] = file.sizes.get("value_dim", file.sizes["head_dim"])
+    return Mixer(file.operation, tuple(sizes.items()), file.layers / layers, file.window or 0)
 
 
 def _mla_of(file: MlaFile) -> Mla:
@@ -261,6 +315,8 @@ def _moe_of(file: MoeFile) -> Moe:
         imbalance=DEFAULT_IMBALANCE if file.imbalance is None else file.imbalance,
         top_groups=file.top_groups or file.groups,
         imbalance_given=file.imbalance is not None,
+        spread=file.spread,
+        latent=file.latent,
     )
 
 

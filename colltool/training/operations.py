@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.training.files import BYTES
+from colltool.training.mixers import Matrix, Mixer, MixerSizes, Sizes, value_of
 from colltool.training.model import (
     BLOCK,
     EIGHT_BITS,
@@ -94,27 +95,23 @@ def cut_of(config: ParallelConfig) -> LayerCut:
 
 
 class Heads(NamedTuple):
-    """Elements of queries, keys, values and outputs per token on a rank; ``latent`` ones are on
-    every rank."""
+    """Elements of queries, keys, values and outputs per token on a rank."""
 
     q: float
     k: float
     v: float
     out: float
-    latent: int = 0
 
 
 def heads_of(shape: Shape, tp: int) -> Heads:
-    """Return the elements of heads on a rank; with tp above the kv heads, ranks hold copies.
+    """Return the elements of attention's heads on a rank; with tp above the kv heads, ranks hold
+    copies."""
+    return _heads_on(shape.attention.on(tp))
 
-    Latent attention: arXiv:2405.04434.
-    """
-    heads, mla = shape.heads / tp, shape.mla
-    if mla is not None:
-        qk, value = heads * (mla.nope + mla.rope), heads * mla.value
-        return Heads(qk, qk, value, value, mla.q_rank + mla.kv_rank + mla.rope)
-    kv = max(shape.kv_heads / tp, 1.0) * shape.head_dim
-    return Heads(heads * shape.head_dim, kv, kv, heads * shape.head_dim)
+
+def _heads_on(rank: MixerSizes) -> Heads:
+    kind = rank.kind
+    return Heads(*(rank.value(terms) for terms in (kind.q, kind.k, kind.v, kind.out)))
 
 
 class Operation(NamedTuple):
@@ -130,11 +127,15 @@ class Operation(NamedTuple):
     stored: float = 0.0  # bytes kept for the backward pass, without scores
     region: bool = False  # whether it ends a tensor parallel region, with a sum over ranks
     routed: float = 0.0  # elements of tokens sent to the experts' ranks
+    share: float = 1.0  # how many a layer has, in the mean over layers
+    widths: tuple[float, ...] = ()  # of the matrices that the first GEMM is
+    up: tuple[Gemm, ...] = ()  # GEMMs out of the bottlenecks of latent attention
+    up_stored: float = 0.0  # bytes kept of what they make
 
     @property
     def flops(self) -> float:
         """Forward, with the causal half of attention."""
-        return sum(gemm.flops for gemm in self.gemms) + self.causal
+        return self.share * (sum(gemm.flops for gemm in self.gemms) + self.causal)
 
 
 @lru_cache(maxsize=4096)
@@ -150,15 +151,22 @@ def layer_operations(
     # inputs of norms and of regions, masks of dropout: 10 s b h of a GPT
     kept_bytes = 2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)
     norms = Operation("norms", stored=cut.outside * shape.hidden * kept_bytes)
-    attention = _attention(shape, cut)
+    mixers = tuple(_mixed(mixer, cut) for mixer in shape.parts)
     moe = shape.moe if experts else None
     if moe is None:
-        return norms, attention, _ffn(shape, cut, "ffn", shape.ffn)
+        ffn = _ffn(shape, cut, "ffn", shape.ffn)._replace(share=shape.fed)
+        return norms, *mixers, ffn
     router = Operation("router", (Gemm(cut.outside, moe.experts, shape.hidden),))
+    if moe.latent:
+        ways = (
+            Gemm(cut.outside, moe.latent, shape.hidden),
+            Gemm(cut.outside, shape.hidden, moe.latent),
+        )
+        router = router._replace(gemms=router.gemms + ways)
     routed = _routed(shape, moe, cut)
     if not moe.shared_ffn:
-        return norms, attention, router, routed
-    return norms, attention, router, _ffn(shape, cut, "shared expert", moe.shared_ffn), routed
+        return norms, *mixers, router, routed
+    return norms, *mixers, router, _ffn(shape, cut, "shared expert", moe.shared_ffn), routed
 
 
 def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
@@ -167,47 +175,74 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
     width = moe.ffn / cut.etp
     inputs = shape.matrices - 1
     busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local
-    kept = shape.hidden * (cut.width + cut.kept) + moe.ffn * (inputs * cut.width + cut.kept)
+    token = moe.latent or shape.hidden
+    kept = token * (cut.width + cut.kept) + moe.ffn * (inputs * cut.width + cut.kept)
     return Operation(
         "experts",
         (
-            Gemm(busiest, inputs * width, shape.hidden, local, grouped=True),
-            Gemm(busiest, shape.hidden, width, local, grouped=True),
+            Gemm(busiest, inputs * width, token, local, grouped=True),
+            Gemm(busiest, token, width, local, grouped=True),
         ),
-        moved=PERMUTE_MOVES * cut.outside * moe.top_k * shape.hidden,
+        moved=PERMUTE_MOVES * cut.outside * moe.top_k * token,
         stored=cut.outside * moe.top_k * moe.imbalance * kept,
         # with sequence parallelism their tokens are apart already
         region=not cut.sp and not moe.shared_ffn,
-        routed=cut.outside * shape.hidden,
+        routed=cut.outside * token,
     )
 
 
-def _attention(shape: Shape, cut: LayerCut) -> Operation:
-    """Return attention: FLOPs of qkv 2Th(a+2g)d/t, of the output 2Tadh/t, of scores and their sum
-    over values 4Tsad/t; latent attention goes through its bottlenecks."""
-    tokens, h, mla = cut.tokens, shape.hidden, shape.mla
-    heads = heads_of(shape, cut.tp)
-    output = Gemm(tokens, h, heads.out)
-    if mla is None:
-        gemms: tuple[Gemm, ...] = (Gemm(tokens, heads.q + heads.k + heads.v, h), output)
-    else:
-        down = Gemm(tokens, heads.latent, h)
-        queries = Gemm(tokens, heads.q, mla.q_rank or h)
-        keys = Gemm(tokens, shape.heads / cut.tp * (mla.nope + mla.value), mla.kv_rank)
-        gemms = (down, queries, keys, output)
+def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
+    """Return attention, or what stands in its place: FLOPs of qkv 2Th(a+2g)d/t, of the output
+    2Tadh/t, of scores and their sum over values 4Tsad/t; latent attention goes through its
+    bottlenecks."""
+    rank = mixer.on(cut.tp)
+    tokens = cut.tokens
+    gemms = []
+    for matrix in mixer.row.whole:
+        gemms.append(_gemm_of(matrix, tokens, rank.whole))
+    for matrix in mixer.row.split:
+        gemms.append(_gemm_of(matrix, tokens, rank.sizes))
+    operation = Operation("attention", tuple(gemms), region=True, share=mixer.share)
+    if not mixer.row.attends:
+        return _recurrent(operation, rank, cut)
+    heads = _heads_on(rank)
     flops_per_key = 2.0 * tokens * (heads.q + heads.out)
+    # an indexer meets every key before it, in a window or not
+    indexed = tokens * rank.value(mixer.row.indexed) * cut.sequence
     # bytes of an element that the output projection keeps besides attention's own copy
     quantized_copy = cut.kept if cut.kept < cut.width else 0.0
-    kept_bytes = cut.width * (heads.latent + heads.q + heads.k + heads.v + heads.out)
-    return Operation(
-        "attention",
-        gemms,
-        core=flops_per_key * cut.sequence,
-        causal=flops_per_key * shape.keys(cut.sequence),
-        scores=tokens * cut.sequence * shape.heads / cut.tp,
+    kept_bytes = cut.width * (rank.latent + heads.q + heads.k + heads.v + heads.out)
+    if mixer.row.whole:
+        operation = operation._replace(
+            up=operation.gemms[len(mixer.row.whole) : -1],
+            up_stored=tokens * cut.width * (heads.q + heads.k + heads.v),
+        )
+    else:
+        operation = operation._replace(widths=tuple(mixer.row.split[0].widths(rank.sizes)))
+    return operation._replace(
+        core=flops_per_key * cut.sequence + indexed,
+        causal=flops_per_key * mixer.keys(cut.sequence) + 0.5 * indexed,
+        scores=tokens * cut.sequence * rank.sizes["heads"],
         keys=cut.sequence,
         stored=tokens * (kept_bytes + quantized_copy * heads.out),
-        region=True,
+    )
+
+
+def _gemm_of(matrix: Matrix, tokens: float, sizes: Sizes) -> Gemm:
+    return Gemm(tokens, matrix.width(sizes), value_of(matrix.inputs, sizes))
+
+
+def _recurrent(operation: Operation, rank: MixerSizes, cut: LayerCut) -> Operation:
+    """Return an operation without scores: its work is the same for every token, and it keeps what
+    its matrices make."""
+    work = cut.tokens * rank.value(rank.kind.work)
+    made = sum(gemm.n for gemm in operation.gemms[:-1])
+    return operation._replace(
+        core=work,
+        causal=work,
+        # its state is cut as attention's heads are
+        scores=cut.tokens * rank.sizes["heads"],
+        stored=cut.tokens * cut.width * made,
     )
 
 
@@ -223,7 +258,7 @@ def _ffn(
         Gemm(cut.tokens, shape.hidden, width),
     )
     stored = cut.tokens * width * (inputs * cut.width + cut.kept)
-    return Operation(name, gemms, stored=stored, region=True)
+    return Operation(name, gemms, stored=stored, region=True, widths=(width,) * inputs)
 
 
 def head_flops(shape: Shape, tokens: float) -> float:
@@ -258,7 +293,7 @@ def forward_flops(
         flops = 0.0
         for operation in operations:
             masked = 0.0 if halved else operation.core - operation.causal
-            flops += operation.flops + masked
+            flops += operation.flops + operation.share * masked
         total += layers * flops
     return total
 
@@ -308,7 +343,7 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
                 flops += operation.causal if halved else operation.core
             if recompute.operation(operation.name):
                 flops += sum(gemm.flops for gemm in operation.gemms)
-            again += layers * flops
+            again += layers * operation.share * flops
     return needed + again
 
 
@@ -461,15 +496,16 @@ def _layer_times(
 ) -> LayerTimes:
     """Model the times of a layer by the roofline of its operations."""
     operations, stack = layer_operations(shape, cut, experts=experts), roofline.stack
-    gemms = _gemm_times(_shared_gemms(operations), roofline)
+    gemms = core = Times()
+    for operation in operations:
+        if operation.name != "experts":
+            gemms = gemms.plus(_gemm_times(operation.gemms, roofline).times(operation.share))
+        if operation.core:
+            times = _core_times(operation, cut.width, roofline)
+            core = core.plus(times.times(operation.share))
     if lora:
-        adapter_times = _gemm_times(adapters(shape, cut, operations, lora), roofline)
+        adapter_times = _gemm_times(adapters(operations, lora), roofline)
         gemms = _without_weight_gradients(gemms).plus(adapter_times)
-    core = next(
-        _attention_core_times(operation, cut.width, roofline)
-        for operation in operations
-        if operation.scores
-    )
     # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
     # parallelism the rest
     tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
@@ -487,17 +523,8 @@ def _layer_times(
             if lora:
                 experts_times = _without_weight_gradients(experts_times)
             experts_times = experts_times.plus(routing)
-    times = LayerTimes(gemms, core, elementwise, experts_times)
-    return _with_recomputation(times, operations, roofline, again)
-
-
-def _shared_gemms(operations: Sequence[Operation]) -> list[Gemm]:
-    """GEMMs of all operations but the routed experts."""
-    found: list[Gemm] = []
-    for operation in operations:
-        if operation.name != "experts":
-            found += operation.gemms
-    return found
+    layer = LayerTimes(gemms, core, elementwise, experts_times)
+    return _with_recomputation(layer, operations, roofline, again)
 
 
 def _with_recomputation(
@@ -506,11 +533,14 @@ def _with_recomputation(
     """Return a layer with the seconds of its recomputation."""
     if again.layers:
         return LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
-    repeated = _shared_gemms(
-        [operation for operation in operations if again.operation(operation.name)]
-    )
-    if "mla_up_proj" in again.modules and not again.operation("attention"):
-        repeated += next(operation.gemms for operation in operations if operation.scores)[1:3]
+    repeated_s = 0.0
+    for operation in operations:
+        repeated: tuple[Gemm, ...] = ()
+        if again.operation(operation.name):
+            repeated = operation.gemms if operation.name != "experts" else ()
+        elif "mla_up_proj" in again.modules:
+            repeated = operation.up
+        repeated_s += operation.share * sum(gemm_s(gemm, roofline) for gemm in repeated)
     share = sum(ELEMENTWISE_OF.get(module, 0.0) for module in again.modules)
     gemms, core, elementwise, experts = times
     if again.core:
@@ -518,7 +548,7 @@ def _with_recomputation(
     if again.operation("experts"):
         experts = experts._replace(again_s=experts.forward_s)
     return LayerTimes(
-        gemms._replace(again_s=sum(gemm_s(gemm, roofline) for gemm in repeated)),
+        gemms._replace(again_s=repeated_s),
         core,
         elementwise._replace(again_s=min(1.0, share) * elementwise.forward_s),
         experts,
@@ -541,32 +571,28 @@ def _without_weight_gradients(times: Times) -> Times:
     return times._replace(backward_s=times.backward_s - times.weight_s, weight_s=0.0)
 
 
-def adapters(shape: Shape, cut: LayerCut, operations: Sequence[Operation], rank: int) -> list[Gemm]:
+def adapters(operations: Sequence[Operation], rank: int) -> list[Gemm]:
     """Return LoRA's GEMMs, down to the adapter's rank and up again, for each matrix but those of
     routers and routed experts."""
-    heads, found = heads_of(shape, cut.tp), list[Gemm]()
+    found: list[Gemm] = []
     for operation in operations:
         if not operation.gemms or operation.name in ("router", "experts"):
             continue
         # the first GEMM is several matrices at once
         first, *others = operation.gemms
-        if operation.name != "attention":
-            inputs = shape.matrices - 1
-            widths = [first.n / inputs] * inputs
-        else:
-            widths = [heads.q, heads.k, heads.v] if shape.mla is None else [first.n]
+        widths = operation.widths or (first.n,)
         for gemm in (*(first._replace(n=width) for width in widths), *others):
             found += [Gemm(gemm.m, rank, gemm.k), Gemm(gemm.m, gemm.n, rank)]
     return found
 
 
-def _attention_core_times(attention: Operation, width: float, roofline: Roofline) -> Times:
-    """Times of attention's scores and their sum over values.
+def _core_times(attention: Operation, width: float, roofline: Roofline) -> Times:
+    """Times of attention's scores and their sum over values, or of a recurrence.
 
     A fused kernel computes only the causal half; without one all scores are written out and read by
     elementwise kernels.
     """
-    if roofline.stack.flash:
+    if roofline.stack.flash or attention.keys == 1:
         blocks = attention.scores / attention.keys / BLOCK
         forward_s = core_s(attention.causal, blocks, roofline)
         return Times(forward_s, core_s(FLASH_BACKWARD * attention.causal, blocks, roofline))

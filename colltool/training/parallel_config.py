@@ -32,6 +32,7 @@ from colltool.training.model import (
     Shape,
     Stack,
     TransformerModel,
+    dense_before,
     ends_of,
     layer_parameters,
 )
@@ -415,7 +416,7 @@ def even_chunks(config: ParallelConfig) -> float:
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     """Return the pipeline stages of a model.
 
-    Its dense layers come first; with virtual stages a stage holds every p-th chunk of the model.
+    Its dense layers come first, unless spread; with virtual stages a stage holds every p-th chunk of the model.
     """
     model, layout = config.model, config.layout
     assert model is not None
@@ -427,6 +428,7 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
         layout.stages,
         folded=config.folded,
         ends=ends_as_layers(config),
+        spread=model.spread,
     )
 
 
@@ -441,6 +443,7 @@ def _stages(
     *,
     folded: bool,
     ends: bool,
+    spread: bool,
 ) -> tuple[PipelineStage, ...]:
     """Return the stages of p stages with v chunks; ``counts``: layers of stages that a job lists."""
     chunk_layers = []  # by stage and chunk
@@ -452,14 +455,14 @@ def _stages(
         chunk_layers[0][0] -= 1
         chunk_layers[-1][-1] -= 1
     dense = [0] * p
-    dense_left = dense_layers
-    # dense layers are the first of the model: chunk by chunk, stage by stage
+    position = 0  # layers before a chunk, which are in order: chunk by chunk, stage by stage
     for chunk in range(v):
         upwards = folded and chunk % 2
         for stage in reversed(range(p)) if upwards else range(p):
-            dense_here = min(dense_left, chunk_layers[stage][chunk])
-            dense[stage] += dense_here
-            dense_left -= dense_here
+            end = position + chunk_layers[stage][chunk]
+            before = dense_before(position, layers, dense_layers, spread=spread)
+            dense[stage] += dense_before(end, layers, dense_layers, spread=spread) - before
+            position = end
     # ZB-V: the head is on the stage of the embedding (arXiv:2401.10241 section 6)
     last = 0 if folded else p - 1
     return tuple(

@@ -30,7 +30,7 @@ def trained_layer_parameters(config: ParallelConfig, *, experts: bool) -> RankPa
     assert config.shape is not None
     cut = cut_of(config)
     operations = layer_operations(config.shape, cut, experts=experts)
-    matrices = adapters(config.shape, cut, operations, config.lora)
+    matrices = adapters(operations, config.lora)
     return RankParameters(sum(gemm.n * gemm.k for gemm in matrices))
 
 
@@ -91,7 +91,7 @@ def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> f
             for gemm in operation.gemms:
                 m, n = sorted((gemm.n, gemm.k))
                 flops = NEWTON_SCHULZ * (4 * m * m * n + 2 * m**3)
-                total += layers * gemm.copies * flops
+                total += layers * operation.share * gemm.copies * flops
                 largest = max(largest, flops)
     share = config.stack.gemm_share("bf16", config.device.generation)
     return max(total / ranks, largest) / (share * config.device.peak_flops("bf16"))

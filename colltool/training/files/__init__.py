@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from colltool.base.errors import clipped, nearest
 from colltool.base.formatting import parse_flops, parse_time
 from colltool.definitions.field_types import (
     MAX_RANKS,
@@ -22,6 +23,7 @@ from colltool.definitions.field_types import (
     model_check,
     parsed_quantity,
 )
+from colltool.training.mixers import KINDS
 
 MAX_DIMENSION = 10_000_000  # of a model: a larger one is a typing error
 
@@ -132,10 +134,15 @@ _NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), FieldHint("a whol
 _MLA = FieldHint("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}")
 
 
+_OPERATION = FieldHint("a mapping such as {operation: attention, layers: 12}")
+
+
 class MoeFile(Part):
     """Experts: ``ffn`` the width of one, ``shared_ffn`` of what every token passes,
     ``dense_layers`` the first ones without.
 
+    ``spread``: those are every so-manieth layer, not the first ones. ``latent``: elements of a
+    token that experts take, where a matrix narrows it before them.
     ``imbalance``: the busiest rank's load over the mean, 1 where routing is forced even. ``groups``
     of experts, of which a token visits ``top_groups`` at most (group-limited routing, DeepSeek-V3
     Technical Report, arXiv:2412.19437, section 2.1.2).
@@ -149,6 +156,8 @@ class MoeFile(Part):
     imbalance: Imbalance | None = None
     groups: Dimension = 1
     top_groups: Dimension | None = None
+    spread: Flag = False
+    latent: _NONE = 0
 
     @model_check
     def _top_fits(self) -> Iterator[FieldError]:
@@ -173,6 +182,24 @@ class MlaFile(Part):
     value: Dimension
 
 
+class OperationFile(Part):
+    """What mixes the tokens in so many ``layers`` of a model: attention, or what stands in its
+    place.
+
+    ``operation``: a name in ``data/operations.toml``; ``sizes``: its sizes by name, of attention
+    those of the model unless given; ``window``: keys that a query of it sees.
+    """
+
+    operation: Annotated[str, FieldHint(f"one of {', '.join(KINDS)}", "text")]
+    layers: Dimension
+    window: Dimension | None = None
+    sizes: Annotated[
+        dict[str, Annotated[int, Field(ge=0, le=MAX_DIMENSION, strict=True)]],
+        Field(max_length=32),
+        FieldHint("a mapping such as {heads: 32, head_dim: 128}"),
+    ] = Field(default_factory=dict)
+
+
 class ModelFile(Part):
     """A model: its shape, or only its size (``parameters`` and ``layers``), with which all that
     needs no shape can be planned.
@@ -182,7 +209,9 @@ class ModelFile(Part):
     ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``:
     trained with it, as models with biases are by default. ``positions``: learned ones. ``window``:
     a query meets so many keys in ``windowed_layers`` of the layers, all of them unless given,
-    spread evenly. ``left_out``: what of the model is not counted, for people.
+    spread evenly. ``operations``: what mixes the tokens, where that is not the same attention in
+    every layer. ``ffn_layers``: layers that have a dense FFN, all without experts unless given.
+    ``left_out``: what of the model is not counted, for people.
     """
 
     schema_: Annotated[Literal["colltool.model/1"], Field(alias="schema")] = "colltool.model/1"
@@ -206,6 +235,12 @@ class ModelFile(Part):
         MoeFile | None, FieldHint("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")
     ] = None
     mla: Annotated[MlaFile | None, _MLA] = None
+    operations: Annotated[
+        tuple[Annotated[OperationFile, _OPERATION], ...],
+        Field(max_length=16),
+        FieldHint("a list of operations, such as [{operation: attention, layers: 12}]"),
+    ] = ()
+    ffn_layers: _NONE | None = None
     parameters: Parameters | None = None
     left_out: Annotated[
         tuple[Label, ...],
@@ -247,6 +282,27 @@ class ModelFile(Part):
             what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
             fix = f"at most {self.layers - 1}, or leave moe out"
             yield FieldError(what, fix, ("moe", "dense_layers"))
+            return
+        yield from self._wrong_operations()
+
+    def _wrong_operations(self) -> Iterator[FieldError]:
+        """Operations that are not known, or whose sizes are not whole."""
+        given = {"hidden", "heads", "kv_heads", "head_dim", "value_dim", "query_inputs"}
+        if self.mla is not None:
+            given |= {"q_rank", "kv_rank", "nope", "rope", "value"}
+        for place, operation in enumerate(self.operations):
+            path = ("operations", place)
+            kind = KINDS.get(operation.operation)
+            if kind is None:
+                what = f"operation '{clipped(operation.operation)}' is not known"
+                fix = f"{nearest(operation.operation, list(KINDS))} known: {', '.join(KINDS)}"
+                yield FieldError(what, fix.strip(), (*path, "operation"))
+                continue
+            missing = [size for size in kind.needs if size not in given | operation.sizes.keys()]
+            if missing:
+                what = f"{operation.operation} lacks {' and '.join(missing)}"
+                fix = f"sizes: {{{', '.join(f'{size}: 128' for size in missing)}}}"
+                yield FieldError(what, fix, path)
 
 
 _PEAK = FieldHint("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
