@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Terms = tuple[tuple[int, tuple[str, ...]], ...]  # a sum of products: (number, names) each
+Terms = tuple[tuple[float, tuple[str, ...]], ...]  # a sum of products: (number, names) each
 Sizes = Mapping[str, float]
 
 
@@ -25,12 +25,14 @@ def terms_of(text: str) -> Terms:
     """
     terms = []
     for product in filter(None, text.split("+")):
-        number = 1
+        number: float = 1
         names = []
         for word in product.split("*"):
             factor = word.strip()
             if factor.isdecimal():
                 number *= int(factor)
+            elif factor[:1].isdecimal():
+                number *= float(factor)
             else:
                 names.append(factor)
         terms.append((number, tuple(names)))
@@ -116,11 +118,11 @@ def _kind_of(row: Mapping[str, Any]) -> MixerKind:
 
 
 def _read_kinds(table: Mapping[str, Any]) -> dict[str, MixerKind]:
-    kinds = {}
+    rows: dict[str, dict[str, Any]] = {}
     for name, row in table["operations"].items():
-        base = table["operations"][row["like"]] if "like" in row else {}
-        kinds[name] = _kind_of({**base, **row})
-    return kinds
+        base = rows[row["like"]] if "like" in row else {}
+        rows[name] = {**base, **row}
+    return {name: _kind_of(row) for name, row in rows.items()}
 
 
 _TABLE = tomllib.loads(
@@ -168,6 +170,7 @@ class Mixer(NamedTuple):
         share: how many a layer has, in the mean over layers.
         window: keys that a query sees; 0: all before it.
         windowed: share of these operations with the window.
+        chunked: the sequence is cut in windows, and a query sees no key of another.
     """
 
     kind: str
@@ -175,6 +178,7 @@ class Mixer(NamedTuple):
     share: float = 1.0
     window: int = 0
     windowed: float = 1.0
+    chunked: bool = False
 
     @property
     def row(self) -> MixerKind:
@@ -190,6 +194,8 @@ class Mixer(NamedTuple):
         whole = 0.5 * sequence
         if not self.window or self.window >= sequence:
             return whole
+        if self.chunked:
+            return 0.5 * self.window
         # the first queries of a sequence see fewer keys than a window has
         inside = self.window - 0.5 * self.window**2 / sequence
         return (1 - self.windowed) * whole + self.windowed * inside

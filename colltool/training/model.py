@@ -297,7 +297,13 @@ def _mixer_of(file: OperationFile, shape: Shape, layers: int) -> Mixer:
     sizes = dict(shape.attention.sizes) | file.sizes
     if "head_dim" in file.sizes:
         sizes["value_dim"] = file.sizes.get("value_dim", file.sizes["head_dim"])
-    return Mixer(file.operation, tuple(sizes.items()), file.layers / layers, file.window or 0)
+    return Mixer(
+        file.operation,
+        tuple(sizes.items()),
+        share=file.layers / layers,
+        window=file.window or 0,
+        chunked=file.chunked,
+    )
 
 
 def _mla_of(file: MlaFile) -> Mla:

@@ -187,12 +187,14 @@ class OperationFile(Part):
     place.
 
     ``operation``: a name in ``data/operations.toml``; ``sizes``: its sizes by name, of attention
-    those of the model unless given; ``window``: keys that a query of it sees.
+    those of the model unless given; ``window``: keys that a query of it sees, with ``chunked``
+    those of its own piece of the sequence.
     """
 
     operation: Annotated[str, FieldHint(f"one of {', '.join(KINDS)}", "text")]
     layers: Dimension
     window: Dimension | None = None
+    chunked: Flag = False
     sizes: Annotated[
         dict[str, Annotated[int, Field(ge=0, le=MAX_DIMENSION, strict=True)]],
         Field(max_length=32),

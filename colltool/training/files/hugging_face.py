@@ -1,41 +1,41 @@
 """Models from a Hugging Face ``config.json``.
 
-Keys that change the size or work of a model are either used or refused by name
-(:func:`unmodelled`); :func:`shape_of` makes the model of a job from the used ones.
-``data/families.toml`` has the types of models that are known, and those that are refused.
+``data/families.toml`` says which keys of which type of model mean what: sizes, the operation of each
+layer, and which layers have experts. :class:`ModelConfig` reads a config by it, and
+:func:`shape_of` makes the model of a job. Keys that change the size or work of a model are either
+used or refused by name (:func:`unmodelled`).
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from colltool.base.errors import ColltoolError, ManyErrors, nearest, printable, problems_of
 from colltool.base.files import read_text
-from colltool.base.primitives import ceil_div
-from colltool.definitions.field_types import FieldHint, Flag, Part
+from colltool.definitions.field_types import Part
 from colltool.definitions.reader import read
-from colltool.training.files import Dimension, ModelFile
+from colltool.training.files import MAX_DIMENSION, ModelFile
+from colltool.training.mixers import KINDS
 
 # fixes of errors
+MODEL_FILE = (
+    "give the model as a file with --model-file model.yaml: layers, hidden, heads, ffn, vocab,"
+    " operations ... (colltool guide jobs)"
+)
 KNOWN_TIMES = (
     "parameters and layers of the model as a mapping, with the times of compute:"
     " {forward_per_layer: 7ms, ...}"
 )
-SHAPE = (
-    "give the model as a mapping: layers, hidden, heads, ffn, vocab ...; or parameters and layers,"
-    " with the times of compute"
-)
 # keys that change a model, with the values at which they do not
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "decoder_sparse_step": (None, 0, 1),
-    "moe_layer_freq": (None, 1),
-    "mlp_only_layers": (None, []),
     "word_embed_proj_dim": (),  # the hidden size, which ``unmodelled`` fills in
     "is_encoder_decoder": (None, False),
     "add_cross_attention": (None, False),
@@ -43,97 +43,463 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "chunk_size_feed_forward": (None, 0),
     "use_mup": (None, False),
 }
-ATTENTION = ("full_attention", "sliding_attention")  # kinds of layers in ``layer_types``
 # kinds of attention in ``attn_config``
 ATTENTION_TYPES = ("multihead_attention", "multiquery_attention", "grouped_query_attention")
-
-
-class Family(NamedTuple):
-    """Facts about a type of model that its configs do not have; ``data/families.toml`` explains
-    each."""
-
-    gated: bool = True
-    bias: bool = False
-    tied: bool = False
-    positions: str = ""
-    wide: int = 0
-    slides: Literal["every", "alternate", "upper", "pattern"] = "every"
-    pattern: int = 6
-
+MAX_LAYERS = 100_000
 
 _TABLE = tomllib.loads(
     (Path(__file__).parents[1] / "data" / "families.toml").read_text(encoding="utf-8")
 )
 # keys that change neither size nor work
 HARMLESS = frozenset(_TABLE["harmless"])
-FAMILIES = {kind: Family(**values) for kind, values in _TABLE["families"].items()}
+FAMILIES: dict[str, Mapping[str, Any]] = _TABLE["types"]
 # why types of models are refused
 REASONS = {kind: why for why, kinds in _TABLE["refused"].items() for kind in kinds}
-# parts of keys that sound like a size
+# parts of keys that sound like a size; names of parts that are no text
 _SIZED = re.compile("|".join(_TABLE["sized"]))
+_SIDES = re.compile("|".join(_TABLE["sides"]))
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+# words after an operation that say which keys it sees
+_WINDOW = " in a window"
+_CHUNKS = " in chunks"
 
 
-def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield what is not modelled of a config, as (key, what, fix): its type, or keys that change its
-    size or work."""
-    kind = data.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        yield _unknown_type(data, kind)
-        return
-    listed = data.get("layer_types")
-    if isinstance(listed, list):
-        others = [layer for layer in listed if layer not in ATTENTION]
-        if others:
-            what = (
-                f"layer_types has {len(others)} of {len(listed)} layers of {_short_text(others[0])},"
-                " which is not modelled"
-            )
-            yield "layer_types", what, SHAPE
-    attention = _attention(data.get("attn_config")).get("attn_type", ATTENTION_TYPES[0])
-    if attention not in ATTENTION_TYPES:
-        yield "attn_config", f"attn_type {_short_text(attention)} is not modelled", SHAPE
+def _keys_of(names: Any) -> list[str]:
+    """The keys of a list of spellings, or of a rule's key."""
+    spellings = names if isinstance(names, list) else [names]
+    found = []
+    for spelling in spellings:
+        if isinstance(spelling, str):
+            found += _NAME.findall(spelling)
+    return found
+
+
+def _all_keys() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """(Keys of whole numbers, of lists or texts of layers, and those of either.)"""
+    numbers: set[str] = {*_TABLE["ahead"], "moe_layer_end_index"}
+    lists: set[str] = set()
+    entries = [_TABLE, *FAMILIES.values()]
+    for entry in entries:
+        tables = [entry.get("sizes", {}), *entry.get("own", {}).values()]
+        for change in entry.get("when", ()):
+            tables.append(change.get("sizes", {}))
+        for table in tables:
+            for names in table.values():
+                numbers.update(_keys_of(names))
+        for rule in (*entry.get("mixers", ()), *entry.get("experts", ())):
+            for form in ("every", "offset", "from"):
+                numbers.update(_keys_of(rule.get(form)))
+            for form in ("list", "at"):
+                lists.update(_keys_of(rule.get(form)))
+    return frozenset(numbers - lists), frozenset(lists - numbers), frozenset(lists & numbers)
+
+
+_NUMBERS, _LISTS, _EITHER = _all_keys()
+_FLAGS = frozenset(_TABLE["flags"])
+_POSITIONS = frozenset(entry["positions"] for entry in FAMILIES.values() if "positions" in entry)
+USED = frozenset(
+    key.split(".")[0] for key in (*_NUMBERS, *_LISTS, *_EITHER, *_FLAGS, *_POSITIONS)
+) | {"model_type"}
+
+
+class ConfigFile(Part):
+    """Any mapping; :func:`unmodelled` judges its keys."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class Finding(NamedTuple):
+    """What is wrong with a key of a config, and what to write instead."""
+
+    path: tuple[str, ...]
+    what: str
+    fix: str
+
+
+@cache
+def family_of(kind: str) -> Mapping[str, Any]:
+    """The entry of a type, with what it has from the type that it is like."""
+    row = FAMILIES[kind]
+    if "like" not in row:
+        return row
+    return _merged(family_of(row["like"]), row)
+
+
+def _merged(base: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry over another, some of its tables key by key."""
+    found = {**base, **row}
+    for key in ("sizes", "words", "defaults"):
+        if key in base and key in row:
+            found[key] = {**base[key], **row[key]}
+    return found
+
+
+class ModelConfig:
+    """A config, read by the entry of its type.
+
+    Args:
+        path: where its text is in a config of several parts.
+        data: its keys, with those that the type has by default.
+        entry: what ``data/families.toml`` says of the type.
+        left_out: parts of the config that are no text, by key.
+    """
+
+    def __init__(
+        self, path: tuple[str, ...], data: Mapping[str, Any], kind: str, left_out: list[str]
+    ) -> None:
+        entry = family_of(kind)
+        inside = entry.get("inside", {}) if path else {}
+        self.path = path
+        self.kind = kind
+        self.data: dict[str, Any] = {**entry.get("defaults", {}), **inside, **data}
+        self.left_out = left_out
+        for change in entry.get("when", ()):
+            value = self.get(change["key"])
+            if value == change["value"] or (change["value"] == "given" and value):
+                entry = {**entry, **change}
+        self.entry = entry
+
+    def get(self, key: str) -> Any:
+        """The value of a key; of one inside a mapping by ``outer.inner``, of all that are inside a
+        mapping by ``outer.each.inner``."""
+        found: Any = self.data
+        for part in key.split("."):
+            if isinstance(found, list):
+                found = [_inside(value, part) for value in found]
+            elif part == "each" and isinstance(found, Mapping):
+                found = list(found.values())
+            else:
+                found = _inside(found, part)
+        return found
+
+    def number(self, key: str) -> int | None:
+        """The whole number of a key or a size; of a list that of all layers."""
+        value = self.get(key)
+        if isinstance(value, list) and value and len(set(map(str, value))) == 1:
+            value = value[0]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        # a size that no key is called like
+        spellings = self.entry.get("sizes", {}).get(key, (key,))
+        return None if key in spellings else self.size(key)
+
+    def formula(self, text: str) -> int | None:
+        """The value of a sum of products and quotients of keys; None where one is not given."""
+        total = 0
+        for product in text.split("+"):
+            factors, *divisors = product.split("/")
+            value = 1
+            for name in factors.split("*"):
+                factor = int(name) if name.isdecimal() else self.number(name)
+                if factor is None:
+                    return None
+                value *= factor
+            for name in divisors:
+                divisor = int(name) if name.isdecimal() else self.number(name)
+                if not divisor:
+                    return None
+                value //= divisor
+            total += value
+        return total
+
+    def size(self, name: str, operation: str = "") -> int | None:
+        """A size by its name in colltool; None where no key gives it.
+
+        Args:
+            operation: whose own size it is, if it has one; else the model's.
+        """
+        own = self.entry.get("own", {}).get(operation, {})
+        if not operation and name in self.entry.get("fixed", {}):
+            fixed: int = self.entry["fixed"][name]
+            return fixed
+        if operation and name not in own:
+            return None
+        spellings = own if operation else {**_TABLE["sizes"], **self.entry.get("sizes", {})}
+        for spelling in spellings.get(name, ()):
+            found = self.formula(spelling)
+            if found is not None:
+                return found
+        return None
+
+    def key_of(self, name: str) -> str:
+        """The key that a size is usually written with."""
+        spellings = {**_TABLE["sizes"], **self.entry.get("sizes", {})}
+        return str(spellings.get(name, [name])[0])
+
+    def first(self, keys: Any) -> Any:
+        """The value of the first of several keys that is given; a number stands for itself."""
+        if isinstance(keys, int):
+            return keys
+        for key in keys if isinstance(keys, list) else [keys]:
+            value = self.get(key)
+            if value is not None:
+                return value
+        return None
+
+    @property
+    def layers(self) -> int:
+        """Layers; where no key says so as many as are listed."""
+        count = self.size("layers")
+        if count is None:
+            for rule in self._mixer_rules():
+                listed = _listed(self.first(rule.get("list", "")))
+                if listed:
+                    return len(listed)
+        return count or 0
+
+    def _mixer_rules(self) -> list[Mapping[str, Any]]:
+        rules: list[Mapping[str, Any]] = self.entry.get("mixers", _TABLE["mixers"])
+        return rules
+
+    def words(self) -> list[str]:
+        """The word of each layer, by the first rule that holds."""
+        for rule in self._mixer_rules():
+            found = self._by_rule(rule)
+            if found is not None:
+                return found
+        return ["attention"] * self.layers
+
+    def operations(self) -> list[str]:
+        """The operation of each layer, or what follows one: "dense", "experts" or nothing."""
+        known = self._known_words()
+        return [known.get(word, word) for word in self.words()]
+
+    def _known_words(self) -> dict[str, str]:
+        return {**_TABLE["words"], **self.entry.get("words", {})}
+
+    def unknown_words(self) -> list[str]:
+        """Words of layers that stand for no operation."""
+        found = []
+        for word in self.words():
+            base = self._known_words().get(word, word)
+            for ending in (_WINDOW, _CHUNKS):
+                base = base.removesuffix(ending)
+            if base not in KINDS and base not in ("", "dense", "experts"):
+                found.append(word)
+        return found
+
+    def with_experts(self) -> list[bool]:
+        """Whether each layer has experts, as far as other keys than its operation say."""
+        found = [True] * self.layers
+        for rule in _TABLE["experts"]:
+            words = self._by_rule({"is": "experts", "other": "dense", **rule})
+            if words is None:
+                continue
+            known = {**_TABLE["words"], **rule.get("words", {})}
+            for layer, word in enumerate(words[: self.layers]):
+                found[layer] = found[layer] and known.get(word, word) == "experts"
+        end = self.number("moe_layer_end_index")
+        if end is not None and end >= 0:
+            for layer in range(end + 1, self.layers):
+                found[layer] = False
+        return found
+
+    def _by_rule(self, rule: Mapping[str, Any]) -> list[str] | None:
+        """The word of each layer by a rule; None where its key is not given."""
+        layers = self.layers
+        if "on" in rule and not self.get(rule["on"]):
+            return None
+        if "all" in rule:
+            return [rule["all"]] * layers
+        form = next(form for form in ("list", "every", "at", "from") if form in rule)
+        value = self.first(rule[form])
+        if form == "list":
+            return self._from_list(rule, value)
+        if value is None or isinstance(value, bool):
+            return None
+        if form == "at":
+            listed = [int(word) - rule.get("base", 0) for word in _listed(value) or ()]
+            named = set(listed)
+        elif not isinstance(value, int):
+            return None
+        elif form == "from":
+            named = set(range(value, layers))
+        else:
+            if value == 0:
+                return None
+            offset = self.first(rule["offset"]) if "offset" in rule else value - 1
+            named = {layer for layer in range(layers) if layer % value == (offset or 0)}
+        return [rule["is"] if layer in named else rule["other"] for layer in range(layers)]
+
+    def _from_list(self, rule: Mapping[str, Any], value: Any) -> list[str] | None:
+        listed = _listed(value)
+        if not listed:
+            return None
+        if rule.get("cyclic"):
+            return [listed[layer % len(listed)] for layer in range(self.layers)]
+        return listed[: self.layers or None]
+
+    def not_counted(self) -> list[str]:
+        """What is not counted of a model, in words."""
+        found = []
+        for key in _TABLE["ahead"]:
+            ahead = self.number(key)
+            if ahead:
+                layers = "a layer that predicts" if ahead == 1 else f"{ahead} layers that predict"
+                found.append(f"{layers} further tokens ({key})")
+                break
+        return found + [f"what is no text ({part})" for part in self.left_out]
+
+
+def _inside(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
+def _listed(value: Any) -> list[str] | None:
+    """The words of a list of layers: of a list, of letters, or of numbers between commas."""
+    if isinstance(value, str):
+        return value.split(",") if "," in value else list(value)
+    if isinstance(value, list):
+        return [str(word) for word in value]
+    return None
+
+
+def config_of(data: Mapping[str, Any]) -> ModelConfig | Finding:
+    """The config of a model's text, or why it is not read."""
+    path: tuple[str, ...] = ()
+    kinds = [data.get("model_type")]
+    merged = dict(data)
+    part: Mapping[str, Any] = data
+    left_out = _no_text(data)
+    while True:
+        inner = next((key for key in _TABLE["texts"] if isinstance(part.get(key), Mapping)), "")
+        if not inner:
+            break
+        part = part[inner]
+        path = (*path, inner)
+        kinds.append(part.get("model_type"))
+        left_out += _no_text(part)
+        # what the text does not say itself is that of the whole, such as a tied head
+        whole = {key: value for key, value in merged.items() if key in USED}
+        merged = {**whole, **part}
+    for kind in reversed(kinds):
+        if isinstance(kind, str) and kind in FAMILIES:
+            return ModelConfig(path, merged, kind, left_out)
+    return _unknown_type(part, [kind for kind in kinds if kind is not None], path)
+
+
+def _no_text(data: Mapping[str, Any]) -> list[str]:
+    """Keys of parts that are no text: towers of images or sound."""
+    found = []
     for key, value in data.items():
-        if key in USED or key in HARMLESS:
+        if isinstance(value, Mapping) and value and _SIDES.search(key):
+            found.append(key)
+    return found
+
+
+def _unknown_type(
+    data: Mapping[str, Any], kinds: list[Any], path: tuple[str, ...]
+) -> Finding:
+    """What is said of a type of model that is not known."""
+    place = (*path, "model_type")
+    if not kinds:
+        fix = f'"model_type": "llama"; or {MODEL_FILE}'
+        return Finding(place, "no model_type: nothing says how its layers are made", fix)
+    kind = kinds[-1]
+    typed = printable(str(kind))[:60]
+    what = f"model_type '{typed}' is not modelled"
+    if isinstance(kind, str) and kind in REASONS:
+        return Finding(place, f"{what}: {REASONS[kind]}", f"{MODEL_FILE}; or {KNOWN_TIMES}")
+    unread = []
+    for key, value in data.items():
+        if key not in USED | HARMLESS and _may_size(key, value):
+            unread.append(printable(key)[:40])
+    if unread:
+        what += f", and no known type has {', '.join(unread[:6])}"
+    near = nearest(typed, list(FAMILIES))
+    fix = (
+        f"{near} {MODEL_FILE}; or the model_type of a known one with the same layers:"
+        f" {', '.join(sorted(FAMILIES))}"
+    )
+    return Finding(place, what, fix.strip())
+
+
+def _may_size(key: str, value: Any) -> bool:
+    """Whether a key that is not known sounds like a size or a structure that is switched on."""
+    # zeros and nothing switch off; a comparison with True would take 1 for it
+    off = value is None or value is False or value in (0, "", [], {})
+    return not off and _SIZED.search(key.lower()) is not None
+
+
+def unmodelled(config: ModelConfig) -> Iterator[Finding]:
+    """Yield what is wrong with a config or not modelled: keys of the wrong type, and those that
+    change its size or work."""
+    wrong = list(_wrong_types(config))
+    yield from wrong
+    if wrong:
+        return
+    words = config.unknown_words()
+    if words:
+        key = next((key for key in _LISTS if isinstance(config.get(key), list | str)), "layer_types")
+        what = (
+            f"{key} has {len(words)} of {config.layers} layers of {_short_text(words[0])}, which is"
+            " not modelled"
+        )
+        yield Finding((*config.path, key), what, MODEL_FILE)
+    attention = config.get("attn_config.attn_type") or ATTENTION_TYPES[0]
+    if attention not in ATTENTION_TYPES:
+        what = f"attn_type {_short_text(attention)} is not modelled"
+        yield Finding((*config.path, "attn_config"), what, MODEL_FILE)
+    for key, value in config.data.items():
+        if key in USED or key in HARMLESS or key in config.left_out:
             continue
         if key in NEUTRAL:
             neutral = NEUTRAL[key]
             if key == "word_embed_proj_dim":
-                neutral = (data.get("hidden_size"),)
+                neutral = (config.size("hidden"),)
             if value not in neutral:
-                yield key, f"{key} is {_short_text(value)}, which is not modelled", SHAPE
+                what = f"{key} is {_short_text(value)}, which is not modelled"
+                yield Finding((*config.path, key), what, MODEL_FILE)
         # an unknown key that sounds like a size is refused unless it is switched off
-        elif _SIZED.search(key.lower()) and value not in (None, False, 0, "", [], {}):
+        elif _may_size(key, value):
             what = (
-                f"{key} is {_short_text(value)}: nothing is known of this key of {kind}, and it may"
-                " change the model"
+                f"{key} is {_short_text(value)}: nothing is known of this key of {config.kind}, and"
+                " it may change the model"
             )
-            yield key, what, SHAPE
+            yield Finding((*config.path, key), what, MODEL_FILE)
 
 
-def _attention(config: Any) -> Mapping[str, Any]:
-    return config if isinstance(config, Mapping) else {}
+def _wrong_types(config: ModelConfig) -> Iterator[Finding]:
+    """Keys whose values are not what they should be."""
+    for key in (*_NUMBERS, *_EITHER, *_LISTS, *_FLAGS):
+        value = config.get(key)
+        if value is None:
+            # a key of a mapping that is none
+            outer = key.partition(".")[0]
+            if outer != key and not isinstance(config.get(outer), Mapping | None):
+                expected = "a mapping"
+                value = config.get(outer)
+                key = outer
+            else:
+                continue
+        elif key in _FLAGS:
+            expected = "" if isinstance(value, bool) else "true or false"
+        elif key in _LISTS:
+            expected = "" if _is_list(value) or isinstance(value, str) else "a list of layers"
+        elif key in _EITHER and (_is_list(value) or isinstance(value, str)):
+            expected = ""
+        else:
+            numbers = value if isinstance(value, list) and value else [value]
+            expected = ""
+            if not all(map(_is_size, numbers)):
+                expected = f"a whole number from 0 to {MAX_DIMENSION}"
+            elif len(set(numbers)) > 1:
+                what = f"{key} differs from layer to layer, which is not modelled"
+                yield Finding((*config.path, key), what, MODEL_FILE)
+        if expected:
+            what = f"expected {expected}, got {_short_text(value)}"
+            yield Finding((*config.path, *key.split(".")), what, f"write {key}: {expected}")
 
 
-def _unknown_type(data: Mapping[str, Any], kind: Any) -> tuple[str, str, str]:
-    """Return (key, what, fix) for a type of model that is not known."""
-    parts = []
-    for key, value in data.items():
-        if key.endswith("_config") and isinstance(value, Mapping) and "hidden_size" in str(value):
-            parts.append(key)
-    if parts:
-        what = f"{kind} is not modelled: a model of several parts ({', '.join(parts)})"
-        fix = "the text alone: its text_config as a config.json of its own, with its model_type"
-        return parts[0], what, fix
-    if kind is None:
-        fix = f'"model_type": "llama"; or {SHAPE}'
-        return "model_type", "no model_type: nothing says how its layers are made", fix
-    typed = printable(str(kind))[:60]
-    what = f"model_type '{typed}' is not modelled"
-    if isinstance(kind, str) and kind in REASONS:
-        return "model_type", f"{what}: {REASONS[kind]}", KNOWN_TIMES
-    known = ", ".join(sorted(FAMILIES))
-    fix = f"{nearest(typed, list(FAMILIES))} {SHAPE}; modelled: {known}".strip()
-    return "model_type", what, fix
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_DIMENSION
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value is a list of words or numbers, a layer each."""
+    if not isinstance(value, list) or len(value) > MAX_LAYERS:
+        return False
+    return all(isinstance(word, str | int) for word in value)
 
 
 def _short_text(value: Any) -> str:
@@ -145,189 +511,144 @@ def _short_text(value: Any) -> str:
     return printable(str(value))[:60]
 
 
-_Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True), FieldHint("a whole number")]
-_Types = Annotated[
-    tuple[str, ...], Field(max_length=100_000), FieldHint("a list with the type of each layer")
-]
-# keys of a shape that families spell differently
-NAMES = {
-    "hidden": ("hidden_size", "n_embd", "d_model"),
-    "layers": ("num_hidden_layers", "n_layer", "n_layers"),
-    "heads": ("num_attention_heads", "n_head", "n_heads"),
-    "vocab": ("vocab_size",),
-}
-
-
-class ConfigFile(Part):
-    """The keys that make a shape; :func:`unmodelled` judges the others."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
-
-    model_type: Any = None
-    hidden_size: Dimension | None = None
-    n_embd: Dimension | None = None
-    d_model: Dimension | None = None
-    num_hidden_layers: Dimension | None = None
-    n_layer: Dimension | None = None
-    n_layers: Dimension | None = None
-    num_attention_heads: Dimension | None = None
-    n_head: Dimension | None = None
-    n_heads: Dimension | None = None
-    num_key_value_heads: Dimension | None = None
-    num_kv_heads: Dimension | None = None
-    n_head_kv: Dimension | None = None
-    multi_query: Flag | None = None
-    new_decoder_architecture: Flag | None = None
-    attn_config: Any = None
-    head_dim: Dimension | None = None
-    intermediate_size: Dimension | None = None
-    n_inner: Dimension | None = None
-    ffn_dim: Dimension | None = None
-    ffn_hidden_size: Dimension | None = None
-    expansion_ratio: Dimension | None = None
-    vocab_size: Dimension | None = None
-    tie_word_embeddings: Flag | None = None
-    n_positions: _Count | None = None
-    max_position_embeddings: Any = None
-    sliding_window: _Count | None = None
-    use_sliding_window: Flag | None = None
-    max_window_layers: _Count | None = None
-    sliding_window_pattern: Dimension | None = None
-    layer_types: _Types | None = None
-    num_local_experts: Dimension | None = None
-    num_experts: Dimension | None = None
-    n_routed_experts: Dimension | None = None
-    num_experts_per_tok: Dimension | None = None
-    experts_per_token: Dimension | None = None
-    moe_intermediate_size: Dimension | None = None
-    n_shared_experts: _Count | None = None
-    shared_expert_intermediate_size: _Count | None = None
-    first_k_dense_replace: _Count | None = None
-    n_group: Dimension | None = None
-    topk_group: Dimension | None = None
-    num_nextn_predict_layers: _Count | None = None
-    q_lora_rank: Dimension | None = None
-    kv_lora_rank: Dimension | None = None
-    qk_nope_head_dim: Dimension | None = None
-    qk_rope_head_dim: Dimension | None = None
-    v_head_dim: Dimension | None = None
-
-
-USED = frozenset(ConfigFile.model_fields)
-
-
-def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
+def shape_of(config: ModelConfig, name: str) -> dict[str, Any]:
     """Return the ``model:`` mapping of a job for a config, without keys that it does not give."""
-    family, values = FAMILIES[config.model_type], dict(config)
-    sizes = {}
-    for key, spellings in NAMES.items():
-        sizes[key] = next((values[key] for key in spellings if values[key] is not None), None)
-    moe, mla = _moe(config), _mla(config)
-    ffn = config.intermediate_size or config.n_inner or config.ffn_dim or config.ffn_hidden_size
-    expansion, hidden = config.expansion_ratio or family.wide, sizes["hidden"]
-    if not ffn and hidden and expansion:
-        ffn = expansion * hidden
+    entry = config.entry
+    operations = config.operations()
+    moe = _moe(config, operations)
+    mla = _mla(config)
+    ffn = config.size("ffn")
     if not ffn and moe is not None:
         ffn = moe.get("ffn")
-    return _without_none(
+    tied = config.get("tie_word_embeddings")
+    heads = config.size("heads")
+    found = _without_none(
         name=name,
-        **sizes,
-        kv_heads=None if mla else _kv_heads(config),
-        head_dim=None if mla else config.head_dim,
-        ffn=ffn,
-        gated=family.gated,
-        bias=family.bias,
-        tied=family.tied if config.tie_word_embeddings is None else config.tie_word_embeddings,
-        positions=values[family.positions] if family.positions else None,
-        **_windows(config, family, sizes["layers"] or 0),
+        layers=config.layers or None,
+        hidden=config.size("hidden"),
+        heads=heads,
+        vocab=config.size("vocab"),
+        kv_heads=None if mla else config.size("kv_heads"),
+        head_dim=None if mla else config.size("head_dim") or None,
+        # a model without FFNs
+        ffn=ffn or (1 if entry.get("fixed", {}).get("ffn") == 0 else None),
+        gated=entry.get("gated", True),
+        bias=entry.get("bias", False),
+        tied=entry.get("tied", False) if tied is None else tied,
+        positions=config.get(entry["positions"]) if "positions" in entry else None,
         moe=moe,
         mla=mla,
-        left_out=_left_out(config.num_nextn_predict_layers or 0),
+        left_out=config.not_counted() or None,
     )
+    if entry.get("fixed", {}).get("ffn") == 0:
+        found["ffn_layers"] = 0
+    elif "dense" in operations or "experts" in operations:
+        found["ffn_layers"] = operations.count("dense")
+    return found | _mixers(config, operations)
 
 
 def _without_none(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _left_out(ahead: int) -> list[str] | None:
-    """Return what is not counted of a model: layers of multi-token prediction."""
-    if not ahead:
-        return None
-    layers = "a layer that predicts" if ahead == 1 else f"{ahead} layers that predict"
-    return [f"{layers} further tokens (num_nextn_predict_layers)"]
-
-
-def _mla(config: ConfigFile) -> dict[str, Any] | None:
+def _mla(config: ModelConfig) -> dict[str, Any] | None:
     """Return latent attention; None where keys and values have no bottleneck."""
-    if config.kv_lora_rank is None:
+    if not config.size("kv_rank"):
         return None
     return _without_none(
-        q_rank=config.q_lora_rank or 0,
-        kv_rank=config.kv_lora_rank,
-        nope=config.qk_nope_head_dim,
-        rope=config.qk_rope_head_dim,
-        value=config.v_head_dim,
+        q_rank=config.size("q_rank") or 0,
+        kv_rank=config.size("kv_rank"),
+        nope=config.size("nope"),
+        rope=config.size("rope"),
+        value=config.size("value"),
     )
 
 
-def _kv_heads(config: ConfigFile) -> int | None:
-    """Return the heads of keys and values; None for as many as of queries.
-
-    Falcon reads ``num_kv_heads`` only in its new architecture; multi-query attention has one.
-    """
-    attention = _attention(config.attn_config)
-    if config.model_type in ("falcon", "gpt_bigcode") and not config.new_decoder_architecture:
-        return None if config.multi_query is False else 1
-    if attention.get("attn_type") == "multiquery_attention":
-        return 1
-    heads = config.num_key_value_heads or config.num_kv_heads or config.n_head_kv
-    return heads or attention.get("kv_n_heads")
-
-
-def _windows(config: ConfigFile, family: Family, layers: int) -> dict[str, Any]:
-    """Return the window of attention and its number of layers; empty without a window."""
-    if not config.sliding_window or config.use_sliding_window is False:
-        return {}
-    windowed = _windowed_layers(config, family, layers)
-    if windowed <= 0:
-        return {}
-    return {"window": config.sliding_window, "windowed_layers": windowed}
-
-
-def _windowed_layers(config: ConfigFile, family: Family, layers: int) -> int:
-    """Return the number of layers with a window."""
-    if config.layer_types is not None:
-        return config.layer_types.count("sliding_attention")
-    match family.slides:
-        case "every":
-            return layers
-        case "alternate":
-            return ceil_div(layers, 2)
-        case "pattern":
-            return layers - layers // (config.sliding_window_pattern or family.pattern)
-        case "upper":  # off unless switched on
-            return layers - (config.max_window_layers or 0) if config.use_sliding_window else 0
-        case _:
-            assert_never(family.slides)
+def _mixers(config: ModelConfig, operations: list[str]) -> dict[str, Any]:
+    """Return the operations of the layers; windows alone where all have the same attention."""
+    window = config.size("window")
+    if config.get("use_sliding_window") is False:
+        window = None
+    counts: Counter[str] = Counter()
+    for operation in operations:
+        if operation in ("", "dense", "experts"):
+            continue
+        # without its size there is no window
+        counts[operation if window else operation.removesuffix(_WINDOW)] += 1
+    repeats = config.entry.get("repeats", 1)
+    also = config.entry.get("also", [])
+    own = config.entry.get("own", {})
+    plain = {"attention", "attention" + _WINDOW}
+    if counts.keys() <= plain and repeats == 1 and not (also or own) and not _is_sparse(config):
+        windowed = counts["attention" + _WINDOW]
+        return {"window": window, "windowed_layers": windowed} if windowed else {}
+    rows = []
+    for operation, layers in counts.items():
+        rows.append(_operation(config, operation, layers * repeats, window))
+    for operation in also:
+        rows.append(_operation(config, operation, config.layers, window))
+    return {"operations": rows}
 
 
-def _moe(config: ConfigFile) -> dict[str, Any] | None:
+def _is_sparse(config: ModelConfig) -> bool:
+    """Whether latent attention chooses its keys by an indexer."""
+    return bool(config.size("kv_rank") and config.size("index_heads"))
+
+
+def _operation(
+    config: ModelConfig, word: str, layers: int, window: int | None
+) -> dict[str, Any]:
+    """Return an operation of a model file."""
+    kind = word.removesuffix(_WINDOW).removesuffix(_CHUNKS)
+    seen = config.size("window", word) or window if kind != word else None
+    if kind == "attention" and config.size("kv_rank"):
+        kind = "latent attention"
+        if _is_sparse(config):
+            kind = "sparse attention"
+            # the keys that it chooses are its window
+            seen = config.size("index_top_k")
+    sizes = {}
+    for size in dict.fromkeys((*KINDS[kind].needs, *config.entry.get("own", {}).get(word, {}))):
+        found = config.size(size, word)
+        if found is None and size not in ("heads", "kv_heads", "head_dim"):
+            found = config.size(size)
+        if found is not None and size != "window":
+            sizes[size] = found
+    row = _without_none(operation=kind, layers=layers, window=seen or None)
+    if word.endswith(_CHUNKS):
+        row["chunked"] = True
+    if sizes:
+        row["sizes"] = sizes
+    return row
+
+
+def _moe(config: ModelConfig, operations: list[str]) -> dict[str, Any] | None:
     """Return the experts of a model; None where it has none."""
-    experts = config.n_routed_experts or config.num_local_experts or config.num_experts
-    if experts is None:
+    experts = config.size("experts")
+    if not experts:
         return None
-    width = config.moe_intermediate_size or config.intermediate_size
-    shared = config.shared_expert_intermediate_size or (config.n_shared_experts or 0) * (width or 0)
+    # in a list of all parts of a model experts are listed too
+    listed = "experts" in operations or "dense" in operations
+    sparse = [operation == "experts" for operation in operations]
+    if not listed:
+        sparse = config.with_experts()
+    if not any(sparse):
+        return None
+    dense = sparse.count(False)
+    width = config.size("expert_ffn") or config.size("ffn")
     found = _without_none(
         experts=experts,
-        top_k=config.num_experts_per_tok or config.experts_per_token,
+        top_k=config.size("top_k"),
         ffn=width,
-        shared_ffn=shared,
-        dense_layers=config.first_k_dense_replace or 0,
+        shared_ffn=config.size("shared_ffn") or 0,
+        dense_layers=dense,
+        latent=config.size("latent") or None,
     )
-    if (config.n_group or 1) > 1:
-        found |= _without_none(groups=config.n_group, top_groups=config.topk_group)
+    if any(sparse[:dense]):
+        found["spread"] = True
+    groups = config.size("groups")
+    if groups is not None and groups > 1:
+        found |= _without_none(groups=groups, top_groups=config.size("top_groups"))
     return found
 
 
@@ -338,17 +659,21 @@ def read_config(path: str) -> ModelFile:
         ManyErrors: all that is not modelled.
     """
     reading = read(ConfigFile, read_text(path, "config", path), path)
-    for key, what, fix in unmodelled(reading.data):
-        reading.refuse((key,), what, fix, about_key=True)
-    config = reading.result()
+    config = config_of(reading.data)
+    if isinstance(config, Finding):
+        reading.refuse(config.path, config.what, config.fix, about_key=True)
+        reading.result()
+    assert isinstance(config, ModelConfig)  # nothing was refused
+    for finding in unmodelled(config):
+        reading.refuse(finding.path, finding.what, finding.fix, about_key=True)
+    reading.result()
     name = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
     try:
         return read(ModelFile, shape_of(config, name[:100])).result()
     except ManyErrors as error:
         where = f"{printable(path)}:1:1"
-        fix = "give the model as a mapping: layers, hidden, heads, ffn, vocab ..."
         errors = [
-            ColltoolError(problem.what, where=where, fix=problem.fix or fix)
+            ColltoolError(problem.what, where=where, fix=problem.fix or MODEL_FILE)
             for problem in problems_of(error)
         ]
         raise ManyErrors(errors) from error
