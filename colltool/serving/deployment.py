@@ -10,7 +10,7 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.engines.formulas import WIDTHS
 from colltool.fabric.expression import nodes_for
 from colltool.fabric.model import Fabric
-from colltool.serving.quantization import WeightFormat, uniform
+from colltool.serving.quantization import BF16, WeightFormat, uniform
 from colltool.training.model import Accelerator, Shape, TransformerModel, ends_of, layer_parameters
 
 # tokens of a step of chunked prefill, the default of vLLM and SGLang
@@ -151,22 +151,41 @@ def _check_experts(model: TransformerModel, deployment: Deployment) -> None:
 def kv_bytes(model: TransformerModel, dtype: str) -> float:
     """Return the bytes of KV cache of a token in all layers.
 
-    A layer has 2 kv_heads d w; with latent attention (c_kv + d_rope) w.
+    A layer has 2 kv_heads d w; with latent attention (c_kv + d_rope) w; a recurrent layer none.
     """
-    shape = shape_of(model)
-    if shape.mla is not None:
-        values = shape.mla.kv_rank + shape.mla.rope
-    else:
-        values = 2 * shape.kv_heads * shape.head_dim
+    values = 0.0
+    for mixer in shape_of(model).parts:
+        values += mixer.share * mixer.on().value(mixer.row.cache)
     return model.layers * values * WIDTHS[dtype]
 
 
-def kv_bytes_of_rank(model: TransformerModel, deployment: Deployment) -> float:
-    """Return the bytes of KV cache of a token on a rank, in its pipeline stage."""
-    shape = shape_of(model)
-    # tp splits the KV heads, at most one a rank; a latent cache is the same on every rank
-    split = 1 if shape.mla is not None else min(deployment.tp, shape.kv_heads)
-    return kv_bytes(model, deployment.kv_dtype) / deployment.pp / split
+def kv_bytes_of_rank(model: TransformerModel, deployment: Deployment, seen: float = 0.0) -> float:
+    """Return the bytes of KV cache of a token on a rank, in its pipeline stage.
+
+    Args:
+        seen: tokens of the cache that a query may see; then the mean over them of the bytes that
+            a step reads, where windows leave some out.
+    """
+    values = 0.0
+    for mixer in shape_of(model).parts:
+        kept = mixer.on().value(mixer.row.cache)
+        # tp splits the KV heads, at most one a rank; a latent cache is the same on every rank
+        if not mixer.row.on_all_ranks and kept:
+            kept /= min(deployment.tp, dict(mixer.sizes)["kv_heads"])
+        if seen and mixer.window and shape_of(model).mixers:
+            kept *= min(1.0, mixer.window / seen)
+        values += mixer.share * kept
+    return model.layers * values * WIDTHS[deployment.kv_dtype] / deployment.pp
+
+
+def state_bytes_of_rank(model: TransformerModel, deployment: Deployment) -> float:
+    """Return the bytes on a rank, in its pipeline stage, of what recurrent layers keep of a
+    sequence however long it is, in 16 bits at least."""
+    width = max(BF16, WIDTHS[deployment.kv_dtype])
+    values = 0.0
+    for mixer in shape_of(model).parts:
+        values += mixer.share * mixer.on(deployment.tp).value(mixer.row.state)
+    return model.layers * values * width / deployment.pp
 
 
 def check_ranks(fabric: Fabric, ranks: int, what: str, argument: str) -> None:
@@ -230,6 +249,7 @@ def weight_bytes(
     split = model.dense_layers * dense.split + model.moe_layers * moe.split
     whole = model.dense_layers * dense.whole + model.moe_layers * moe.whole
     layers = split / deployment.tp * kept.dense + whole * kept.whole
+    table = model.layers * dense.looked_up / deployment.tp * kept.ends
     expert_ranks = deployment.ep if deployment.exchanges else deployment.tp
     experts = model.moe_layers * moe.experts / expert_ranks * kept.experts
     chosen = 1.0
@@ -239,7 +259,7 @@ def weight_bytes(
     ends = ends_of(shape, deployment.tp) * kept.ends
     # a step reads the whole head, but of the embedding only a row per token
     read = (layers + experts * chosen) / deployment.pp + ends / 2
-    return WeightBytes((layers + experts) / deployment.pp + ends, read)
+    return WeightBytes((layers + experts + table) / deployment.pp + ends, read)
 
 
 def active_flops(model: TransformerModel, deployment: Deployment, tokens: float) -> float:
@@ -278,5 +298,5 @@ def step_floor(
     kept = uniform(deployment.dtype) if weights is None else weights
     rate = kept.peak(dict(device.peak))
     read = weight_bytes(model, deployment, tokens, kept).read
-    read += kv_bytes_of_rank(model, deployment) * cached
+    read += kv_bytes_of_rank(model, deployment, cached / tokens) * cached
     return Floor(read / device.bandwidth_Bps, active_flops(model, deployment, tokens) / rate)

@@ -15,7 +15,13 @@ from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.files import read_text
 from colltool.definitions.reader import sourced
 from colltool.engines.formulas import WIDTHS
-from colltool.training.model import TransformerModel, ffn_parameters, layer_parameters
+from colltool.training.mixers import Mixer
+from colltool.training.model import (
+    TransformerModel,
+    expert_parameters,
+    ffn_parameters,
+    layer_parameters,
+)
 
 BF16 = 2.0
 FORMATS = {**WIDTHS, "mxfp4": 0.5 + 1 / 32, "int4": 0.5 + 2.5 / 128}
@@ -288,47 +294,64 @@ class _Mean:
 
 
 class _LayerPart(NamedTuple):
-    """Weights of a layer that a list of modules may leave out."""
+    """Weights of a layer that a list of modules may leave out.
+
+    Args:
+        modules: names of its matrices; several lists where families call them differently.
+        whole: weights of matrices that every rank keeps.
+        share: how many a layer has, in the mean over layers.
+    """
 
     said: str
-    modules: tuple[str, ...]
+    modules: tuple[tuple[str, ...], ...]
     parameters: float
+    whole: float = 0.0
+    share: float = 1.0
 
 
 def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
     """The linear modules of a layer by the names that checkpoints give them."""
     shape = model.shape
     assert shape is not None
-    experts = layer >= model.dense_layers
-    weights = layer_parameters(shape, experts=experts)
     root = f"layers.{layer}"
-    if not experts or shape.moe is None:
+    parts = []
+    for mixer in shape.parts:
+        under = f"{root}.{mixer.row.under}".rstrip(".")
+        names = tuple(f"{under}.{module}" for module in mixer.row.modules)
+        matrices = mixer.split_parameters(), mixer.whole_matrices()
+        parts.append(_LayerPart(mixer_name(mixer), (names,), *matrices, share=mixer.share))
+    moe = shape.moe if model.has_experts(layer) else None
+    if moe is None:
         ffn = ffn_parameters(shape, shape.ffn)
-        return [
-            _LayerPart(ATTENTION, _attention_names(root, shape.mla), weights.split - ffn),
-            _LayerPart("dense FFNs", _ffn_names(f"{root}.mlp"), ffn),
-        ]
-    shared = ffn_parameters(shape, shape.moe.shared_ffn) if shape.moe.shared_ffn else 0.0
-    shared_names: list[str] = []
-    for name in ("shared_experts", "shared_expert"):
-        shared_names += _ffn_names(f"{root}.mlp.{name}")
-    routed = (*_ffn_names(f"{root}.mlp.experts.0"), f"{root}.block_sparse_moe.experts.0.w1")
+        names_of_ffn = _ffn_names(root, ("",))
+        return [*parts, _LayerPart("dense FFNs", names_of_ffn, ffn, share=shape.fed)]
+    shared = ffn_parameters(shape, moe.shared_ffn) if moe.shared_ffn else 0.0
+    shared_names = _ffn_names(root, (".shared_experts", ".shared_expert"))
+    routed = (*_ffn_names(root, (".experts.0",)), (f"{root}.block_sparse_moe.experts.0.w1",))
+    experts = moe.experts * expert_parameters(shape, moe)
     return [
-        _LayerPart(ATTENTION, _attention_names(root, shape.mla), weights.split - shared),
-        _LayerPart(SHARED, tuple(shared_names), shared),
-        _LayerPart(EXPERTS, routed, weights.experts),
+        *parts,
+        _LayerPart(SHARED, shared_names, shared),
+        _LayerPart(EXPERTS, routed, experts),
     ]
 
 
-def _attention_names(root: str, latent: object) -> tuple[str, ...]:
-    names: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
-    if latent is not None:
-        names = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
-    return tuple(f"{root}.self_attn.{name}" for name in names)
+def mixer_name(mixer: Mixer) -> str:
+    """What people call the operation whose matrices are kept."""
+    return ATTENTION if mixer.row.attends else mixer.row.what
 
 
-def _ffn_names(root: str) -> tuple[str, ...]:
-    return tuple(f"{root}.{name}" for name in ("gate_proj", "up_proj", "down_proj"))
+# what families call an FFN, or the experts in its place
+_FFN_ROOTS = ("mlp", "feed_forward", "mixer", "block_sparse_moe")
+
+
+def _ffn_names(root: str, inside: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    found = []
+    for place in inside:
+        for ffn in _FFN_ROOTS:
+            under = f"{root}.{ffn}{place}"
+            found.append(tuple(f"{under}.{name}" for name in ("gate_proj", "up_proj", "down_proj")))
+    return tuple(found)
 
 
 def _format(
@@ -344,18 +367,18 @@ def _format(
     experts = _Mean()
     whole = _Mean()
     left_out: dict[str, int] = {}
+    kept = _kept_shares(model, matchers)
     for layer in range(model.layers):
-        bottlenecks = _bottlenecks(model)
-        norms = _whole(model, layer) - bottlenecks
-        whole.add(norms, BF16)
-        for part in _parts(model, layer):
-            kept = _kept_share(part, matchers)
-            width = kept * BF16 + (1 - kept) * scheme.width
+        parts = _parts(model, layer)
+        bottlenecks = sum(part.share * part.whole for part in parts)
+        whole.add(_whole(model, layer) - bottlenecks, BF16)
+        for part in parts:
+            share = kept[part.said, layer]
+            width = share * BF16 + (1 - share) * scheme.width
             mean = experts if part.said == EXPERTS else dense
-            mean.add(part.parameters, width)
-            if part.said == ATTENTION:
-                whole.add(bottlenecks, width)
-            if kept and part.parameters:
+            mean.add(part.share * part.parameters, width)
+            whole.add(part.share * part.whole, width)
+            if share and part.parameters:
                 left_out[part.said] = left_out.get(part.said, 0) + 1
     head = scheme.width if found.get("lm_head") is True else BF16
     return WeightFormat(
@@ -371,32 +394,48 @@ def _format(
     )
 
 
+def _kept_shares(
+    model: TransformerModel, matchers: list[re.Pattern[str]]
+) -> dict[tuple[str, int], float]:
+    """The share of each part that a list leaves out, by part and layer.
+
+    A part that only some layers have is taken to be in all, as large as it is in the mean: the
+    share is then that of the layers that a list names.
+    """
+    kept: dict[tuple[str, int], float] = {}
+    for layer in range(model.layers):
+        for part in _parts(model, layer):
+            kept[part.said, layer] = _kept_share(part, matchers)
+    for part in _parts(model, 0):
+        if 0 < part.share < 1:
+            named = sum(kept.get((part.said, layer), 0.0) for layer in range(model.layers))
+            for layer in range(model.layers):
+                kept[part.said, layer] = min(1.0, named / (part.share * model.layers))
+    return kept
+
+
 def _kept_share(part: _LayerPart, matchers: list[re.Pattern[str]]) -> float:
     """The share of a part's modules that a list leaves out.
 
     Families name experts differently: one name that matches counts for all.
     """
-    hits = 0
-    for module in part.modules:
-        full = f"model.{module}"
-        if any(matcher.search(module) or matcher.search(full) for matcher in matchers):
-            hits += 1
+    most = 0.0
+    for modules in part.modules:
+        hits = 0
+        for module in modules:
+            full = f"model.{module}"
+            if any(matcher.search(module) or matcher.search(full) for matcher in matchers):
+                hits += 1
+        most = max(most, hits / len(modules))
     if part.said in (EXPERTS, SHARED):
-        return 1.0 if hits else 0.0
-    return hits / len(part.modules)
+        return 1.0 if most else 0.0
+    return most
 
 
 def _whole(model: TransformerModel, layer: int) -> float:
     """Weights of a layer that every rank keeps: norms, routers and bottlenecks of attention."""
     assert model.shape is not None
-    return layer_parameters(model.shape, experts=layer >= model.dense_layers).whole
-
-
-def _bottlenecks(model: TransformerModel) -> float:
-    """Weights of latent attention that every rank keeps; linear layers, unlike the norms there."""
-    assert model.shape is not None
-    mla = model.shape.mla
-    return float(model.shape.hidden * (mla.q_rank + mla.kv_rank + mla.rope)) if mla else 0.0
+    return layer_parameters(model.shape, experts=model.has_experts(layer)).whole
 
 
 def _kept_words(said: str, layers: int, of: int) -> str:

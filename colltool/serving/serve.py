@@ -35,6 +35,7 @@ from colltool.serving.deployment import (
     kv_bytes,
     kv_bytes_of_rank,
     shape_of,
+    state_bytes_of_rank,
     step_floor,
     weight_bytes,
 )
@@ -114,7 +115,9 @@ def serve(
     steps = ceil(deployment.input / chunk)
     prefill = _phase("prefill", serving, chunk, deployment.input / 2, times=steps)
     weights = weight_bytes(model, deployment, tokens, serving.weights).weights
-    cache = kv_bytes_of_rank(model, deployment) * tokens * deployment.pp * sequence
+    sequences = tokens * deployment.pp
+    cache = kv_bytes_of_rank(model, deployment) * sequences * sequence
+    cache += state_bytes_of_rank(model, deployment) * sequences
     return Served(
         job=model.name,
         fabric=fabric.name,
@@ -198,10 +201,11 @@ def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperatio
     exchanged = shape.moe if deployment.exchanges and model.moe_layers else None
     if deployment.tp > 1:
         # after attention and after the FFN, unless experts on other ranks take the FFN's place
-        layers = 2 * model.layers
-        if deployment.exchanges:
-            layers -= model.moe_layers
-        yield _all_reduce(serving, vector, tp)._replace(calls=layers)
+        mixers = sum(mixer.share for mixer in shape.parts if mixer.row.split)
+        calls = mixers * model.layers + shape.fed * model.dense_layers
+        if not deployment.exchanges:
+            calls += model.moe_layers
+        yield _all_reduce(serving, vector, tp)._replace(calls=round(calls))
     if exchanged is not None:
         call = _expert_call(serving, exchanged, tokens)
         # results are combined in full precision, tokens are sent in the 8 bits that experts take

@@ -169,9 +169,11 @@ class LayerParameters(NamedTuple):
     split: float  # in t parts
     whole: float  # on every rank
     experts: float = 0.0
+    looked_up: float = 0.0  # in t parts, of which a token reads a row
 
     def on(self, tp: int = 1, ep: int = 1, etp: int = 1) -> tuple[float, float]:
-        return self.split / tp + self.whole, self.experts / (ep * etp)
+        dense = (self.split + self.looked_up) / tp + self.whole
+        return dense, self.experts / (ep * etp)
 
 
 def ffn_parameters(shape: Shape, width: int, hidden: int = 0) -> float:
@@ -190,32 +192,35 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
     """Parameters of a dense layer, or of one with experts."""
     # norms before attention and before the FFN
     whole = 2.0 * shape.norm
-    split = 0.0
+    split = table = 0.0
     for mixer in shape.parts:
         mixed = _mixer_parameters(shape, mixer)
         split += mixer.share * mixed.split
         whole += mixer.share * mixed.whole
+        table += mixer.share * mixed.looked_up
     if shape.bias:
         whole += shape.hidden
     if not experts or shape.moe is None:
-        return LayerParameters(split + shape.fed * ffn_parameters(shape, shape.ffn), whole)
+        split += shape.fed * ffn_parameters(shape, shape.ffn)
+        return LayerParameters(split, whole, looked_up=table)
     moe = shape.moe
     if moe.shared_ffn:
         split += ffn_parameters(shape, moe.shared_ffn)
     # the router, and the way into a narrower space and back
     whole += shape.hidden * (moe.experts + 2 * moe.latent)
-    return LayerParameters(split, whole, moe.experts * expert_parameters(shape, moe))
+    experts_of_layer = moe.experts * expert_parameters(shape, moe)
+    return LayerParameters(split, whole, experts_of_layer, table)
 
 
 def _mixer_parameters(shape: Shape, mixer: Mixer) -> LayerParameters:
     """Parameters of attention, or of what a layer has in its place."""
     sizes = mixer.on()
-    split = mixer.split_parameters() + sizes.value(mixer.row.table)
+    split = mixer.split_parameters()
     whole = mixer.whole_matrices() + sizes.value(mixer.row.small)
     if shape.bias and mixer.row.attends and not mixer.row.whole:
         split += mixer.row.split[0].width(sizes.sizes)
         whole += shape.hidden
-    return LayerParameters(split, whole)
+    return LayerParameters(split, whole, looked_up=sizes.value(mixer.row.table))
 
 
 def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = True) -> float:

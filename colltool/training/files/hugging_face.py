@@ -59,6 +59,7 @@ REASONS = {kind: why for why, kinds in _TABLE["refused"].items() for kind in kin
 _SIZED = re.compile("|".join(_TABLE["sized"]))
 _SIDES = re.compile("|".join(_TABLE["sides"]))
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
+_LAST_WITH_EXPERTS = "moe_layer_end_index"
 # words after an operation that say which keys it sees
 _WINDOW = " in a window"
 _CHUNKS = " in chunks"
@@ -76,7 +77,7 @@ def _keys_of(names: Any) -> list[str]:
 
 def _all_keys() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """(Keys of whole numbers, of lists or texts of layers, and those of either.)"""
-    numbers: set[str] = {*_TABLE["ahead"], "moe_layer_end_index"}
+    numbers: set[str] = {*_TABLE["ahead"], _LAST_WITH_EXPERTS}
     lists: set[str] = set()
     entries = [_TABLE, *FAMILIES.values()]
     for entry in entries:
@@ -114,6 +115,7 @@ class Finding(NamedTuple):
     path: tuple[str, ...]
     what: str
     fix: str
+    about_key: bool = True  # else it is about the value
 
 
 @cache
@@ -142,6 +144,9 @@ class ModelConfig:
         data: its keys, with those that the type has by default.
         entry: what ``data/families.toml`` says of the type.
         left_out: parts of the config that are no text, by key.
+
+    Attributes:
+        asked: keys that were looked up, or that another key went before.
     """
 
     def __init__(
@@ -153,6 +158,7 @@ class ModelConfig:
         self.kind = kind
         self.data: dict[str, Any] = {**entry.get("defaults", {}), **inside, **data}
         self.left_out = left_out
+        self.asked = {"model_type", *_FLAGS, *_POSITIONS, *_TABLE["ahead"], *_TABLE["texts"]}
         for change in entry.get("when", ()):
             value = self.get(change["key"])
             if value == change["value"] or (change["value"] == "given" and value):
@@ -163,6 +169,7 @@ class ModelConfig:
         """The value of a key; of one inside a mapping by ``outer.inner``, of all that are inside a
         mapping by ``outer.each.inner``."""
         found: Any = self.data
+        self.asked.add(key.partition(".")[0])
         for part in key.split("."):
             if isinstance(found, list):
                 found = [_inside(value, part) for value in found]
@@ -215,6 +222,8 @@ class ModelConfig:
         if operation and name not in own:
             return None
         spellings = own if operation else {**_TABLE["sizes"], **self.entry.get("sizes", {})}
+        keys = _keys_of(spellings.get(name, []))
+        self.asked.update(key.partition(".")[0] for key in keys)
         for spelling in spellings.get(name, ()):
             found = self.formula(spelling)
             if found is not None:
@@ -224,17 +233,14 @@ class ModelConfig:
     def key_of(self, name: str) -> str:
         """The key that a size is usually written with."""
         spellings = {**_TABLE["sizes"], **self.entry.get("sizes", {})}
-        return str(spellings.get(name, [name])[0])
+        return str((spellings.get(name) or [name])[0])
 
     def first(self, keys: Any) -> Any:
         """The value of the first of several keys that is given; a number stands for itself."""
         if isinstance(keys, int):
             return keys
-        for key in keys if isinstance(keys, list) else [keys]:
-            value = self.get(key)
-            if value is not None:
-                return value
-        return None
+        values = [self.get(key) for key in (keys if isinstance(keys, list) else [keys])]
+        return next((value for value in values if value is not None), None)
 
     @property
     def layers(self) -> int:
@@ -288,7 +294,7 @@ class ModelConfig:
             known = {**_TABLE["words"], **rule.get("words", {})}
             for layer, word in enumerate(words[: self.layers]):
                 found[layer] = found[layer] and known.get(word, word) == "experts"
-        end = self.number("moe_layer_end_index")
+        end = self.number(_LAST_WITH_EXPERTS)
         if end is not None and end >= 0:
             for layer in range(end + 1, self.layers):
                 found[layer] = False
@@ -387,9 +393,7 @@ def _no_text(data: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _unknown_type(
-    data: Mapping[str, Any], kinds: list[Any], path: tuple[str, ...]
-) -> Finding:
+def _unknown_type(data: Mapping[str, Any], kinds: list[Any], path: tuple[str, ...]) -> Finding:
     """What is said of a type of model that is not known."""
     place = (*path, "model_type")
     if not kinds:
@@ -430,33 +434,71 @@ def unmodelled(config: ModelConfig) -> Iterator[Finding]:
         return
     words = config.unknown_words()
     if words:
-        key = next((key for key in _LISTS if isinstance(config.get(key), list | str)), "layer_types")
+        key = next(
+            (key for key in _LISTS if isinstance(config.get(key), list | str)), "layer_types"
+        )
         what = (
             f"{key} has {len(words)} of {config.layers} layers of {_short_text(words[0])}, which is"
             " not modelled"
         )
         yield Finding((*config.path, key), what, MODEL_FILE)
+    else:
+        yield from _missing(config)
     attention = config.get("attn_config.attn_type") or ATTENTION_TYPES[0]
     if attention not in ATTENTION_TYPES:
         what = f"attn_type {_short_text(attention)} is not modelled"
         yield Finding((*config.path, "attn_config"), what, MODEL_FILE)
+    if not words:
+        # it asks for every key that it needs
+        shape_of(config, "")
+    yield from _unknown_keys(config)
+
+
+def _unknown_keys(config: ModelConfig) -> Iterator[Finding]:
+    """Yield keys that may change the size or work of a model, and that nothing was asked of."""
     for key, value in config.data.items():
-        if key in USED or key in HARMLESS or key in config.left_out:
+        passed_over = key in HARMLESS or key in config.entry.get("harmless", ())
+        if key in config.asked or passed_over or key in config.left_out:
             continue
+        path = (*config.path, key)
         if key in NEUTRAL:
             neutral = NEUTRAL[key]
             if key == "word_embed_proj_dim":
                 neutral = (config.size("hidden"),)
             if value not in neutral:
                 what = f"{key} is {_short_text(value)}, which is not modelled"
-                yield Finding((*config.path, key), what, MODEL_FILE)
+                yield Finding(path, what, MODEL_FILE)
         # an unknown key that sounds like a size is refused unless it is switched off
         elif _may_size(key, value):
             what = (
                 f"{key} is {_short_text(value)}: nothing is known of this key of {config.kind}, and"
                 " it may change the model"
             )
-            yield Finding((*config.path, key), what, MODEL_FILE)
+            yield Finding(path, what, MODEL_FILE)
+
+
+def _missing(config: ModelConfig) -> Iterator[Finding]:
+    """Sizes of the model, its experts and its operations that no key gives."""
+    needed = ["hidden", "heads", "vocab"]
+    if not config.layers:
+        needed.insert(1, "layers")
+    if config.size("kv_rank"):
+        needed += ["nope", "rope", "value"]
+    if config.size("experts"):
+        needed.append("top_k")
+    elif config.size("ffn") is None:
+        needed.append("ffn")
+    for word in dict.fromkeys((*config.operations(), *config.entry.get("also", []))):
+        kind = KINDS.get(word.removesuffix(_WINDOW).removesuffix(_CHUNKS))
+        if kind is not None:
+            # of attention keys and values may have as many heads, as wide as hidden / heads
+            needed += [size for size in kind.needs if size not in ("kv_heads", "head_dim")]
+    for size in dict.fromkeys(needed):
+        if config.size(size) is None:
+            key = config.key_of(size)
+            where = f" in {'.'.join(config.path)}" if config.path else ""
+            what = f"{key} is missing{where}, which a {config.kind} needs"
+            yield Finding(config.path, what, f'add "{key}"; or {MODEL_FILE}')
 
 
 def _wrong_types(config: ModelConfig) -> Iterator[Finding]:
@@ -472,6 +514,8 @@ def _wrong_types(config: ModelConfig) -> Iterator[Finding]:
                 key = outer
             else:
                 continue
+        elif value == "auto":
+            continue
         elif key in _FLAGS:
             expected = "" if isinstance(value, bool) else "true or false"
         elif key in _LISTS:
@@ -488,7 +532,8 @@ def _wrong_types(config: ModelConfig) -> Iterator[Finding]:
                 yield Finding((*config.path, key), what, MODEL_FILE)
         if expected:
             what = f"expected {expected}, got {_short_text(value)}"
-            yield Finding((*config.path, *key.split(".")), what, f"write {key}: {expected}")
+            path = (*config.path, *key.split("."))
+            yield Finding(path, what, f'write "{key}": {expected}', about_key=False)
 
 
 def _is_size(value: Any) -> bool:
@@ -521,15 +566,16 @@ def shape_of(config: ModelConfig, name: str) -> dict[str, Any]:
     if not ffn and moe is not None:
         ffn = moe.get("ffn")
     tied = config.get("tie_word_embeddings")
-    heads = config.size("heads")
+    head_dim = config.size("head_dim") or None
+    kv_heads = config.size("kv_heads")
     found = _without_none(
         name=name,
         layers=config.layers or None,
         hidden=config.size("hidden"),
-        heads=heads,
+        heads=config.size("heads"),
         vocab=config.size("vocab"),
-        kv_heads=None if mla else config.size("kv_heads"),
-        head_dim=None if mla else config.size("head_dim") or None,
+        kv_heads=None if mla else kv_heads,
+        head_dim=None if mla else head_dim,
         # a model without FFNs
         ffn=ffn or (1 if entry.get("fixed", {}).get("ffn") == 0 else None),
         gated=entry.get("gated", True),
@@ -595,9 +641,7 @@ def _is_sparse(config: ModelConfig) -> bool:
     return bool(config.size("kv_rank") and config.size("index_heads"))
 
 
-def _operation(
-    config: ModelConfig, word: str, layers: int, window: int | None
-) -> dict[str, Any]:
+def _operation(config: ModelConfig, word: str, layers: int, window: int | None) -> dict[str, Any]:
     """Return an operation of a model file."""
     kind = word.removesuffix(_WINDOW).removesuffix(_CHUNKS)
     seen = config.size("window", word) or window if kind != word else None
@@ -661,11 +705,12 @@ def read_config(path: str) -> ModelFile:
     reading = read(ConfigFile, read_text(path, "config", path), path)
     config = config_of(reading.data)
     if isinstance(config, Finding):
-        reading.refuse(config.path, config.what, config.fix, about_key=True)
+        for finding in (config, *_wrong_types(ModelConfig((), reading.data, "llama", []))):
+            reading.refuse(finding.path, finding.what, finding.fix, about_key=finding.about_key)
         reading.result()
     assert isinstance(config, ModelConfig)  # nothing was refused
     for finding in unmodelled(config):
-        reading.refuse(finding.path, finding.what, finding.fix, about_key=True)
+        reading.refuse(finding.path, finding.what, finding.fix, about_key=finding.about_key)
     reading.result()
     name = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
     try:
