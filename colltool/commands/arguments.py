@@ -242,6 +242,12 @@ ARGUMENTS = {
         "Your own library file instead of a shipped one.",
         file="read",
     ),
+    "model_file": Argument(
+        "--model-file",
+        "FILE",
+        "The model in place of the job's: a file that lists its operations, or a config.json.",
+        file="read",
+    ),
     "library_name": Argument(
         "",
         "LIBRARY",

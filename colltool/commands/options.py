@@ -166,7 +166,7 @@ EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "groups", "skew")
 JOB_FILE = option("job", flags="", metavar="JOB")
 MODEL_OR_JOB = option(
     "job",
-    "Shipped model or job, a job file, or the config.json of a model.",
+    "Shipped model or job, a file of either, or the config.json of a model.",
     flags="",
     metavar="JOB",
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colltool.base.errors import ColltoolError, argument_text, clipped
@@ -330,6 +331,7 @@ def plan_traces(
         FABRIC,
         "job_ranks",
         "job_overrides",
+        "model_file",
         "links",
         "library",
         "search",
@@ -349,6 +351,7 @@ def plan_command(
     fabric: FabricChoice,
     out: Out,
     job_overrides: list[str] | None = None,
+    model_file: Path | None = None,
     search: bool = False,
     vary: list[str] | None = None,
     keep: list[str] | None = None,
@@ -394,6 +397,7 @@ def plan_command(
         job_options = {
             **arguments,
             "job_overrides": job_overrides,
+            "model_file": model_file,
             "search": search,
             **search_options,
             "vary": vary,
@@ -415,7 +419,9 @@ def plan_command(
     if len(several) > 1:
         _refuse_one_fabric_options(several, vary=bool(vary), links=arguments["links"])
     # only traces may be several files
-    arguments["job"] = load_job(_single_job(job), job_overrides or (), argument="job_overrides")
+    arguments["job"] = load_job(
+        _single_job(job), job_overrides or (), argument="job_overrides", model_file=model_file
+    )
     fabric, said = grown(fabric, arguments.get("ranks"))
     with (
         ProgressLine("pricing samples" if vary else "searching layouts") as watch,
@@ -423,14 +429,14 @@ def plan_command(
     ):
         if search:
             searched = _searched(fabric, search_options, arguments)
-            out.emit(_told(searched, job, fabric, arguments, said))
+            out.emit(_told(searched, job, fabric, {**arguments, "model_file": model_file}, said))
         elif len(several) > 1:
             out.emit(_compared(fabric, arguments))
         elif vary:
             out.emit(_varied(fabric, vary, arguments))
         else:
             planned = plan(fabric=fabric.load(), **arguments)
-            out.emit(_told(planned, job, fabric, arguments, said))
+            out.emit(_told(planned, job, fabric, {**arguments, "model_file": model_file}, said))
 
 
 def _told(
@@ -447,7 +453,7 @@ def _told(
 
 def _typed(job: str, fabric: FabricChoice, arguments: dict[str, Any]) -> str:
     """The command that plans a job as asked, but for values of the job."""
-    options = {name: arguments.get(name) for name in ("ranks", "library", "compute")}
+    options = {name: arguments.get(name) for name in ("ranks", "library", "compute", "model_file")}
     return command_line(
         "plan",
         job,

@@ -50,6 +50,7 @@ def serve(
     osl: int = 1024,
     engine: str | None = None,
     library_file: AnyPath | None = None,
+    model_file: AnyPath | None = None,
     experts_library: str | None = None,
     weights: str | None = None,
     kv_dtype: str = "bf16",
@@ -78,6 +79,8 @@ def serve(
         isl, osl: input and output tokens per sequence.
         engine: inference engine whose all-reduce runs: ``"vllm@0.24.0"``; default: the fabric's own
             library. library_file: your own library file instead.
+        model_file: the model in place of the job's, a path: a file that lists its operations, or a
+            config.json.
         experts_library: library that runs dispatch and combine: ``"deepep@1"``, or ``"nccl"``;
             default: the fastest measured one.
         weights: data type of the weights: bf16, fp8, nvfp4, mxfp4, int4; default: as the checkpoint
@@ -108,7 +111,7 @@ def serve(
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import ServeQuestion
 
-    loaded = job_of(job)
+    loaded = job_of(job, model_file)
     model = model_of(loaded)
     kept = weights_of(weights, loaded, model)
     counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
@@ -270,11 +273,14 @@ def _only(fabric: Any) -> Any:
     return several[0]
 
 
-def job_of(job: AnyJob) -> Job:
-    """Return a job, loaded where it is not."""
+def job_of(job: AnyJob, model_file: AnyPath | None = None) -> Job:
+    """Return a job, loaded where it is not, with the model of a file in place of its own."""
+    from colltool.commands.reading import path_of
     from colltool.training.job import Job, load_job
 
-    return job if isinstance(job, Job) else load_job(job, ())
+    if model_file is not None:
+        path_of(model_file, "model_file", "a path", "model.yaml")
+    return job if isinstance(job, Job) else load_job(job, (), model_file=model_file)
 
 
 def model_of(job: AnyJob) -> TransformerModel:
@@ -392,6 +398,7 @@ def _kv_library(library: Any) -> RequestedLibrary:
         "osl",
         "engine",
         "library_file",
+        "model_file",
         "experts_library",
         "weights",
         "kv_dtype",
@@ -411,7 +418,7 @@ def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) ->
     prefill with the kernels that run them, and the lower limit of memory and compute.
 
     JOB is a model or a job: a shipped one, a file, or a config.json, whose quantization sets the
-    bytes of the weights.
+    bytes of the weights. A config.json of a type that is not known: its model by --model-file.
 
     Examples:
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0

@@ -144,7 +144,7 @@ def _device(fabric: Fabric) -> Accelerator | None:
 
 
 def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
-    notes = []
+    notes = [f"not counted: {part}" for part in serving.model.left_out]
     used = serving.deployment.ranks
     everyone = serving.fabric.ranks
     resized = any(key.endswith(".size") for key, _ in serving.fabric.overrides)

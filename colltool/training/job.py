@@ -7,6 +7,7 @@ configuration of its file; :meth:`Job.setup` resolves and checks it for a number
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -206,15 +207,24 @@ def _plain_group(group: str | RanksFile, config: ParallelConfig) -> tuple[str, R
     return group, config.layout.group(group, experts=group == "ep")
 
 
-def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "overrides") -> Job:
+def load_job(
+    job: JobSource,
+    overrides: Overrides = (),
+    *,
+    argument: str = "overrides",
+    model_file: str | os.PathLike[str] | None = None,
+) -> Job:
     """A validated job: a file, else the name of a shipped job; or a mapping of what a file would
     hold.
 
     ``overrides`` are ``KEY=VALUE`` as for ``--set``, such as ``layout.tp=4``, a later one wins, or
-    a mapping of values by key; ``argument`` gave them, for errors. ManyErrors has everything wrong
+    a mapping of values by key; ``argument`` gave them, for errors. ``model_file``: the model in
+    place of the job's. ManyErrors has everything wrong
     with the content, in the order of the file.
     """
     short = SHORTHAND._replace(argument=argument)
+    if model_file is not None:
+        job = _with_model(job, os.fsdecode(model_file))
     if isinstance(job, Mapping):
         return _job_of(_job_reading(job, "", Path(), overrides, short), Path(), "")
     if not isinstance(job, str | os.PathLike):
@@ -227,7 +237,29 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
         return drafted_job(str(job), overrides, short)
     file, name = find_job(job)
     text, folder = read_text(file, "definition", name), Path(file).parent
+    if _OF_A_MODEL.search(text) and not _OF_A_JOB.search(text):
+        return drafted_job(file, overrides, short)
     return _job_of(_job_reading(text, name, folder, overrides, short), folder, stem_of(file))
+
+
+# a model file by its schema, or by keys that no job has
+_OF_A_MODEL = re.compile(r"^(schema:\s*[\"']?colltool\.model/|layers\s*:)", re.MULTILINE)
+_OF_A_JOB = re.compile(r"^(schema:\s*[\"']?colltool\.job/|model\s*:|calls\s*:)", re.MULTILINE)
+
+
+def _with_model(job: JobSource, model_file: str) -> JobSource:
+    """A job with another model; in place of a model alone that model."""
+    path = os.path.abspath(model_file)
+    if isinstance(job, Mapping):
+        return {**job, "model": path}
+    if is_model(str(job)):
+        return path
+    file, name = find_job(job)
+    text = read_text(file, "definition", name)
+    if not _OF_A_JOB.search(text):
+        return path
+    found = sourced(text, name)[0].data
+    return {**found, "model": path} if isinstance(found, dict) else job
 
 
 def is_model(name: str) -> bool:
@@ -248,7 +280,8 @@ MAX_DEFAULT_SEQUENCE = 8192
 def drafted_job(model: str, overrides: Overrides, short: Shorthand = SHORTHAND) -> Job:
     """Draft a job for a model, with a usual sequence and batch unless overridden; its layout is
     left to a search."""
-    path = Path(os.path.abspath(model) if model.endswith(".json") else model)
+    shipped = model in preset_names("models")
+    path = Path(model if shipped else os.path.abspath(model))
     name = path.parent.name if path.name == "config.json" else path.stem
     sequence = min(MAX_DEFAULT_SEQUENCE, longest_sequence(str(path)) or MAX_DEFAULT_SEQUENCE)
     content = {

@@ -286,7 +286,7 @@ def _shape(file: ModelFile) -> Shape | None:
         window=file.window or 0,
         windowed=windowed,
     )
-    fed = 1.0
+    fed = 1.0 if file.ffn else 0.0
     if file.ffn_layers is not None:
         # layers with experts have no dense FFN
         dense = file.moe.dense_layers if file.moe else file.layers

@@ -207,7 +207,8 @@ class ModelFile(Part):
     needs no shape can be planned.
 
     ``kv_heads`` are the heads unless given, ``head_dim`` hidden / heads. ``gated``: three matrices
-    of the FFN instead of two.
+    of the FFN instead of two;
+    ``ffn`` 0: no layer has one.
     ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``:
     trained with it, as models with biases are by default. ``positions``: learned ones. ``window``:
     a query meets so many keys in ``windowed_layers`` of the layers, all of them unless given,
@@ -224,7 +225,7 @@ class ModelFile(Part):
     heads: Dimension | None = None
     kv_heads: Dimension | None = None
     head_dim: Dimension | None = None
-    ffn: Dimension | None = None
+    ffn: _NONE | None = None
     gated: Flag = True
     vocab: Dimension | None = None
     tied: Flag = False

@@ -28,7 +28,7 @@ from colltool.training.mixers import KINDS
 # fixes of errors
 MODEL_FILE = (
     "give the model as a file with --model-file model.yaml: layers, hidden, heads, ffn, vocab,"
-    " operations ... (colltool guide jobs)"
+    " operations ... (colltool guide jobs shows one, and the types that are known)"
 )
 KNOWN_TIMES = (
     "parameters and layers of the model as a mapping, with the times of compute:"
@@ -144,13 +144,20 @@ class ModelConfig:
         data: its keys, with those that the type has by default.
         entry: what ``data/families.toml`` says of the type.
         left_out: parts of the config that are no text, by key.
+        given: the keys of the text itself; all of them unless given.
 
     Attributes:
         asked: keys that were looked up, or that another key went before.
+        passed_over: keys that may say something of the model, but no size.
     """
 
     def __init__(
-        self, path: tuple[str, ...], data: Mapping[str, Any], kind: str, left_out: list[str]
+        self,
+        path: tuple[str, ...],
+        data: Mapping[str, Any],
+        kind: str,
+        left_out: list[str],
+        given: Mapping[str, Any] | None = None,
     ) -> None:
         entry = family_of(kind)
         inside = entry.get("inside", {}) if path else {}
@@ -158,6 +165,8 @@ class ModelConfig:
         self.kind = kind
         self.data: dict[str, Any] = {**entry.get("defaults", {}), **inside, **data}
         self.left_out = left_out
+        self.given = data if given is None else given
+        self.passed_over: list[str] = []
         self.asked = {"model_type", *_FLAGS, *_POSITIONS, *_TABLE["ahead"], *_TABLE["texts"]}
         for change in entry.get("when", ()):
             value = self.get(change["key"])
@@ -344,7 +353,10 @@ class ModelConfig:
                 layers = "a layer that predicts" if ahead == 1 else f"{ahead} layers that predict"
                 found.append(f"{layers} further tokens ({key})")
                 break
-        return found + [f"what is no text ({part})" for part in self.left_out]
+        found += [f"what is no text ({part})" for part in self.left_out]
+        if self.passed_over:
+            found.append(f"what these keys say: {', '.join(self.passed_over[:4])}"[:100])
+        return found
 
 
 def _inside(value: Any, key: str) -> Any:
@@ -380,7 +392,7 @@ def config_of(data: Mapping[str, Any]) -> ModelConfig | Finding:
         merged = {**whole, **part}
     for kind in reversed(kinds):
         if isinstance(kind, str) and kind in FAMILIES:
-            return ModelConfig(path, merged, kind, left_out)
+            return ModelConfig(path, merged, kind, left_out, part)
     return _unknown_type(part, [kind for kind in kinds if kind is not None], path)
 
 
@@ -411,10 +423,7 @@ def _unknown_type(data: Mapping[str, Any], kinds: list[Any], path: tuple[str, ..
     if unread:
         what += f", and no known type has {', '.join(unread[:6])}"
     near = nearest(typed, list(FAMILIES))
-    fix = (
-        f"{near} {MODEL_FILE}; or the model_type of a known one with the same layers:"
-        f" {', '.join(sorted(FAMILIES))}"
-    )
+    fix = f"{near} {MODEL_FILE}; or the model_type of a known one with the same layers"
     return Finding(place, what, fix.strip())
 
 
@@ -456,7 +465,7 @@ def unmodelled(config: ModelConfig) -> Iterator[Finding]:
 
 def _unknown_keys(config: ModelConfig) -> Iterator[Finding]:
     """Yield keys that may change the size or work of a model, and that nothing was asked of."""
-    for key, value in config.data.items():
+    for key, value in config.given.items():
         passed_over = key in HARMLESS or key in config.entry.get("harmless", ())
         if key in config.asked or passed_over or key in config.left_out:
             continue
@@ -468,8 +477,13 @@ def _unknown_keys(config: ModelConfig) -> Iterator[Finding]:
             if value not in neutral:
                 what = f"{key} is {_short_text(value)}, which is not modelled"
                 yield Finding(path, what, MODEL_FILE)
+        elif not _may_size(key, value):
+            continue
+        # a word, a switch or a factor is no size: it is named as not counted
+        elif isinstance(value, bool | float) or (isinstance(value, str) and key not in _LISTS):
+            config.passed_over.append(key)
         # an unknown key that sounds like a size is refused unless it is switched off
-        elif _may_size(key, value):
+        else:
             what = (
                 f"{key} is {_short_text(value)}: nothing is known of this key of {config.kind}, and"
                 " it may change the model"
@@ -514,7 +528,8 @@ def _wrong_types(config: ModelConfig) -> Iterator[Finding]:
                 key = outer
             else:
                 continue
-        elif value == "auto":
+        elif value == "auto" or (value is False and key not in _FLAGS):
+            # as good as not given
             continue
         elif key in _FLAGS:
             expected = "" if isinstance(value, bool) else "true or false"
@@ -576,8 +591,7 @@ def shape_of(config: ModelConfig, name: str) -> dict[str, Any]:
         vocab=config.size("vocab"),
         kv_heads=None if mla else kv_heads,
         head_dim=None if mla else head_dim,
-        # a model without FFNs
-        ffn=ffn or (1 if entry.get("fixed", {}).get("ffn") == 0 else None),
+        ffn=ffn,
         gated=entry.get("gated", True),
         bias=entry.get("bias", False),
         tied=entry.get("tied", False) if tied is None else tied,
@@ -586,9 +600,7 @@ def shape_of(config: ModelConfig, name: str) -> dict[str, Any]:
         mla=mla,
         left_out=config.not_counted() or None,
     )
-    if entry.get("fixed", {}).get("ffn") == 0:
-        found["ffn_layers"] = 0
-    elif "dense" in operations or "experts" in operations:
+    if "dense" in operations or "experts" in operations:
         found["ffn_layers"] = operations.count("dense")
     return found | _mixers(config, operations)
 
