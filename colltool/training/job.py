@@ -7,7 +7,6 @@ configuration of its file; :meth:`Job.setup` resolves and checks it for a number
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -237,26 +236,40 @@ def load_job(
         return drafted_job(str(job), overrides, short)
     file, name = find_job(job)
     text, folder = read_text(file, "definition", name), Path(file).parent
-    if _OF_A_MODEL.search(text) and not _OF_A_JOB.search(text):
+    if _is_model_text(text, name):
         return drafted_job(file, overrides, short)
     return _job_of(_job_reading(text, name, folder, overrides, short), folder, stem_of(file))
 
 
-# a model file by its schema, or by keys that no job has
-_OF_A_MODEL = re.compile(r"^(schema:\s*[\"']?colltool\.model/|layers\s*:)", re.MULTILINE)
-_OF_A_JOB = re.compile(r"^(schema:\s*[\"']?colltool\.job/|model\s*:|calls\s*:)", re.MULTILINE)
+# keys that a job has and a model lacks
+_OF_A_JOB = frozenset({"model", "sequence", "batch", "calls", "compute", "layout"})
+
+
+def _is_model_text(text: str, name: str) -> bool:
+    """Whether a file holds a model, by its schema or by keys that no job has."""
+    data = sourced(text, name)[0].data if "layers" in text else None
+    if not isinstance(data, dict):
+        return False
+    schema = data.get("schema")
+    if isinstance(schema, str):
+        return schema.startswith("colltool.model/")
+    return "layers" in data and not _OF_A_JOB & data.keys()
 
 
 def _with_model(job: JobSource, model_file: str) -> JobSource:
     """A job with another model; in place of a model alone that model."""
-    path = os.path.abspath(model_file)
+    path = model_file if model_file in preset_names("models") else os.path.abspath(model_file)
+    if path != model_file and not exists(model_file):
+        what = f"no model file is called {quote(model_file)}"
+        fix = f"the path of one, or a shipped model: {', '.join(preset_names('models'))}"
+        raise ColltoolError(what, argument="model_file", fix=fix)
     if isinstance(job, Mapping):
         return {**job, "model": path}
     if is_model(str(job)):
         return path
     file, name = find_job(job)
     text = read_text(file, "definition", name)
-    if not _OF_A_JOB.search(text):
+    if _is_model_text(text, name):
         return path
     found = sourced(text, name)[0].data
     return {**found, "model": path} if isinstance(found, dict) else job
@@ -280,7 +293,7 @@ MAX_DEFAULT_SEQUENCE = 8192
 def drafted_job(model: str, overrides: Overrides, short: Shorthand = SHORTHAND) -> Job:
     """Draft a job for a model, with a usual sequence and batch unless overridden; its layout is
     left to a search."""
-    shipped = model in preset_names("models")
+    shipped = model in preset_names("models") or not os.path.splitext(model)[1]
     path = Path(model if shipped else os.path.abspath(model))
     name = path.parent.name if path.name == "config.json" else path.stem
     sequence = min(MAX_DEFAULT_SEQUENCE, longest_sequence(str(path)) or MAX_DEFAULT_SEQUENCE)

@@ -258,7 +258,7 @@ def test_a_gpt2_config(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("{", "not valid YAML"),
-        ('{"hidden_size": 4096, "model_type": "llama"}', "key 'layers' is missing"),
+        ('{"hidden_size": 4096, "model_type": "llama"}', "num_hidden_layers is missing"),
         (
             '{"hidden_size": "wide", "num_hidden_layers": 2}',
             "1:17: hidden_size: expected a whole number",

@@ -50,6 +50,7 @@ MAX_LAYERS = 100_000
 _TABLE = tomllib.loads(
     (Path(__file__).parents[1] / "data" / "families.toml").read_text(encoding="utf-8")
 )
+_SIZES: dict[str, list[str]] = {**_TABLE["sizes"], **_TABLE["operation_sizes"]}
 # keys that change neither size nor work
 HARMLESS = frozenset(_TABLE["harmless"])
 FAMILIES: dict[str, Mapping[str, Any]] = _TABLE["types"]
@@ -57,6 +58,7 @@ FAMILIES: dict[str, Mapping[str, Any]] = _TABLE["types"]
 REASONS = {kind: why for why, kinds in _TABLE["refused"].items() for kind in kinds}
 # parts of keys that sound like a size; names of parts that are no text
 _SIZED = re.compile("|".join(_TABLE["sized"]))
+_UNSIZED = re.compile("|".join(_TABLE["unsized"]))
 _SIDES = re.compile("|".join(_TABLE["sides"]))
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _LAST_WITH_EXPERTS = "moe_layer_end_index"
@@ -75,18 +77,40 @@ def _keys_of(names: Any) -> list[str]:
     return found
 
 
+def _size_keys(entry: Mapping[str, Any]) -> set[str]:
+    """Keys of the sizes of an entry, in whatever case."""
+    tables = [entry.get("sizes", {}), entry.get("operation_sizes", {})]
+    tables += entry.get("own", {}).values()
+    for change in entry.get("when", ()):
+        tables.append(change.get("sizes", {}))
+    found: set[str] = set()
+    for table in tables:
+        for names in table.values():
+            found.update(_keys_of(names))
+    return found
+
+
+def _own_keys(entry: Mapping[str, Any]) -> set[str]:
+    """Keys that models of a type have, whether or not they are looked up."""
+    found = _size_keys({"sizes": _TABLE["sizes"]}) | _size_keys(entry)
+    for rule in (*entry.get("mixers", _TABLE["mixers"]), *_TABLE["experts"]):
+        for form in ("list", "at", "every", "offset", "from", "on"):
+            found.update(_keys_of(rule.get(form)))
+    found.update(change["key"] for change in entry.get("when", ()))
+    for word in (*entry.get("words", {}).values(), *entry.get("also", ())):
+        kind = KINDS.get(word.removesuffix(_WINDOW).removesuffix(_CHUNKS))
+        for size in kind.needs if kind is not None else ():
+            found.update(_keys_of(_SIZES.get(size, [])))
+    return {key.partition(".")[0] for key in found} | set(entry.get("harmless", ()))
+
+
 def _all_keys() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """(Keys of whole numbers, of lists or texts of layers, and those of either.)"""
     numbers: set[str] = {*_TABLE["ahead"], _LAST_WITH_EXPERTS}
     lists: set[str] = set()
     entries = [_TABLE, *FAMILIES.values()]
     for entry in entries:
-        tables = [entry.get("sizes", {}), *entry.get("own", {}).values()]
-        for change in entry.get("when", ()):
-            tables.append(change.get("sizes", {}))
-        for table in tables:
-            for names in table.values():
-                numbers.update(_keys_of(names))
+        numbers |= _size_keys(entry)
         for rule in (*entry.get("mixers", ()), *entry.get("experts", ())):
             for form in ("every", "offset", "from"):
                 numbers.update(_keys_of(rule.get(form)))
@@ -124,7 +148,11 @@ def family_of(kind: str) -> Mapping[str, Any]:
     row = FAMILIES[kind]
     if "like" not in row:
         return row
-    return _merged(family_of(row["like"]), row)
+    found = _merged(family_of(row["like"]), row)
+    # a type with keys of its own has other defaults
+    if len(row) > 1 and "inside" not in row:
+        found.pop("inside", None)
+    return found
 
 
 def _merged(base: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +175,7 @@ class ModelConfig:
         given: the keys of the text itself; all of them unless given.
 
     Attributes:
-        asked: keys that were looked up, or that another key went before.
+        asked: keys of the type, and those that were looked up.
         passed_over: keys that may say something of the model, but no size.
     """
 
@@ -168,6 +196,7 @@ class ModelConfig:
         self.given = data if given is None else given
         self.passed_over: list[str] = []
         self.asked = {"model_type", *_FLAGS, *_POSITIONS, *_TABLE["ahead"], *_TABLE["texts"]}
+        self.asked |= _own_keys(entry)
         for change in entry.get("when", ()):
             value = self.get(change["key"])
             if value == change["value"] or (change["value"] == "given" and value):
@@ -175,18 +204,9 @@ class ModelConfig:
         self.entry = entry
 
     def get(self, key: str) -> Any:
-        """The value of a key; of one inside a mapping by ``outer.inner``, of all that are inside a
-        mapping by ``outer.each.inner``."""
-        found: Any = self.data
+        """The value of a key, which is asked for from now on."""
         self.asked.add(key.partition(".")[0])
-        for part in key.split("."):
-            if isinstance(found, list):
-                found = [_inside(value, part) for value in found]
-            elif part == "each" and isinstance(found, Mapping):
-                found = list(found.values())
-            else:
-                found = _inside(found, part)
-        return found
+        return _value_at(self.data, key)
 
     def number(self, key: str) -> int | None:
         """The whole number of a key or a size; of a list that of all layers."""
@@ -230,9 +250,8 @@ class ModelConfig:
             return fixed
         if operation and name not in own:
             return None
-        spellings = own if operation else {**_TABLE["sizes"], **self.entry.get("sizes", {})}
-        keys = _keys_of(spellings.get(name, []))
-        self.asked.update(key.partition(".")[0] for key in keys)
+        spellings = own if operation else {**_SIZES, **self.entry.get("sizes", {})}
+        self.asked.update(key.partition(".")[0] for key in _keys_of(spellings.get(name, [])))
         for spelling in spellings.get(name, ()):
             found = self.formula(spelling)
             if found is not None:
@@ -241,7 +260,7 @@ class ModelConfig:
 
     def key_of(self, name: str) -> str:
         """The key that a size is usually written with."""
-        spellings = {**_TABLE["sizes"], **self.entry.get("sizes", {})}
+        spellings = {**_SIZES, **self.entry.get("sizes", {})}
         return str((spellings.get(name) or [name])[0])
 
     def first(self, keys: Any) -> Any:
@@ -273,6 +292,14 @@ class ModelConfig:
             if found is not None:
                 return found
         return ["attention"] * self.layers
+
+    def list_of_words(self) -> str:
+        """The key that lists the layers, for errors."""
+        for rule in self._mixer_rules():
+            for key in _keys_of(rule.get("list")):
+                if _listed(self.get(key)):
+                    return key
+        return "layer_types"
 
     def operations(self) -> list[str]:
         """The operation of each layer, or what follows one: "dense", "experts" or nothing."""
@@ -359,6 +386,20 @@ class ModelConfig:
         return found
 
 
+def _value_at(data: Mapping[str, Any], key: str) -> Any:
+    """The value of a key; of one inside a mapping by ``outer.inner``, of all that are inside a
+    mapping by ``outer.each.inner``."""
+    found: Any = data
+    for part in key.split("."):
+        if isinstance(found, list):
+            found = [_inside(value, part) for value in found]
+        elif part == "each" and isinstance(found, Mapping):
+            found = list(found.values())
+        else:
+            found = _inside(found, part)
+    return found
+
+
 def _inside(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, Mapping) else None
 
@@ -430,8 +471,9 @@ def _unknown_type(data: Mapping[str, Any], kinds: list[Any], path: tuple[str, ..
 def _may_size(key: str, value: Any) -> bool:
     """Whether a key that is not known sounds like a size or a structure that is switched on."""
     # zeros and nothing switch off; a comparison with True would take 1 for it
-    off = value is None or value is False or value in (0, "", [], {})
-    return not off and _SIZED.search(key.lower()) is not None
+    if value is None or value is False or value in (0, "", [], {}):
+        return False
+    return _SIZED.search(key.lower()) is not None and _UNSIZED.search(key.lower()) is None
 
 
 def unmodelled(config: ModelConfig) -> Iterator[Finding]:
@@ -466,8 +508,7 @@ def unmodelled(config: ModelConfig) -> Iterator[Finding]:
 def _unknown_keys(config: ModelConfig) -> Iterator[Finding]:
     """Yield keys that may change the size or work of a model, and that nothing was asked of."""
     for key, value in config.given.items():
-        passed_over = key in HARMLESS or key in config.entry.get("harmless", ())
-        if key in config.asked or passed_over or key in config.left_out:
+        if key in config.asked or key in HARMLESS or key in config.left_out:
             continue
         path = (*config.path, key)
         if key in NEUTRAL:
@@ -518,13 +559,13 @@ def _missing(config: ModelConfig) -> Iterator[Finding]:
 def _wrong_types(config: ModelConfig) -> Iterator[Finding]:
     """Keys whose values are not what they should be."""
     for key in (*_NUMBERS, *_EITHER, *_LISTS, *_FLAGS):
-        value = config.get(key)
+        value = _value_at(config.data, key)
         if value is None:
             # a key of a mapping that is none
             outer = key.partition(".")[0]
-            if outer != key and not isinstance(config.get(outer), Mapping | None):
+            if outer != key and not isinstance(_value_at(config.data, outer), Mapping | None):
                 expected = "a mapping"
-                value = config.get(outer)
+                value = _value_at(config.data, outer)
                 key = outer
             else:
                 continue
