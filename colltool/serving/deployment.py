@@ -184,8 +184,10 @@ def state_bytes_of_rank(model: TransformerModel, deployment: Deployment) -> floa
     width = max(BF16, WIDTHS[deployment.kv_dtype])
     values = 0.0
     for mixer in shape_of(model).parts:
-        values += mixer.share * mixer.on(deployment.tp).value(mixer.row.state)
-    return model.layers * values * width / deployment.pp
+        rank = mixer.on(deployment.tp)
+        values += mixer.share * rank.value(mixer.row.state)
+    layers = model.layers / deployment.pp
+    return layers * values * width
 
 
 def check_ranks(fabric: Fabric, ranks: int, what: str, argument: str) -> None:

@@ -116,13 +116,21 @@ def _no_experts(etp: int) -> Iterator[Violation]:
 
 def _mixers(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     """Refuse what is modelled only of models with the same attention in every layer."""
-    others = [mixer.row.what for mixer in shape.mixers]
-    if config.layout.cp > 1 and others:
-        what = f"context parallelism of {others[-1]} is not modelled"
-        yield Violation(("layout", "cp"), what, "cp: 1")
-    if config.lora and others:
-        what = f"adapters of {others[-1]} are not modelled"
-        yield Violation(("lora",), what, "leave lora out")
+    if not shape.mixers:
+        return
+    other = shape.mixers[-1].row.what
+    if config.layout.cp > 1:
+        yield Violation(
+            path=("layout", "cp"),
+            what=f"context parallelism of {other} is not modelled",
+            fix="cp: 1",
+        )
+    if config.lora:
+        yield Violation(
+            path=("lora",),
+            what=f"adapters of {other} are not modelled",
+            fix="leave lora out",
+        )
 
 
 def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:

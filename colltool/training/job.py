@@ -247,7 +247,9 @@ _OF_A_JOB = frozenset({"model", "sequence", "batch", "calls", "compute", "layout
 
 def _is_model_text(text: str, name: str) -> bool:
     """Whether a file holds a model, by its schema or by keys that no job has."""
-    data = sourced(text, name)[0].data if "layers" in text else None
+    if "layers" not in text:
+        return False
+    data = sourced(text, name)[0].data
     if not isinstance(data, dict):
         return False
     schema = data.get("schema")
@@ -258,8 +260,11 @@ def _is_model_text(text: str, name: str) -> bool:
 
 def _with_model(job: JobSource, model_file: str) -> JobSource:
     """A job with another model; in place of a model alone that model."""
-    path = model_file if model_file in preset_names("models") else os.path.abspath(model_file)
-    if path != model_file and not exists(model_file):
+    shipped = model_file in preset_names("models")
+    path = os.path.abspath(model_file)
+    if shipped:
+        path = model_file
+    elif not exists(model_file):
         what = f"no model file is called {quote(model_file)}"
         fix = f"the path of one, or a shipped model: {', '.join(preset_names('models'))}"
         raise ColltoolError(what, argument="model_file", fix=fix)

@@ -69,7 +69,7 @@ class Matrix(NamedTuple):
 
 
 class MixerKind(NamedTuple):
-    """A row of ``data/operations.toml``, which explains each field."""
+    """A entry of ``data/operations.toml``, which explains each field."""
 
     what: str
     under: str
@@ -103,9 +103,9 @@ def _matrices_of(rows: Iterable[list[str]]) -> tuple[Matrix, ...]:
     return tuple(found)
 
 
-def _kind_of(row: Mapping[str, Any]) -> MixerKind:
+def _kind_of(entry: Mapping[str, Any]) -> MixerKind:
     fields: dict[str, Any] = {}
-    for key, value in row.items():
+    for key, value in entry.items():
         if key in ("split", "whole"):
             fields[key] = _matrices_of(value)
         elif key in ("modules", "needs"):
@@ -119,10 +119,10 @@ def _kind_of(row: Mapping[str, Any]) -> MixerKind:
 
 def _read_kinds(table: Mapping[str, Any]) -> dict[str, MixerKind]:
     rows: dict[str, dict[str, Any]] = {}
-    for name, row in table["operations"].items():
-        base = rows[row["like"]] if "like" in row else {}
-        rows[name] = {**base, **row}
-    return {name: _kind_of(row) for name, row in rows.items()}
+    for name, entry in table["operations"].items():
+        base = rows[entry["like"]] if "like" in entry else {}
+        rows[name] = {**base, **entry}
+    return {name: _kind_of(entry) for name, entry in rows.items()}
 
 
 _TABLE = tomllib.loads(

@@ -91,7 +91,8 @@ def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> f
             for gemm in operation.gemms:
                 m, n = sorted((gemm.n, gemm.k))
                 flops = NEWTON_SCHULZ * (4 * m * m * n + 2 * m**3)
-                total += layers * operation.share * gemm.copies * flops
+                copies = operation.share * gemm.copies
+                total += layers * copies * flops
                 largest = max(largest, flops)
     share = config.stack.gemm_share("bf16", config.device.generation)
     return max(total / ranks, largest) / (share * config.device.peak_flops("bf16"))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.files import ModelFile
-from colltool.training.files.hugging_face import FAMILIES, family_of, read_config
+from colltool.training.files.families import FAMILIES, family_of
+from colltool.training.files.hugging_face import read_config
 from colltool.training.files.presets import read_model
 from colltool.training.job import load_job
 from colltool.training.job_text import job_text

@@ -1,0 +1,333 @@
+"""A config.json as its type's entry reads it: sizes, the operation of each layer, and which layers
+have experts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from colltool.training.files.families import (
+    FAMILIES,
+    FLAGS,
+    LAST_WITH_EXPERTS,
+    POSITIONS,
+    SIDES,
+    SIZES,
+    TABLE,
+    USED,
+    family_of,
+    keys_of,
+    kind_of_word,
+    own_keys,
+)
+
+
+class ModelConfig:
+    """A config, read by the entry of its type.
+
+    Args:
+        path: where its text is in a config of several parts.
+        data: its keys, with those that the type has by default.
+        entry: what ``data/families.toml`` says of the type.
+        left_out: parts of the config that are no text, by key.
+        given: the keys of the text itself; all of them unless given.
+
+    Attributes:
+        asked: keys of the type, and those that were looked up.
+        passed_over: keys that may say something of the model, but no size.
+    """
+
+    def __init__(
+        self,
+        path: tuple[str, ...],
+        data: Mapping[str, Any],
+        kind: str,
+        left_out: list[str],
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        entry = family_of(kind)
+        inside: Mapping[str, Any] = {}
+        if path:
+            inside = entry.get("inside", {})
+        self.path = path
+        self.kind = kind
+        self.data: dict[str, Any] = {**entry.get("defaults", {}), **inside, **data}
+        self.left_out = left_out
+        self.given = data if given is None else given
+        self.passed_over: list[str] = []
+        self.asked = {"model_type", *FLAGS, *POSITIONS, *TABLE["ahead"], *TABLE["texts"]}
+        self.asked |= own_keys(entry)
+        for change in entry.get("when", ()):
+            value = self.get(change["key"])
+            if value == change["value"] or (change["value"] == "given" and value):
+                entry = {**entry, **change}
+        self.entry = entry
+
+    def get(self, key: str) -> Any:
+        """The value of a key, which is asked for from now on."""
+        self.asked.add(key.partition(".")[0])
+        return value_at(self.data, key)
+
+    def number(self, key: str) -> int | None:
+        """The whole number of a key or a size; of a list that of all layers."""
+        value = self.get(key)
+        if isinstance(value, list) and value and len(set(map(str, value))) == 1:
+            value = value[0]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        # a size that no key is called like
+        spellings = self.entry.get("sizes", {}).get(key, (key,))
+        return None if key in spellings else self.size(key)
+
+    def formula(self, text: str) -> int | None:
+        """The value of a sum of products and quotients of keys; None where one is not given."""
+        total = 0
+        for product in text.split("+"):
+            factors, *divisors = product.split("/")
+            value = 1
+            for name in factors.split("*"):
+                factor = self._factor(name)
+                if factor is None:
+                    return None
+                value *= factor
+            for name in divisors:
+                divisor = self._factor(name)
+                if not divisor:
+                    return None
+                value //= divisor
+            total += value
+        return total
+
+    def _factor(self, name: str) -> int | None:
+        if name.isdecimal():
+            return int(name)
+        return self.number(name)
+
+    def size(self, name: str, operation: str = "") -> int | None:
+        """A size by its name in colltool; None where no key gives it.
+
+        Args:
+            operation: whose own size it is, if it has one; else the model's.
+        """
+        own = self.entry.get("own", {}).get(operation, {})
+        if not operation and name in self.entry.get("fixed", {}):
+            fixed: int = self.entry["fixed"][name]
+            return fixed
+        if operation and name not in own:
+            return None
+        spellings = own if operation else {**SIZES, **self.entry.get("sizes", {})}
+        self.asked.update(key.partition(".")[0] for key in keys_of(spellings.get(name, [])))
+        for spelling in spellings.get(name, ()):
+            found = self.formula(spelling)
+            if found is not None:
+                return found
+        return None
+
+    def key_of(self, name: str) -> str:
+        """The key that a size is usually written with."""
+        spellings = {**SIZES, **self.entry.get("sizes", {})}
+        return str((spellings.get(name) or [name])[0])
+
+    def first(self, keys: Any) -> Any:
+        """The value of the first of several keys that is given; a number stands for itself."""
+        if isinstance(keys, int):
+            return keys
+        if isinstance(keys, str):
+            return self.get(keys)
+        values = [self.get(key) for key in keys]
+        return next((value for value in values if value is not None), None)
+
+    @property
+    def layers(self) -> int:
+        """Layers; where no key says so as many as are listed."""
+        count = self.size("layers")
+        if count is None:
+            for rule in self._mixer_rules():
+                listed = _listed(self.first(rule.get("list", "")))
+                if listed:
+                    return len(listed)
+        return count or 0
+
+    def _mixer_rules(self) -> list[Mapping[str, Any]]:
+        rules: list[Mapping[str, Any]] = self.entry.get("mixers", TABLE["mixers"])
+        return rules
+
+    def words(self) -> list[str]:
+        """The word of each layer, by the first rule that holds."""
+        for rule in self._mixer_rules():
+            found = self._by_rule(rule)
+            if found is not None:
+                return found
+        return ["attention"] * self.layers
+
+    def list_of_words(self) -> str:
+        """The key that lists the layers, for errors."""
+        for rule in self._mixer_rules():
+            for key in keys_of(rule.get("list")):
+                if _listed(self.get(key)):
+                    return key
+        return "layer_types"
+
+    def operations(self) -> list[str]:
+        """The operation of each layer, or what follows one: "dense", "experts" or nothing."""
+        known = self._known_words()
+        return [known.get(word, word) for word in self.words()]
+
+    def _known_words(self) -> dict[str, str]:
+        return {**TABLE["words"], **self.entry.get("words", {})}
+
+    def unknown_words(self) -> list[str]:
+        """Words of layers that stand for no operation."""
+        known = self._known_words()
+        found = []
+        for word in self.words():
+            operation = known.get(word, word)
+            if kind_of_word(operation) is None and operation not in ("", "dense", "experts"):
+                found.append(word)
+        return found
+
+    def with_experts(self) -> list[bool]:
+        """Whether each layer has experts, as far as other keys than its operation say."""
+        found = [True] * self.layers
+        for rule in TABLE["experts"]:
+            words = self._by_rule({"is": "experts", "other": "dense", **rule})
+            if words is None:
+                continue
+            known = {**TABLE["words"], **rule.get("words", {})}
+            for layer, word in enumerate(words[: self.layers]):
+                found[layer] = found[layer] and known.get(word, word) == "experts"
+        end = self.number(LAST_WITH_EXPERTS)
+        if end is not None and end >= 0:
+            for layer in range(end + 1, self.layers):
+                found[layer] = False
+        return found
+
+    def _by_rule(self, rule: Mapping[str, Any]) -> list[str] | None:
+        """The word of each layer by a rule; None where its key is not given."""
+        layers = self.layers
+        if "on" in rule and not self.get(rule["on"]):
+            return None
+        if "all" in rule:
+            return [rule["all"]] * layers
+        form = next(form for form in ("list", "every", "at", "from") if form in rule)
+        value = self.first(rule[form])
+        if form == "list":
+            return self._from_list(rule, value)
+        if value is None or isinstance(value, bool):
+            return None
+        if form == "at":
+            listed = [int(word) - rule.get("base", 0) for word in _listed(value) or ()]
+            named = set(listed)
+        elif not isinstance(value, int):
+            return None
+        elif form == "from":
+            named = set(range(value, layers))
+        else:
+            if value == 0:
+                return None
+            offset = self.first(rule["offset"]) if "offset" in rule else value - 1
+            named = {layer for layer in range(layers) if layer % value == (offset or 0)}
+        words = [rule["other"]] * layers
+        for layer in named:
+            if 0 <= layer < layers:
+                words[layer] = rule["is"]
+        return words
+
+    def _from_list(self, rule: Mapping[str, Any], value: Any) -> list[str] | None:
+        listed = _listed(value)
+        if not listed:
+            return None
+        if rule.get("cyclic"):
+            return [listed[layer % len(listed)] for layer in range(self.layers)]
+        return listed[: self.layers or None]
+
+    def not_counted(self) -> list[str]:
+        """What is not counted of a model, in words."""
+        found = []
+        for key in TABLE["ahead"]:
+            ahead = self.number(key)
+            if ahead:
+                layers = f"{ahead} layers that predict"
+                if ahead == 1:
+                    layers = "a layer that predicts"
+                found.append(f"{layers} further tokens ({key})")
+                break
+        found += [f"what is no text ({part})" for part in self.left_out]
+        if self.passed_over:
+            found.append(f"what these keys say: {', '.join(self.passed_over[:4])}"[:100])
+        return found
+
+
+def value_at(data: Mapping[str, Any], key: str) -> Any:
+    """The value of a key; of one inside a mapping by ``outer.inner``, of all that are inside a
+    mapping by ``outer.each.inner``."""
+    found: Any = data
+    for part in key.split("."):
+        if isinstance(found, list):
+            found = [_inside(value, part) for value in found]
+        elif part == "each" and isinstance(found, Mapping):
+            found = list(found.values())
+        else:
+            found = _inside(found, part)
+    return found
+
+
+def _inside(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
+def _listed(value: Any) -> list[str] | None:
+    """The words of a list of layers: of a list, of letters, or of numbers between commas."""
+    if isinstance(value, str):
+        return value.split(",") if "," in value else list(value)
+    if isinstance(value, list):
+        return [str(word) for word in value]
+    return None
+
+
+class UnknownType(NamedTuple):
+    """A config whose type has no entry.
+
+    Args:
+        path: where its text is in a config of several parts.
+        kinds: the types that it names, the innermost last.
+        given: the keys of the text.
+    """
+
+    path: tuple[str, ...]
+    kinds: tuple[Any, ...]
+    given: Mapping[str, Any]
+
+
+def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
+    """The config of a model's text."""
+    path: tuple[str, ...] = ()
+    kinds = [data.get("model_type")]
+    merged = dict(data)
+    part: Mapping[str, Any] = data
+    left_out = _no_text(data)
+    while True:
+        inner = next((key for key in TABLE["texts"] if isinstance(part.get(key), Mapping)), "")
+        if not inner:
+            break
+        part = part[inner]
+        path = (*path, inner)
+        kinds.append(part.get("model_type"))
+        left_out += _no_text(part)
+        # what the text does not say itself is that of the whole, such as a tied head
+        whole = {key: value for key, value in merged.items() if key in USED}
+        merged = {**whole, **part}
+    for kind in reversed(kinds):
+        if isinstance(kind, str) and kind in FAMILIES:
+            return ModelConfig(path, merged, kind, left_out, part)
+    return UnknownType(path, tuple(kind for kind in kinds if kind is not None), part)
+
+
+def _no_text(data: Mapping[str, Any]) -> list[str]:
+    """Keys of parts that are no text: towers of images or sound."""
+    found = []
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value and SIDES.search(key):
+            found.append(key)
+    return found
