@@ -366,7 +366,7 @@ def _format(
     dense = _Mean()
     experts = _Mean()
     whole = _Mean()
-    left_out: dict[str, int] = {}
+    left_out: dict[str, float] = {}
     kept = _kept_shares(model, matchers)
     for layer in range(model.layers):
         parts = _parts(model, layer)
@@ -379,7 +379,9 @@ def _format(
             mean.add(part.share * part.parameters, width)
             whole.add(part.share * part.whole, width)
             if share and part.parameters:
-                left_out[part.said] = left_out.get(part.said, 0) + 1
+                # of a part that some layers have, as many as the list names
+                layers = share * part.share if part.share < 1 else 1.0
+                left_out[part.said] = left_out.get(part.said, 0.0) + layers
     head = scheme.width if found.get("lm_head") is True else BF16
     return WeightFormat(
         name=scheme.name,
@@ -438,5 +440,6 @@ def _whole(model: TransformerModel, layer: int) -> float:
     return layer_parameters(model.shape, experts=model.has_experts(layer)).whole
 
 
-def _kept_words(said: str, layers: int, of: int) -> str:
-    return said if layers == of else f"{said} of {layers} of {of} layers"
+def _kept_words(said: str, layers: float, of: int) -> str:
+    named = round(layers)
+    return said if named == of else f"{said} of {named} of {of} layers"

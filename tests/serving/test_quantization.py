@@ -13,9 +13,10 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.serving.deployment import Deployment, weight_bytes
-from colltool.serving.quantization import METHODS, WeightFormat, checkpoint_weights, uniform
+from colltool.serving.quantization import BF16, METHODS, WeightFormat, checkpoint_weights, uniform
+from colltool.training.files.presets import read_model
 from colltool.training.job import load_job
-from colltool.training.model import TransformerModel
+from colltool.training.model import TransformerModel, layer_parameters, transformer_of
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 
@@ -181,3 +182,53 @@ def test_odd_values_end_in_an_answer_or_an_error(tmp_path: Path, quantization: A
     with suppress(ColltoolError):
         needed = colltool.serve(path, "hgx-h200", tp=8).memory_bytes
     assert needed > 0
+
+
+def _hybrid_weights(folder: Path, **quantization: Any) -> tuple[WeightFormat, TransformerModel]:
+    """The weights of Qwen3-Next-80B-A3B, quantized."""
+    line = next(
+        line
+        for line in (CONFIGS / "published.jsonl").read_text().splitlines()
+        if "Qwen3-Next" in line
+    )
+    config = json.loads(line)["config"] | {"quantization_config": quantization}
+    path = folder / "config.json"
+    path.write_text(json.dumps(config))
+    model = transformer_of(read_model(str(path), Path()), "hybrid")
+    found = checkpoint_weights(str(path), model)
+    assert found is not None
+    return found, model
+
+
+def test_modules_of_layers_that_only_some_layers_are(tmp_path: Path) -> None:
+    """A list names the 36 layers of a recurrence, or one of the 12 with attention."""
+    fp8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    whole, model = _hybrid_weights(tmp_path, **fp8)
+    assert (whole.kept, whole.experts) == ((), 1 + 4 / 128**2)
+    recurrent = [f"model.layers.{layer}.linear_attn" for layer in range(48) if layer % 4 != 3]
+    kept, _ = _hybrid_weights(tmp_path, **fp8, modules_to_not_convert=recurrent)
+    assert kept.kept == ("gated delta rule of 36 of 48 layers",)
+    one, _ = _hybrid_weights(tmp_path, **fp8, modules_to_not_convert=["model.layers.3.self_attn"])
+    assert one.kept == ("attention of 1 of 48 layers",)
+    assert model.shape is not None
+    gated, delta = model.shape.parts[1], model.shape.parts[0]
+    weights = layer_parameters(model.shape, experts=True).split * 48
+    extra = (BF16 - whole.experts) * gated.split_parameters() / weights
+    assert one.dense - whole.dense == pytest.approx(extra)
+    extra = (BF16 - whole.experts) * 36 * delta.split_parameters() / weights
+    assert kept.dense - whole.dense == pytest.approx(extra)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "name"),
+    [
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["*self_attn*"]}, "nvfp4"),
+        ({"quant_method": "mxfp4"}, "mxfp4"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4"),
+    ],
+)
+def test_every_method_reads_a_hybrid(quantization: Any, name: str, tmp_path: Path) -> None:
+    found, _ = _hybrid_weights(tmp_path, **quantization)
+    assert found.name == name
+    assert found.experts < 1 < found.ends

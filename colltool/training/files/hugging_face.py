@@ -262,7 +262,7 @@ def shape_of(config: ModelConfig, name: str) -> dict[str, Any]:
         mla=mla,
         left_out=config.not_counted() or None,
     )
-    if "dense" in operations or "experts" in operations:
+    if entry.get("single"):
         found["ffn_layers"] = operations.count("dense")
     return found | _mixers(config, operations)
 
@@ -345,11 +345,10 @@ def _moe(config: ModelConfig, operations: list[str]) -> dict[str, Any] | None:
     experts = config.size("experts")
     if not experts:
         return None
+    sparse = config.with_experts()
     # in a list of all parts of a model experts are listed too
-    listed = "experts" in operations or "dense" in operations
-    sparse = [operation == "experts" for operation in operations]
-    if not listed:
-        sparse = config.with_experts()
+    if config.entry.get("single"):
+        sparse = [operation == "experts" for operation in operations]
     if not any(sparse):
         return None
     dense = sparse.count(False)
