@@ -380,7 +380,9 @@ def _format(
             whole.add(part.share * part.whole, width)
             if share and part.parameters:
                 # of a part that some layers have, as many as the list names
-                layers = share * part.share if part.share < 1 else 1.0
+                layers = 1.0
+                if part.share < 1:
+                    layers = share * part.share
                 left_out[part.said] = left_out.get(part.said, 0.0) + layers
     head = scheme.width if found.get("lm_head") is True else BF16
     return WeightFormat(
@@ -442,4 +444,6 @@ def _whole(model: TransformerModel, layer: int) -> float:
 
 def _kept_words(said: str, layers: float, of: int) -> str:
     named = round(layers)
-    return said if named == of else f"{said} of {named} of {of} layers"
+    if named == of:
+        return said
+    return f"{said} of {named} of {of} layers"

@@ -69,7 +69,7 @@ class Matrix(NamedTuple):
 
 
 class MixerKind(NamedTuple):
-    """A entry of ``data/operations.toml``, which explains each field."""
+    """An entry of ``data/operations.toml``, which explains each field."""
 
     what: str
     under: str
