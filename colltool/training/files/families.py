@@ -117,6 +117,10 @@ def _all_keys() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
 
 
 NUMBERS, LISTS, EITHER = _all_keys()
+# lists of the numbers of layers
+INDICES = _rule_keys(TABLE["experts"], "at")
+for _entry in FAMILIES.values():
+    INDICES |= _rule_keys(_entry.get("mixers", ()), "at")
 FLAGS = frozenset(TABLE["flags"])
 POSITIONS = frozenset(entry.get("positions", "n_positions") for entry in FAMILIES.values())
 

@@ -27,6 +27,7 @@ from colltool.training.files.families import (
     HARMLESS,
     IN_A_WINDOW,
     IN_CHUNKS,
+    INDICES,
     LISTS,
     NUMBERS,
     REASONS,
@@ -193,6 +194,10 @@ def _wrong_types(config: ModelConfig) -> Iterator[ConfigProblem]:
         elif value == "auto" or (value is False and key not in FLAGS):
             # as good as not given
             continue
+        elif key in INDICES:
+            expected = ""
+            if not _are_layers(value):
+                expected = "a list of numbers of layers"
         elif key in FLAGS:
             expected = "" if isinstance(value, bool) else "true or false"
         elif key in LISTS:
@@ -211,6 +216,14 @@ def _wrong_types(config: ModelConfig) -> Iterator[ConfigProblem]:
             what = f"expected {expected}, got {_short_text(value)}"
             path = (*config.path, *key.split("."))
             yield ConfigProblem(path, what, f'write "{key}": {expected}', about_key=False)
+
+
+def _are_layers(value: Any) -> bool:
+    """Whether a value lists layers by number, as a list or as text with commas."""
+    words = value
+    if isinstance(value, str):
+        words = value.split(",")
+    return _is_list(words) and all(str(word).strip().isdecimal() for word in words)
 
 
 def _is_size(value: Any) -> bool:

@@ -217,8 +217,10 @@ class ModelConfig:
         if value is None or isinstance(value, bool):
             return None
         if form == "at":
-            listed = [int(word) - rule.get("base", 0) for word in _listed(value) or ()]
-            named = set(listed)
+            numbers = value
+            if isinstance(value, str):
+                numbers = value.split(",")
+            named = {int(number) - rule.get("base", 0) for number in numbers}
         elif not isinstance(value, int):
             return None
         elif form == "from":
