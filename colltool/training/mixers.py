@@ -50,7 +50,7 @@ def value_of(terms: Terms, sizes: Sizes) -> float:
     return total
 
 
-class Matrix(NamedTuple):
+class Weights(NamedTuple):
     """Matrices with the same input, which are multiplied at once."""
 
     inputs: Terms
@@ -76,8 +76,8 @@ class MixerKind(NamedTuple):
     modules: tuple[str, ...]
     needs: tuple[str, ...]
     source: str
-    split: tuple[Matrix, ...] = ()
-    whole: tuple[Matrix, ...] = ()
+    split: tuple[Weights, ...] = ()
+    whole: tuple[Weights, ...] = ()
     small: Terms = ()
     q: Terms = ()
     k: Terms = ()
@@ -96,10 +96,10 @@ class MixerKind(NamedTuple):
         return bool(self.q)
 
 
-def _matrices_of(rows: Iterable[list[str]]) -> tuple[Matrix, ...]:
+def _matrices_of(rows: Iterable[list[str]]) -> tuple[Weights, ...]:
     found = []
     for inputs, *outputs in rows:
-        found.append(Matrix(terms_of(inputs), tuple(terms_of(output) for output in outputs)))
+        found.append(Weights(terms_of(inputs), tuple(terms_of(output) for output in outputs)))
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.training.files import BYTES
-from colltool.training.mixers import Matrix, Mixer, MixerSizes, Sizes, value_of
+from colltool.training.mixers import Mixer, MixerSizes, Sizes, Weights, value_of
 from colltool.training.model import (
     BLOCK,
     EIGHT_BITS,
@@ -228,7 +228,7 @@ def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
     )
 
 
-def _gemm_of(matrix: Matrix, tokens: float, sizes: Sizes) -> Gemm:
+def _gemm_of(matrix: Weights, tokens: float, sizes: Sizes) -> Gemm:
     return Gemm(tokens, matrix.width(sizes), value_of(matrix.inputs, sizes))
 
 
