@@ -13,6 +13,7 @@ from colltool.fabric.model import Fabric
 from colltool.logs.hardware_in_log import LoggedHardware
 from colltool.logs.nccl_debug import DebugLines
 from colltool.logs.series import Measurements, Series
+from colltool.logs.stated import StatedLine
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
@@ -30,7 +31,7 @@ class Evidence(NamedTuple):
     ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper
     bounds. ``world`` is the traced job's rank count, ``empty`` the files with nothing in them,
     ``debug`` what NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those
-    of each file.
+    of each file, ``stated`` what lines of logs state, the worst first.
     """
 
     logs: Measurements
@@ -43,6 +44,7 @@ class Evidence(NamedTuple):
     debug: DebugLines = DebugLines()
     failed: tuple[FailedLog, ...] = ()
     hosts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    stated: tuple[StatedLine, ...] = ()
 
     @property
     def series(self) -> tuple[Series, ...]:

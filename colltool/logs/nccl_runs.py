@@ -381,10 +381,13 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
     used = _timed(run, used, notes)
     if not used:
         first = min(notes, key=lambda note: note.line)
+        fix = f"the table starts at line {run.table}; measure it again"
+        if first.reason.code == "run-failed":
+            fix = "colltool doctor says what the error means"
         raise ColltoolError(
             f"no row of this table can be used; the first: {first.reason}",
             where=first.where,
-            fix=f"the table starts at line {run.table}; measure it again",
+            fix=fix,
         )
     return used, notes
 
@@ -398,7 +401,9 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
     limits = {"wrong": 0.0, "error": _ROUNDING.get(cells.dtype, _ROUGH_ROUNDING)}
     for name, limit in limits.items():
         count = rounding_interval(half.get(name, "0").replace("N/A", "0"))
-        if count is None or count.value > limit:
+        if count is None:
+            raise UnusableRow("unreadable-result", column=name)
+        if count.value > limit:
             raise UnusableRow("wrong-result", column=name)
     algbw = _cell(half, "algbw")
     consistent = by_rate = None

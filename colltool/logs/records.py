@@ -29,6 +29,10 @@ class Format(NamedTuple):
     shares: bool = False
 
 
+class NoTable(ColltoolError):
+    """A log without a table of any known format; it may still state something."""
+
+
 class UserHints(NamedTuple):
     """What the caller says about the logs; None leaves it to the logs."""
 
@@ -44,7 +48,8 @@ def place(file: str, line: int, item: str) -> str:
 
 
 class Record(NamedTuple):
-    """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them."""
+    """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them.
+    ``message``: bytes of each message where they are a stream of several, else 0."""
 
     primitive: Primitive
     ranks: int
@@ -57,6 +62,7 @@ class Record(NamedTuple):
     file: str
     line: int
     item: str = ""
+    message: float = 0.0
 
     @property
     def where(self) -> str:

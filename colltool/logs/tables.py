@@ -40,11 +40,13 @@ _MOST_WORDS = 20  # words of a line that is a row
 
 
 class MeasuredRow(NamedTuple):
-    """A row: its size in bytes as text, its time in us as text or in seconds."""
+    """A row: its size in bytes as text, its time in us as text or in seconds. ``message``: bytes of
+    each message of a stream, else 0."""
 
     line: int
     size: str
     time: str | float
+    message: float = 0.0
 
 
 @dataclass
@@ -68,14 +70,14 @@ class LogTable:
     called: str = ""
     rows: list[MeasuredRow] = field(default_factory=list)
 
-    def add_rate(self, line: int, size: float, rate_Bps: float) -> None:
-        """A message of ``size`` bytes at a rate."""
-        self.rows.append(MeasuredRow(line, f"{size:.0f}", size / rate_Bps))
+    def add_rate(self, line: int, size: float, rate_Bps: float, message: float = 0.0) -> None:
+        """A transfer of ``size`` bytes at a rate, of a stream of messages of ``message`` bytes."""
+        self.rows.append(MeasuredRow(line, f"{size:.0f}", size / rate_Bps, message))
 
     def add_stream(self, line: int, size: str, count: float, rate_Bps: float) -> None:
         """A stream of ``count`` messages; none where they are too short to fill a link."""
         if float(size) >= FILLS and rate_Bps > 0:
-            self.add_rate(line, float(size) * count, rate_Bps)
+            self.add_rate(line, float(size) * count, rate_Bps, float(size))
 
 
 def records_of(log: Log, tables: Iterable[LogTable], hints: UserHints) -> ParsedLog:
@@ -133,6 +135,7 @@ def add_records(
             version=table.version,
             file=file,
             line=row.line,
+            message=row.message,
         )
         records.append(record)
 
