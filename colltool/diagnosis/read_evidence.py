@@ -16,7 +16,7 @@ from colltool.logs.hardware_in_log import LoggedHardware, logged_hardware
 from colltool.logs.log_file import is_empty, is_text
 from colltool.logs.nccl_debug import DebugLines, debug_lines
 from colltool.logs.pytorch_trace import is_trace
-from colltool.logs.records import NoTable
+from colltool.logs.records import NoTable, WrongValues
 from colltool.logs.series import Measurements, Series
 from colltool.logs.stated import StatedLine
 from colltool.logs.traced_calls import measured_calls
@@ -37,7 +37,8 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
     read = _read([path for path in logs if path not in empty], logs_of)
     debug = debug_lines(read.texts)
     stated = stated_together(debug)
-    if not read.runs and not traces and not _says_enough(debug, stated, read):
+    wrong = [error for error in read.problems if isinstance(error, WrongValues)]
+    if not read.runs and not traces and not wrong and not _says_enough(debug, stated, read):
         raise read.problem
     # which hosts ran together matters only where several files can be compared
     hosts = {}
@@ -51,6 +52,7 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
         failed=(*read.failed, *_failed_runs(read.runs, stated)),
         hosts=hosts,
         stated=stated,
+        wrong=tuple(wrong),
     )
     return _with_traces(found, traces) if traces else found
 
@@ -61,7 +63,7 @@ def _says_enough(debug: DebugLines, stated: Sequence[StatedLine], read: _ReadFil
     if any(found.kind != "fact" for found in stated):
         return True
     # NCCL_IB_HCA may restrict the NICs; a table that cannot be read has a reason of its own
-    return debug.any and all(isinstance(problem, NoTable) for problem in problems_of(read.problem))
+    return debug.any and all(isinstance(problem, NoTable) for problem in read.problems)
 
 
 def _failed_runs(
@@ -102,12 +104,17 @@ def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
 
 class _ReadFiles(NamedTuple):
     """The measurements of each file that holds any. ``texts``: files whose lines can be read,
-    whether they hold measurements or not. ``problem``: the error if no file can be used."""
+    whether they hold measurements or not. ``problems`` of files that cannot be used."""
 
     runs: dict[Path, Measurements]
     texts: list[Path]
     failed: list[FailedLog]
-    problem: ColltoolError
+    problems: list[ColltoolError]
+
+    @property
+    def problem(self) -> ColltoolError:
+        """The error if no file can be used."""
+        return self.problems[0] if len(self.problems) == 1 else ManyErrors(self.problems)
 
 
 def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
@@ -129,10 +136,10 @@ def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
                 texts.append(path)
                 hosts = logged_hardware([path]).hosts
             failed.append(FailedLog(_name(path), found[0].what, hosts))
-    problem = problems[0] if len(problems) == 1 else ManyErrors(problems)
+    read = _ReadFiles(runs, texts, failed, problems)
     if any(error.argument for error in problems):
-        raise problem
-    return _ReadFiles(runs, texts, failed, problem)
+        raise read.problem
+    return read
 
 
 def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measurements:

@@ -11,6 +11,7 @@ from colltool.base.statements import NOTHING
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Cause, DiagnosisFinding
 from colltool.diagnosis.sentences import statement
+from colltool.logs.records import WRONG_NOTES
 from colltool.logs.stated import Kind, StatedLine, wrong_rows
 
 # kinds that no good time outweighs, and those that are an answer by themselves
@@ -21,9 +22,6 @@ _NAMES: dict[Kind, str] = {"failed": "failed", "wrong": "wrong-values"}
 STATED_NAMES = (*_NAMES.values(), "cause", "setting", "warning")
 """What else than a cause of slowness a finding of the log may be called."""
 
-# notes of readers on rows whose result is wrong
-_WRONG_NOTES = ("wrong-result", "validation-failed")
-
 
 def wrong_results(seen: Evidence) -> Iterator[StatedLine]:
     """Wrong values that only the readers of tables see, as in nccl-tests' JSON and OSU's
@@ -31,8 +29,10 @@ def wrong_results(seen: Evidence) -> Iterator[StatedLine]:
     if any(found.kind == "wrong" for found in seen.stated):
         return
     for skipped in seen.logs.skipped:
-        if skipped.reason.code in _WRONG_NOTES:
+        if skipped.reason.code in WRONG_NOTES:
             yield wrong_rows(str(skipped.reason), skipped.rows, skipped.where)
+    for error in seen.wrong:
+        yield wrong_rows(error.what, error.rows, error.where)
 
 
 def answers_alone(stated: Sequence[StatedLine], error: ColltoolError) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from colltool.base.formatting import and_text, counted
+from colltool.base.formatting import and_text, counted, size_text
 from colltool.base.statements import word_table
 from colltool.logs.nccl_debug import DebugLines, SaidAt
 from colltool.logs.nccl_settings import ALGORITHMS, listed
@@ -23,6 +23,7 @@ _OVER_TCP = re.compile(r"(?:sockets|tcp|udp|net)\b", re.IGNORECASE)
 _RDMA_PLUGINS = ("IB", "Libfabric", "RDMA", "OFI", "UCX", "FasTrak", "Fastrak", "gIB", "cxi", "CXI")
 _LINKS = {"ib": "InfiniBand", "roce": "RoCE"}
 _FEW_CHANNELS = 2
+_MOST_PICKS = 6  # of algorithms that are named
 # generations whose NVSwitch can reduce; others have no NVLS
 _WITH_NVLS = ("H100", "H200", "H800", "H20", "B200", "B300", "GH200", "GB200", "GB300")
 
@@ -42,6 +43,7 @@ def stated_together(debug: DebugLines) -> tuple[StatedLine, ...]:
         *_inside_hosts(debug),
         *_nvls(debug),
         *_channels(debug),
+        *_initialization(debug),
     ]
     single = [_in_context(found, debug) for found in debug.stated]
     return worst_first([*concluded, *single])
@@ -146,11 +148,19 @@ def _gpudirect(debug: DebugLines) -> Iterator[StatedLine]:
     if debug.gpudirect:
         place = connected or debug.places["gpudirect"]
         yield _conclude("gpudirect", place)
+        without = debug.connections("NET/") - _direct_connections(debug)
+        if without:
+            count = debug.connections("NET/")
+            yield _conclude("gpudirect-partly", place, without=without, count=count)
     elif connected:
         yield _conclude("no-gpudirect", connected, "no connection via NET with GDRDMA")
     else:
         place = debug.places["no-gpudirect"]
         yield _conclude("no-gpudirect", place, "GPU Direct RDMA Disabled")
+
+
+def _direct_connections(debug: DebugLines) -> int:
+    return sum(count for transport, count in debug.via if transport.endswith("/GDRDMA"))
 
 
 def _inside_hosts(debug: DebugLines) -> Iterator[StatedLine]:
@@ -190,6 +200,22 @@ def _channels(debug: DebugLines) -> Iterator[StatedLine]:
     if debug.channels <= _FEW_CHANNELS and several:
         code = "channels-few"
     yield _conclude(code, debug.places["channels"], count=counted(debug.channels, "channel"))
+
+
+def _initialization(debug: DebugLines) -> Iterator[StatedLine]:
+    """Ranks that began to initialize and never finished; and which algorithms NCCL picked."""
+    failed = any(found.kind == "failed" for found in debug.stated)
+    if debug.begun and not debug.complete and not failed:
+        count = counted(debug.begun, "rank")
+        yield _conclude("init-unfinished", debug.places["init START"], count=count)
+    changes: list[str] = []
+    last = ""
+    for size, pick in debug.picks:
+        if pick != last:
+            changes.append(f"{pick} from {size_text(float(size))}")
+        last = pick
+    if changes:
+        yield _conclude("picks", debug.places["picks"], picks=and_text(changes[:_MOST_PICKS]))
 
 
 def _in_context(found: StatedLine, debug: DebugLines) -> StatedLine:

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from colltool.base.errors import printable
 from colltool.logs.log_file import open_log
 from colltool.logs.nccl_settings import SettingsReader, stated_by
-from colltool.logs.stated import LineRule, StatedLine, rules_for, stated_in, wrong_row
+from colltool.logs.stated import StatedLine, stated_in, wrong_row
 
 _USING = re.compile(r"Using network (\S[^\n]{0,40})")
 _NICS = re.compile(r"NET/(?:IB|[A-Za-z]+) ?: Using (\[0\].{1,2000})")
@@ -33,6 +33,8 @@ _NET_SPEED = re.compile(r"\bNET\[(\d{1,4}(?:\.\d+)?)\] - NET/\d+")
 _MULTICAST = re.compile(r"NVLS multicast support is (not )?available", re.IGNORECASE)
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([\w;+-]+)")
 _CHANNELS = re.compile(r"(\d+) coll channels(?:, \d+ collnet channels)?(?:, (\d+) nvls channels)?")
+_PICK = re.compile(r"\b(\d{1,15}) Bytes -> Algo (\w{2,20}) proto (\w{2,20})")
+_INIT = re.compile(r"Init (START|COMPLETE)")
 _NO_P2P = re.compile(r"P2P is disabled between|Could not enable P2P|P2P is disabled by NCCL_P2P")
 _ON_HOST = re.compile(r"(?<![\w.-])([\w-][\w.-]{0,80}):\d+:\d+ \[(-?\d+)\]")
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]")
@@ -75,6 +77,8 @@ class DebugLines(NamedTuple):
     each by NCCL's topology, ``links`` of them by name (IB, RoCE), ``nic_Mbps`` by name;
     ``via``: connections by transport; ``carrying``: NICs that connections use on the host that uses
     most, ``gpus`` of a host that open them. ``channels``, ``nvls_channels``: the fewest.
+    ``picks``: algorithm and protocol by bytes, ascending; ``begun``, ``complete``: initializations of
+    ranks.
     ``mentioned``: a device that the text names outside of Rank lines; ``failure``: the first error,
     quoted. ``stated``: every line that states something by itself, and ``places``: where each of
     these was said first.
@@ -93,6 +97,9 @@ class DebugLines(NamedTuple):
     multicast: bool | None = None
     channels: int | None = None
     nvls_channels: int | None = None
+    picks: tuple[tuple[int, str], ...] = ()
+    begun: int = 0
+    complete: int = 0
     env: tuple[tuple[str, str], ...] = ()
     mentioned: str = ""
     failure: str = ""
@@ -102,7 +109,7 @@ class DebugLines(NamedTuple):
     @property
     def any(self) -> bool:
         """Whether NCCL itself says anything of the machine; a command line alone is no log."""
-        return bool(self.places or self.multicast is not None)
+        return bool(self.places.keys() - {"init COMPLETE"})
 
     def connections(self, kind: str) -> int:
         """How many connections go over transports that begin with ``kind``."""
@@ -131,6 +138,8 @@ class _Gathered:
         self.multicast: set[bool] = set()
         self.channels: list[int] = []
         self.nvls_channels: list[int] = []
+        self.picks: dict[int, str] = {}
+        self.inits: Counter[str] = Counter()
         self.env: dict[str, str] = {}
         self.devices: Counter[str] = Counter()
         self.stated: dict[tuple[str, str], StatedLine] = {}
@@ -139,16 +148,14 @@ class _Gathered:
         self.file = ""
         self.line = 0
         self.settings = SettingsReader()
-        self.rules: tuple[LineRule, ...] = ()
         self.wrong_at: tuple[int, ...] = ()
         self.columns = 0
 
-    def begin(self, file: str, content: bytes) -> None:
+    def begin(self, file: str) -> None:
         """Begin a file."""
         self.file = file
         self.line = 0
         self.settings = SettingsReader()
-        self.rules = rules_for(content)
         self.wrong_at = ()
 
     def take(self, line: str) -> None:
@@ -160,7 +167,9 @@ class _Gathered:
         if row:
             self._row(row[1].split())
         text = line if line.isascii() and line.isprintable() else printable(line)
-        found = stated_in(text, self.rules)
+        # a whole row ends with a number
+        whole = row and text.rstrip()[-1:].isdigit()
+        found = None if whole else stated_in(text)
         if found:
             said = _CELLS.sub("", text) if row else text
             self._state(found.stated(_quoted(said), self.file, self.line, _host_and_gpu(text)[0]))
@@ -278,6 +287,14 @@ class _Gathered:
         if match[2] is not None:
             self.nvls_channels.append(int(match[2]))
 
+    def pick(self, match: re.Match[str], text: str) -> None:
+        self.picks[int(match[1])] = f"{match[2]} {match[3]}"
+        self._first("picks", text)
+
+    def init(self, match: re.Match[str], text: str) -> None:
+        self.inits[match[1]] += 1
+        self._first(f"init {match[1]}", text)
+
     def refused(self, _: re.Match[str], text: str) -> None:
         self.via["P2P refused"] += 1
         self._first("via P2P refused", text)
@@ -309,6 +326,9 @@ class _Gathered:
             multicast=True in self.multicast if self.multicast else None,
             channels=min(self.channels, default=None),
             nvls_channels=min(self.nvls_channels, default=None),
+            picks=tuple(sorted(self.picks.items())),
+            begun=self.inits["START"],
+            complete=self.inits["COMPLETE"],
             env=tuple(sorted(self.env.items())),
             mentioned=_commonest(self.devices) or "",
             failure=next(iter(failures), ""),
@@ -364,6 +384,8 @@ _MESSAGES = (
     _NcclMessage("ulticast support", _MULTICAST, _Gathered.multicast_support),
     _NcclMessage("NET/OFI Selected", _PROVIDER, _Gathered.provider),
     _NcclMessage("coll channels", _CHANNELS, _Gathered.channel_counts),
+    _NcclMessage("-> Algo", _PICK, _Gathered.pick),
+    _NcclMessage("Init ", _INIT, _Gathered.init),
     _NcclMessage("P2P", _NO_P2P, _Gathered.refused),
 )
 
@@ -375,7 +397,7 @@ def debug_lines(paths: Sequence[str | os.PathLike[str]]) -> DebugLines:
     # one file after the other: they may be large
     for path in paths:
         log = open_log(os.fspath(path))
-        gathered.begin(printable(os.fspath(path)), log.content)
+        gathered.begin(printable(os.fspath(path)))
         for line in log.lines():
             if left <= 0:
                 break

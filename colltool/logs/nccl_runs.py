@@ -34,6 +34,7 @@ from colltool.logs.records import (
     agreed_nodes,
     agreed_primitive,
     agreed_ranks,
+    nothing_usable,
     place,
 )
 from colltool.logs.sentences import statement
@@ -381,13 +382,11 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
     used = _timed(run, used, notes)
     if not used:
         first = min(notes, key=lambda note: note.line)
-        fix = f"the table starts at line {run.table}; measure it again"
-        if first.reason.code == "run-failed":
-            fix = "colltool doctor says what the error means"
-        raise ColltoolError(
+        raise nothing_usable(
             f"no row of this table can be used; the first: {first.reason}",
-            where=first.where,
-            fix=fix,
+            notes,
+            first.where,
+            f"the table starts at line {run.table}; measure it again",
         )
     return used, notes
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import and_text
 from colltool.base.statements import word_table
-from colltool.logs.stated import StatedLine
+from colltool.logs.stated import StatedLine, has_any
 
 _NAME = (
     r"\b((?:NCCL|RCCL)_[A-Z0-9_]{2,40}|FI_PROVIDER|FI_EFA_USE_DEVICE_RDMA|CUDA_LAUNCH_BLOCKING"
@@ -76,7 +76,8 @@ class SettingsReader:
             if below:
                 yield Setting(self._named, below[1])
             self._named = ""
-        if not any(word in text for word in _WORDS):
+        # every name has an underscore and one of few beginnings; most lines have neither
+        if "_" not in text or not has_any(text, _WORDS):
             return
         said = _SAID.search(text)
         if said:

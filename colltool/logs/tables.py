@@ -31,6 +31,7 @@ from colltool.logs.records import (
     agreed_nodes,
     agreed_primitive,
     agreed_ranks,
+    nothing_usable,
 )
 from colltool.logs.sentences import statement
 
@@ -89,10 +90,11 @@ def records_of(log: Log, tables: Iterable[LogTable], hints: UserHints) -> Parsed
             add_records(table, log.file, hints, records, notes)
     if not records:
         why = f": {notes[0].reason}" if notes else ""
-        raise ColltoolError(
+        raise nothing_usable(
             f"a table without usable rows{why}",
-            where=f"{log.file}:1",
-            fix="the run was cut short; run it again",
+            notes,
+            f"{log.file}:{notes[0].line if notes else 1}",
+            "the run was cut short; run it again",
         )
     return ParsedLog(records, notes)
 
@@ -113,17 +115,17 @@ def add_records(
     nodes = agreed_nodes(table.nodes, hints, where)
     # a size is M, the bytes that a rank has for all others together
     parts = ranks if table.per_peer else 1
-    for row in table.rows:
+    for measured in table.rows:
         try:
-            size = message_size(row.size) * parts
-            seconds = row.time
+            size = message_size(measured.size) * parts
+            seconds = measured.time
             if isinstance(seconds, str):
                 seconds = positive_time(seconds).value / 1e6
         except UnusableRow as error:
-            notes.append(Note(error.reason, file, row.line))
+            notes.append(Note(error.reason, file, measured.line))
             continue
         if table.note:
-            notes.append(Note(table.note, file, row.line, used=True))
+            notes.append(Note(table.note, file, measured.line, used=True))
         record = Record(
             primitive,
             ranks,
@@ -134,8 +136,8 @@ def add_records(
             library=table.library,
             version=table.version,
             file=file,
-            line=row.line,
-            message=row.message,
+            line=measured.line,
+            message=measured.message,
         )
         records.append(record)
 

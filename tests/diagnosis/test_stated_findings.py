@@ -131,6 +131,19 @@ def test_the_closing_line_alone_says_wrong(tmp_path: Path) -> None:
     assert said.startswith("Wrong values: nccl-tests found values out of bounds")
 
 
+@pytest.mark.parametrize("rows", [("Fail", "Fail"), ("Pass", "Fail"), ("Fail", "Pass")])
+def test_validation_of_other_benchmarks(rows: tuple[str, str], tmp_path: Path) -> None:
+    lines = ["# OSU MPI Allreduce Latency Test v7.4", "# Size   Avg Latency(us)   Validation"]
+    for at, validation in enumerate(rows):
+        lines.append(f"{1024 << at}    1.5{at}    {validation}")
+    result = colltool.doctor(written(tmp_path, *lines), "mpi-cluster", ranks=64)
+    said = diagnosed(result)
+    assert not result.ok
+    count = {1: "1 row", 2: "2 rows"}[rows.count("Fail")]
+    assert said.startswith(f"Wrong values: the results of {count} are wrong")
+    assert "cut short" not in said
+
+
 # --- without times
 
 

@@ -22,7 +22,7 @@ from colltool.logs.nccl_settings import (
     listed,
     stated_by,
 )
-from colltool.logs.stated import StatedLine, line_rules, rules_for, stated_in
+from colltool.logs.stated import StatedLine, line_rules, stated_in
 
 # launchers, collectors and versions put these before a message
 PREFIXES = (
@@ -271,6 +271,7 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     "acs": ("NCCL WARN PCI ACS is enabled on this path",),
     "ignored-setting": ("NCCL WARN NCCL_IB_SL is deprecated, ignoring it",),
+    "loopback": ("Bootstrap : Using lo:127.0.0.1<0>", "NET/Socket : Using [0]lo:127.0.0.1<0>"),
     "ib-no-device": ("NET/IB : No device found.", "NET/IB: No device found."),
     "version": ("NCCL version 2.28.9+cuda13.0", "RCCL version 2.20.5+hip6.2 HEAD:d380693+"),
     "warn-failed": ("NCCL WARN Could not frobnicate 7", "NCCL WARN frobnicate failed"),
@@ -279,7 +280,7 @@ LINES: dict[str, tuple[str, ...]] = {
 
 
 def code_of(text: str) -> str:
-    found = stated_in(text, rules_for(text.encode()))
+    found = stated_in(text)
     return found.rule.code if found else ""
 
 
@@ -310,7 +311,7 @@ def test_places_in_the_source_change_nothing(code: str, place: str) -> None:
 def test_words_name_their_fields() -> None:
     for code, lines in LINES.items():
         for line in lines:
-            found = stated_in(line, rules_for(line.encode()))
+            found = stated_in(line)
             assert found, line
             stated = found.stated(line, "f.log", 1)
             assert stated.means, code
@@ -656,6 +657,20 @@ def test_a_network_over_rdma_needs_no_infiniband_of_nccl(tmp_path: Path) -> None
     assert all(stated.kind == "fact" for stated in both)
 
 
+@pytest.mark.parametrize("complete", [0, 1])
+def test_ranks_that_never_finish_to_initialize(complete: int, tmp_path: Path) -> None:
+    start = "n1:7:7 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 16 - Init START"
+    lines = [start, start.replace("START", "COMPLETE")][: 1 + complete]
+    assert ("init-unfinished" in codes(read(tmp_path, *lines))) is (not complete)
+
+
+def test_what_nccl_picks(tmp_path: Path) -> None:
+    picks = ("8 Bytes -> Algo TREE proto LL time 9.1", "1048576 Bytes -> Algo RING proto SIMPLE t")
+    lines = [f"n1:7:7 [0] NCCL INFO AllReduce: {pick}" for pick in reversed(picks)]
+    (stated,) = stated_together(read(tmp_path, *lines))
+    assert stated.means == "NCCL picks TREE LL from 8 B and RING SIMPLE from 1 MiB"
+
+
 # --- wrong values
 
 HALF = "     time   algbw   busbw #wrong"
@@ -699,7 +714,7 @@ def test_meanings_are_short_and_plain() -> None:
     everything: list[StatedLine] = []
     for lines in LINES.values():
         for line in lines:
-            found = stated_in(line, rules_for(line.encode()))
+            found = stated_in(line)
             assert found
             everything.append(found.stated(line, "f.log", 1))
     for stated in everything:
