@@ -63,7 +63,8 @@ def _says_enough(debug: DebugLines, stated: Sequence[StatedLine], read: _ReadFil
     if any(found.kind != "fact" for found in stated):
         return True
     # NCCL_IB_HCA may restrict the NICs; a table that cannot be read has a reason of its own
-    return debug.any and all(isinstance(problem, NoTable) for problem in read.problems)
+    own = debug.any or debug.messages
+    return bool(own) and all(isinstance(problem, NoTable) for problem in read.problems)
 
 
 def _failed_runs(

@@ -18,6 +18,7 @@ from colltool.logs.nccl_debug import DebugLines, SaidAt
 from colltool.logs.nccl_settings import ALGORITHMS, listed
 from colltool.logs.stated import StatedLine, worst_first
 
+_TOO_FAR = re.compile(r"distance (\d+) > (\d+)")
 # libfabric's providers that run over the kernel's TCP or UDP
 _OVER_TCP = re.compile(r"(?:sockets|tcp|udp|net)\b", re.IGNORECASE)
 _RDMA_PLUGINS = ("IB", "Libfabric", "RDMA", "OFI", "UCX", "FasTrak", "Fastrak", "gIB", "cxi", "CXI")
@@ -96,7 +97,8 @@ def _network(debug: DebugLines) -> Iterator[StatedLine]:
         yield _conclude("network-sockets", places["via NET/Socket"], quoted)
         return
     if debug.network:
-        yield _conclude("network", places["network"], f"Using network {debug.network}")
+        quoted = f"Using network {debug.network}"
+        yield _conclude("network", places["network"], quoted, network=debug.network)
 
 
 def _nics(debug: DebugLines) -> Iterator[StatedLine]:
@@ -156,7 +158,11 @@ def _gpudirect(debug: DebugLines) -> Iterator[StatedLine]:
         yield _conclude("no-gpudirect", connected, "no connection via NET with GDRDMA")
     else:
         place = debug.places["no-gpudirect"]
-        yield _conclude("no-gpudirect", place, "GPU Direct RDMA Disabled")
+        far = _TOO_FAR.search(place.quoted)
+        if far:
+            yield _conclude("gpudirect-far", place, distance=far[1], most=far[2])
+        else:
+            yield _conclude("no-gpudirect", place)
 
 
 def _direct_connections(debug: DebugLines) -> int:

@@ -43,7 +43,7 @@ _DEVICE = re.compile(
     re.IGNORECASE,
 )
 # behind a launcher's tag or a time
-_ROW = re.compile(r"(?:\S{1,60}\s+){0,3}?\s{0,40}(\d{1,20}\s+\d{1,20}\s+[a-z]\w*\s.*)")
+_ROW = re.compile(r"\s*+(?:\S{1,60}\s++){0,3}?(\d{1,20}\s++\d{1,20}\s++[a-z]\w*\s.*)")
 # the cells of a row that an error cut
 _CELLS = re.compile(
     r"^.*?\d{1,20}\s+\d{1,20}\s+[a-z]\w*\s+(?:[a-z]\w*\s+)?(?:-?[\d.]+(?:e[+-]\d+)?\s+|N/A\s+)*"
@@ -78,7 +78,7 @@ class DebugLines(NamedTuple):
     ``via``: connections by transport; ``carrying``: NICs that connections use on the host that uses
     most, ``gpus`` of a host that open them. ``channels``, ``nvls_channels``: the fewest.
     ``picks``: algorithm and protocol by bytes, ascending; ``begun``, ``complete``: initializations of
-    ranks.
+    ranks. ``messages``: lines that NCCL or RCCL wrote.
     ``mentioned``: a device that the text names outside of Rank lines; ``failure``: the first error,
     quoted. ``stated``: every line that states something by itself, and ``places``: where each of
     these was said first.
@@ -100,6 +100,7 @@ class DebugLines(NamedTuple):
     picks: tuple[tuple[int, str], ...] = ()
     begun: int = 0
     complete: int = 0
+    messages: int = 0
     env: tuple[tuple[str, str], ...] = ()
     mentioned: str = ""
     failure: str = ""
@@ -140,6 +141,7 @@ class _Gathered:
         self.nvls_channels: list[int] = []
         self.picks: dict[int, str] = {}
         self.inits: Counter[str] = Counter()
+        self.messages = 0
         self.env: dict[str, str] = {}
         self.devices: Counter[str] = Counter()
         self.stated: dict[tuple[str, str], StatedLine] = {}
@@ -187,6 +189,7 @@ class _Gathered:
         self._mentioned(text)
 
     def _message(self, text: str) -> None:
+        self.messages += "NCCL INFO" in text or "NCCL WARN" in text
         for word, pattern, take in _MESSAGES:
             match = pattern.search(text) if word in text else None
             if match:
@@ -329,6 +332,7 @@ class _Gathered:
             picks=tuple(sorted(self.picks.items())),
             begun=self.inits["START"],
             complete=self.inits["COMPLETE"],
+            messages=self.messages,
             env=tuple(sorted(self.env.items())),
             mentioned=_commonest(self.devices) or "",
             failure=next(iter(failures), ""),

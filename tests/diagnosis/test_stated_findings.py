@@ -194,6 +194,13 @@ def test_facts_alone_are_no_finding(tmp_path: Path) -> None:
     assert "GPUDirect RDMA is on" in said
 
 
+def test_ordinary_lines_of_nccl_are_a_log(tmp_path: Path) -> None:
+    lines = ("RCCL version 2.20.5+hip6.2 Unknown", f"{NCCL}Bootstrap : Using bond0:10.0.0.2<0>")
+    said = diagnosed(colltool.doctor(written(tmp_path, *lines)))
+    assert said.startswith("Not judged: the log holds no times")
+    assert "RCCL 2.20.5" in said
+
+
 def test_a_command_line_alone_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(ColltoolError, match="no table of measurements"):
         colltool.doctor(written(tmp_path, "mpirun -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8"))

@@ -657,6 +657,20 @@ def test_a_network_over_rdma_needs_no_infiniband_of_nccl(tmp_path: Path) -> None
     assert all(stated.kind == "fact" for stated in both)
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("GPU Direct RDMA Disabled for GPU 1d000 / HCA 0 (distance 5 > 4)", "gpudirect-far"),
+        ("GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", "no-gpudirect"),
+        ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", "no-gpudirect"),
+        ("GPU Direct RDMA Enabled for GPU 1d000 / HCA 1 (distance 3 <= 4), read 1", "gpudirect"),
+        ("DMA-BUF is available on GPU device 0", "gpudirect"),
+    ],
+)
+def test_gpudirect(line: str, code: str, tmp_path: Path) -> None:
+    assert codes(read(tmp_path, f"n1:7:7 [0] NCCL INFO {line}")) == [code]
+
+
 @pytest.mark.parametrize("complete", [0, 1])
 def test_ranks_that_never_finish_to_initialize(complete: int, tmp_path: Path) -> None:
     start = "n1:7:7 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 16 - Init START"
