@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colltool.base.statements import word_table
 from colltool.logs.debug_conclusions import stated_together
 from colltool.logs.nccl_debug import DebugLines, debug_lines
 from colltool.logs.nccl_settings import (
@@ -23,6 +24,7 @@ from colltool.logs.nccl_settings import (
     stated_by,
 )
 from colltool.logs.stated import StatedLine, line_rules, stated_in
+from tests.test_english import HABITS
 
 # launchers, collectors and versions put these before a message
 PREFIXES = (
@@ -68,6 +70,11 @@ LINES: dict[str, tuple[str, ...]] = {
         "Failed to bind NVLink SHARP (NVLS) Multicast memory: CUDA error 401",
     ),
     "nvls-failed": ("transport/nvls.cc:598 NCCL WARN Cuda failure 1 'invalid argument'",),
+    "driver-mismatch": ("NCCL WARN nvmlInit() failed: Driver/library version mismatch",),
+    "imex": (
+        "NCCL WARN Cuda failure 800 'operation not permitted'",
+        "NCCL WARN IMEX channel is not there",
+    ),
     "driver-too-old": (
         "NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'",
         "Test CUDA failure common.cu:892 'CUDA driver is a stub library'",
@@ -143,6 +150,12 @@ LINES: dict[str, tuple[str, ...]] = {
         "ucp_context.c:774  UCX  WARN  network device 'mlx5_9:1' is not available, please use one",
     ),
     "ucx-error": ("ib_md.c:309  UCX  ERROR mlx5dv_devx_obj_create(QP) failed",),
+    "efa-error": (
+        "libfabric:45:17085::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid"
+        " address My EFA addr: fi_addr_efa://[fe80::1]",
+        "NCCL WARN NET/OFI Request 0x7 completed with error. RC: 113. Error: 15 (Unresponsive"
+        " remote)",
+    ),
     "ofi-request": (
         "NCCL WARN NET/OFI Request 0x7f completed with error. RC: 107. Error: 4107 (Transport"
         " endpoint is not connected)",
@@ -168,6 +181,15 @@ LINES: dict[str, tuple[str, ...]] = {
         "NCCL WARN Invalid value for NCCL_NET_GDR_LEVEL : FOO",
         "NCCL INFO Unknown algorithm in NCCL_ALGO",
     ),
+    "truncated": (
+        "NCCL WARN NET/Socket : peer 10.0.0.2<4> message truncated : receiving 8 bytes instead of 4",
+    ),
+    "invalid-call": (
+        "NCCL WARN AllReduce : sendbuff 0x7f is not a valid pointer",
+        "NCCL WARN Broadcast : invalid root 9 (root should be in the 0..8 range)",
+    ),
+    "open-files": ("NCCL WARN Call to socket failed : Too many open files",),
+    "port-in-use": ("RuntimeError: The server socket has failed to bind. Address already in use",),
     "mismatch": ("NCCL WARN Mismatched collective detected, please check your calls",),
     "shared-memory": (
         "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-1 (size 9637888)",
@@ -734,3 +756,14 @@ def test_meanings_are_short_and_plain() -> None:
     for stated in everything:
         assert not re.search(r"[\ue000-\uf8ff{}]", stated.means + stated.do)
         assert len(stated.means) < 260
+
+
+@pytest.mark.parametrize("file", ["stated_lines", "stated_settings", "stated_conclusions"])
+def test_the_tables_are_english(file: str) -> None:
+    for section in word_table("colltool.logs", f"{file}.toml").values():
+        for row in section if isinstance(section, list) else [section]:
+            for key in ("means", "do"):
+                text = row.get(key, "")
+                found = [name for name, habit in HABITS.items() if re.search(habit, text)]
+                assert not found, f"{found}: {text}"
+                assert not text.endswith("."), text

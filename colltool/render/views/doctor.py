@@ -268,8 +268,8 @@ def _stated(main: DiagnosisFinding, result: Diagnosis) -> str:
     first = main.causes[0]
     name = sentence(cause_name(first.name))
     text = f"{name}: {first.said}."
-    # a cause of one of these kinds says itself what it is
-    if first.name in ("cause", "setting", "warning"):
+    # these names say less than what was stated: few NICs, or NICs that differ
+    if first.name in ("rails", "cause", "setting", "warning"):
         text = f"{sentence(first.said)}."
     if first.look:
         text += f" Next: {first.look}."
