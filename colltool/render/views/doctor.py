@@ -429,8 +429,13 @@ def _blocks(result: Diagnosis) -> list[Block]:
 
 def _stated_blocks(main: DiagnosisFinding | None, result: Diagnosis) -> Iterator[Block]:
     """What the log states, line by line: what is off with what to type, then mere facts."""
-    off = [_line(stated) for stated in result.stated if stated.kind != "fact"]
-    facts = [_line(stated) for stated in result.stated if stated.kind == "fact"]
+    off = []
+    facts = []
+    for stated in result.stated:
+        if stated.kind == "fact":
+            facts.append(_line(stated))
+        else:
+            off.append(_line(stated))
     leads = main is not None and main is _ended(result)
     yield from listed("what the log states", off, first=_MOST_LINES if leads else 0)
     yield from listed("what it says of the machine", facts, first=0)
