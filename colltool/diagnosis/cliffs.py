@@ -101,7 +101,7 @@ def _lone_points(
 
 
 def _at(point: Point) -> Statement:
-    return statement("time-at-size", seconds=point.seconds, size=point.bytes)
+    return statement("time-at-size", seconds=point.seconds, size=point.shown_bytes)
 
 
 def _lasting_step(points: Sequence[Point], index: int) -> Statement:
@@ -127,8 +127,8 @@ def _lasting_step(points: Sequence[Point], index: int) -> Statement:
     changed = sum(factor >= SHAPE for factor in slow) > 1
     return statement(
         code,
-        first=first.bytes,
-        last=last.bytes,
+        first=first.shown_bytes,
+        last=last.shown_bytes,
         before=_at(before),
         after=_at(after),
         likely=statement("changed-algorithm") if changed else NOTHING,

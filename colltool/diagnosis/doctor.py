@@ -15,11 +15,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
-from colltool.base.statements import NOTHING, Statement
+from colltool.base.statements import Statement
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
 from colltool.diagnosis.cliffs import Collapse, collapse_in
-from colltool.diagnosis.declared_causes import declared_causes, weighted_by_log
+from colltool.diagnosis.declared_causes import weighted_by_log
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
 from colltool.diagnosis.fleet import fleet_of
@@ -31,10 +31,16 @@ from colltool.diagnosis.hypotheses import (
     hypotheses,
     maker_of,
 )
-from colltool.diagnosis.machines import fabrics_that_fit, given_fabric, nearest_fabric
+from colltool.diagnosis.machines import (
+    devices_read,
+    fabrics_that_fit,
+    given_fabric,
+    nearest_fabric,
+)
 from colltool.diagnosis.notes import notes_on
 from colltool.diagnosis.reading import read_series
 from colltool.diagnosis.results import (
+    AssumedFabric,
     Cause,
     Diagnosis,
     DiagnosisFinding,
@@ -43,6 +49,7 @@ from colltool.diagnosis.results import (
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import SizeClass
+from colltool.diagnosis.stated_findings import answers_alone, stated_findings, wrong_results
 from colltool.diagnosis.thresholds import (
     HEALTHY_SHARE,
     across_hosts,
@@ -53,6 +60,7 @@ from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 from colltool.logs.series import Measurements, Series
+from colltool.logs.stated import StatedLine
 
 
 def diagnose(
@@ -73,14 +81,59 @@ def diagnose(
     if fabric is not None:
         check_even(fabric)
     options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
-    whole = _joined([_diagnose_shape(part, options) for part in _by_shape(seen)])
+    stated = (*wrong_results(seen), *seen.stated)
+    whole = _judged_or_stated(seen, options, stated)
     unread = [statement("empty-file", file=file) for file in seen.empty]
+    # a file that states something is read, also without times
+    read = {found.file for found in stated}
     for failed in seen.failed:
-        unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
+        if failed.file not in read:
+            unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
     # a share above what is possible says nothing of health: it is another machine's
     fits = fabrics_that_fit(seen) if whole.too_fast else ()
     fleet = fleet_of(seen, whole.series)
-    return replace(whole, notes=(*unread, *whole.notes), fleet=fleet, fits=fits)
+    first, last = stated_findings(stated, judged=bool(whole.series or whole.bounds))
+    return replace(
+        whole,
+        findings=(*first, *whole.findings, *last),
+        notes=(*unread, *whole.notes),
+        fleet=fleet,
+        fits=fits,
+        stated=stated,
+    )
+
+
+def _judged_or_stated(
+    seen: Evidence, options: _DiagnosisOptions, stated: Sequence[StatedLine]
+) -> Diagnosis:
+    """The times against a machine; without times, or where logs that state something name no
+    machine for them, nothing but what is stated."""
+    if not seen.series and not seen.bounds:
+        return _without_times(seen, options, "")
+    try:
+        return _joined([_diagnose_shape(part, options) for part in _by_shape(seen)])
+    except ColltoolError as error:
+        if not answers_alone(stated, error):
+            raise
+        # one run may well have several kinds of GPU: nothing else to give
+        fix = f" ({error.fix})" if error.fix and error.argument != "logs" else ""
+        return _without_times(seen, options, f"{error.what}{fix}")
+
+
+def _without_times(seen: Evidence, options: _DiagnosisOptions, unjudged: str) -> Diagnosis:
+    """A diagnosis that compares nothing."""
+    name = options.fabric.name if options.fabric else ""
+    devices = seen.named.devices
+    assumed = AssumedFabric(name, (), devices, seen.named.hosts, tuple(devices_read(seen)))
+    return Diagnosis(
+        assumed=assumed,
+        expect=HEALTHY_SHARE if options.expect is None else options.expect,
+        series=(),
+        findings=(),
+        notes=(),
+        skipped=seen.logs.skipped,
+        unjudged=unjudged,
+    )
 
 
 class _DiagnosisOptions(NamedTuple):
@@ -146,12 +199,12 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     # PyTorch calls RCCL nccl, too
     library = next((series.library for series in seen.series), "NCCL")
     judged: tuple[ValidatedSeries, ...] = ()
-    if measured.series or not (seen.bounds or declared_causes(seen.debug)):
+    if measured.series or not seen.bounds:
         judged = validate(fabric, measured, readings=base.readings).series
     reading = read_series(fabric, judged, expect=options.expect, assumed=not options.fabric)
     scoring = Scoring(judged, reading.classes, base)
     bounds, measure = upper_bounds(seen.bounds, base, library, reading.wires)
-    findings = _declared_findings(seen)
+    findings: tuple[DiagnosisFinding, ...] = ()
     notes: tuple[Statement, ...] = ()
     if judged:
         causes = _causes(scoring, reading.placed, seen, library)
@@ -168,30 +221,6 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
         measure=measure,
         left_out=seen.left_out,
     )
-
-
-def _declared_findings(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
-    """The causes that lines of NCCL_DEBUG=INFO state, as one finding; for logs without
-    measurements."""
-    on = NOTHING
-    if seen.named.hosts:
-        on = statement("on-hosts", hosts=seen.named.hosts)
-    causes = []
-    for cause, quoted in declared_causes(seen.debug):
-        causes.append(_unpriced(cause, statement("log-says", quoted=quoted, on=on)))
-    if not causes:
-        return ()
-    finding = DiagnosisFinding(
-        series=("the log",),
-        size="",
-        low=None,
-        high=None,
-        error=None,
-        causes=tuple(causes),
-        experiments=(),
-        hints=(),
-    )
-    return (finding,)
 
 
 def _unpriced(cause: CauseName, said: Statement) -> Cause:
@@ -312,4 +341,6 @@ def _with_collapses(
 
 def _collapse_cause(series: Series, collapse: Collapse) -> Cause:
     rates = (series.busbw_Bps(collapse.before), series.busbw_Bps(collapse.after))
-    return _unpriced("collapse", statement("collapse", size=collapse.after.bytes, rates=rates))
+    return _unpriced(
+        "collapse", statement("collapse", size=collapse.after.shown_bytes, rates=rates)
+    )

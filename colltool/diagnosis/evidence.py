@@ -12,7 +12,9 @@ from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
 from colltool.logs.hardware_in_log import LoggedHardware
 from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.records import WrongValues
 from colltool.logs.series import Measurements, Series
+from colltool.logs.stated import StatedLine
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
@@ -30,7 +32,8 @@ class Evidence(NamedTuple):
     ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper
     bounds. ``world`` is the traced job's rank count, ``empty`` the files with nothing in them,
     ``debug`` what NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those
-    of each file.
+    of each file, ``stated`` what lines of logs state, the worst first, ``wrong`` tables in which
+    every result is wrong.
     """
 
     logs: Measurements
@@ -43,6 +46,8 @@ class Evidence(NamedTuple):
     debug: DebugLines = DebugLines()
     failed: tuple[FailedLog, ...] = ()
     hosts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    stated: tuple[StatedLine, ...] = ()
+    wrong: tuple[WrongValues, ...] = ()
 
     @property
     def series(self) -> tuple[Series, ...]:

@@ -137,7 +137,7 @@ def _share_reached(context: SeriesContext) -> Statement:
     got = context.last.busbw_measured_Bps
     due = context.last.busbw_expected_Bps
     share = got / due
-    facts = {"who": context.who, "size": context.last.bytes, "rates": (got, due)}
+    facts = {"who": context.who, "size": context.last.shown_bytes, "rates": (got, due)}
     if abs(share - 1) > CLOSE:
         return statement("reaches-share", share=share, **facts)
     late = NOTHING
@@ -150,7 +150,9 @@ def _share_reached(context: SeriesContext) -> Statement:
         worst = min(short, key=attrgetter("relative_error"))
         first = next(point for point in context.points if point.bytes > short[-1].bytes)
         lowest = worst.busbw_measured_Bps / worst.busbw_expected_Bps
-        late = statement("reaches-late", first=first.bytes, share=lowest, worst=worst.bytes)
+        late = statement(
+            "reaches-late", first=first.shown_bytes, share=lowest, worst=worst.shown_bytes
+        )
     return statement("reaches", late=late, **facts)
 
 
@@ -174,7 +176,7 @@ def _faster_than_price(context: SeriesContext) -> Statement:
         "faster",
         who=context.who,
         got=got,
-        size=context.last.bytes,
+        size=context.last.shown_bytes,
         due=context.last.busbw_expected_Bps,
         port=port,
         reason=statement(reason),
@@ -280,7 +282,7 @@ def _other_algorithm(context: SeriesContext) -> Statement:
     if len(run) < CURVE or max(times) < SHAPE * min(times):  # any price can match a flat stretch
         return NOTHING
     winners = tuple(dict.fromkeys(point.algorithm for point in run))
-    first, last = run[0].bytes, run[-1].bytes
+    first, last = run[0].shown_bytes, run[-1].shown_bytes
     return statement("other-algorithm", first=first, last=last, title=title, winners=winners)
 
 
@@ -307,7 +309,7 @@ def _small_message_floor(context: SeriesContext) -> Statement:
     bound, _ = bounds.most_common(1)[0]
     where = statement("at-every-size")
     if len(context.small) < len(context.points):
-        where = statement("below-size", size=context.points[len(context.small)].bytes)
+        where = statement("below-size", size=context.points[len(context.small)].shown_bytes)
     smallest = context.small[:SMALL]
     took = median(map(attrgetter("measured_s"), smallest))
     due = median(map(attrgetter("predicted_s"), smallest))
@@ -330,5 +332,5 @@ def _spread_of_repeats(context: SeriesContext) -> Statement:
     many = sum(share > SPREAD for share in ranges)
     if many > 1:
         more = statement("repeats-differ-more", share=SPREAD, count=many)
-    size = points[ranges.index(widest)].bytes
+    size = points[ranges.index(widest)].shown_bytes
     return statement("repeats-differ", share=widest, size=size, more=more)

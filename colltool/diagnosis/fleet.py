@@ -86,8 +86,12 @@ def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]
     """The runs of single files with known hosts, and failed runs."""
     by_kind: dict[object, list[float]] = defaultdict(list)
     measured = []
+    # what a run measured before it failed says nothing of its hosts
+    ended = {failed.file for failed in seen.failed}
     for health in series:
         judged = health.judged.series
+        if ended.intersection(judged.files):
+            continue
         if health.large is not None and len(judged.files) == 1 and judged.files[0] in seen.hosts:
             kind = (judged.primitive, judged.ranks, judged.nodes)
             by_kind[kind].append(health.large)

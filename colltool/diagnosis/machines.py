@@ -48,7 +48,7 @@ class MachineFabric(NamedTuple):
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
     """The user's fabric, but for runs on fewer ranks of each host."""
-    said = [*_devices_read(seen), statement("fabric-given", fabric=fabric.name)]
+    said = [*devices_read(seen), statement("fabric-given", fabric=fabric.name)]
     inner = fabric.tiers[0]
     hosts = len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
     shapes = seen.ranks_per_host
@@ -85,7 +85,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
 
     ColltoolError where they name one that is not known, or those of several machines.
     """
-    said = _devices_read(seen)
+    said = devices_read(seen)
     devices = seen.named.devices
     mentioned = seen.debug.mentioned
     if not devices and mentioned:
@@ -271,7 +271,7 @@ def _sized(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> tuple[
     return load_fabric(name, [*ours, *overrides]), sizes
 
 
-def _devices_read(seen: Evidence) -> list[Statement]:
+def devices_read(seen: Evidence) -> list[Statement]:
     """The devices and the number of hosts that logs name; empty where they name no device."""
     machine = seen.named
     if not machine.devices:

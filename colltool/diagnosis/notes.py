@@ -48,7 +48,11 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
             first, last = dip
             after = next(point for point in judged.points if point.bytes > last.bytes)
             yield statement(
-                "dip", title=title, share=first.of_expected, size=first.bytes, after=after.bytes
+                "dip",
+                title=title,
+                share=first.of_expected,
+                size=first.shown_bytes,
+                after=after.shown_bytes,
             )
 
 

@@ -4,19 +4,21 @@ cannot be used are named."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from os import PathLike, fspath
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, ManyErrors, printable, problems_of
-from colltool.diagnosis.declared_causes import declared_causes
 from colltool.diagnosis.evidence import Evidence, FailedLog
+from colltool.logs.debug_conclusions import stated_together
 from colltool.logs.hardware_in_log import LoggedHardware, logged_hardware
 from colltool.logs.log_file import is_empty, is_text
-from colltool.logs.nccl_debug import debug_lines
+from colltool.logs.nccl_debug import DebugLines, debug_lines
 from colltool.logs.pytorch_trace import is_trace
+from colltool.logs.records import NoTable, WrongValues
 from colltool.logs.series import Measurements, Series
+from colltool.logs.stated import StatedLine
 from colltool.logs.traced_calls import measured_calls
 
 Path = str | PathLike[str]
@@ -34,7 +36,9 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
         empty = []  # reading them raises the error that says so
     read = _read([path for path in logs if path not in empty], logs_of)
     debug = debug_lines(read.texts)
-    if not read.runs and not traces and not declared_causes(debug):
+    stated = stated_together(debug)
+    wrong = [error for error in read.problems if isinstance(error, WrongValues)]
+    if not read.runs and not traces and not wrong and not _says_enough(debug, stated, read):
         raise read.problem
     # which hosts ran together matters only where several files can be compared
     hosts = {}
@@ -45,10 +49,33 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
         named=logged_hardware(read.texts),
         empty=tuple(map(_name, empty)),
         debug=debug,
-        failed=tuple(read.failed),
+        failed=(*read.failed, *_failed_runs(read.runs, stated)),
         hosts=hosts,
+        stated=stated,
+        wrong=tuple(wrong),
     )
     return _with_traces(found, traces) if traces else found
+
+
+def _says_enough(debug: DebugLines, stated: Sequence[StatedLine], read: _ReadFiles) -> bool:
+    """Whether logs without times are worth an answer: they state something that is off, or are
+    nothing but lines of NCCL."""
+    if any(found.kind != "fact" for found in stated):
+        return True
+    # NCCL_IB_HCA may restrict the NICs; a table that cannot be read has a reason of its own
+    own = debug.any or debug.messages
+    return bool(own) and all(isinstance(problem, NoTable) for problem in read.problems)
+
+
+def _failed_runs(
+    runs: Mapping[Path, Measurements], stated: Sequence[StatedLine]
+) -> Iterator[FailedLog]:
+    """Files with times whose run ended before its end."""
+    failed = {found.file: found.means for found in reversed(stated) if found.kind == "failed"}
+    for path in runs:
+        name = _name(path)
+        if name in failed:
+            yield FailedLog(name, failed[name], logged_hardware([path]).hosts)
 
 
 def _name(path: Path) -> str:
@@ -78,12 +105,17 @@ def _with_traces(found: Evidence, traces: Sequence[Path]) -> Evidence:
 
 class _ReadFiles(NamedTuple):
     """The measurements of each file that holds any. ``texts``: files whose lines can be read,
-    whether they hold measurements or not. ``problem``: the error if no file can be used."""
+    whether they hold measurements or not. ``problems`` of files that cannot be used."""
 
     runs: dict[Path, Measurements]
     texts: list[Path]
     failed: list[FailedLog]
-    problem: ColltoolError
+    problems: list[ColltoolError]
+
+    @property
+    def problem(self) -> ColltoolError:
+        """The error if no file can be used."""
+        return self.problems[0] if len(self.problems) == 1 else ManyErrors(self.problems)
 
 
 def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
@@ -105,10 +137,10 @@ def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
                 texts.append(path)
                 hosts = logged_hardware([path]).hosts
             failed.append(FailedLog(_name(path), found[0].what, hosts))
-    problem = problems[0] if len(problems) == 1 else ManyErrors(problems)
+    read = _ReadFiles(runs, texts, failed, problems)
     if any(error.argument for error in problems):
-        raise problem
-    return _ReadFiles(runs, texts, failed, problem)
+        raise read.problem
+    return read
 
 
 def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measurements:

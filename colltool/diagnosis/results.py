@@ -11,6 +11,7 @@ from colltool.base.statements import NOTHING, Statement
 from colltool.diagnosis.thresholds import FASTER
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.logs.series import Series, Skipped
+from colltool.logs.stated import StatedLine
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
@@ -20,7 +21,7 @@ class ValidatedPoint(NamedTuple):
 
     ``bound``: what takes most of the price (``latency``, ``bandwidth``, ``overhead``). ``nearest``:
     the algorithm whose price is nearest to the measurement. ``spec``, ``nearest_spec``: their names
-    for ``--algorithm``.
+    for ``--algorithm``. ``message``: as :class:`colltool.logs.series.Point` has it.
     """
 
     bytes: float
@@ -36,6 +37,12 @@ class ValidatedPoint(NamedTuple):
     nearest_error: float
     spec: str = ""
     nearest_spec: str = ""
+    message: float = 0.0
+
+    @property
+    def shown_bytes(self) -> float:
+        """The size as the log has it: of one message of a stream."""
+        return self.message or self.bytes
 
     @property
     def of_expected(self) -> float:
@@ -112,7 +119,7 @@ class Validation(Result):
 
 
 class AssumedFabric(NamedTuple):
-    """The fabric that logs are compared with; ``said``: what was read from the logs, and what was
+    """The fabric that logs are compared with, empty without one; ``said``: what was read from the logs, and what was
     assumed. ``network``: the usual NICs that fit the times, where the logs name none and the
     fabric's ``own`` do not fit; ``network_share``: what is reached of their line rate, and
     ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named."""
@@ -235,6 +242,10 @@ class Diagnosis(Result):
     fleet: Fleet | None = None
     # bundled fabrics that the times fit, where they are faster than the one that they are held to
     fits: tuple[str, ...] = ()
+    # what lines of the logs state, the worst first
+    stated: tuple[StatedLine, ...] = ()
+    # why times are not judged, where the logs state something and name no known machine
+    unjudged: str = ""
 
     @property
     def too_fast(self) -> tuple[SeriesHealth, ...]:

@@ -93,7 +93,7 @@ def _judged(
     regimes = []
     for bound, run in groupby(points, key=attrgetter("bound")):
         same = list(run)
-        regimes.append(Regime(bound, same[0].bytes, same[-1].bytes, mape(same)))
+        regimes.append(Regime(bound, same[0].shown_bytes, same[-1].shown_bytes, mape(same)))
     context = SeriesContext(
         fabric, placed, series, readings, algorithms, priced=priced, points=points
     )
@@ -126,6 +126,7 @@ def _judged_points(series: Series, priced: Priced) -> Iterator[ValidatedPoint]:
             nearest_error=near.seconds / point.seconds - 1,
             spec=best.spec,
             nearest_spec=near.spec,
+            message=point.message,
         )
 
 
@@ -185,7 +186,7 @@ def _trust(points: list[ValidatedPoint]) -> Trust | None:
     below, above = _split_by_error(points)
     if below and _good(below) != _good(above):
         change = above[0].bytes
-        sides = {"size": change, "below": mape(below), "above": mape(above)}
+        sides = {"size": above[0].shown_bytes, "below": mape(below), "above": mape(above)}
         if _good(above) and _mostly_off(below):
             return Trust(statement("trust-above", **sides), least=change)
         if _good(below) and _mostly_off(above):
@@ -201,7 +202,7 @@ def _outliers(points: Sequence[ValidatedPoint]) -> list[Statement]:
     for far, run in groupby(points, key=lambda point: _error(point) > OUTLIER):
         if far:
             sizes = list(run)
-            ends = (sizes[0].bytes, sizes[-1].bytes)
+            ends = (sizes[0].shown_bytes, sizes[-1].shown_bytes)
             named.append(statement("exception-of-sizes", sizes=ends, error=mape(sizes)))
     return named if len(named) < FEWEST else []
 

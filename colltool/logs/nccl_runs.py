@@ -34,6 +34,7 @@ from colltool.logs.records import (
     agreed_nodes,
     agreed_primitive,
     agreed_ranks,
+    nothing_usable,
     place,
 )
 from colltool.logs.sentences import statement
@@ -381,10 +382,11 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
     used = _timed(run, used, notes)
     if not used:
         first = min(notes, key=lambda note: note.line)
-        raise ColltoolError(
+        raise nothing_usable(
             f"no row of this table can be used; the first: {first.reason}",
-            where=first.where,
-            fix=f"the table starts at line {run.table}; measure it again",
+            notes,
+            first.where,
+            f"the table starts at line {run.table}; measure it again",
         )
     return used, notes
 
@@ -398,7 +400,9 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
     limits = {"wrong": 0.0, "error": _ROUNDING.get(cells.dtype, _ROUGH_ROUNDING)}
     for name, limit in limits.items():
         count = rounding_interval(half.get(name, "0").replace("N/A", "0"))
-        if count is None or count.value > limit:
+        if count is None:
+            raise UnusableRow("unreadable-result", column=name)
+        if count.value > limit:
             raise UnusableRow("wrong-result", column=name)
     algbw = _cell(half, "algbw")
     consistent = by_rate = None

@@ -44,6 +44,13 @@ _TIMES = ("time", "cputime")
 _AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
 _ROW = re.compile(r"(?:^|\s)(\d+)\s+\d+\s+[a-z]\w*(?=\s|$)")
 _TAG = re.compile(r"\[\d{1,5}\](?=\s|$)")
+# printed into the line of a row that was not finished: who says it, then what
+_ERROR = re.compile(
+    r"(?:[\w.-]+: )?(?:\.\. )?(?:Test (?:NCCL |CUDA |HIP )?[Ff]ailure|NCCL failure|Cuda failure|CUDA error|HIP error"
+    r"|terminate called|Segmentation fault|Bus error|Killed|\*\*\* |slurmstepd|srun: |mpirun|Traceback"
+    r"|\[[\w.-]+:\d+\] )"
+)
+_MOST_QUOTED = 160
 _OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 _AGAIN = "measure again with a current nccl-tests"
 
@@ -179,7 +186,7 @@ class _Runs:
             self.stray.append(Note(statement("no-header"), self.file, number))
             return
         self.pieces = Pieces(self.columns, number, head)
-        if self.pieces.missing <= 0:
+        if self.pieces.missing <= 0 or self.pieces.error:
             self.finish_row()
 
     def _is_rest_of_row(self, text: str, number: int) -> bool:
@@ -355,6 +362,15 @@ def row_head(text: str) -> str | None:
     return text[head.start(1) :]
 
 
+def cells_and_error(text: str, columns: Columns) -> tuple[str, str]:
+    """The cells of a row, and the error that a process printed into its line; empty without one."""
+    error = _ERROR.search(text)
+    # behind the size, the count and the type, whose words are no error's
+    if error is None or len(text[: error.start()].split()) < columns.starts[0] - 2:
+        return text, ""
+    return text[: error.start()], text[error.start() :].strip()[:_MOST_QUOTED]
+
+
 class Pieces:
     """The row being read: NCCL messages may break it in the middle, and the rest follows on a later
     line."""
@@ -362,9 +378,9 @@ class Pieces:
     def __init__(self, columns: Columns, number: int, head: str) -> None:
         self.columns = columns
         self.number = number
-        self.text = head
+        self.text, self.error = cells_and_error(head, columns)
         self.joined = False
-        self.missing = columns.values - len(columns.words(head))  # negative: too many
+        self.missing = columns.values - len(columns.words(self.text))  # negative: too many
 
     def add(self, text: str) -> bool:
         """Whether a line is the next piece of the row."""
@@ -379,6 +395,8 @@ class Pieces:
         return True
 
     def row(self) -> TextRow:
+        if self.error and self.missing:
+            raise UnusableRow("run-failed", error=self.error)
         if self.missing < 0:
             raise UnusableRow("too-many-values")
         # a whole half may be missing: one of the two was not measured

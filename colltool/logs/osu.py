@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row
 from colltool.logs.log_file import Log, clean
-from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, nothing_usable
 from colltool.logs.sentences import statement
 from colltool.logs.tables import (
     STREAM,
@@ -160,10 +160,11 @@ def _add_test(
     add_records(table, log.file, hints, records, bad)
     if len(records) == before:
         first = min(bad, key=attrgetter("line"))
-        raise ColltoolError(
+        raise nothing_usable(
             f"no row of this table can be used; the first: {first.reason}",
-            where=first.where,
-            fix=f"the table starts at line {test.line}; measure it again",
+            bad,
+            first.where,
+            f"the table starts at line {test.line}; measure it again",
         )
     notes += bad
 

@@ -23,7 +23,7 @@ from colltool.logs import (
 )
 from colltool.logs.log_file import Log, open_log
 from colltool.logs.pytorch_trace import is_chakra_file
-from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agree
+from colltool.logs.records import Format, NoTable, Note, ParsedLog, Record, UserHints, agree
 from colltool.logs.series import Measurements, check_timing, series_of, skipped_of
 
 # The first that recognises a log reads it, along with any others that share logs with it.
@@ -116,7 +116,7 @@ def _formats_of(log: Log) -> list[Format]:
     """The format of a log; several where tables of formats that share a log follow each other."""
     first = next((format_ for format_ in FORMATS if format_.recognises(log)), None)
     if first is None:
-        raise ColltoolError(
+        raise NoTable(
             "no table of measurements found", where=f"{log.file}:1", fix=f"known: {_known()}"
         )
     if not first.shares:

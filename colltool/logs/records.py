@@ -29,6 +29,33 @@ class Format(NamedTuple):
     shares: bool = False
 
 
+class NoTable(ColltoolError):
+    """A log without a table of any known format; it may still state something."""
+
+
+class WrongValues(ColltoolError):
+    """A table in which every row has a wrong result; ``rows`` of them."""
+
+    rows: int = 1
+
+
+# notes on rows whose values are wrong
+WRONG_NOTES = frozenset({"wrong-result", "validation-failed"})
+
+
+def nothing_usable(what: str, notes: Sequence[Note], where: str, fix: str) -> ColltoolError:
+    """The error for a table without a usable row, by the notes on its rows: a benchmark whose
+    results are all wrong was not cut short."""
+    codes = {note.reason.code for note in notes}
+    if codes and codes <= WRONG_NOTES:
+        wrong = WrongValues(what, where=where, fix="colltool doctor says what to look at")
+        wrong.rows = len(notes)
+        return wrong
+    if "run-failed" in codes:
+        fix = "colltool doctor says what the error means"
+    return ColltoolError(what, where=where, fix=fix)
+
+
 class UserHints(NamedTuple):
     """What the caller says about the logs; None leaves it to the logs."""
 
@@ -44,7 +71,8 @@ def place(file: str, line: int, item: str) -> str:
 
 
 class Record(NamedTuple):
-    """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them."""
+    """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them.
+    ``message``: bytes of each message where they are a stream of several, else 0."""
 
     primitive: Primitive
     ranks: int
@@ -57,6 +85,7 @@ class Record(NamedTuple):
     file: str
     line: int
     item: str = ""
+    message: float = 0.0
 
     @property
     def where(self) -> str:

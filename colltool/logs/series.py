@@ -58,7 +58,7 @@ def log_library(name: str) -> LogLibrary:
 
 class Point(NamedTuple):
     """One size: the median of its repeats and their range; ``where`` is ``file:line`` of the
-    first."""
+    first. ``message``: bytes of each message where ``bytes`` are a stream of several, else 0."""
 
     bytes: float
     seconds: float
@@ -66,11 +66,25 @@ class Point(NamedTuple):
     high_s: float
     repeats: int
     where: str
+    message: float = 0.0
+
+    @property
+    def shown_bytes(self) -> float:
+        """The size as the log has it."""
+        return self.message or self.bytes
 
 
-def point_of(size: float, times: Sequence[float], where: str) -> Point:
+def point_of(size: float, times: Sequence[float], where: str, message: float = 0.0) -> Point:
     """The point of repeats of one size."""
-    return Point(size, median(times), min(times), max(times), len(times), where)
+    return Point(
+        bytes=size,
+        seconds=median(times),
+        low_s=min(times),
+        high_s=max(times),
+        repeats=len(times),
+        where=where,
+        message=message,
+    )
 
 
 class Series(NamedTuple):
@@ -168,7 +182,8 @@ def _series(records: Sequence[Record]) -> Series:
     points = []
     for size, repeats in sorted(by_size.items()):
         first = min(repeats, key=lambda record: (record.file, record.line, record.seconds))
-        points.append(point_of(size, [record.seconds for record in repeats], first.where))
+        times = [record.seconds for record in repeats]
+        points.append(point_of(size, times, first.where, first.message))
     versions = {record.version for record in records if record.version}
     files = {record.file for record in records}
     any_record = records[0]  # the library, dtype and group are the same in all of them

@@ -31,6 +31,7 @@ from colltool.logs.records import (
     agreed_nodes,
     agreed_primitive,
     agreed_ranks,
+    nothing_usable,
 )
 from colltool.logs.sentences import statement
 
@@ -40,11 +41,13 @@ _MOST_WORDS = 20  # words of a line that is a row
 
 
 class MeasuredRow(NamedTuple):
-    """A row: its size in bytes as text, its time in us as text or in seconds."""
+    """A row: its size in bytes as text, its time in us as text or in seconds. ``message``: bytes of
+    each message of a stream, else 0."""
 
     line: int
     size: str
     time: str | float
+    message: float = 0.0
 
 
 @dataclass
@@ -68,14 +71,14 @@ class LogTable:
     called: str = ""
     rows: list[MeasuredRow] = field(default_factory=list)
 
-    def add_rate(self, line: int, size: float, rate_Bps: float) -> None:
-        """A message of ``size`` bytes at a rate."""
-        self.rows.append(MeasuredRow(line, f"{size:.0f}", size / rate_Bps))
+    def add_rate(self, line: int, size: float, rate_Bps: float, message: float = 0.0) -> None:
+        """A transfer of ``size`` bytes at a rate, of a stream of messages of ``message`` bytes."""
+        self.rows.append(MeasuredRow(line, f"{size:.0f}", size / rate_Bps, message))
 
     def add_stream(self, line: int, size: str, count: float, rate_Bps: float) -> None:
         """A stream of ``count`` messages; none where they are too short to fill a link."""
         if float(size) >= FILLS and rate_Bps > 0:
-            self.add_rate(line, float(size) * count, rate_Bps)
+            self.add_rate(line, float(size) * count, rate_Bps, float(size))
 
 
 def records_of(log: Log, tables: Iterable[LogTable], hints: UserHints) -> ParsedLog:
@@ -87,10 +90,11 @@ def records_of(log: Log, tables: Iterable[LogTable], hints: UserHints) -> Parsed
             add_records(table, log.file, hints, records, notes)
     if not records:
         why = f": {notes[0].reason}" if notes else ""
-        raise ColltoolError(
+        raise nothing_usable(
             f"a table without usable rows{why}",
-            where=f"{log.file}:1",
-            fix="the run was cut short; run it again",
+            notes,
+            f"{log.file}:{notes[0].line if notes else 1}",
+            "the run was cut short; run it again",
         )
     return ParsedLog(records, notes)
 
@@ -111,17 +115,17 @@ def add_records(
     nodes = agreed_nodes(table.nodes, hints, where)
     # a size is M, the bytes that a rank has for all others together
     parts = ranks if table.per_peer else 1
-    for row in table.rows:
+    for measured in table.rows:
         try:
-            size = message_size(row.size) * parts
-            seconds = row.time
+            size = message_size(measured.size) * parts
+            seconds = measured.time
             if isinstance(seconds, str):
                 seconds = positive_time(seconds).value / 1e6
         except UnusableRow as error:
-            notes.append(Note(error.reason, file, row.line))
+            notes.append(Note(error.reason, file, measured.line))
             continue
         if table.note:
-            notes.append(Note(table.note, file, row.line, used=True))
+            notes.append(Note(table.note, file, measured.line, used=True))
         record = Record(
             primitive,
             ranks,
@@ -132,7 +136,8 @@ def add_records(
             library=table.library,
             version=table.version,
             file=file,
-            line=row.line,
+            line=measured.line,
+            message=measured.message,
         )
         records.append(record)
 

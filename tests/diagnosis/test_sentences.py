@@ -15,6 +15,7 @@ import colltool
 from colltool.base.statements import NOTHING, UNITS, sentences
 from colltool.diagnosis.hypotheses import STATED, CauseName, check_of
 from colltool.diagnosis.sentences import statement
+from colltool.diagnosis.stated_findings import STATED_NAMES
 
 PACKAGES = ("colltool.diagnosis", "colltool.logs")
 # causes that are found without a price, and have a statement of their own
@@ -22,7 +23,7 @@ UNPRICED = {"collapse", "failed"}
 # codes that are made of a word of the model
 MADE = {
     "cause-": set(get_args(CauseName)),
-    "name-": set(get_args(CauseName)),
+    "name-": {*get_args(CauseName), *STATED_NAMES},
     "stated-": STATED,
     "floor-": {"overhead", "latency", "software"},
 }

@@ -411,7 +411,7 @@ _POINTS: Columns[_JudgedPoint] = (
     label("collective", path="fit.series.primitive", hidden=True),
     number("ranks", path="fit.series.ranks", hidden=True),
     number("nodes", path="fit.series.nodes", hidden=True),
-    number("bytes", "size", size_text, get=lambda record: whole_bytes(record.point.bytes)),
+    number("bytes", "size", size_text, get=lambda record: whole_bytes(record.point.shown_bytes)),
     number("measured_s", "measured", format_time, path="point.measured_s"),
     number("predicted_s", "predicted", format_time, path="point.predicted_s"),
     number("relative_error", "error", signed_percent, path="point.relative_error"),

@@ -33,6 +33,7 @@ from colltool.diagnosis.results import (
 )
 from colltool.diagnosis.sentences import statement
 from colltool.logs.series import Skipped
+from colltool.logs.stated import Kind, StatedLine
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 from colltool.render.blocks import (
     Block,
@@ -88,7 +89,9 @@ _SERIES: Columns[SeriesHealth] = (
     number("nodes", drop=4, path="judged.series.nodes"),
     label("run", path="judged.series.run"),
     label("wire", "tier", drop=1),
-    number("bytes", "largest", size_text, 3, get=lambda health: whole_bytes(_last(health).bytes)),
+    number(
+        "bytes", "largest", size_text, 3, get=lambda health: whole_bytes(_last(health).shown_bytes)
+    ),
     number(
         "busbw_measured_Bps",
         "busbw",
@@ -188,9 +191,16 @@ def _mark(health: SeriesHealth, finding: DiagnosisFinding) -> float:
 
 
 def _main(result: Diagnosis) -> DiagnosisFinding | None:
-    """The first finding that a cause explains, else the first."""
-    explained = [finding for finding in result.findings if finding.causes]
-    return next(iter([*explained, *result.findings]), None)
+    """The first finding that a cause explains, else the first; of what times tell, where they tell
+    anything."""
+    measured = [finding for finding in result.findings if finding.low is not None]
+    explained = [finding for finding in measured if finding.causes]
+    return next(iter([*explained, *measured, *result.findings]), None)
+
+
+def _ended(result: Diagnosis) -> DiagnosisFinding | None:
+    """What the log states itself: a failure or wrong values, without times also other causes."""
+    return next((finding for finding in result.findings if finding.low is None), None)
 
 
 def diagnosed(result: Diagnosis) -> str:
@@ -198,20 +208,24 @@ def diagnosed(result: Diagnosis) -> str:
     times."""
     main = _main(result)
     if main is None:
-        return _without_finding(result)
+        return f"{_without_finding(result)}{_also_stated(result)}"
     fleet = ""
     if result.fleet and any(host.bad for host in result.fleet.hosts):
         fleet = f"{_fleet_text(result.fleet)} "
     also = ""
-    more = len(result.findings) - 1
+    ended = _ended(result)
+    told = {id(main), id(ended)}
+    more = sum(id(finding) not in told for finding in result.findings)
     if more:
         where = localize(either(shell="; --all shows them", python=""))
         verb = "There is" if more == 1 else "There are"
         also = f" {verb} {counted(more, 'more finding')}{where}."
-    # nothing was measured: the log itself states the causes
-    if main.low is None:
-        return f"{fleet}{_stated(main)}{_others(main)}{also}"
-    what = f"{fleet}Slow: {_reached(main, result)}."
+    # the log itself states the causes
+    if main is ended:
+        return f"{fleet}{_stated(main, result)}{_others(main)}{also}"
+    if ended:
+        fleet += f"{_stated(ended, result)} "
+    what = f"{fleet}{_stated_first(main, result)}Slow: {_reached(main, result)}."
     found = _found(main, result)
     if len(found) == 1:
         what += f" {_spoken(result).measured(found[0])}"
@@ -249,9 +263,47 @@ def _fit(error: float) -> str:
     return f"fits the log to {percent(error)}"
 
 
-def _stated(main: DiagnosisFinding) -> str:
+def _stated(main: DiagnosisFinding, result: Diagnosis) -> str:
+    """What the log states, what to do, and what becomes of its times."""
     first = main.causes[0]
-    return f"{sentence(cause_name(first.name))}: {first.said}. The log holds no times to judge."
+    name = sentence(cause_name(first.name))
+    text = f"{name}: {first.said}."
+    # these names say less than what was stated: few NICs, or NICs that differ
+    if first.name in ("rails", "cause", "setting", "warning"):
+        text = f"{sentence(first.said)}."
+    if first.look:
+        text += f" Next: {first.look}."
+    if result.unjudged:
+        return f"{text} Its times are not judged: {localize(result.unjudged)}."
+    return text if result.series else f"{text} The log holds no times to judge."
+
+
+_MOST_STATED = 2  # in the answer
+_MOST_LINES = 5  # below it
+
+
+def _also_stated(result: Diagnosis) -> str:
+    """What the log states beside times that pass; empty without anything."""
+    text = ""
+    found = [stated for stated in result.stated if stated.kind != "fact"]
+    for stated in found[:_MOST_STATED]:
+        text += f" The log also says: {_in_short(stated)}."
+    return text
+
+
+def _stated_first(main: DiagnosisFinding, result: Diagnosis) -> str:
+    """What the log states and the most likely cause does not: it comes before what times tell."""
+    likely = str(main.causes[0].said) if main.causes else ""
+    text = ""
+    found = [stated for stated in result.stated if stated.kind in ("cause", "setting")]
+    for stated in found[:_MOST_STATED]:
+        if f"'{stated.quoted}'" not in likely:
+            text += f"{sentence(_in_short(stated))}. "
+    return text
+
+
+def _in_short(stated: StatedLine) -> str:
+    return f"{stated.means} ('{stated.quoted}', {stated.where})"
 
 
 def cause_name(name: str) -> str:
@@ -261,9 +313,12 @@ def cause_name(name: str) -> str:
 
 def _others(main: DiagnosisFinding) -> str:
     """The other causes that the times or the log support."""
-    names = [cause_name(cause.name) for cause in main.causes[1:]]
+    names = list(dict.fromkeys(cause_name(cause.name) for cause in main.causes[1:]))
     if not names:
         return ""
+    if main.low is None:
+        others = len(main.causes) - 1
+        return f" The log states {counted(others, 'more thing')}, listed below."
     return f" Also possible: {', '.join(names)}."
 
 
@@ -364,13 +419,33 @@ def _blocks(result: Diagnosis) -> list[Block]:
             out += map(later, _test("to measure these tiers", experiment))
     # a short answer leaves room for the machine and the first notes
     roomy = main is None or not main.causes
-    out.append(
-        Lines("the machine", tuple(map(str, result.assumed.said)), first=None if roomy else 0)
-    )
+    out += _stated_blocks(main, result)
+    out += listed("the machine", result.assumed.said, first=None if roomy else 0)
     out += listed("notes", result.notes, first=_MOST_NOTES if roomy else 0)
     out += listed(_BOUND, map(_bound, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
     return [*out, *listed(title, _left_out(result), first=0)]
+
+
+def _stated_blocks(main: DiagnosisFinding | None, result: Diagnosis) -> Iterator[Block]:
+    """What the log states, line by line: what is off with what to type, then mere facts."""
+    off = []
+    facts = []
+    for stated in result.stated:
+        if stated.kind == "fact":
+            facts.append(_line(stated))
+        else:
+            off.append(_line(stated))
+    leads = main is not None and main is _ended(result)
+    yield from listed("what the log states", off, first=_MOST_LINES if leads else 0)
+    yield from listed("what it says of the machine", facts, first=0)
+
+
+def _line(stated: StatedLine) -> str:
+    """``debug.log:3 (4 times): Using network Socket: TCP sockets and not RDMA. Next: ...``."""
+    times = f" ({stated.times} times)" if stated.times > 1 else ""
+    todo = f". Next: {stated.do}" if stated.do else ""
+    return f"{stated.where}{times}: {stated.quoted}: {stated.means}{todo}"
 
 
 def _left_out(result: Diagnosis) -> Iterator[str]:
@@ -388,6 +463,10 @@ def _finding_blocks(
     """The main finding: the next command to run, then the causes, or the series without any."""
     experiments = _experiments(main)
     yield from experiments[:1]
+    # what the log states is listed with its lines
+    if main.low is None:
+        yield from series
+        return
     yield from _causes(main) or series
     yield from map(later, experiments[1:])
     if main.causes:
@@ -498,7 +577,9 @@ def _not_judged(result: Diagnosis) -> str:
         )
     tiers = list(dict.fromkeys(bound.wire for bound in result.bounds))
     if not tiers:
-        return "Not judged: the log holds no times and states no cause."
+        facts = [stated.means for stated in result.stated if stated.code != "setting"]
+        said = f": {'; '.join(facts)}" if facts else ""
+        return f"Not judged: the log holds no times, and states nothing that is off{said}."
     who = and_text(tiers)
     return (
         f"Not judged: nothing can be said of {who} by these traces, as a kernel waits for the"
@@ -553,10 +634,25 @@ class FleetDocument(Document, of=Fleet):
     pairs: list[FleetPair]
 
 
+class StatedDocument(Document, of=StatedLine):
+    """What a line of a log states: what kind of thing, where, its meaning and what to type."""
+
+    kind: Kind
+    code: str
+    quoted: str
+    file: str
+    line: int
+    times: int
+    cause: str | None = or_null("cause")
+    host: str | None = or_null("host")
+    means: str
+    do: str | None = or_null("do")
+
+
 class DoctorDocument(Document):
     """What a machine is, whether it is healthy, and the causes if not."""
 
-    fabric: str = derived("assumed.fabric")
+    fabric: str | None = or_null("assumed.fabric")
     set: dict[str, str] = optional(lambda result: values_set(result.assumed))
     fabric_assumed: list[str] = optional(lambda result: assumed_by_file(result.assumed))
     machine: MachineDocument | None = optional(lambda result: machine_in_use(result.assumed))
@@ -573,6 +669,8 @@ class DoctorDocument(Document):
     fleet: FleetDocument | None
     verdict: str = derived(diagnosed)
     fits: list[str] = optional("fits")
+    stated: list[StatedDocument] = optional("stated")
+    unjudged: str | None = optional("unjudged")
 
 
 def _chart(result: Diagnosis) -> BusbwChart | None:

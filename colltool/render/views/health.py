@@ -70,7 +70,7 @@ class Spoken(NamedTuple):
         last = health.judged.points[-1]
         got = format_rate(last.busbw_measured_Bps, 3)
         due = format_rate(last.busbw_expected_Bps, 3)
-        at = size_text(whole_bytes(last.bytes))
+        at = size_text(whole_bytes(last.shown_bytes))
         return f"Measured: {got} busbw at {at}; expected of {self.fabric}: {due}."
 
     def passing(self, judged: Sequence[SeriesHealth]) -> str:
@@ -107,7 +107,7 @@ class SeriesHealthDocument(_MeasuredSeriesDocument, of=SeriesHealth):
     """A series against what the fabric should reach."""
 
     wire: str
-    bytes: float = derived(lambda health: whole_bytes(health.judged.points[-1].bytes))
+    bytes: float = derived(lambda health: whole_bytes(health.judged.points[-1].shown_bytes))
     busbw_measured_Bps: float = derived(lambda health: health.judged.points[-1].busbw_measured_Bps)
     busbw_expected_Bps: float = derived(lambda health: health.judged.points[-1].busbw_expected_Bps)
     large: float | None

@@ -1,0 +1,83 @@
+"""Findings that logs state themselves, whatever their times are: failures and wrong values, and
+without times also what holds a run back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.statements import NOTHING
+from colltool.diagnosis.evidence import Evidence
+from colltool.diagnosis.results import Cause, DiagnosisFinding
+from colltool.diagnosis.sentences import statement
+from colltool.logs.records import WRONG_NOTES
+from colltool.logs.stated import Kind, StatedLine, wrong_rows
+
+# kinds that no good time outweighs, and those that are an answer by themselves
+_ENDS: frozenset[Kind] = frozenset({"failed", "wrong"})
+_RESTRICTS: frozenset[Kind] = frozenset({"cause", "setting"})
+# causes of findings by the kind of what states them
+_NAMES: dict[Kind, str] = {"failed": "failed", "wrong": "wrong-values"}
+STATED_NAMES = (*_NAMES.values(), "cause", "setting", "warning")
+"""What else than a cause of slowness a finding of the log may be called."""
+
+
+def wrong_results(seen: Evidence) -> Iterator[StatedLine]:
+    """Wrong values that only the readers of tables see, as in nccl-tests' JSON and OSU's
+    validation."""
+    if any(found.kind == "wrong" for found in seen.stated):
+        return
+    for skipped in seen.logs.skipped:
+        if skipped.reason.code in WRONG_NOTES:
+            yield wrong_rows(str(skipped.reason), skipped.rows, skipped.where)
+    for error in seen.wrong:
+        yield wrong_rows(error.what, error.rows, error.where)
+
+
+def answers_alone(stated: Sequence[StatedLine], error: ColltoolError) -> bool:
+    """Whether what is stated answers although an error keeps the times from being judged: a failed
+    run is one on any machine, a setting on an unknown one."""
+    kinds = {found.kind for found in stated}
+    unknown_machine = error.argument in ("fabric", "logs")
+    return bool(kinds & _ENDS) or (unknown_machine and bool(kinds & _RESTRICTS))
+
+
+class StatedFindings(NamedTuple):
+    """What is off by the logs' own lines, as one finding: ``before`` what times tell, or ``after``
+    it where a failure names no reason of its own."""
+
+    before: tuple[DiagnosisFinding, ...] = ()
+    after: tuple[DiagnosisFinding, ...] = ()
+
+
+def stated_findings(stated: Sequence[StatedLine], *, judged: bool) -> StatedFindings:
+    """Find what is off by the logs' own lines; ``judged``: times say the rest."""
+    causes = []
+    for found in stated:
+        if found.kind in _ENDS or (not judged and found.kind != "fact"):
+            causes.append(_cause(found))
+    if not causes:
+        return StatedFindings()
+    finding = DiagnosisFinding(
+        series=("the log",),
+        size="",
+        low=None,
+        high=None,
+        error=None,
+        causes=tuple(causes),
+        experiments=(),
+        hints=(),
+    )
+    reasons = [found for found in stated if found.kind in _ENDS and not found.follows]
+    if judged and not reasons:
+        return StatedFindings(after=(finding,))
+    return StatedFindings(before=(finding,))
+
+
+def _cause(found: StatedLine) -> Cause:
+    """A cause that is seen without a price, and so has no error."""
+    on = statement("on-host", host=found.host) if found.host else NOTHING
+    said = statement("log-says", means=found.means, quoted=found.quoted, on=on, where=found.where)
+    name = _NAMES.get(found.kind) or found.cause or found.kind
+    return Cause(name, said, found.do, None, None)

@@ -1,0 +1,246 @@
+"""Settings in logs: lines in which NCCL says what the environment sets, command lines, YAML and
+JSON; and what a value means by NCCL's own grammar.
+
+NCCL_ALGO and NCCL_PROTO hold a list, ``Tree,Ring,NVLS``; with ``^`` before it all but these; from
+2.24 on a list per collective, with ``;`` between: ``allreduce:tree,ring;allgather:^ring``.
+NCCL_IB_HCA holds beginnings of NIC names with an optional ``:port``; ``=`` before the list asks for
+the whole name, ``^`` for all others, ``^=`` for both. Case does not matter but in names of NICs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from colltool.base.formatting import and_text
+from colltool.base.statements import word_table
+from colltool.logs.stated import StatedLine, has_any
+
+_NAME = (
+    r"\b((?:NCCL|RCCL)_[A-Z0-9_]{2,40}|FI_PROVIDER|FI_EFA_USE_DEVICE_RDMA|CUDA_LAUNCH_BLOCKING"
+    r"|HSA_FORCE_FINE_GRAIN_PCIE)"
+)
+_WORDS = ("CCL_", "FI_", "CUDA_LAUNCH", "HSA_")
+# what NCCL and its plugins say; a number ends with a full stop
+_SAID = re.compile(
+    _NAME + r" set (?:by environment |by \S{1,40} )?to (.{1,200})"
+    r"|[Ss]etting " + _NAME[2:] + r"(?: environment variable)? to (\S.{0,199})"
+)
+# of a command line: until a blank, or until the next variable of a list
+_TYPED = re.compile(
+    _NAME + r"[\"']?\]?\s?=\s?(?:\"([^\"]{1,200})\"|'([^']{1,200})'"
+    r"|((?:\\.|[^\s\\'\"]){1,200}?)(?=[,;]?[A-Z][A-Z0-9_]{2,40}=|[;,]?[\s'\")\]]|[;,]?$))"
+)
+_MAPPED = re.compile(_NAME + r"[\"']?\s?:\s?[\"']?([^\s\"'{},]{1,200})[\"']?,?\s*$")
+_GENV = re.compile(r"-(?:genv|env|x)\s+" + _NAME[2:] + r"\s+([^\s=-]\S{0,199})")
+_NAME_OF_YAML = re.compile(r"-?\s*name:\s*[\"']?" + _NAME[2:] + r"[\"']?\s*$")
+_VALUE_OF_YAML = re.compile(r"^\s*-?\s*value:\s*[\"']?([^\s\"']{1,200})")
+# advice names settings as well; a comment sets nothing
+_ADVICE = re.compile(
+    r"NCCL (?:WARN|INFO)|\b(?:try|please|consider|if you|run with|suggest|recommend|could|should"
+    r"|disable|may want)\b|^\s*#",
+    re.IGNORECASE,
+)
+
+ALGORITHMS = ("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT")
+PROTOCOLS = ("LL", "LL128", "Simple")
+COLLECTIVES = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
+_NUMBERED = re.compile(r"(?<!^mlx)\d(?::\d+)?$")
+_FEW_NICS = 2  # of a list that leaves most hosts of eight GPUs without
+
+
+class Setting(NamedTuple):
+    """A variable and its value, without quotes; ``by_plugin``: a network plugin set it itself."""
+
+    name: str
+    value: str
+    by_plugin: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+class SettingsReader:
+    """Finds settings line by line: a value of YAML stands on the line below its name."""
+
+    def __init__(self) -> None:
+        self._named = ""
+
+    def take(self, text: str) -> Iterator[Setting]:
+        """The settings of one line."""
+        if self._named:
+            below = _VALUE_OF_YAML.match(text)
+            if below:
+                yield Setting(self._named, below[1])
+            self._named = ""
+        # every name has an underscore and one of few beginnings; most lines have neither
+        if "_" not in text or not has_any(text, _WORDS):
+            return
+        said = _SAID.search(text)
+        if said:
+            value = (said[2] or said[4]).strip().rstrip(".").strip("\"'")
+            yield Setting(said[1] or said[3], value, by_plugin=said[1] is None)
+            return
+        if _ADVICE.search(text):
+            return
+        named = _NAME_OF_YAML.search(text)
+        if named:
+            self._named = named[1]
+            return
+        for typed in _TYPED.finditer(text):
+            value = typed[2] or typed[3] or typed[4] or ""
+            yield Setting(typed[1], value.replace("\\", ""))
+        for pattern in (_MAPPED, _GENV):
+            for mapped in pattern.finditer(text):
+                yield Setting(mapped[1], mapped[2].replace("\\", ""))
+
+
+class Listed(NamedTuple):
+    """What a list of NCCL_ALGO or NCCL_PROTO allows: the known words for each collective, by its
+    name, and for all others, by the empty name. ``unknown``: words that are not NCCL's."""
+
+    allowed: Mapping[str, tuple[str, ...]]
+    unknown: tuple[str, ...]
+
+    def on(self, collective: str, known: Sequence[str]) -> tuple[str, ...]:
+        """What a collective may run."""
+        fallback = self.allowed.get("", tuple(known))
+        return self.allowed.get(collective, fallback)
+
+
+def listed(value: str, known: Sequence[str]) -> Listed:
+    """Read a list of NCCL_ALGO or NCCL_PROTO; empty places are skipped, as NCCL does."""
+    spelled = {word.lower(): word for word in known}
+    allowed: dict[str, tuple[str, ...]] = {}
+    unknown: dict[str, None] = {}
+    for part in value.split(";"):
+        collective, _, words_text = part.rpartition(":")
+        words_text = words_text.strip()
+        excludes = words_text.startswith("^")
+        words = [word.strip() for word in words_text.removeprefix("^").split(",")]
+        chosen = {spelled[word.lower()] for word in words if word.lower() in spelled}
+        strange = [word for word in words if word and word.lower() not in spelled]
+        unknown |= dict.fromkeys(strange)
+        if not chosen and not excludes:
+            continue
+        whose = collective.strip().lower().replace("_", "")
+        allowed[whose] = tuple(word for word in known if (word in chosen) != excludes)
+    return Listed(allowed, tuple(unknown))
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    return word_table("colltool.logs", "stated_settings.toml")
+
+
+def _stated(
+    setting: Setting, row: Mapping[str, str], file: str, line: int, fields: Mapping[str, str]
+) -> StatedLine:
+    """A setting with the words of a row."""
+    kind: Any = row["kind"]
+    return StatedLine(
+        kind,
+        "setting",
+        setting.text,
+        file,
+        line,
+        means=row["means"].format_map(fields),
+        do=row["do"].format_map(fields),
+        cause=row.get("cause", ""),
+    )
+
+
+def stated_by(setting: Setting, file: str, line: int) -> StatedLine:
+    """What a setting states by its value."""
+    code = "plain"
+    fields: dict[str, str] = {}
+    if setting.by_plugin:
+        return _stated(setting, _table()[code][0], file, line, fields)
+    if setting.name == "NCCL_ALGO":
+        code, fields = _algorithms(setting.value)
+    elif setting.name == "NCCL_PROTO":
+        code, fields = _protocols(setting.value)
+    elif setting.name == "NCCL_IB_HCA":
+        code, fields = _nics(setting.value)
+    else:
+        for choice in _table().get(setting.name, ()):
+            if re.fullmatch(choice["when"], setting.value, re.IGNORECASE):
+                return _stated(setting, choice, file, line, fields)
+    return _stated(setting, _table()[code][0], file, line, fields)
+
+
+def _whom(found: Listed) -> tuple[str, str]:
+    """The collective to judge a list by, and the words for whom it holds: an all-reduce, unless the
+    list is of others alone."""
+    if "allreduce" in found.allowed:
+        return "allreduce", "all-reduce"
+    if "" in found.allowed:
+        return "", "all collectives" if len(found.allowed) == 1 else "most collectives"
+    names = list(found.allowed)
+    return names[0], and_text(names)
+
+
+def _algorithms(value: str) -> tuple[str, dict[str, str]]:
+    """The row for a value of NCCL_ALGO, and the fields of its words."""
+    found = listed(value, ALGORITHMS)
+    if not found.allowed:
+        return "list-unknown", {"unknown": value, "known": ", ".join(ALGORITHMS)}
+    collective, whom = _whom(found)
+    allowed = found.on(collective, ALGORITHMS)
+    fields = {"allowed": and_text(allowed) if allowed else "nothing", "whom": whom}
+    if allowed == ("Ring",):
+        return "algorithm-ring", fields
+    if allowed == ("Tree",):
+        return "algorithm-tree", fields
+    if len(allowed) < 2:
+        return "algorithm-single", fields
+    if set(allowed) == set(ALGORITHMS):
+        return "algorithms-all", fields
+    if "NVLS" not in allowed and "NVLSTree" not in allowed:
+        return "algorithms-without-nvls", fields
+    return "algorithms", fields
+
+
+def _protocols(value: str) -> tuple[str, dict[str, str]]:
+    """The row for a value of NCCL_PROTO, and the fields of its words."""
+    found = listed(value, PROTOCOLS)
+    if not found.allowed:
+        return "list-unknown", {"unknown": value, "known": ", ".join(PROTOCOLS)}
+    collective, whom = _whom(found)
+    allowed = found.on(collective, PROTOCOLS)
+    fields = {"allowed": and_text(allowed) if allowed else "nothing", "whom": whom}
+    if set(allowed) == set(PROTOCOLS):
+        return "protocols-all", fields
+    if "Simple" not in allowed:
+        return "protocol-slow", fields
+    return ("protocol-simple" if len(allowed) == 1 else "protocols"), fields
+
+
+def _nics(value: str) -> tuple[str, dict[str, str]]:
+    """The row for a value of NCCL_IB_HCA, and the fields of its words."""
+    excludes = value.startswith("^")
+    names = value.removeprefix("^")
+    exact = names.startswith("=")
+    words = list(filter(None, names.removeprefix("=").split(",")))
+    if not words:
+        return "plain", {}
+    fields = {"nics": and_text(words), "prefix": ""}
+    ambiguous = any(word.partition(":")[0].endswith("_1") for word in words)
+    if ambiguous and not exact:
+        fields["prefix"] = " (beginnings of names: mlx5_1 takes mlx5_10 too, =mlx5_1 does not)"
+    if excludes:
+        return "nics-excluded", fields
+    # a name without a number takes all NICs of its kind
+    numbered = all(_NUMBERED.search(word) for word in words)
+    few = len(words) <= _FEW_NICS and numbered
+    return ("nics-few" if few else "nics"), fields
+
+
+def forced_value(value: str, known: Sequence[str], collective: str) -> str:
+    """The only word that a list of NCCL_ALGO or NCCL_PROTO leaves a collective, in small letters;
+    empty where NCCL has a choice."""
+    allowed = listed(value, known).on(collective, known)
+    return allowed[0].lower() if len(allowed) == 1 else ""
