@@ -83,8 +83,8 @@ def serve(
             config.json.
         experts_library: library that runs dispatch and combine: ``"deepep@1"``, or ``"nccl"``;
             default: the fastest measured one.
-        weights: data type of the weights: bf16, fp8, nvfp4, mxfp4, int4; default: as the checkpoint
-            of a config.json has them, else bf16. kv_dtype: bf16, fp8, nvfp4.
+        weights: data type of the weights: bf16, fp8, nvfp4, mxfp4, int4; default: as the published
+            checkpoint has them. kv_dtype: bf16, fp8, nvfp4.
         chunk: tokens per prefill step.
         tpot: time per output token, ``"18ms"`` or seconds; adds the network's share of it.
         prefill_tp: tensor-parallel ranks of separate prefill machines; adds the transfer of the KV
@@ -304,7 +304,7 @@ def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
         found = checkpoint_weights(str((job.folder or Path()) / named), model)
         if found is not None:
             return found
-    return uniform("bf16")
+    return uniform(model.weights)
 
 
 def dtype_of(value: Any, argument: str) -> str:

@@ -127,6 +127,7 @@ class TransformerModel(NamedTuple):
     shape: Shape | None  # None: only layers and parameters are known
     given_parameters: float | None = None
     left_out: tuple[str, ...] = ()  # parts of the model that are not counted
+    weights: str = "bf16"  # format of the published checkpoint
 
     @property
     def parameters(self) -> float:
@@ -258,7 +259,14 @@ def active_parameters(model: TransformerModel) -> float:
 def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
     """A model from its file; ``name`` where the file has none."""
     model_name = file.name or name or "model"
-    return TransformerModel(model_name, file.layers, _shape(file), file.parameters, file.left_out)
+    return TransformerModel(
+        model_name,
+        file.layers,
+        _shape(file),
+        file.parameters,
+        file.left_out,
+        file.weights,
+    )
 
 
 def _shape(file: ModelFile) -> Shape | None:

@@ -232,3 +232,13 @@ def test_every_method_reads_a_hybrid(quantization: Any, name: str, tmp_path: Pat
     found, _ = _hybrid_weights(tmp_path, **quantization)
     assert found.name == name
     assert found.experts < 1 < found.ends
+
+
+def test_a_shipped_model_is_served_as_it_was_published() -> None:
+    """DeepSeek published its weights in fp8; --weights still overrides."""
+    served = colltool.serve("deepseek-v3", "hgx-h200", tp=8)
+    assert served.weights.name == "fp8"
+    assert served.fits
+    wide = colltool.serve("deepseek-v3", "hgx-h200", tp=8, weights="bf16")
+    assert (wide.weights.name, wide.fits) == ("bf16", False)
+    assert colltool.serve("llama3-70b", "hgx-h200", tp=8).weights.name == "bf16"

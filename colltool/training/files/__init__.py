@@ -214,7 +214,8 @@ class ModelFile(Part):
     a query meets so many keys in ``windowed_layers`` of the layers, all of them unless given,
     spread evenly. ``operations``: what mixes the tokens, where that is not the same attention in
     every layer. ``ffn_layers``: layers that have a dense FFN, all without experts unless given.
-    ``left_out``: what of the model is not counted, for people.
+    ``left_out``: what of the model is not counted, for people. ``weights``: format of the published
+    checkpoint, in which the model is served unless told otherwise.
     """
 
     schema_: Annotated[Literal["colltool.model/1"], Field(alias="schema")] = "colltool.model/1"
@@ -250,6 +251,7 @@ class ModelFile(Part):
         Field(max_length=16),
         FieldHint("a list of what is not counted, in words"),
     ] = ()
+    weights: Literal["bf16", "fp8", "nvfp4", "mxfp4", "int4"] = "bf16"
 
     @model_check
     def _is_whole(self) -> Iterator[FieldError]:
