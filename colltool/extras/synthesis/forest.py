@@ -338,11 +338,13 @@ def wires_between(group: Group) -> GraphWires | None:
 
 def joined_by_links(group: Group) -> str | None:
     """Links that join its ranks, without switches or other ranks between."""
-    if group.topology in LATTICE or wires_between(group):
+    if group.topology in LATTICE:
         return None
-    if group.wires is not None and group.wires.between_ranks is not None:
+    if group.wires is None or not group.wires.joins_ranks:
+        return NO_LINKS
+    if group.wires.endpoints != group.ranks:
         return "needs consecutive ranks: links between these lead through others"
-    return NO_LINKS
+    return None
 
 
 def wires_of(group: Group) -> GraphWires | None:
@@ -376,8 +378,11 @@ def _too_many(group: Group, most: int) -> str | None:
     """Why a group is too large to pack trees for; None if it is not."""
     # a lattice needs no list of its links to tell
     wires = None if group.topology in LATTICE else group.wires
-    if wires is not None and wires_of(group) is None:
-        return joined_by_links(group)
+    through_switches = isinstance(wires, GraphWires) and wires.endpoints == group.ranks
+    if wires is not None and not through_switches:
+        why_not = joined_by_links(group)
+        if why_not:
+            return why_not
     switches = wires.nodes - wires.endpoints if isinstance(wires, GraphWires) else 0
     if switches and (group.ranks > MOST_AT_SWITCHES or switches > MOST_SWITCHES):
         return (
@@ -398,7 +403,7 @@ _AS_RINGS = (
 def _who_runs(group: Group) -> Caveat:
     if group.topology in LATTICE:
         return Caveat("reference", "no library is known to pack trees on a torus or mesh")
-    if isinstance(group.wires, GraphWires) and not group.wires.between_ranks:
+    if isinstance(group.wires, GraphWires) and not group.wires.joins_ranks:
         return Caveat("reference", "no library is known to pack trees through switches")
     return Caveat("shipped", _AS_RINGS)
 
