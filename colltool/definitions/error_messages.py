@@ -104,7 +104,8 @@ def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> l
     if mistake.kind == "extra_forbidden":
         return [_unknown_key(model, path, data)]
     place = place or FieldPlace(None)
-    if mistake.kind.startswith("union_tag"):
+    # A part that is no mapping has no tag to be wrong.
+    if mistake.kind.startswith("union_tag") and isinstance(value, dict):
         return [_bad_tag(place, path, value)]
     what = f"expected {place.words}, got {quote(value)}"
     return [Finding(path, what, _repair(place, mistake.kind, path, value))]
