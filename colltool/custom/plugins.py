@@ -8,10 +8,7 @@ a mapping or a text, or None where it has nothing to offer.
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, clipped, quote
@@ -35,9 +32,7 @@ def plugin_schedules(
     failed: list[tuple[str, str]] = []
     for entry in entries:
         try:
-            with _printing_to_stderr():
-                make = entry.load()
-                made: Any = make(primitive=str(primitive), ranks=ranks, domains=tuple(domains))
+            made: Any = entry.load()(primitive=str(primitive), ranks=ranks, domains=tuple(domains))
             if made is not None:
                 found.append(_read(made, f"plugin {entry.name}", primitive, ranks))
         # Code of others: whatever it raises, a price must not fail by it.
@@ -47,26 +42,6 @@ def plugin_schedules(
                 reason = f"{type(error).__name__}: {reason}"
             failed.append((entry.name, clipped(reason.replace("\n", " "), _LONGEST)))
     return found, failed
-
-
-@contextmanager
-def _printing_to_stderr() -> Iterator[None]:
-    """What the code of others prints, also from C or a child process, is not a part of the answer on
-    stdout."""
-    kept = None
-    with suppress(OSError, AttributeError):
-        sys.stdout.flush()
-        kept = os.dup(1)
-        os.dup2(2, 1)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        if kept is not None:
-            # What it printed by sys.__stdout__ is still in the buffer.
-            sys.stdout.flush()
-            os.dup2(kept, 1)
-            os.close(kept)
 
 
 def _read(made: object, name: str, primitive: Primitive, ranks: int) -> CustomSchedule:
