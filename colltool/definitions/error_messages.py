@@ -105,8 +105,10 @@ def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> l
         return [_unknown_key(model, path, data)]
     place = place or FieldPlace(None)
     # A part that is no mapping has no tag to be wrong.
-    if mistake.kind.startswith("union_tag") and isinstance(value, dict):
-        return [_bad_tag(place, path, value)]
+    wrong_tag = mistake.kind.startswith("union_tag")
+    if wrong_tag and isinstance(value, dict):
+        finding = _bad_tag(place, path, value)
+        return [finding]
     what = f"expected {place.words}, got {quote(value)}"
     return [Finding(path, what, _repair(place, mistake.kind, path, value))]
 

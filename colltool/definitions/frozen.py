@@ -31,16 +31,16 @@ class FrozenList(list[Any]):
 _CHANGES = ("__setitem__", "__delitem__", "clear", "pop")
 _OF_DICTS = ("__ior__", "popitem", "setdefault", "update")
 _OF_LISTS = ("__iadd__", "__imul__", "append", "extend", "insert", "remove", "reverse", "sort")
-for _name in (*_CHANGES, *_OF_DICTS):
-    setattr(FrozenDict, _name, _refuse)
-for _name in (*_CHANGES, *_OF_LISTS):
-    setattr(FrozenList, _name, _refuse)
+for _change in (*_CHANGES, *_OF_DICTS):
+    setattr(FrozenDict, _change, _refuse)
+for _change in (*_CHANGES, *_OF_LISTS):
+    setattr(FrozenList, _change, _refuse)
 
 
 def frozen(part: Model) -> Model:
     """Return the same part with all mappings and lists in it frozen, at any depth."""
-    for name, value in part.__dict__.items():
-        part.__dict__[name] = _frozen_value(value)
+    for attribute, value in part.__dict__.items():
+        part.__dict__[attribute] = _frozen_value(value)
     return part
 
 
