@@ -216,3 +216,227 @@ def multi_node_transfer() -> str:
             ),
         ],
     )
+
+
+class Plan:
+    """A plan of all pairs that :func:`generated` writes, and its variants."""
+
+    def __init__(
+        self, way: str, ranks: int, *, chunks: int = 1, group: int = 1, pipeline: int = 0
+    ) -> None:
+        self.way = way
+        self.ranks = ranks
+        self.chunks = chunks
+        self.group = group
+        self.pipeline = pipeline
+        self.kind = "port" if way in ("fused", "signalled") else "memory"
+        self.buffer = "i" if way in ("two-shot", "switch-sum", "scatter", "packet-sum") else "o"
+
+    def part(self, buffer: str | int, rank: int) -> dict[str, Any]:
+        """The chunks of a rank in a buffer, or in that of the peer with this number."""
+        key = "type" if isinstance(buffer, str) else "buffer_id"
+        return {key: buffer, "index": rank * self.chunks, "size": self.chunks}
+
+    def moved(self, name: str, src: Any, dst: Any, number: int, **keys: Any) -> dict[str, Any]:
+        found = {"name": name, "src_buff": src, "dst_buff": dst, "channel_type": self.kind, **keys}
+        if self.group > 1:
+            found["tbg_info"] = {"tb_id": number, "tbg_size": self.group}
+        return found
+
+    def ops(self, rank: int, number: int) -> list[dict[str, Any]]:
+        """The operations of a threadblock, which is this one of its group."""
+        peers = range(self.ranks - 1)
+        others = [other for other in range(self.ranks) if other != rank]
+        channels = {"channel_ids": list(peers), "channel_type": self.kind}
+        signal = {"name": "signal", **channels}
+        wait = {"name": "wait", **channels}
+        own = self.part(self.buffer, rank)
+        theirs = [self.part(peer, rank) for peer in peers]
+        switch = {"switch_channel_id": 0, "index": rank * self.chunks, "size": self.chunks}
+
+        def moved(name: str, src: Any, dst: Any, **keys: Any) -> dict[str, Any]:
+            return self.moved(name, src, dst, number, **keys)
+
+        match self.way:
+            case "put":
+                return [*(moved("put", [own], [to]) for to in theirs), signal, wait]
+            case "fused":
+                ids = {"channel_ids": list(peers)}
+                return [moved("put", [own] * len(theirs), theirs, **ids), signal, wait]
+            case "signalled":
+                ids = {"channel_ids": list(peers)}
+                return [moved("pws", [own] * len(theirs), theirs, **ids), wait]
+            case "get":
+                src = [self.part(at, other) for at, other in enumerate(others)]
+                return [signal, wait, moved("get", src, [self.part("o", at) for at in others])]
+            case "packets":
+                sent = [moved("ppkt", [own], [to]) for to in theirs]
+                pairs = [(self.part("s", other), self.part("o", other)) for other in others]
+                return [*sent, *(moved("upkt", [src], [dst]) for src, dst in pairs)]
+            case "switch-store":
+                return [
+                    signal,
+                    wait,
+                    moved("gstore", [own], [switch], channel_type="switch"),
+                    signal,
+                    wait,
+                ]
+            case "switch-sum":
+                summed = moved("glres", [switch], [switch], channel_type="switch")
+                return [signal, wait, summed, signal, wait]
+            case "two-shot":
+                summed = moved("rres", [own, *theirs], [own, *theirs])
+                return [signal, wait, summed, signal, wait]
+            case "scatter":
+                return [signal, wait, moved("rre", [own, *theirs], [own])]
+            case "packet-sum":
+                return self.packet_sum(rank, number, others)
+        raise AssertionError(self.way)
+
+    def packet_sum(self, rank: int, number: int, others: Sequence[int]) -> list[dict[str, Any]]:
+        """Everyone's part to its owner's scratch, the sum to scratch behind it, and unpacked."""
+
+        def scratch(buffer: str | int, place: int) -> dict[str, Any]:
+            return self.part(buffer, place)
+
+        sent = []
+        for peer, other in enumerate(others):
+            src = self.part("i", other)
+            sent.append(self.moved("ppkt", [src], [scratch(peer, rank)], number))
+        arrived = [scratch("s", other) for other in others]
+        back = [scratch(peer, self.ranks + rank) for peer in range(len(others))]
+        own = self.part("i", rank)
+        summed = self.moved("respkt", [own, *arrived], [own, *back], number)
+        unpacked = []
+        for other in others:
+            src = scratch("s", self.ranks + other)
+            unpacked.append(self.moved("upkt", [src], [self.part("i", other)], number))
+        return [*sent, summed, *unpacked]
+
+    def gpu(self, rank: int) -> dict[str, Any]:
+        others = [other for other in range(self.ranks) if other != rank]
+        count = len(others)
+        blocks = []
+        for number in range(self.group):
+            ops = self.ops(rank, number)
+            if self.pipeline:
+                context = {"unit_size": self.pipeline, "num_chunks": self.chunks}
+                ops = [{"name": "pipeline", "iter_context": context, "ops": ops}]
+            ids = list(range(number * count, (number + 1) * count))
+            channels = [
+                {"channel_type": self.kind, "channel_ids": ids},
+                {"channel_type": "switch", "channel_ids": [0]},
+            ]
+            refs = [
+                {"access_channel_type": self.kind, "remote_buffer_ids": list(range(count))},
+            ]
+            blocks.append(
+                {"id": number, "ops": ops, "channels": channels, "remote_buffer_refs": refs}
+            )
+        group = {"size": self.ranks, "ranks": list(range(self.ranks))}
+        remote = "s" if "packet" in self.way else self.buffer
+        gathers = self.buffer == "o"
+        total = self.ranks * self.chunks
+        return {
+            "id": rank,
+            "input_chunks": self.chunks if gathers else total,
+            "output_chunks": self.chunks if self.way == "scatter" else total,
+            "scratch_chunks": 2 * total,
+            "threadblocks": blocks,
+            "channels": [
+                {"channel_type": self.kind, "connected_to": others * self.group},
+                {"channel_type": "switch", "buffer_type": self.buffer, "rank_groups": [group]},
+            ],
+            "remote_buffers": [
+                {"rank": other, "type": remote, "access_channel_types": [self.kind]}
+                for other in others
+            ],
+            "semaphores": [],
+        }
+
+    def data(self) -> dict[str, Any]:
+        collective = "allgather" if self.buffer == "o" else "allreduce"
+        if self.way == "scatter":
+            collective = "reducescatter"
+        return {
+            "name": self.way,
+            "collective": collective,
+            "protocol": "LL" if "packet" in self.way else "Simple",
+            "inplace": True,
+            "gpus": [self.gpu(rank) for rank in range(self.ranks)],
+        }
+
+
+WAYS = (
+    *("put", "fused", "signalled", "get", "packets", "switch-store"),
+    *("switch-sum", "two-shot", "scatter", "packet-sum"),
+)
+
+
+def staged(ranks: int, *, first: int = 2) -> dict[str, Any]:
+    """An all-reduce in three pipelines of a GPU, which hand pieces on by semaphores: copied to
+    scratch, summed in the switch, copied back; as plans of 2025 name channels."""
+    gpus = []
+    for rank in range(ranks):
+        others = [other for other in range(ranks) if other != rank]
+        peers = list(range(len(others)))
+        both = [
+            {"name": name, "channel_ids": peers, "channel_type": "memory"}
+            for name in ("signal", "wait")
+        ]
+        switch = {"switch_channel_id": 0, "index": rank, "size": 1}
+        into = [op("copy", [("i", at, 1)], [("s", at, 1)]) for at in range(ranks)]
+        back = [op("copy", [("s", at, 1)], [("i", at, 1)]) for at in range(ranks)]
+        summed = {"name": "glres", "src_buff": [switch], "dst_buff": [switch]}
+        summed |= {"channel_ids": [0], "channel_type": "switch"}
+
+        def stage(ops: Sequence[Any], take: int, give: int) -> list[Any]:
+            inside = [
+                {"name": "sem_acquire", "semaphore_ids": [take]},
+                NOP,
+                *ops,
+                NOP,
+                {"name": "sem_release", "semaphore_ids": [give]},
+            ]
+            context = {"unit_size": 2**19, "num_chunks": 1}
+            return [{"name": "pipeline", "iter_context": context, "ops": inside}]
+
+        memory = [{"channel_type": "memory", "channel_ids": peers}]
+        later = [{"channel_type": "memory", "channel_ids": [len(peers) + at for at in peers]}]
+        gpus.append(
+            {
+                "id": rank,
+                "input_chunks": ranks,
+                "output_chunks": 0,
+                "scratch_chunks": ranks,
+                "threadblocks": [
+                    {"id": 0, "ops": stage([*into, *both], 2, 0), "channels": memory},
+                    {
+                        "id": 1,
+                        "ops": stage([summed], 0, 1),
+                        "channels": [
+                            {"buff": "s", "channel_type": "switch", "channel_ids": [0]},
+                        ],
+                    },
+                    {"id": 2, "ops": stage([*both, *back], 1, 2), "channels": later},
+                ],
+                "channels": [
+                    {
+                        "buff": "s",
+                        "type": "switch",
+                        "rank_groups": [{"size": ranks, "ranks": list(range(ranks))}],
+                    },
+                    {"type": "memory", "connected_to": others * 2},
+                ],
+                "remote_buffers": [],
+                "semaphores": [{"init_value": at} for at in (0, 0, first)],
+            }
+        )
+    return {
+        "name": "staged",
+        "collective": "allreduce",
+        "protocol": "Simple",
+        "inplace": True,
+        "reuse_resources": True,
+        "gpus": gpus,
+    }

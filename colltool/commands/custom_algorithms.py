@@ -88,14 +88,16 @@ def plugin_schedules(request: Request) -> tuple[list[CustomSchedule], tuple[Infe
     entries = _plugins()
     if not entries:
         return [], ()
+    from colltool.commands.output import printing_to_stderr
     from colltool.custom.plugins import plugin_schedules
     from colltool.estimate.groups import place
     from colltool.estimate.results import Infeasible
 
     placed = place(request.fabric, request.group)
-    schedules, failed = plugin_schedules(
-        entries, request.primitive, placed.ranks, placed.placement.per_domain
-    )
+    with printing_to_stderr():
+        schedules, failed = plugin_schedules(
+            entries, request.primitive, placed.ranks, placed.placement.per_domain
+        )
     reasons = [Infeasible(name, f"plugin failed: {reason}") for name, reason in failed]
     return schedules, tuple(reasons)
 

@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,6 +194,27 @@ def print_text(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise stdout_error(error) from error
+
+
+@contextmanager
+def printing_to_stderr() -> Iterator[None]:
+    """What the code of others prints, also from C or a child process, is not a part of the answer on
+    stdout."""
+    kept = None
+    # A host may have closed stdout, or put something without a file in its place.
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            # What was printed by sys.__stdout__ is still in the buffer.
+            sys.stdout.flush()
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def stdout_error(error: OSError) -> ColltoolError:

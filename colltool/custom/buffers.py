@@ -34,7 +34,10 @@ class Buffers:
         """Return the place of a chunk; in place, input and output are one buffer."""
         size = self.sizes[rank, buffer]
         if not 0 <= at < size:
-            raise ColltoolError(f"place {at} of buffer {buffer} is outside: it has {size} chunks")
+            parts = self.postcondition.parts
+            raise ColltoolError(
+                f"place {at // parts} of buffer {buffer} is outside: it has {size // parts} chunks"
+            )
         return self._alias(rank, buffer, at)
 
     def _alias(self, rank: int, buffer: str, at: int) -> Where:
@@ -67,7 +70,10 @@ class Buffers:
         current = self.state(where)
         if current is None:
             rank, buffer, at = where
-            raise ColltoolError(f"place {at} of buffer {buffer} of rank {rank} holds nothing yet")
+            number = at // self.postcondition.parts
+            raise ColltoolError(
+                f"place {number} of buffer {buffer} of rank {rank} holds nothing yet"
+            )
         return current
 
     def check_postcondition(self, file: str) -> None:

@@ -11,19 +11,24 @@ import json
 from collections import deque
 
 from colltool.base.errors import ColltoolError, clipped, printable
-from colltool.base.primitives import AG
+from colltool.base.formatting import size_text
+from colltool.base.primitives import AG, Primitive
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH, Buffers, Where
 from colltool.custom.mscclpp_file import (
     COPIES,
+    IN_SWITCH,
     PACKETS,
+    PAIRED,
+    SEMAPHORES,
     SIGNALS,
     SUMS,
     WAITS,
     ExecutionPlan,
+    PlanFile,
     PlanMapping,
     PlanOp,
     PlanPlace,
-    plan_of,
+    gpus_of,
 )
 from colltool.custom.schedule import (
     MOST_RANKS,
@@ -56,38 +61,119 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
             what, where=file, fix="allreduce, allgather, reducescatter, alltoall or broadcast"
         )
     gpus = head.listed("gpus", MOST_RANKS)
-    plan = plan_of(gpus, file)
-    buffer = OUTPUT if primitive is AG else INPUT
-    chunks = max((plan.sizes[rank, buffer] for rank in range(len(gpus))), default=0)
-    try:
-        postcondition = postcondition_of(primitive, len(gpus), chunks)
-    except ColltoolError as error:
-        error.where = error.where or file
-        raise
+    found = gpus_of(gpus, file)
     in_place = head.data.get("inplace") is True
-    # The second execution, in the opposite order, is only a check for races.
-    batches = execute(plan, postcondition, in_place=in_place)
-    execute(plan, postcondition, in_place=in_place, backwards=True)
+    plan = found.plan()
+    postcondition = _postcondition(primitive, plan)
+    notes = []
+    in_step = False
+    try:
+        batches = _in_both_orders(plan, postcondition, in_place=in_place)
+    except ColltoolError as race:
+        batches = _in_step(plan, postcondition, race, in_place=in_place)
+        in_step = True
+        notes.append(
+            "right only if the threadblocks of a group run in step, which MSCCL++ does not see to:"
+            f" {race.what}"
+        )
+    unit = found.least_unit
+    # A plan may be for messages whose chunks are one piece.
+    longest = head.number("max_message_size", 2**64) if "max_message_size" in head.data else 2**64
+    if unit and longest * plan.parts > unit * postcondition.chunks:
+        _check_pieces(found, primitive, unit, in_place=in_place, in_step=in_step)
+        notes.append(
+            f"pipelines run in one piece: beyond {size_text(unit)} a chunk each further piece adds"
+            " its latency"
+        )
+    if IN_SWITCH & plan.names():
+        notes.append(
+            "what a switch sums or multiplies is priced as messages between the ranks, an upper bound"
+        )
     title = printable(str(head.data.get("name") or name))[:100]
-    return CustomSchedule(title, primitive, len(gpus), chunks, batches, file=file, form=FORM)
+    return CustomSchedule(
+        title,
+        primitive,
+        len(gpus),
+        postcondition.chunks,
+        batches,
+        file=file,
+        form=FORM,
+        notes=tuple(notes),
+    )
+
+
+def _postcondition(primitive: Primitive, plan: ExecutionPlan) -> PostCondition:
+    """Return what the ranks of a plan have to end with."""
+    buffer = OUTPUT if primitive is AG else INPUT
+    sizes = [size for (_, name), size in plan.sizes.items() if name == buffer]
+    try:
+        return postcondition_of(primitive, len(sizes), max(sizes, default=0), parts=plan.parts)
+    except ColltoolError as error:
+        error.where = error.where or plan.file
+        raise
+
+
+def _in_both_orders(
+    plan: ExecutionPlan, postcondition: PostCondition, *, in_place: bool, in_step: bool = False
+) -> tuple[Batch, ...]:
+    """Return what was sent; the second execution, in the opposite order, is only a check for
+    races."""
+    batches = execute(plan, postcondition, in_place=in_place, in_step=in_step)
+    execute(plan, postcondition, in_place=in_place, in_step=in_step, backwards=True)
+    return batches
+
+
+def _in_step(
+    plan: ExecutionPlan, postcondition: PostCondition, race: ColltoolError, *, in_place: bool
+) -> tuple[Batch, ...]:
+    """Return what is sent where the threadblocks of a group wait for each other, as plans are
+    written; the error of the execution in which they did not, if that does not help either."""
+    if not plan.has_groups:
+        raise race
+    try:
+        return _in_both_orders(plan, postcondition, in_place=in_place, in_step=True)
+    except ColltoolError:
+        raise race from None
+
+
+def _check_pieces(
+    found: PlanFile, primitive: Primitive, unit: int, *, in_place: bool, in_step: bool
+) -> None:
+    """Execute the plan with chunks of two pieces, so that what a pipeline does again, or not as
+    often as another one, is found."""
+    plan = found.plan(2 * unit)
+    postcondition = _postcondition(primitive, plan)
+    try:
+        execute(plan, postcondition, in_place=in_place, in_step=in_step)
+    except ColltoolError as error:
+        error.what += f", with chunks of {size_text(2 * unit)}, more than one piece of a pipeline"
+        raise
 
 
 def execute(
-    plan: ExecutionPlan, postcondition: PostCondition, *, in_place: bool, backwards: bool = False
+    plan: ExecutionPlan,
+    postcondition: PostCondition,
+    *,
+    in_place: bool,
+    in_step: bool = False,
+    backwards: bool = False,
 ) -> tuple[Batch, ...]:
-    """Return what was sent, round by round; ColltoolError names the operation that fails."""
-    run = _PlanRun(plan, Buffers(postcondition, plan.sizes, in_place=in_place))
+    """Return what was sent, round by round; ColltoolError names the operation that fails.
+
+    ``in_step``: the threadblocks of a group begin their operations together.
+    """
+    run = _PlanRun(plan, Buffers(postcondition, plan.sizes, in_place=in_place), in_step=in_step)
     return run.run(plan.file, backwards=backwards)
 
 
 class _PlanRun(Threadblocks):
     """The execution of a plan.
 
-    An event is a signal (from, to, channel), a packet at a place, or a barrier of a rank (rank, its
-    id, -1).
+    An event is a signal (from, to, channel), a packet at a place, a barrier of a rank (rank, its
+    id, -1), a semaphore of it (rank, its id, -2), or an operation of a group (rank, its number, -3).
     """
 
-    def __init__(self, plan: ExecutionPlan, buffers: Buffers) -> None:
+    def __init__(self, plan: ExecutionPlan, buffers: Buffers, *, in_step: bool) -> None:
         super().__init__(buffers, [len(ops) for _, ops in plan.blocks])
         self.plan = plan
         # threadblock, from, to: the round of its last message
@@ -97,10 +183,38 @@ class _PlanRun(Threadblocks):
         self.members: dict[Event, set[int]] = {}  # threadblocks of a barrier
         self.at_barrier: dict[Event, set[int]] = {}
         self.released: set[int] = set()
+        # What a semaphore has had from the start, and the rounds of what was released to it.
+        self.at_first = dict(plan.semaphores)
+        self.freed: dict[tuple[int, int], deque[int]] = {}
         for number, (rank, ops) in enumerate(plan.blocks):
             for op in ops:
                 if op.name == "barrier":
-                    self.members.setdefault((rank, op.barrier, -1), set()).add(number)
+                    self.members.setdefault((rank, op.number, -1), set()).add(number)
+        for rank, ops in plan.blocks:
+            for op in ops:
+                members = len(self.members.get((rank, op.number, -1), ()))
+                if op.members and op.members != members:
+                    what = f"is for {op.members} threadblocks, and {members} have it"
+                    raise self._refused(op, what)
+        # The operations that a threadblock begins together with others, by its number and theirs.
+        self.together: dict[tuple[int, int], Event] = {}
+        if in_step:
+            self._join_groups()
+
+    def _join_groups(self) -> None:
+        """Find the operations of groups: the n-th of each threadblock that has this one."""
+        parts: dict[tuple[int, str], dict[int, list[tuple[int, int]]]] = {}
+        for number, (rank, ops) in enumerate(self.plan.blocks):
+            for position, op in enumerate(ops):
+                if op.group:
+                    common, part = op.group
+                    of_part = parts.setdefault((rank, common), {}).setdefault(part, [])
+                    of_part.append((number, position))
+        for (rank, _), by_part in parts.items():
+            for members in zip(*by_part.values(), strict=False):
+                event = (rank, len(self.together), -3)
+                self.members[event] = {number for number, _ in members}
+                self.together |= dict.fromkeys(members, event)
 
     def execute(self, number: int) -> Event | None:
         rank, ops = self.plan.blocks[number]
@@ -121,8 +235,17 @@ class _PlanRun(Threadblocks):
 
     def _execute(self, number: int, rank: int, op: PlanOp) -> Event | None:
         """Execute one operation, or return the event that it has to wait for."""
+        at = (number, self.position[number])
+        if at in self.together:
+            missing = self._barrier(number, self.together[at])
+            if missing is not None:
+                return missing
+            # It may have to wait for packets, and begins only once.
+            del self.together[at]
         if op.name == "barrier":
-            return self._barrier(number, (rank, op.barrier, -1))
+            return self._barrier(number, (rank, op.number, -1))
+        if op.name in SEMAPHORES:
+            return self._semaphores(number, rank, op)
         if op.name in WAITS:
             return self._wait(number, rank, op)
         if op.name in COPIES | SUMS:
@@ -168,34 +291,65 @@ class _PlanRun(Threadblocks):
         self.notify(event)
         return None
 
+    def _semaphores(self, number: int, rank: int, op: PlanOp) -> Event | None:
+        """Add one to every semaphore, or take one of each if all have one."""
+        keys = [(rank, semaphore) for semaphore in op.semaphores]
+        if op.name == "sem_release":
+            for key in keys:
+                self.freed.setdefault(key, deque()).append(self.round[number])
+                self.notify((*key, -2))
+            return None
+        for key in keys:
+            if not self.at_first[key] and not self.freed.get(key):
+                return (*key, -2)
+        for key in keys:
+            if self.at_first[key]:
+                self.at_first[key] -= 1
+            else:
+                self.round[number] = max(self.round[number], self.freed[key].popleft())
+        return None
+
     def _move(self, number: int, rank: int, op: PlanOp) -> Event | None:
         """Copy or add up the sources, and write all targets."""
         sizes = {place.chunks for place in (*op.sources, *op.targets)}
         if len(sizes) != 1 or not op.sources or not op.targets:
             raise ColltoolError("names places of different sizes, or none")
-        if op.name in COPIES and len(op.sources) > 1:
+        # An operation in pieces has nothing to do in those behind its end.
+        if sizes == {0}:
+            return None
+        paired = op.name in PAIRED and len(op.sources) > 1
+        if op.name in COPIES and len(op.sources) > 1 and not paired:
             raise ColltoolError(f"copies one place, and names {len(op.sources)}")
+        if paired and len(op.sources) != len(op.targets):
+            what = f"names {len(op.sources)} sources for {len(op.targets)} targets"
+            raise ColltoolError(what, fix="one source, or one for each target")
         sources = [self._places(place) for place in op.sources]
         targets = [self._places(place) for place in op.targets]
         if op.name in PACKETS:
             missing = self._wait_for_packets(number, rank, sources)
             if missing is not None:
                 return missing
-        pieces: list[ChunkState] = []
+        read: list[list[ChunkState]] = []
         arrives = self.round[number]
+        sent = _OpMessages(self, number)
         # element by element: all sources are read at once
         for place, places in zip(op.sources, sources, strict=True):
-            read = [self.buffers.read(where) for where in places]
+            states = [self.buffers.read(where) for where in places]
             if place.rank != rank:
-                sent = self._message(number, place.rank, rank, read, add=op.name in SUMS)
-                arrives = max(arrives, sent)
-            pieces = self.added(pieces, read, rank) if pieces else read
+                arrives = max(arrives, sent.message(place.rank, rank, states, add=op.name in SUMS))
+            read.append(states)
+        if not paired:
+            total = read[0]
+            for states in read[1:]:
+                total = self.added(total, states, rank)
+            read = [total] * len(targets)
         self.round[number] = arrives
-        for place, places in zip(op.targets, targets, strict=True):
+        sent = _OpMessages(self, number)
+        for place, places, pieces in zip(op.targets, targets, read, strict=True):
             self.buffers.memory.update(zip(places, pieces, strict=True))
             written = self.round[number]
             if place.rank != rank:
-                written = self._message(number, rank, place.rank, pieces, add=False)
+                written = sent.message(rank, place.rank, pieces, add=False)
             for where in places:
                 self.arrived[where] = written
                 self.notify(where)
@@ -214,14 +368,27 @@ class _PlanRun(Threadblocks):
         return None
 
     def _places(self, place: PlanPlace) -> list[Where]:
-        numbers = range(place.first, place.first + place.chunks)
+        first = int(place.first)
+        numbers = range(first, first + int(place.chunks))
         return [self.buffers.place(place.rank, place.buffer, number) for number in numbers]
 
-    def _message(
-        self, number: int, src: int, dst: int, pieces: list[ChunkState], *, add: bool
-    ) -> int:
-        """Record a message and return the round in which it is sent."""
-        sent = max(self.round[number], self.last.get((number, src, dst), 0)) + 1
-        self.last[number, src, dst] = sent
-        self.record(sent, src, dst, pieces, add=add)
+
+class _OpMessages:
+    """The messages of one operation of a threadblock: those to the same peer are one message."""
+
+    def __init__(self, run: _PlanRun, number: int) -> None:
+        self.run = run
+        self.number = number
+        self.rounds: dict[tuple[int, int], int] = {}
+
+    def message(self, src: int, dst: int, pieces: list[ChunkState], *, add: bool) -> int:
+        """Record what is sent and return its round: one after what the threadblock depends on and
+        has sent there."""
+        run = self.run
+        if (src, dst) not in self.rounds:
+            last = run.last.get((self.number, src, dst), 0)
+            self.rounds[src, dst] = max(run.round[self.number], last) + 1
+        sent = self.rounds[src, dst]
+        run.last[self.number, src, dst] = sent
+        run.record(sent, src, dst, pieces, add=add)
         return sent

@@ -48,6 +48,7 @@ class CustomSchedule(NamedTuple):
         batches: the messages of each step, which are sent at the same time.
         file: its file or plugin, for errors.
         form: the format that it was written in.
+        notes: what its price leaves out.
     """
 
     name: str
@@ -58,6 +59,7 @@ class CustomSchedule(NamedTuple):
     file: str = ""
     form: str = ""
     root: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -87,12 +89,14 @@ class CustomSchedule(NamedTuple):
 
 
 class PostCondition(NamedTuple):
-    """What each rank begins and has to end with, by primitive and size."""
+    """What each rank begins and has to end with, by primitive and size; ``parts``: how many of its
+    chunks are one of the file's."""
 
     primitive: Primitive
     ranks: int
     chunks: int
     root: int = 0
+    parts: int = 1
 
     def first(self, rank: int, at: int) -> ChunkState | None:
         """Return the state of place ``at`` of a rank's input; None for nothing."""
@@ -130,7 +134,9 @@ class PostCondition(NamedTuple):
                     yield at, (at, 1 << self.root)
 
 
-def postcondition_of(primitive: Primitive, ranks: int, chunks: int, root: int = 0) -> PostCondition:
+def postcondition_of(
+    primitive: Primitive, ranks: int, chunks: int, root: int = 0, parts: int = 1
+) -> PostCondition:
     """Return the postcondition of a schedule of this size; ColltoolError beyond the limits."""
     if primitive not in PRIMITIVES:
         fix = f"one of {', '.join(PRIMITIVES)}"
@@ -153,17 +159,23 @@ def postcondition_of(primitive: Primitive, ranks: int, chunks: int, root: int = 
     if ranks * chunks > MOST_HELD:
         what = f"{ranks} ranks of {chunks} chunks are more than the {MOST_HELD} that are followed"
         raise ColltoolError(what, fix="fewer chunks")
-    return PostCondition(primitive, ranks, chunks, root)
+    return PostCondition(primitive, ranks, chunks, root, parts)
 
 
 def chunk_text(postcondition: PostCondition, chunk: int) -> str:
-    """Return a chunk as errors name it: in an all-to-all with sender and receiver."""
+    """Return a chunk as errors name it: by its number in the file, in an all-to-all with sender and
+    receiver."""
+    number, part = divmod(chunk, postcondition.parts)
+    name = f"chunk {number}"
+    if postcondition.parts > 1:
+        name += f" (part {part + 1} of {postcondition.parts})"
     if postcondition.primitive is not A2A:
-        return f"chunk {chunk}"
-    src, at = divmod(chunk, postcondition.chunks)
-    dst, k = divmod(at, postcondition.chunks // postcondition.ranks)
-    part = f" (part {k})" if postcondition.chunks > postcondition.ranks else ""
-    return f"chunk {chunk}, from rank {src} to {dst}{part}"
+        return name
+    chunks = postcondition.chunks // postcondition.parts
+    src, at = divmod(number, chunks)
+    dst, k = divmod(at, chunks // postcondition.ranks)
+    of_pair = f" (part {k})" if chunks > postcondition.ranks else ""
+    return f"{name}, from rank {src} to {dst}{of_pair}"
 
 
 def ranks_text(bits: int) -> str:

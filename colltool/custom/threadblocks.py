@@ -51,8 +51,6 @@ class Threadblocks(ABC):
 
         ``backwards``: the last threadblock first, and of those that can go on the latest.
         """
-        if backwards:
-            self.ready.reverse()
         while self.ready:
             self._advance(self.ready.pop() if backwards else self.ready.popleft())
         self.check_end()

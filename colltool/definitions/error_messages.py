@@ -104,8 +104,11 @@ def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> l
     if mistake.kind == "extra_forbidden":
         return [_unknown_key(model, path, data)]
     place = place or FieldPlace(None)
-    if mistake.kind.startswith("union_tag"):
-        return [_bad_tag(place, path, value)]
+    # A part that is no mapping has no tag to be wrong.
+    wrong_tag = mistake.kind.startswith("union_tag")
+    if wrong_tag and isinstance(value, dict):
+        finding = _bad_tag(place, path, value)
+        return [finding]
     what = f"expected {place.words}, got {quote(value)}"
     return [Finding(path, what, _repair(place, mistake.kind, path, value))]
 

@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from colltool.base import formatting as fmt
-from colltool.base.errors import ColltoolError, nearest
+from colltool.base.errors import ColltoolError, nearest, quote
 from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath, value_at
 
@@ -276,7 +276,7 @@ def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterVa
     def known(name: str) -> str:
         if name not in names:
             fix = f"{nearest(name, list(names))} one of {', '.join(names)}{otherwise}".strip()
-            raise FieldErrors(FieldError(f"no {noun} is called '{name}'", fix))
+            raise FieldErrors(FieldError(f"no {noun} is called {quote(name)}", fix))
         return name
 
     return AfterValidator(known)

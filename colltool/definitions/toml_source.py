@@ -7,6 +7,7 @@ does not see (in quotes or with a dot) has the place of the table around it.
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from colltool.definitions.source import KeyPath, Position, Problem, Source
 _TABLE = re.compile(r"\s*(\[\[?)\s*([\w.-]+)\s*\]\]?")
 _KEY = re.compile(r"\s*([\w-]+)\s*=\s*")
 _INLINE_KEY = re.compile(r"[{,]\s*([\w-]+)\s*=\s*")
+_MANY_DIGITS = re.compile(rf"[\d_]{{{sys.int_info.default_max_str_digits},}}")
 _TOMLLIB_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
@@ -40,8 +42,19 @@ def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
         raise ColltoolError(f"not valid TOML: {what}", where=f"{name}:{line}:{column}") from error
     except RecursionError as error:
         raise ColltoolError("nested too deep", where=name, fix="close a bracket") from error
+    except ValueError as error:
+        # tomllib leaves numbers to int(), which refuses thousands of digits.
+        where = f"{name}:{_line_of_digits(text)}"
+        raise ColltoolError(
+            "a number of thousands of digits", where=where, fix="a shorter one"
+        ) from error
     places = dict(_places(text))
     return Source(name, data, {(): Position(1, 1)} | places, places), []
+
+
+def _line_of_digits(text: str) -> int:
+    found = _MANY_DIGITS.search(text)
+    return text.count("\n", 0, found.start() if found else 0) + 1
 
 
 def _places(text: str) -> Iterator[tuple[KeyPath, Position]]:

@@ -19,6 +19,7 @@ from typing import Any
 from colltool.base.errors import ColltoolError, argument_text, nearest, printable, quote
 from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
+from colltool.definitions.frozen import frozen
 from colltool.definitions.reader import (
     Overrides,
     Reading,
@@ -174,7 +175,7 @@ def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric
 def _loaded(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
     """Return one object for the same text: fabrics are immutable, and caches find results by the
     identity of their tiers."""
-    return read_fabric(text, name, overrides)
+    return frozen(read_fabric(text, name, overrides))
 
 
 def _is_shipped(file: str) -> bool:
@@ -206,7 +207,7 @@ def _shipped(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
     if fabric is None:
         fabric = _checked(_of_text(texts[0], file, name, ()))
         keep_prebuilt(key, texts, fabric)
-    return with_library_numbers(fabric).as_shipped()
+    return frozen(with_library_numbers(fabric).as_shipped())
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:

@@ -41,6 +41,8 @@ _AXIS = FieldHint("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 MOST_EDGES = 20_000
 MOST_NODES = 1024
 MOST_AXES = 5
+# One-way links of a HyperX, each of which has its load in every step of a price.
+MOST_AXIS_LINKS = 4_000_000
 # Routes of a dragonfly: switches of a group times groups times the cables of a group; more take too
 # long to follow.
 MOST_ROUTES = 10_000_000
@@ -236,6 +238,11 @@ class HyperXTier(TierBase):
         if len(self.shape) > MOST_AXES:
             what = f"{len(self.shape)} axes are more than {MOST_AXES}"
             yield FieldError(what, "fewer axes", ("shape",))
+        links = prod(self.shape) * sum(size - 1 for size in self.shape)
+        if self.endpoints <= ft.MAX_RANKS and links > MOST_AXIS_LINKS:
+            what = f"{links} links are more than the {MOST_AXIS_LINKS} that are followed one by one"
+            fix = "shorten an axis, or price a smaller part: each rank's share is much the same"
+            yield FieldError(what, fix, ("shape",))
         if self.links is not None and len(self.links) != len(self.shape):
             what = f"has {len(self.links)} entries, the shape has {len(self.shape)} axes"
             yield FieldError(what, "give one for each axis", ("links",))

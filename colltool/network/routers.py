@@ -17,8 +17,6 @@ from colltool.network.arrays import Floats, Indices
 from colltool.network.links import LinkUse
 from colltool.network.wires import GraphWires, HyperXWires
 
-_NO_LINKS: Indices = np.zeros(0, dtype=np.int64)
-
 
 class Wire(NamedTuple):
     """All links of one kind."""
@@ -43,14 +41,10 @@ class Router(ABC):
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Bytes on each link, an array for each of :attr:`wires`."""
-        parts: list[list[tuple[Indices, Floats]]] = [[] for _ in self.wires]
+        loads: list[Floats] = [np.zeros(len(wire.Bps)) for wire in self.wires]
         for use in self.uses(src, dst):
-            parts[use.number].append((use.resource, size[use.message] * use.share))
-        loads = []
-        for wire, shares in zip(self.wires, parts, strict=True):
-            link = np.concatenate([resource for resource, _ in shares] or [_NO_LINKS])
-            sent = np.concatenate([sizes for _, sizes in shares] or [np.zeros(0)])
-            loads.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
+            # Added one after the other: all uses together would take a GB for a thousand ranks.
+            np.add.at(loads[use.number], use.resource, size[use.message] * use.share)
         return loads
 
     def to_all(self, ranks: Floats) -> list[Floats]:

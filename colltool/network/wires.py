@@ -84,9 +84,14 @@ class GraphWires(NamedTuple):
         return self.endpoints
 
     @property
+    def joins_ranks(self) -> bool:
+        """Whether links lead from rank to rank, without switches."""
+        return self.nodes == self.endpoints
+
+    @property
     def between_ranks(self) -> GraphWires | None:
         """The links as a graph without switches; None where there are some."""
-        return self if self.nodes == self.endpoints else None
+        return self if self.joins_ranks else None
 
     @property
     def longest_alpha_s(self) -> float:
@@ -202,10 +207,14 @@ class HyperXWires(NamedTuple):
         return ceil_div(self.endpoints, max(1, self.hosts))
 
     @property
+    def joins_ranks(self) -> bool:
+        return not self.hosts and self.endpoints <= prod(self.shape)
+
+    @property
     def between_ranks(self) -> GraphWires | None:
         """The links between endpoints as a graph; None where they have ports at switches or are
-        more than the nodes."""
-        if self.hosts or self.endpoints > prod(self.shape):
+        more than the nodes. A list of all of them: of large ones ask first how many they are."""
+        if not self.joins_ranks:
             return None
         edges = []
         stride = 1
@@ -269,6 +278,10 @@ class DragonflyWires(NamedTuple):
     @property
     def has_ports(self) -> bool:
         return True
+
+    @property
+    def joins_ranks(self) -> bool:
+        return False
 
     @property
     def between_ranks(self) -> None:

@@ -8,7 +8,7 @@ import io
 import os
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, printable
+from colltool.base.errors import ColltoolError, printable, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import parse_time
 from colltool.training.files import BYTES
@@ -55,7 +55,13 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
     """
     name = printable(str(path))
     text = read_text(str(path), "matrix", str(path))
-    head, *rows = [*csv.reader(io.StringIO(text))] or [[]]
+    reader = csv.reader(io.StringIO(text))
+    try:
+        head, *rows = [*reader] or [[]]
+    except csv.Error as error:
+        raise _refused(
+            f"is not valid CSV: {error}", f"{name}:{reader.line_num}", COLUMNS
+        ) from error
     columns = [cell.strip().lower() for cell in head]
     # any order of columns, and others beside them
     missing = [column for column in ("m", "n", "k", "dtype") if column not in columns]
@@ -91,7 +97,7 @@ def _row(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:
     precision = PRECISION_NAMES.get(dtype, dtype)
     if precision not in BYTES:
         fix = f"one of {', '.join(BYTES)}"
-        raise _refused(f"dtype '{printable(dtype)}' is not known", where, fix)
+        raise _refused(f"dtype {quote(dtype)} is not known", where, fix)
     try:
         m, n, k = (float(cells[key]) for key in ("m", "n", "k"))
         seconds = _seconds(cells[unit], unit)

@@ -258,6 +258,7 @@ def custom_cost(schedule: CustomSchedule, placed: PlacedGroup, options: ModelOpt
         notes=(
             _how_measured(placed.protocol),
             f"{schedule.form}, proved in {steps} of {messages}",
+            *schedule.notes,
             *plane_notes(paths),
         ),
         protocol=placed.protocol,

@@ -315,7 +315,7 @@ def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     check_ranks(schedule, run.placed)
     costed = custom_cost(schedule, run.placed, run.options)
     counted, seconds = executed.execute_custom(run.placed, run.group, schedule.program(), run.size)
-    note = f"{schedule.form}, {schedule.messages} messages"
+    note = "; ".join((f"{schedule.form}, {schedule.messages} messages", *schedule.notes))
     trace = None
     if run.trace:
         trace = executed.custom_trace(run.group, schedule, run.vectors)

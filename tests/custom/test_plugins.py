@@ -3,6 +3,7 @@ warning."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -128,6 +129,40 @@ def test_the_command_line_warns_and_goes_on(package: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "warning:\n  broken: plugin failed: ValueError: boom and more\n" in done.stdout
     assert "| swap" in done.stdout
+
+
+LOUD = """
+import os
+import sys
+print("at import")
+
+def loud(primitive, ranks, domains):
+    print("when asked")
+    print("past the redirection", file=sys.__stdout__)
+    os.write(1, b"from C\\n")
+    os.system("echo from a child")
+    return None
+"""
+
+
+def test_what_a_plugin_prints_is_no_part_of_the_answer(package: Path) -> None:
+    (package / "loud_plugin.py").write_text(LOUD, encoding="utf-8")
+    entries = package / "their_algorithms-1.0.dist-info" / "entry_points.txt"
+    entries.write_text("[colltool.algorithms]\nloud = loud_plugin:loud\n", encoding="utf-8")
+    words = ("price", "ar", "-f", "star512", "-n", "2", "-M", "1MB", "--format", "json")
+    path = os.pathsep.join([str(package), str(Path(colltool.__file__).parent.parent)])
+    done = subprocess.run(
+        [sys.executable, "-m", "colltool", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["schema"] == "colltool.price/1"
+    printed = {"at import", "when asked", "past the redirection", "from C", "from a child"}
+    assert set(done.stderr.splitlines()) == printed
 
 
 def test_without_plugins_nothing_is_loaded() -> None:

@@ -40,6 +40,7 @@ from colltool.base.primitives import (
     Schedule,
     Terms,
 )
+from colltool.extras.synthesis.canonical import canonical_order
 from colltool.extras.synthesis.splitting import SwitchCopies, by_ways, split_off
 from colltool.network.arrays import Floats, np
 from colltool.network.group import LATTICE, Axis, Group, Topology, all_ports
@@ -112,8 +113,12 @@ class Forest(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
-    """The best packing of trees from these roots to all ranks, through switches too."""
+def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = False) -> Forest:
+    """The best packing of trees from these roots to all ranks, through switches too.
+
+    ``numbered``: the ranks' numbers follow from their places on a lattice. Those of a graph are
+    anyone's choice, and the trees must not depend on it.
+    """
     from fractions import Fraction  # prices on other networks need not load it
 
     ranks = wires.endpoints
@@ -122,6 +127,11 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     links: Capacities = {node: {} for node in range(wires.nodes)}
     for (a, b), rate_Bps in rates.items():
         links[a][b] = int(rate_Bps / unit + _ROUNDING)
+    # Trees are found under numbers that follow from the links, and renamed at the end.
+    order = list(links)
+    if not numbered:
+        order = canonical_order(links, [_kind(node, ranks, roots) for node in links])
+        links, roots = _renumbered(links, roots, order)
     rate = _best_rate(links, ranks, roots)
     # Units finer by the rate's denominator make whole trees; the common divisor keeps them few.
     fine = rate.denominator
@@ -145,7 +155,35 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
         for a, b in tree.links:
             link = (node_of[a], node_of[b])
             link_use[a, b] = {link: 1 / scaled[link[0]][link[1]]}
-    return Forest(float(rate) * unit, tuple(trees), fill_of(trees, link_use), switches)
+    fill = fill_of(trees, link_use)
+    renamed = tuple(_renamed(tree, order, ranks) for tree in trees)
+    return Forest(float(rate) * unit, renamed, fill, tuple(order[switch] for switch in switches))
+
+
+def _kind(node: int, ranks: int, roots: Collection[int]) -> int:
+    """Roots come first in a network's order, then the other ranks, then switches."""
+    if node in roots:
+        return 0
+    return 1 if node < ranks else 2
+
+
+def _renumbered(
+    links: Capacities, roots: Sequence[int], order: Sequence[int]
+) -> tuple[Capacities, tuple[int, ...]]:
+    """The links and roots under each node's place in an order."""
+    place = {node: number for number, node in enumerate(order)}
+    found: Capacities = {}
+    for number, node in enumerate(order):
+        row = {place[to]: units for to, units in links[node].items()}
+        found[number] = dict(sorted(row.items()))
+    return found, tuple(sorted(place[root] for root in roots))
+
+
+def _renamed(tree: Tree, order: Sequence[int], ranks: int) -> Tree:
+    """The tree with ranks by their own numbers; switches are counted after them."""
+    name = {node: order[node] for node in range(ranks)}
+    links = tuple((name.get(a, a), name.get(b, b)) for a, b in tree.links)
+    return Tree(name[tree.root], tree.share, links)
 
 
 def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
@@ -338,11 +376,13 @@ def wires_between(group: Group) -> GraphWires | None:
 
 def joined_by_links(group: Group) -> str | None:
     """Links that join its ranks, without switches or other ranks between."""
-    if group.topology in LATTICE or wires_between(group):
+    if group.topology in LATTICE:
         return None
-    if group.wires is not None and group.wires.between_ranks is not None:
+    if group.wires is None or not group.wires.joins_ranks:
+        return NO_LINKS
+    if group.wires.endpoints != group.ranks:
         return "needs consecutive ranks: links between these lead through others"
-    return NO_LINKS
+    return None
 
 
 def wires_of(group: Group) -> GraphWires | None:
@@ -376,8 +416,11 @@ def _too_many(group: Group, most: int) -> str | None:
     """Why a group is too large to pack trees for; None if it is not."""
     # a lattice needs no list of its links to tell
     wires = None if group.topology in LATTICE else group.wires
-    if wires is not None and wires_of(group) is None:
-        return joined_by_links(group)
+    through_switches = isinstance(wires, GraphWires) and wires.endpoints == group.ranks
+    if wires is not None and not through_switches:
+        why_not = joined_by_links(group)
+        if why_not:
+            return why_not
     switches = wires.nodes - wires.endpoints if isinstance(wires, GraphWires) else 0
     if switches and (group.ranks > MOST_AT_SWITCHES or switches > MOST_SWITCHES):
         return (
@@ -398,7 +441,7 @@ _AS_RINGS = (
 def _who_runs(group: Group) -> Caveat:
     if group.topology in LATTICE:
         return Caveat("reference", "no library is known to pack trees on a torus or mesh")
-    if isinstance(group.wires, GraphWires) and not group.wires.between_ranks:
+    if isinstance(group.wires, GraphWires) and not group.wires.joins_ranks:
         return Caveat("reference", "no library is known to pack trees through switches")
     return Caveat("shipped", _AS_RINGS)
 
@@ -478,7 +521,7 @@ def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
     wires = wires_of(group)
     assert wires is not None  # links_between_ranks requires it
-    return forest_of(wires, roots)
+    return forest_of(wires, roots, numbered=not isinstance(group.wires, GraphWires))
 
 
 def _trees(group: Group, roots: tuple[int, ...]) -> Terms:

@@ -3,6 +3,9 @@ what it carries."""
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import lp
 import pytest
 from effort import examples
@@ -14,7 +17,7 @@ import colltool
 from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
-from colltool.extras.synthesis.forest import forest_of
+from colltool.extras.synthesis.forest import Forest, forest_of
 from colltool.fabric.topology import capabilities_of
 from colltool.network.group import Group
 from colltool.network.wires import Edge, GraphWires
@@ -56,6 +59,35 @@ def test_trees_are_the_best_that_cuts_let_through(wires: GraphWires, broadcast: 
         for a, b in tree.links:
             carried[stands[a], stands[b]] += float(tree.share) * found.rate
     assert all(rate <= arcs[link] * (1 + 1e-9) for link, rate in carried.items())
+
+
+def shapes(forest: Forest) -> Counter[tuple[float, int]]:
+    return Counter((float(tree.share), max(tree.depths.values())) for tree in forest.trees)
+
+
+@given(networks(), st.booleans(), st.randoms(use_true_random=False))
+@settings(max_examples=examples(60), deadline=None)
+def test_trees_do_not_depend_on_names_or_the_order_of_edges(
+    wires: GraphWires, broadcast: bool, random: Random
+) -> None:
+    """A broadcast's root keeps its number, all others are renamed."""
+    ranks = wires.endpoints
+    names = list(range(1, ranks))
+    switches = list(range(ranks, wires.nodes))
+    random.shuffle(names)
+    random.shuffle(switches)
+    if broadcast:
+        name_of = [0, *names, *switches]
+    else:
+        name_of = [*names, 0, *switches]
+    edges = [edge._replace(src=name_of[edge.src], dst=name_of[edge.dst]) for edge in wires.edges]
+    random.shuffle(edges)
+    renamed = wires._replace(edges=tuple(edges))
+    roots = (0,) if broadcast else tuple(range(ranks))
+    found = forest_of(wires, roots)
+    again = forest_of(renamed, roots)
+    assert (again.rate, again.depth, again.fill) == (found.rate, found.depth, found.fill)
+    assert shapes(again) == shapes(found)
 
 
 @given(networks(), st.sampled_from([AG, RS, AR, BC, REDUCE, A2A]))

@@ -1,0 +1,57 @@
+"""Mappings and lists of a definition that nobody can change: a loaded file is one object for all who
+load it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar
+
+from colltool.definitions.field_types import Part
+
+Model = TypeVar("Model", bound=Part)
+
+
+def _refuse(_self: object, *_args: object, **_keys: object) -> NoReturn:
+    raise TypeError("what was loaded is shared and not changed: load it with overrides")
+
+
+class FrozenDict(dict[Any, Any]):
+    """A dict that refuses changes; it equals, prints and pickles as one."""
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[Any, Any]]]:
+        return FrozenDict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list that refuses changes."""
+
+    def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Any]]]:
+        return FrozenList, (list(self),)
+
+
+_CHANGES = ("__setitem__", "__delitem__", "clear", "pop")
+_OF_DICTS = ("__ior__", "popitem", "setdefault", "update")
+_OF_LISTS = ("__iadd__", "__imul__", "append", "extend", "insert", "remove", "reverse", "sort")
+for _change in (*_CHANGES, *_OF_DICTS):
+    setattr(FrozenDict, _change, _refuse)
+for _change in (*_CHANGES, *_OF_LISTS):
+    setattr(FrozenList, _change, _refuse)
+
+
+def frozen(part: Model) -> Model:
+    """Return the same part with all mappings and lists in it frozen, at any depth."""
+    for attribute, value in part.__dict__.items():
+        part.__dict__[attribute] = _frozen_value(value)
+    return part
+
+
+def _frozen_value(value: Any) -> Any:
+    if isinstance(value, Part):
+        return frozen(value)
+    # Named tuples and the like have no mappings in them.
+    if type(value) is tuple:
+        return tuple(_frozen_value(item) for item in value)
+    if type(value) is dict:
+        return FrozenDict({key: _frozen_value(item) for key, item in value.items()})
+    if type(value) is list:
+        return FrozenList(_frozen_value(item) for item in value)
+    return value
