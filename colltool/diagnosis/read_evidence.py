@@ -145,7 +145,8 @@ def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
 
 def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measurements:
     """The series of logs, kept apart by file where several measure the same sizes: those are mostly
-    of one host each, and a median of healthy hosts hides a bad one."""
+    of one host each, and a median of healthy hosts hides a bad one. Files of the ranks of one
+    communicator stay together."""
     if len(read) < 2:
         return next(iter(read.values()), Measurements((), ()))
     together = logs_of(list(read))
@@ -157,7 +158,10 @@ def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measuremen
     found: list[Series] = []
     for series in together.series:
         several = runs[group(series)]
-        found += several if _share_sizes(several) else [series]
+        if series.joined or not _share_sizes(several):
+            found.append(series)
+        else:
+            found += several
     return together._replace(series=tuple(found))
 
 

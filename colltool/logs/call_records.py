@@ -1,37 +1,55 @@
-"""Records of calls out of JSON values that follow each other in a file."""
+"""Records of calls out of JSON values that follow each other in a file.
+
+Nothing is believed of a value but what its type allows: :func:`mapping`, :func:`listed`,
+:func:`whole` and :func:`positive` give nothing for a value of another type, so that a reader leaves
+such a record out with a note.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.log_file import Log
-from colltool.logs.records import Note, ParsedLog, Record
+from colltool.logs.records import Note, ParsedLog, RankCall, Record
 from colltool.logs.sentences import statement
 
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR,
+    "allreducecoalesced": AR,
     "allgather": AG,
     "allgatherbase": AG,
+    "allgatherintotensorcoalesced": AG,
     "reducescatter": RS,
     "reducescatterbase": RS,
+    "reducescattertensorcoalesced": RS,
     "alltoall": A2A,
+    "alltoallbase": A2A,
     "broadcast": BC,
+    "broadcastoop": BC,
     "reduce": REDUCE,
+    "reduceoop": REDUCE,
     "sendrecv": P2P,
 }
 _MOST_VALUES = 1_000_000
+_MOST_BROKEN = 1000  # lines of a file that are no JSON
 _MOST = 1e18  # of a number that is believed
 NOT_MODELLED = statement("not-modelled")
+START_UP = statement("start-up")
+MESSAGE = statement("message")
+NO_OBJECT = statement("no-object")
 
 
 def primitive_of(name: object) -> Primitive | None:
     """``AllReduce``, ``nccl:_allgather_base`` and the like."""
-    word = str(name).lower().removeprefix("nccl:")
+    if not isinstance(name, str):
+        return None
+    word = name.lower().removeprefix("nccl:")
     return _PRIMITIVES.get(re.sub(r"[^a-z]", "", word))
 
 
@@ -44,19 +62,78 @@ def positive(value: object) -> float:
     return float(number) if 0 < number < _MOST else 0.0
 
 
-def json_values(log: Log) -> Iterator[Any]:
-    """JSON values one after the other, or one a line; the last may be cut off."""
+def whole(value: object) -> int | None:
+    """A whole number from 0 on; None for anything else."""
+    if type(value) is not int or not 0 <= value < _MOST:
+        return None
+    return value
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """An object of JSON; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def listed(value: object) -> Sequence[Any]:
+    """A list of JSON; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def json_values(log: Log) -> Iterator[tuple[int, Any]]:
+    """JSON values that follow each other, one a line mostly, each with its line; what is no JSON is
+    skipped up to the end of its line, as where a process was killed."""
     text = log.json_text()
     decoder = json.JSONDecoder()
     start = 0
+    line = 1
+    counted_to = 0
+    broken = 0
     for _ in range(_MOST_VALUES):
-        while start < len(text) and text[start] in " \t\r\n,":
-            start += 1
+        start = _blank_end(text, start)
+        if start == len(text):
+            return
+        line += text.count("\n", counted_to, start)
+        counted_to = start
         try:
             value, start = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            return
-        yield value
+            broken += 1
+            end = text.find("\n", start)
+            if end < 0 or broken > _MOST_BROKEN:
+                return
+            start = end
+            continue
+        yield line, value
+
+
+def _blank_end(text: str, start: int) -> int:
+    """Where the next value begins: behind blanks, and commas and the bracket of a list that has a
+    value a line."""
+    while start < len(text) and text[start] in " \t\r\n,":
+        start += 1
+    return start
+
+
+def json_document(log: Log, what: str) -> Any:
+    """The one JSON value of a file; ColltoolError where it is cut or broken."""
+    try:
+        return json.loads(log.json_text())
+    except RecursionError as error:
+        raise ColltoolError(
+            f"{what} nested too deeply", where=f"{log.file}:1", fix="write it again"
+        ) from error
+    except json.JSONDecodeError as error:
+        raise ColltoolError(
+            f"{what} that is cut off or broken: {error.msg}",
+            where=f"{log.file}:{error.lineno}:{error.colno}",
+            fix="write it again, to the end",
+        ) from error
+    except ValueError as error:  # a number of too many digits
+        raise ColltoolError(
+            f"{what} with a number that is none: {error}",
+            where=f"{log.file}:1",
+            fix="write it again",
+        ) from error
 
 
 def call_record(
@@ -69,8 +146,10 @@ def call_record(
     version: str,
     file: str,
     item: str,
+    line: int = 1,
+    call: RankCall | None = None,
 ) -> Record:
-    """A call of NCCL in a file whose lines mean nothing."""
+    """A call of NCCL."""
     return Record(
         primitive,
         ranks,
@@ -81,12 +160,13 @@ def call_record(
         library="NCCL",
         version=version,
         file=file,
-        line=1,
+        line=line,
         item=item,
+        call=call,
     )
 
 
-def parsed(log: Log, found: Iterable[Record | Note], what: str) -> ParsedLog:
+def parsed(log: Log, found: Iterable[Record | Note], what: str, fix: str) -> ParsedLog:
     """Records and notes apart; ColltoolError where there is no record."""
     records: list[Record] = []
     notes: list[Note] = []
@@ -95,11 +175,14 @@ def parsed(log: Log, found: Iterable[Record | Note], what: str) -> ParsedLog:
             records.append(entry)
         else:
             notes.append(entry)
-    if not records:
-        why = f": {notes[0].reason}" if notes else ""
-        raise ColltoolError(
-            f"{what} without a call that has a size and a time{why}",
-            where=f"{log.file}:1",
-            fix="give the dump of a run that was timed",
-        )
-    return ParsedLog(records, notes)
+    if records:
+        return ParsedLog(records, notes)
+    if not notes:
+        raise ColltoolError(f"{what} without a call", where=f"{log.file}:1", fix=fix)
+    # the commonest reason
+    reasons = Counter(note.reason for note in notes)
+    reason = max(reasons, key=reasons.__getitem__)
+    first = next(note for note in notes if note.reason == reason)
+    raise ColltoolError(
+        f"{what} without a call that has a size and a time: {reason}", where=first.where, fix=fix
+    )

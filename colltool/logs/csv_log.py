@@ -36,6 +36,7 @@ _COLUMNS = {
     "nodes": ("nodes", "nnodes", "n_nodes", "num_nodes", "hosts"),
     "dtype": ("dtype", "datatype", "type"),
     "library": ("library",),
+    "version": ("version", "library_version", "nccl_version", "rccl_version", "mpi_version"),
 }
 _KNOWN = frozenset().union(*_COLUMNS.values())
 _MACHINES = ("source_id", "source", "hardware", "machine", "cluster", "system")
@@ -53,6 +54,7 @@ _PER_SECOND = {
     "μs": 1e6,
     "ns": 1e9,
 }
+_VERSION = re.compile(r"\d[\w.+-]{0,32}")
 _WORD = re.compile(r"[\w.+-]{0,32}")
 _NUMBER = re.compile(r"\d[\d.,]*")
 _COMMA = re.compile(r"([+-]?\d*),(\d+)([^,]*)")
@@ -61,6 +63,12 @@ _WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?")
 _SECONDS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _LONGEST = 60  # characters of a cell that is a number, or that an error names
 _LIBRARIES = ("NCCL", "RCCL", "MPI")
+# "NCCL 2.28.9+cuda12.9", "rccl-2.22.3", "Open MPI 4.1.6"
+_LIBRARY = re.compile(
+    r"(nccl|rccl|(?:(?:open|intel|cray|hpc-x)[ -]?)?mpi(?:ch)?|mvapich2?|hpc-x)"
+    r"(?:[ _/:@-]*v?(\d[\w.+-]*))?",
+    re.IGNORECASE,
+)
 _SEPARATORS = ",;\t"
 _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 
@@ -269,6 +277,7 @@ class _CsvTable:
         if not _WORD.fullmatch(dtype):
             self.notes.append(Note(statement("no-type"), self.file, number, used=True))
             dtype = ""
+        library, version = self._library(cells)
         return Record(
             primitive,
             ranks,
@@ -276,8 +285,8 @@ class _CsvTable:
             size,
             seconds,
             dtype,
-            library=self._library(cells),
-            version="",
+            library=library,
+            version=version,
             file=self.file,
             line=number,
         )
@@ -320,14 +329,22 @@ class _CsvTable:
             )
         return seconds
 
-    def _library(self, cells: list[str]) -> str:
+    def _library(self, cells: list[str]) -> tuple[str, str]:
+        """The library of a row, and its version by the same cell or by its own."""
         library = self._cell(cells, "library")
-        if library and library.upper() not in _LIBRARIES:
+        version = self._cell(cells, "version")
+        if not _VERSION.fullmatch(version):
+            version = ""
+        if not library:
+            return "", version
+        match = _LIBRARY.fullmatch(library) if len(library) <= _LONGEST else None
+        if match is None:
             raise ColltoolError(
                 f"'{library[:_LONGEST]}' is not a known library",
-                fix=f"known: {', '.join(_LIBRARIES)}",
+                fix=f"known: {', '.join(_LIBRARIES)}, with or without a version: NCCL 2.28.9",
             )
-        return library.upper()
+        name = match[1].upper()
+        return name if name in _LIBRARIES else "MPI", match[2] or version
 
     def _primitive(self, cells: list[str]) -> Primitive:
         """The collective of a row, as the cell or the caller names it."""

@@ -1,5 +1,16 @@
-"""The dump of PyTorch's Flight Recorder for each rank: calls that completed and were timed
-(TORCH_NCCL_ENABLE_TIMING=1)."""
+"""The dump of PyTorch's Flight Recorder, a file a rank: calls that completed and were timed
+(TORCH_NCCL_ENABLE_TIMING=1).
+
+Versions 2.0 to 2.10, as JSON (``_dump_nccl_trace_json``) or as the pickle that the watchdog writes
+(:mod:`colltool.logs.plain_pickle` makes JSON of it). Read: ``pg_config`` (the ranks of each group),
+``entries`` with ``profiling_name``, ``process_group`` or ``pg_id``, ``collective_seq_id``,
+``duration_ms``, ``input_sizes`` and ``input_dtypes``.
+
+Durations are between CUDA events: they include the wait for the last rank. The first call of an
+operation on a group connects it; a dump shows that where it goes back to the group's first call,
+for the recorder keeps the last calls only. A barrier is an all-reduce of one element that nobody
+waits to be fast.
+"""
 
 from __future__ import annotations
 
@@ -11,49 +22,99 @@ from typing import Any
 from colltool.base.errors import argument_text
 from colltool.base.primitives import AG
 from colltool.logs.call_records import (
+    MESSAGE,
+    NO_OBJECT,
+    START_UP,
     call_record,
-    json_values,
+    json_document,
+    listed,
+    mapping,
     parsed,
     positive,
     primitive_of,
+    whole,
 )
 from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
-from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_ranks
+from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_ranks
 from colltool.logs.sentences import statement
+
+_WHAT = "a Flight Recorder dump"
+_FIRST = 1  # collective_seq_id of the first call of a group
+_UNDER_WAY = ("scheduled", "started")  # states of a call that has not completed
+_MOST_RANKS = 2**20
+_NO_DIMENSIONS = 32  # of a tensor
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The completed calls of one rank."""
-    return parsed(log, _calls(log, hints), "a Flight Recorder dump")
+    fix = (
+        "set TORCH_NCCL_ENABLE_TIMING=1 and dump after some steps; of a job that hangs, read the"
+        " dumps with PyTorch's torchfrtrace"
+    )
+    return parsed(log, _calls(log, hints), _WHAT, fix)
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
-    for dump in json_values(log):
-        groups = dump.get("pg_config") or {}
-        for index, entry in enumerate(dump.get("entries") or []):
-            yield _call(entry, groups, hints, log.file, f"entry {index}")
+    dump = mapping(json_document(log, _WHAT))
+    if not isinstance(dump.get("entries"), list):
+        yield Note(statement("no-entries"), log.file, 1)
+    groups = mapping(dump.get("pg_config"))
+    begun: set[tuple[str, object]] = set()
+    # groups whose first call is in the dump: then the first of each operation is, too
+    whole_groups: set[str] = set()
+    for index, value in enumerate(listed(dump.get("entries"))):
+        item = f"entry {index}"
+        entry = mapping(value)
+        if not entry:
+            yield Note(NO_OBJECT, log.file, 1, item)
+            continue
+        key, group = _group(entry, groups)
+        number = whole(entry.get("collective_seq_id"))
+        if number == _FIRST:
+            whole_groups.add(key)
+        name = entry.get("profiling_name")
+        operation = (key, str(name)[:80])
+        first = key in whole_groups and operation not in begun and number is not None
+        begun.add(operation)
+        found = _call(entry, key, group, hints, log.file, item)
+        if first and isinstance(found, Record):
+            found = Note(START_UP, log.file, 1, item)
+        yield found
 
 
 def _call(
-    entry: dict[str, Any], groups: Mapping[str, Any], hints: UserHints, file: str, item: str
+    entry: Mapping[str, Any],
+    key: str,
+    group: Mapping[str, Any],
+    hints: UserHints,
+    file: str,
+    item: str,
 ) -> Record | Note:
     """A call that completed and was timed, or a note on why it cannot be used."""
+    if entry.get("is_p2p") is True:
+        return Note(MESSAGE, file, 1, item)
     primitive = primitive_of(entry.get("profiling_name"))
     seconds = positive(entry.get("duration_ms")) / 1e3
-    shapes = entry.get("input_sizes") or []
-    dtypes = entry.get("input_dtypes") or []
+    if entry.get("state") in _UNDER_WAY:
+        return Note(statement("not-completed"), file, 1, item)
+    shapes = listed(entry.get("input_sizes"))
+    dtypes = listed(entry.get("input_dtypes"))
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
         return Note(statement("not-timed"), file, 1, item)
-    listed = re.findall(r"\d+", str(_group(entry, groups).get("ranks", "")))
-    ranks = agreed_ranks(len(listed) or None, hints, f"{file}:1: {item}")
+    ranks = agreed_ranks(_ranks_of(group) or None, hints, f"{file}:1: {item}")
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
-        size += prod(map(positive, shape)) * element_bytes(dtype)
-    if ranks is None or ranks < 2 or not size:
+        size += prod(map(positive, listed(shape)[:_NO_DIMENSIONS])) * element_bytes(dtype)
+    if ranks is None or ranks < 2 or not 0 < size < 1e18:
         return Note(statement("no-group", argument=argument_text("ranks")), file, 1, item)
     if primitive is AG:
         size *= ranks
+    number = whole(entry.get("collective_seq_id"))
+    call = None
+    if number is not None:
+        # the dump does not say whose it is
+        call = RankCall(key, "", number, file, waits=True)
     return call_record(
         primitive,
         ranks,
@@ -63,22 +124,36 @@ def _call(
         version="Flight Recorder",
         file=file,
         item=item,
+        call=call,
     )
 
 
-def _group(entry: dict[str, Any], groups: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The process group of a call, by name or by number; empty where the dump does not list it."""
-    named = entry.get("process_group") or [""]
-    for name in (str(named[0]), str(entry.get("pg_id"))):
-        group = groups.get(name)
-        if isinstance(group, dict) and group:
-            return group
-    return {}
+def _ranks_of(group: Mapping[str, Any]) -> int:
+    """How many ranks a group has: text in the recorder's own dumps, a list in others'."""
+    ranks = group.get("ranks")
+    if isinstance(ranks, list):
+        return len(ranks)
+    if isinstance(ranks, str):
+        return min(len(re.findall(r"\d+", ranks)), _MOST_RANKS)
+    return 0
+
+
+def _group(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The process group of a call, by name or by number, and what tells it apart on every rank; an
+    empty one where the dump does not list it."""
+    named = listed(entry.get("process_group"))
+    name = f"{named[0]}" if named else ""
+    for key in (name, f"{entry.get('pg_id')}"):
+        group = mapping(groups.get(key))
+        if group:
+            return f"{key[:80]} {group.get('ranks')}"[:1000], group
+    return name[:80], {}
 
 
 FORMAT = Format(
     "Flight Recorder",
-    "PyTorch's Flight Recorder JSON",
+    "PyTorch's Flight Recorder (JSON or pickle)",
     lambda log: log.contains(b'"pg_config"', b'"entries"'),
     read,
+    versions="2.0 to 2.10",
 )

@@ -1,16 +1,35 @@
-"""Intel MPI Benchmarks: sizes are a rank's part where each rank has one."""
+"""Intel MPI Benchmarks, versions 2.3 to 2021: IMB-MPI1, and what IMB-NBC has of the same.
+
+A table a benchmark and number of processes (``-npmin`` makes several), whose header names its
+columns:
+
+- ``#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec]`` of collectives, with ``Mbytes/sec``
+  behind it for Sendrecv and Exchange; ``t[usec] Mbytes/sec`` of PingPong and PingPing;
+- ``Mbytes/sec Msg/sec`` of Uniband and Biband, a stream of pairs of ranks;
+- ``t_ovrl[usec] t_pure[usec] t_CPU[usec] overlap[%]`` of non-blocking collectives;
+- ``Group`` before it where several groups ran at once (``-multi 1``, "Multi-" in the title), and
+  ``defects`` behind it in builds that check their results.
+
+Sizes are a rank's part where each rank has one, and the whole of a Reduce_scatter. Exchange sends
+to both neighbours at once, and Barrier, Gather, Scatter, one-sided calls and files are nothing that
+colltool prices: they are named.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.logs.busbw_ratio import rounding_interval
+from colltool.logs.launch_line import Launch, Launches
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format
-from colltool.logs.tables import LogTable, MeasuredRow, has, numbers, reader_of
+from colltool.logs.sentences import statement
+from colltool.logs.tables import STREAM, LogTable, MeasuredRow, has, numbers, reader_of
 
-_PRIMITIVES = {
+_PRIMITIVES: Mapping[str, Primitive] = {
     "allreduce": AR,
     "allgather": AG,
     "allgatherv": AG,
@@ -22,43 +41,137 @@ _PRIMITIVES = {
     "reduce_scatter_block": RS,
     "pingpong": P2P,
     "pingping": P2P,
+    "sendrecv": P2P,
+    "uniband": P2P,
+    "biband": P2P,
 }
-_TITLE = re.compile(r"# *Benchmarking +([A-Za-z_]+)")
+_KNOWN = (
+    *("Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Bcast", "Reduce"),
+    *("Reduce_scatter", "PingPong", "PingPing", "Sendrecv", "Uniband", "Biband"),
+)
+_BETWEEN_TWO = frozenset(("pingpong", "pingping", "uniband", "biband"))
+_WAYS = {"uniband": 1, "biband": 2}
+_WINDOW = 64  # messages in flight of Uniband and Biband
+_SIGN = re.compile(rb"#[ \t]{0,20}Benchmarking[ \t]{1,20}[A-Za-z_]")
+_TITLE = re.compile(r"# *Benchmarking +(Multi-)?([\w-]{1,60})")
 _RANKS = re.compile(r"# *#processes *= *(\d{1,7})")
-_TIMES = ("t_avg[usec]", "t[usec]")
+_GROUPS = re.compile(r"# *\( *(\d{1,7}) groups? of (\d{1,7}) processes")
+_SOURCE = re.compile(r"(?:specific|any)source$")
+_TIMES = ("t_avg[usec]", "t[usec]", "t_pure[usec]")
+_RATE = "Mbytes/sec"
+# of a table whose header was lost, by the number of its columns
+_USUAL_TIME = {4: 2, 5: 4, 6: 4, 7: 4}
+_LEAST_COLUMNS = 3
+
+
+class _ImbColumns(NamedTuple):
+    """The places of a table's columns; None for one that it lacks."""
+
+    size: int = 0
+    time: int | None = None
+    rate: int | None = None
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
     """A table per benchmark and number of processes."""
+    launches = Launches()
     table = None
-    name = ""
-    column = 0
+    columns: _ImbColumns | None = None
     for number, text in log.clean_lines():
         title = _TITLE.match(text)
-        ranks = _RANKS.match(text)
         if title:
-            name = title[1].lower()
-            table = None
-        elif ranks and name in _PRIMITIVES:
-            primitive = _PRIMITIVES[name]
-            # messages go between two, whatever was launched
-            count = 2 if primitive is P2P else int(ranks[1])
-            table = LogTable(primitive, count, "MPI", "Intel MPI Benchmarks", number)
-            table.per_peer = primitive in (AG, A2A)
+            table = _table(title[2], number)
+            columns = None
             yield table
-        elif table and text.startswith("#bytes"):
-            names = text.split()
-            column = next((names.index(time) for time in _TIMES if time in names), 2)
-        elif table:
-            words = numbers(text, 3)
-            if words and words[0] != "0":
-                time = words[min(column, len(words) - 1)]
-                table.rows.append(MeasuredRow(number, words[0], time))
+            continue
+        if table is None or not text.startswith("#"):
+            launches.take(text)
+        if table is None:
+            continue
+        ranks = _RANKS.match(text)
+        groups = _GROUPS.match(text)
+        if ranks:
+            _run_on(table, int(ranks[1]), launches.launch)
+        elif groups:
+            _run_on(table, int(groups[2]), launches.launch)
+            table.note = statement("groups-together", groups=int(groups[1]))
+        elif "#repetitions" in text:
+            columns = _columns_of(text.split())
+        else:
+            _add_row(table, text, number, columns)
+
+
+def _table(title: str, line: int) -> LogTable:
+    """The empty table of a benchmark."""
+    name = title.lower().removesuffix("_pure")
+    name = _SOURCE.sub("", name)
+    blocking = name if name in _PRIMITIVES else name.removeprefix("i")
+    table = LogTable(_PRIMITIVES.get(blocking), None, "MPI", "Intel MPI Benchmarks", line)
+    if table.primitive is None:
+        table.unpriced = title
+    elif blocking in _BETWEEN_TWO:
+        # messages go between two, whatever was launched
+        table.ranks = 2
+    table.per_peer = table.primitive in (AG, A2A) or blocking == "reduce_scatter_block"
+    if blocking in _WAYS:
+        table.note = STREAM
+    elif blocking != name:
+        table.note = statement("non-blocking")
+    table.called = blocking
+    return table
+
+
+def _run_on(table: LogTable, ranks: int, launch: Launch) -> None:
+    """Say on how many processes a table ran, and on how many hosts."""
+    if table.called not in _BETWEEN_TWO:
+        table.ranks = ranks
+        table.nodes = launch.nodes_of(ranks)
+    elif table.called in _WAYS:
+        # pairs are of one rank of either half
+        table.nodes = 2 if launch.nodes_of(ranks) == 2 else None
+        table.pairs = max(ranks // 2, 1)
+    else:
+        table.nodes = launch.nodes_of(2)
+
+
+def _columns_of(names: list[str]) -> _ImbColumns:
+    """The columns of a header line."""
+    size = names.index("#bytes") if "#bytes" in names else None
+    if size is None:
+        return _ImbColumns()
+    time = next((names.index(name) for name in _TIMES if name in names), None)
+    rate = names.index(_RATE) if _RATE in names else None
+    return _ImbColumns(size, time, rate)
+
+
+def _add_row(table: LogTable, text: str, number: int, columns: _ImbColumns | None) -> None:
+    """Add a row of numbers; all other lines are none."""
+    words = numbers(text, _LEAST_COLUMNS)
+    if not words:
+        return
+    if columns is None:
+        columns = _ImbColumns(0, _USUAL_TIME.get(len(words)))
+    if table.unpriced:
+        table.rows.append(MeasuredRow(number, words[0], ""))
+        return
+    if len(words) <= max(columns.size, columns.time or 0, columns.rate or 0):
+        return
+    size = words[columns.size]
+    if size == "0":
+        return
+    if table.called in _WAYS:
+        rate = rounding_interval(words[columns.rate]) if columns.rate is not None else None
+        if rate is not None:
+            each_Bps = rate.value * 1e6 / (table.pairs * _WAYS[table.called])
+            table.add_stream(number, size, _WINDOW, each_Bps)
+    elif columns.time is not None:
+        table.rows.append(MeasuredRow(number, size, words[columns.time]))
 
 
 FORMAT = Format(
     "Intel MPI Benchmarks",
     "Intel MPI Benchmarks ('# Benchmarking Allreduce')",
-    has(re.compile(rb"# *Benchmarking +[A-Za-z_]+")),
-    reader_of(_tables),
+    has(_SIGN),
+    reader_of(_tables, _KNOWN),
+    versions="2.3 to 2021",
 )

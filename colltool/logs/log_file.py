@@ -1,4 +1,4 @@
-"""A log as bounded lines of UTF-8, without what launchers and NCCL's own messages add to them."""
+"""A log as bounded lines of UTF-8, without what launchers, CI and NCCL's own messages add to them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.files import not_utf8, read_bytes
+from colltool.logs.plain_pickle import is_pickle, pickle_as_json
 
 MAX_LINE = 4096  # characters of a line that are looked at
 # PowerShell writes UTF-16
@@ -31,9 +32,10 @@ class Log(NamedTuple):
             yield start.decode("utf-8", "replace")[: MAX_LINE + 1]
 
     def clean_lines(self) -> Iterator[tuple[int, str]]:
-        """Every line by number, as :func:`clean` leaves it and without blanks at its ends."""
+        """Every line by number, as :func:`clean` and :func:`unstamped` leave it and without blanks
+        at its ends."""
         for number, line in enumerate(self.lines(), 1):
-            yield number, clean(line).strip()
+            yield number, unstamped(clean(line)).strip()
 
     def text(self) -> str:
         return self.content.decode("utf-8", "replace").replace("\r\n", "\n")
@@ -72,8 +74,10 @@ def is_text(path: str) -> bool:
 
 
 def _content(path: str) -> bytes:
-    """A file as UTF-8; ColltoolError if it is binary or packed."""
+    """A file as UTF-8, a pickle as JSON; ColltoolError if it is binary or packed."""
     content = read_bytes(path, "log")
+    if is_pickle(content):
+        return pickle_as_json(content, path)
     if content.startswith(_GZIP):
         raise not_utf8(content, path, path)
     encoding = "utf-8"
@@ -107,6 +111,38 @@ def clean(line: str) -> str:
     if "NCCL" in line:
         line = line[: _start_of_message(line)]
     label = _LABEL.match(line) if ":" in line else None
+    return line[label.end() :] if label else line
+
+
+# What CI, container engines and loggers put before a line: a time, a stream, a rank or a pod.
+_STAMP = re.compile(
+    r"""\s*(?:
+    \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[ ]?[+-]\d\d:?\d\d)?(?=[\s:|\]])
+    | \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?=[\s:|\]])
+    | [A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ][\w.-]{1,80}[ ][\w./-]{1,80}(?:\[\d{1,9}\])?:
+    | \[[^\[\]]{1,100}\](?=\s*[:#\d\s\[]|$)
+    | [A-Za-z][\w.-]{0,80}[ ]{1,40}\|(?=\s)
+    | (?:stdout|stderr)[ ][FP](?=\s)
+    | -?[ ]?(?:DEBUG|INFO|NOTICE|WARNING)(?=[\s:-])
+    | [Rr]ank[ ]?\d{1,7}:
+    )\s*[:|-]?""",
+    re.VERBOSE,
+)
+_MOST_STAMPS = 5
+_STAMPED = re.compile(r"[\d\[A-Za-z\s-]")  # how a line with a stamp may begin
+
+
+def unstamped(line: str) -> str:
+    """A line without what CI, container engines and loggers put before it."""
+    # rows of numbers begin as stamps do, and have none of these
+    if (":" not in line and "[" not in line and "|" not in line) or not _STAMPED.match(line):
+        return line
+    for _ in range(_MOST_STAMPS):
+        stamp = _STAMP.match(line)
+        if stamp is None:
+            break
+        line = line[stamp.end() :]
+    label = _LABEL.match(line)
     return line[label.end() :] if label else line
 
 

@@ -1,59 +1,132 @@
-"""NCCL Inspector's JSON: a record a call and rank."""
+"""NCCL Inspector's JSON lines: a record a call and rank, in a file a process.
+
+Read as the plugin writes them (plugins/profiler/inspector, before 2.29 ext-profiler/inspector):
+
+- v4.0: ``header`` (id, rank, n_ranks, nnodes), ``metadata``, ``coll_perf`` (coll, coll_sn,
+  coll_msg_size_bytes, coll_exec_time_us, coll_timing_source, rates);
+- v4.1: also ``comm_name``, ``p2p_perf``, and a ``dump_stats`` record a dump;
+- v4.2: also ``coll_algo``, ``coll_proto``;
+- v4.3: header and metadata stand in ``dump_stats`` alone and hold for the records that follow it;
+  also ``proxy_trace``.
+
+A size is what one rank passes; all-gather and reduce-scatter count it once a rank, as the plugin
+does for its rates. The first call of an operation on a communicator connects it. ``p2p_perf`` is
+one end of a message, which says nothing of the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from colltool.base.primitives import AG, RS
 from colltool.logs.call_records import (
+    MESSAGE,
+    NO_OBJECT,
     NOT_MODELLED,
+    START_UP,
     call_record,
     json_values,
+    mapping,
     parsed,
     positive,
     primitive_of,
+    whole,
 )
 from colltool.logs.log_file import Log
-from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_nodes
+from colltool.logs.sentences import statement
+
+_GPU_CLOCK = "kernel_gpu"
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The calls of all ranks in the file."""
-    return parsed(log, _calls(log, hints), "NCCL Inspector's output")
+    fix = "give a file with coll_perf records, of a run that goes on after its first calls"
+    return parsed(log, _calls(log, hints), "NCCL Inspector's output", fix)
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     """A record per call and rank, or a note on why it cannot be used."""
-    for index, value in enumerate(json_values(log)):
+    context: Mapping[str, Any] = {}  # the record whose header holds for those that have none
+    for index, (line, value) in enumerate(json_values(log)):
         item = f"record {index}"
-        header = value.get("header") or {}
-        call = value.get("coll_perf") or {}
-        primitive = primitive_of(call.get("coll"))
-        ranks = int(positive(header.get("n_ranks")))
-        size = positive(call.get("coll_msg_size_bytes"))
-        seconds = positive(call.get("coll_exec_time_us")) / 1e6
-        if primitive is None or ranks < 2 or not size or not seconds:
-            yield Note(NOT_MODELLED, log.file, 1, item)
-            continue
-        # the size is what one rank passes, where algobw counts the parts of all ranks
-        if round(positive(call.get("coll_algobw_gbs")) * 1e9 * seconds / size) == ranks:
-            size *= ranks
-        if hints.primitive in (None, primitive):
-            nodes = int(positive(header.get("nnodes"))) or hints.nodes
-            yield call_record(
-                primitive,
-                ranks,
-                nodes,
-                size,
-                seconds,
-                version="Inspector",
-                file=log.file,
-                item=item,
-            )
+        record = mapping(value)
+        if not record:
+            yield Note(NO_OBJECT, log.file, line, item)
+        elif "dump_stats" in record:
+            context = record
+        elif "coll_perf" in record:
+            own = record if "header" in record else context
+            yield from _call(record, own, log.file, line, item, hints)
+        elif "p2p_perf" in record:
+            yield Note(MESSAGE, log.file, line, item)
+        elif "proxy_trace" not in record:
+            yield Note(NOT_MODELLED, log.file, line, item)
+
+
+def _call(
+    record: Mapping[str, Any],
+    context: Mapping[str, Any],
+    file: str,
+    line: int,
+    item: str,
+    hints: UserHints,
+) -> Iterator[Record | Note]:
+    """One call, and a note on why it is left out or doubted."""
+    header = mapping(context.get("header"))
+    perf = mapping(record.get("coll_perf"))
+    name = perf.get("coll")
+    primitive = primitive_of(name)
+    ranks = whole(header.get("n_ranks")) or 0
+    size = positive(perf.get("coll_msg_size_bytes"))
+    seconds = positive(perf.get("coll_exec_time_us")) / 1e6
+    if primitive is None or ranks < 2 or not size or not seconds:
+        yield Note(NOT_MODELLED, file, line, item)
+        return
+    if hints.primitive not in (None, primitive):
+        return
+    number = whole(perf.get("coll_sn"))
+    if number == 0:
+        yield Note(START_UP, file, line, item)
+        return
+    source = perf.get("coll_timing_source")
+    if isinstance(source, str) and source != _GPU_CLOCK:
+        yield Note(statement("cpu-clock"), file, line, item, used=True)
+    if primitive in (AG, RS) and not _counts_all_ranks(perf, size, seconds):
+        size *= ranks
+    call = None
+    rank = whole(header.get("rank"))
+    if number is not None and rank is not None:
+        call = RankCall(f"{header.get('id')}"[:80], str(name), number, rank)
+    version = mapping(context.get("metadata")).get("inspector_output_format_version")
+    nodes = whole(header.get("nnodes")) or None
+    yield call_record(
+        primitive,
+        ranks,
+        agreed_nodes(nodes, hints, f"{file}:{line}"),
+        size,
+        seconds,
+        version=f"Inspector {version}" if isinstance(version, str) else "Inspector",
+        file=file,
+        line=line,
+        item=item,
+        call=call,
+    )
+
+
+def _counts_all_ranks(perf: Mapping[str, Any], size: float, seconds: float) -> bool:
+    """Whether the size is that of all ranks together, by the rate beside it."""
+    passed = positive(perf.get("coll_algobw_gbs")) * 1e9 * seconds
+    return round(passed / size) == 1
 
 
 FORMAT = Format(
     "Inspector",
     "NCCL Inspector's JSON",
-    lambda log: log.contains(b'"coll_perf"', b'"n_ranks"'),
+    lambda log: (
+        log.contains(b'"coll_perf"', b'"n_ranks"') or log.contains(b'"p2p_perf"', b'"n_ranks"')
+    ),
     read,
+    versions="v4.0 to v4.3",
 )

@@ -1,26 +1,50 @@
-"""The JSON of NCCL's ext-profiler/example: begin and end of each collective."""
+"""The JSON of NCCL's example profiler plugin: begin and end of each collective, an event a line.
+
+NCCL 2.23 to 2.30 write an array of trace events, each on a line of its own, without its closing
+bracket where the process was killed. It is no strict JSON: 2.27 to 2.29 print pointers and types of
+the API's events as bare tokens (``"Stream": (nil)``, ``"datatype": ncclBfloat16``), and a time may
+be ``nan``. Such a token is read as text. Events are matched by category, process, number and name;
+``COLL`` is a collective, ``P2P`` one end of a message, all others are parts of these.
+
+``Count`` is what one rank passes, as in the call. Files of several ranks are matched by CommHash
+and SeqNum; the first call of an operation on a communicator connects it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, RS
 from colltool.logs.busbw_ratio import SAY_RANKS
 from colltool.logs.call_records import (
+    MESSAGE,
     NOT_MODELLED,
+    START_UP,
     call_record,
     json_values,
+    listed,
+    mapping,
     parsed,
     positive,
     primitive_of,
+    whole,
 )
 from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
-from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
+from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints
 
 _BEGIN, _END = "b", "e"
+_SIGN = re.compile(rb'"cat": ?"(?:COLL|P2P|COLL_API|GROUP)"')
+_A_LINE = b"},\n{"  # an event a line, as the plugin writes them
+# what stands behind a colon and is neither a string, a number, nor the beginning of a value
+_BARE = re.compile(
+    r'(?<=[:,\[])(\s*)(\([^()",]{0,40}\)|-?[A-Za-z_][\w.+-]{0,80}|0x[0-9a-fA-F]{1,40})(?=\s*[,}\]])'
+)
+_JSON_WORDS = ("true", "false", "null")
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
@@ -31,51 +55,124 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             where=f"{log.file}:1",
             fix=SAY_RANKS,
         )
-    return parsed(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace")
+    fix = "give the dump of a run with COLL events (NCCL_PROFILE_EVENT_MASK), past its first calls"
+    return parsed(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace", fix)
 
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
     """A record per collective whose begin and end are there, or a note."""
-    begun: dict[tuple[object, object, object], dict[str, Any]] = {}
-    for value in json_values(log):
-        for index, event in enumerate(value if isinstance(value, list) else [value]):
-            if not isinstance(event, dict) or event.get("cat") != "COLL":
+    begun: dict[str, tuple[int, Mapping[str, Any]]] = {}
+    for index, (line, event) in enumerate(_events(log)):
+        category = event.get("cat")
+        phase = event.get("ph")
+        if category == "P2P" and phase == _BEGIN:
+            yield Note(MESSAGE, log.file, line, f"event {index}")
+        if category != "COLL":
+            continue
+        call = f"{event.get('pid')}/{event.get('id')}/{event.get('name')}"[:200]
+        if phase == _BEGIN:
+            begun[call] = line, event
+        elif phase == _END and call in begun:
+            line, begin = begun.pop(call)
+            yield _call(
+                begin,
+                event,
+                ranks=ranks,
+                nodes=nodes,
+                file=log.file,
+                line=line,
+                item=f"event {index}",
+            )
+
+
+def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Every event with its line."""
+    if _A_LINE in log.content or log.content.count(b"\n") < 2:
+        yield from _events_a_line(log)
+        return
+    for line, value in json_values(log):
+        # of a file that another program wrote again
+        for event in listed(value) or listed(mapping(value).get("traceEvents")) or [value]:
+            yield line, mapping(event)
+
+
+def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The events of lines that are about collectives or messages; all others are their parts."""
+    for number, line in enumerate(log.text().split("\n"), 1):
+        if '"COLL"' not in line and '"P2P"' not in line:
+            continue
+        text = line.strip().rstrip(",")
+        for spelled in (text, _BARE.sub(_quoted, text)):
+            try:
+                value = json.loads(spelled)
+            except (ValueError, RecursionError):
                 continue
-            call = (event.get("pid"), event.get("id"), event.get("name"))
-            if event.get("ph") == _BEGIN:
-                begun[call] = event
-            elif event.get("ph") == _END and call in begun:
-                yield _call(begun.pop(call), event, ranks, nodes, log.file, f"event {index}")
+            for event in listed(value) or [value]:
+                yield number, mapping(event)
+            break
+
+
+def _quoted(match: re.Match[str]) -> str:
+    """A bare token as text."""
+    if match[2] in _JSON_WORDS:
+        return match[0]
+    return f'{match[1]}"{match[2]}"'
 
 
 def _call(
-    begin: dict[str, Any],
-    end: dict[str, Any],
+    begin: Mapping[str, Any],
+    end: Mapping[str, Any],
+    *,
     ranks: int,
     nodes: int | None,
     file: str,
+    line: int,
     item: str,
 ) -> Record | Note:
     """A collective from its begin to its end, or a note on why it cannot be used."""
-    args = begin.get("args") or {}
-    primitive = primitive_of(begin.get("name"))
+    args = mapping(begin.get("args"))
+    name = begin.get("name")
+    primitive = primitive_of(name)
     width = element_bytes(args.get("Datatype"))
     count = positive(args.get("Count"))
     seconds = (positive(end.get("ts")) - positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
-        return Note(NOT_MODELLED, file, 1, item)
+        return Note(NOT_MODELLED, file, line, item)
+    number = whole(args.get("SeqNum"))
+    if number == 0:
+        return Note(START_UP, file, line, item)
+    rank = whole(args.get("Rank"))
+    if rank is not None and rank >= ranks:
+        raise ColltoolError(
+            f"the trace is of rank {rank}, {argument_text('ranks')} says {ranks} ranks",
+            where=f"{file}:{line}",
+            fix=f"give the ranks of the communicator, more than {rank}",
+        )
+    call = None
+    if number is not None and rank is not None:
+        call = RankCall(f"{args.get('CommHash')}"[:80], str(name), number, rank)
     # bytes as nccl-tests counts them
     size = count * width
     if primitive in (AG, RS, A2A):  # the count is of one rank's part
         size *= ranks
     return call_record(
-        primitive, ranks, nodes, size, seconds, version="profiler", file=file, item=item
+        primitive,
+        ranks,
+        nodes,
+        size,
+        seconds,
+        version="profiler",
+        file=file,
+        item=item,
+        line=line,
+        call=call,
     )
 
 
 FORMAT = Format(
     "profiler",
     "NCCL's profiler JSON",
-    lambda log: log.contains(b'"CommHash"', b'"COLL"'),
+    lambda log: log.contains(b'"CommHash"') and _SIGN.search(log.content) is not None,
     read,
+    versions="NCCL 2.23 to 2.30",
 )

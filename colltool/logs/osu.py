@@ -1,35 +1,40 @@
-"""OSU micro-benchmarks: latency of collectives and of messages, and bandwidth of one or several
-pairs."""
+"""OSU micro-benchmarks, versions 3 to 7.5: latency of collectives and of messages, and bandwidth of
+one or several pairs.
+
+A test begins with ``# OSU MPI-CUDA Allreduce Latency Test v7.4`` (NCCL and RCCL in the place of MPI;
+``-CUDA``, ``-ROCM``, ``-SYCL``, ``-OPENACC``, ``MANAGED`` behind it: buffers on devices), followed by
+its column names: the size, the average, and by options ``Min``, ``Max`` and ``Iterations`` (``-f``),
+``Validation`` (``-c``), percentiles (``-u``: ``P50 Tail Lat(us)``), ``Transmit Size`` (``-D``). Version 7.3
+forgets the names of what ``-f`` adds. Non-blocking tests give the time without overlap
+as ``Pure Comm.(us)``. Bandwidths are of a window of messages, 64 where the test does not say.
+
+Hosts and ranks stand in the launch line alone, see :mod:`colltool.logs.launch_line`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row
-from colltool.logs.log_file import Log, clean
+from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row, rounding_interval
+from colltool.logs.launch_line import Launch, Launches
+from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, nothing_usable
 from colltool.logs.sentences import statement
-from colltool.logs.tables import (
-    STREAM,
-    LogTable,
-    MeasuredRow,
-    add_records,
-    has,
-    numbers,
-    reader_of,
-)
+from colltool.logs.tables import STREAM, LogTable, MeasuredRow, add_records, has, numbers
 
 # By the title without spaces and hyphens. A reduce-scatter's size is what a rank sends in all, as
 # in nccl-tests.
 _TITLES = {
     "allreduce": AR,
     "allgather": AG,
+    "allgatherv": AG,
     "alltoall": A2A,
+    "alltoallv": A2A,
+    "alltoallw": A2A,
     "alltoallpersonalizedexchange": A2A,
     "broadcast": BC,
     "bcast": BC,
@@ -42,50 +47,90 @@ _MOST_VALUES = 20  # of a row
 _PER_PEER = (AG, A2A)  # their size is per rank, ours the total
 _SIGN = re.compile(rb"# {0,9}OSU [^\n]{0,100}Test")
 # one space in a row
-_TITLE = re.compile(r"# ?OSU (?:(MPI|[A-Za-z]*CCL)[\w-]*[ _]+)?(.{0,80}?) ?Test(?: v?(\d[\w.]*))?$")
-_NAMES = re.compile(r"# *(Size\b.*\(us\).*)")
+_TITLE = re.compile(
+    r"# ?OSU (?:(MPI(?:-[A-Z]+)?|[A-Za-z]*CCL)[\w-]*[ _]+)?(.{0,80}?) ?Test(?: v?(\d[\w.]*))?$"
+)
+# where buffers are and how the call is made, which change no price
+_MANNER = re.compile(r"\b(?:managed|persistent|non-?blocking|fused)\b", re.IGNORECASE)
+_NON_BLOCKING = re.compile(r"\bnon-?blocking\b", re.IGNORECASE)
+_NAMES = re.compile(r"# *(Size\b.*(?:\(us\)|B/s).*)")
 _DTYPE = re.compile(r"# *Datatype: *([\w-]+)")
 _BETWEEN = re.compile(r"\s{2,}|(?<=\))\s+|(?<=^Size)\s+")
-_AVERAGES = ("avglatency(us)", "latency(us)")
+_TIMES = ("purecomm.(us)", "avglatency(us)", "latency(us)")
+_PAIRS = re.compile(r"\[ *pairs: *(\d{1,6}) *\]")
+_WINDOW = re.compile(r"window size: *(\d{1,6})", re.IGNORECASE)
+_USUAL_WINDOW = 64  # messages in flight of a bandwidth test
+_MESSAGES = frozenset(
+    (
+        "bandwidth",
+        "bidirectionalbandwidth",
+        "multiplebandwidth/messagerate",
+        "putbandwidth",
+        "getbandwidth",
+    )
+)
 
 
 @dataclass
 class _Test:
-    """A test of a log: its title, columns and rows."""
+    """A test of a log: its title, columns and rows, and how it was launched."""
 
     title: str
     library: str
     version: str
     line: int
+    launch: Launch
     dtype: str = ""
+    pairs: int = 1
+    window: int = _USUAL_WINDOW
     names: list[str] = field(default_factory=list)
     rows: list[tuple[int, str]] = field(default_factory=list)
 
     @property
+    def _plain(self) -> str:
+        """The title without the manner, spaces and hyphens."""
+        return re.sub(r"[\s_-]", "", _MANNER.sub("", self.title)).lower()
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether it measures the rate of a stream of messages."""
+        return self._plain in _MESSAGES
+
+    @property
     def primitive(self) -> Primitive | None:
         """None for a test of anything but the latency of a modelled primitive."""
-        title, latency, rest = self.title.partition("Latency")
-        if not latency or rest.strip():
+        title, latency, rest = self._plain.partition("latency")
+        if not latency or rest:
             return None
-        return _TITLES.get(re.sub(r"[\s_-]", "", title).lower())
+        return _TITLES.get(title)
 
 
-def read_latency(log: Log, hints: UserHints) -> ParsedLog:
-    """All latency tests of a log; other tests are notes where any test is usable."""
+def read(log: Log, hints: UserHints) -> ParsedLog:
+    """All tests of a log; those that no price is of are notes where any test is usable."""
     records: list[Record] = []
     notes: list[Note] = []
     unusable: list[ColltoolError] = []
-    for test in _tests(log, notes):
+    tests = _tests(log, notes)
+    collectives = [test for test in tests if test.primitive not in (None, P2P)]
+    # the caller's ranks are those of collectives, if there are any
+    pairs = hints._replace(ranks=None, nodes=None) if collectives else hints
+    for test in tests:
         primitive = test.primitive
+        if test.is_rate:
+            error = _add_rates(test, log, pairs, records, notes)
+            if error:
+                unusable.append(error)
+            continue
         if primitive is not None and test.names:
             if test.rows:
-                _add_test(test, primitive, log, hints, records, notes)
+                said = pairs if primitive is P2P else hints
+                _add_test(test, primitive, log, said, records, notes)
             else:
                 notes.append(Note(statement("empty-table"), log.file, test.line))
             continue
         if primitive is None:
             what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
-            fix = f"known: {', '.join(filter(None, _TITLES))}"
+            fix = f"known: {', '.join(filter(None, _TITLES))}, and bandwidths"
         else:
             what = "an OSU test without its column names"
             fix = "keep the line '# Size  Avg Latency(us)'"
@@ -106,13 +151,15 @@ def read_latency(log: Log, hints: UserHints) -> ParsedLog:
 def _tests(log: Log, notes: list[Note]) -> list[_Test]:
     """The tests of a log in order; garbled rows become notes."""
     tests: list[_Test] = []
-    for number, line in enumerate(log.lines(), 1):
-        text = clean(line)
+    launches = Launches()
+    for number, text in log.clean_lines():
         title = _TITLE.search(" ".join(text.split())) if "OSU" in text else None
         if title:
             version = f"OSU {title[3]}" if title[3] else "OSU"
-            tests.append(_Test(title[2], title[1] or "", version, number))
-        elif tests:
+            tests.append(_Test(title[2], title[1] or "", version, number, launches.launch))
+            continue
+        launches.take(text)
+        if tests:
             _take(tests[-1], text, number, log.file, notes)
     return tests
 
@@ -120,19 +167,30 @@ def _tests(log: Log, notes: list[Note]) -> list[_Test]:
 def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> None:
     """Add a line to the test above it."""
     if "#" in text:
-        dtype = _DTYPE.search(text)
-        names = _NAMES.search(text)
-        if dtype:
-            test.dtype = dtype[1]
-        elif names:
-            columns = _BETWEEN.split(names[1].strip())
-            test.names = ["".join(column.lower().split()) for column in columns]
+        _take_header(test, text)
         return
     words = text.split(None, _MOST_VALUES)
     if words and words[0][0].isdigit() and len(words) < _MOST_VALUES:
         test.rows.append((number, text))
     elif looks_like_a_row(text):
         notes.append(Note(statement("garbled-row"), file, number))
+
+
+def _take_header(test: _Test, text: str) -> None:
+    """Read a line above the rows."""
+    dtype = _DTYPE.search(text)
+    names = _NAMES.search(text)
+    pairs = _PAIRS.search(text)
+    window = _WINDOW.search(text)
+    if dtype:
+        test.dtype = dtype[1]
+    elif names:
+        columns = _BETWEEN.split(names[1].strip())
+        test.names = ["".join(column.lower().split()) for column in columns]
+    if pairs:
+        test.pairs = max(int(pairs[1]), 1)
+    if window:
+        test.window = max(int(window[1]), 1)
 
 
 def _add_test(
@@ -145,11 +203,14 @@ def _add_test(
 ) -> None:
     """Add the records of a latency test; ColltoolError where none of its rows is usable."""
     # Ping-pong is between two, whatever was launched.
-    ranks = 2 if primitive is P2P else None
+    ranks = 2 if primitive is P2P else test.launch.ranks
     table = LogTable(primitive, ranks, test.library, test.version, test.line)
+    table.nodes = test.launch.nodes_of(ranks or hints.ranks)
     table.called = "an OSU log"
     table.dtype = test.dtype
     table.per_peer = primitive in _PER_PEER
+    if _NON_BLOCKING.search(test.title):
+        table.note = statement("non-blocking")
     bad: list[Note] = []
     for number, text in test.rows:
         try:
@@ -173,44 +234,66 @@ def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
     """The size and the average time of a row; UnusableRow where cells are missing."""
     if len(words) < len(names):
         raise UnusableRow("truncated")
-    if len(words) > len(names) and "iterations" not in names[-1]:
+    if len(words) > len(names) and "iterations" not in names[-1] and not _full(names, words):
         raise UnusableRow("too-many-values")
     cells = dict(zip(names, words, strict=False))
-    if "fail" in cells.get("validation", "").lower():
+    if "fail" in cells.get("validation", "").lower() or "Fail" in words:
         raise UnusableRow("validation-failed")
-    time = next((cells[name] for name in _AVERAGES if name in cells), "")
+    time = next((cells[column] for column in _TIMES if column in cells), "")
     return MeasuredRow(line, words[0], time)
 
 
-_RATE_TITLE = re.compile(rb"# {0,9}OSU [^\n]{0,60}(?:Bandwidth|Message Rate)[^\n]{0,40}Test")
-_PAIRS = re.compile(r"\[ *pairs: *(\d{1,6}) *\]")
-_WINDOW = 64  # messages in flight of OSU's bandwidth tests
+def _full(names: list[str], words: list[str]) -> bool:
+    """Whether a row goes on with minimum, maximum and iterations that its header does not name."""
+    if len(names) != 2 or len(words) < 5:
+        return False
+    times = [rounding_interval(word) for word in words[1:4]]
+    average, least, most = times
+    if average is None or least is None or most is None or not words[4].isdigit():
+        return False
+    return least.value <= average.value <= most.value
 
 
-def _rates(log: Log) -> Iterator[LogTable]:
-    """A table per bandwidth test."""
-    table = None
-    pairs = 1
+def _add_rates(
+    test: _Test, log: Log, hints: UserHints, records: list[Record], notes: list[Note]
+) -> ColltoolError | None:
+    """Add the records of a bandwidth test; the error where none of its rows is usable."""
+    table = LogTable(P2P, 2, test.library or "MPI", test.version, test.line, note=STREAM)
+    table.nodes = test.launch.nodes_of(2)
+    if test.pairs > 1:
+        # pairs are of one rank of either half
+        table.nodes = test.launch.nodes
+        if table.nodes != 2:
+            table.nodes = None
     ways = 1
-    for number, text in log.clean_lines():
-        found = _PAIRS.search(text)
-        if "OSU" in text and "Test" in text:
-            library = next((name for name in ("NCCL", "RCCL") if name in text), "MPI")
-            ways = 2 if "Bi-Directional" in text else 1
-            table = LogTable(P2P, 2, library, "OSU bandwidth test", number, note=STREAM)
-            yield table
-        elif found:
-            pairs = int(found[1])
-        elif table:
-            words = numbers(text, 2)
-            if words:
-                rate_Bps = float(words[1]) * 1e6 / (pairs * ways)
-                table.add_stream(number, words[0], _WINDOW, rate_Bps)
+    if "Bi-Directional" in test.title:
+        ways = 2
+    for number, text in test.rows:
+        words = numbers(text, 2)
+        rate = rounding_interval(words[1]) if words else None
+        if "Fail" in words:
+            notes.append(Note(statement("validation-failed"), log.file, number))
+        elif rate:
+            rate_Bps = rate.value * 1e6 / (test.pairs * ways)
+            table.add_stream(number, words[0], test.window, rate_Bps)
+    if table.rows:
+        add_records(table, log.file, hints, records, notes)
+        return None
+    what = "a bandwidth test without usable rows"
+    if table.short:
+        what += ": messages below 64 KiB do not fill a link, so their rate is no bandwidth"
+    return ColltoolError(
+        what,
+        where=f"{log.file}:{table.short or test.line}",
+        fix="measure sizes from 64 KiB on (-m 65536:4194304)",
+    )
 
 
-LATENCY = Format(
-    "OSU", "OSU ('# OSU MPI Allreduce Latency Test')", has(_SIGN), read_latency, shares=True
-)
-RATES = Format(
-    "OSU", "OSU bandwidth ('# OSU MPI Bandwidth Test')", has(_RATE_TITLE), reader_of(_rates)
+FORMAT = Format(
+    "OSU",
+    "OSU ('# OSU MPI Allreduce Latency Test', '# OSU MPI Bandwidth Test')",
+    has(_SIGN),
+    read,
+    shares=True,
+    versions="3 to 7.5",
 )

@@ -6,11 +6,12 @@ import os
 from collections.abc import Sequence
 
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import P2P, Primitive
 from colltool.logs import (
     all_reduce_bench,
     csv_log,
     flight_recorder,
+    inspector_prom,
     intel_mpi,
     nccl_inspector,
     nccl_profiler,
@@ -20,9 +21,11 @@ from colltool.logs import (
     osu,
     perftest,
     torchcomms,
+    ucc_perftest,
 )
 from colltool.logs.log_file import Log, open_log
 from colltool.logs.pytorch_trace import is_chakra_file
+from colltool.logs.rank_calls import join_calls
 from colltool.logs.records import Format, NoTable, Note, ParsedLog, Record, UserHints, agree
 from colltool.logs.series import Measurements, check_timing, series_of, skipped_of
 
@@ -30,13 +33,14 @@ from colltool.logs.series import Measurements, check_timing, series_of, skipped_
 # tests/logs/test_formats.py asks for an example of each, and for a line of the guide and the help.
 FORMATS: tuple[Format, ...] = (
     nccl_inspector.FORMAT,
+    inspector_prom.FORMAT,
     nccl_profiler.FORMAT,
     flight_recorder.FORMAT,
-    nccl_tests_json.FORMAT,
-    osu.RATES,
-    osu.LATENCY,
-    intel_mpi.FORMAT,
     perftest.FORMAT,
+    nccl_tests_json.FORMAT,
+    osu.FORMAT,
+    intel_mpi.FORMAT,
+    ucc_perftest.FORMAT,
     nccom.FORMAT,
     nccl_tests_text.FORMAT,
     all_reduce_bench.FORMAT,
@@ -84,7 +88,11 @@ def read_logs(
             notes += log.notes
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
-    return Measurements(series_of(records), tuple(skipped_of(notes)))
+    joined = join_calls(records)
+    series = []
+    for found in series_of(joined.records):
+        series.append(found._replace(joined=not joined.files.isdisjoint(found.files)))
+    return Measurements(tuple(series), tuple(skipped_of([*notes, *joined.notes])))
 
 
 def _known() -> str:
@@ -103,10 +111,13 @@ def _read(path: str, hints: UserHints) -> ParsedLog:
         found = format_.read(log, hints)
         records += found.timings
         notes += found.notes
+    of_others = any(record.ranks == hints.ranks for record in records)
     for record in records:
         check_timing(record.bytes, record.seconds, record.where)
-        # whatever the reader already checked
-        for argument in ("ranks", "primitive", "nodes"):
+        # whatever the reader already checked; ranks that other tests of the log ran on do not count
+        # for a ping-pong beside them
+        pair = record.primitive is P2P and record.ranks == 2 and of_others
+        for argument in ("primitive", "nodes") if pair else ("ranks", "primitive", "nodes"):
             found_value = getattr(record, argument)
             agree(found_value, getattr(hints, argument), f"{argument}:", argument, record.where)
     return ParsedLog(records, notes)

@@ -19,7 +19,8 @@ class Format(NamedTuple):
 
     ``mention``: the word by which the guide and the help name it. ``known_by``: name and sign, for
     error messages. ``read`` raises ColltoolError where no row is usable. ``shares``: a log may also
-    hold tables of other such formats.
+    hold tables of other such formats. ``versions``: those that are read, as guides/formats.md has
+    them.
     """
 
     mention: str
@@ -27,6 +28,7 @@ class Format(NamedTuple):
     recognises: Callable[[Log], bool]
     read: Callable[[Log, UserHints], ParsedLog]
     shares: bool = False
+    versions: str = "all"
 
 
 class NoTable(ColltoolError):
@@ -70,9 +72,27 @@ def place(file: str, line: int, item: str) -> str:
     return f"{file}:{line}: {item}" if item else f"{file}:{line}"
 
 
+class RankCall(NamedTuple):
+    """Which call a record is of, and which rank saw it: several ranks may record one call.
+
+    ``number`` counts the calls of an ``operation`` on a ``communicator``. ``rank``: its number, or
+    the file where that does not say it. ``waits``: the time includes the wait for the last rank, so
+    that the shortest of all ranks is the call's own.
+    """
+
+    communicator: str
+    operation: str
+    number: int
+    rank: int | str
+    waits: bool = False
+
+
 class Record(NamedTuple):
     """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them.
-    ``message``: bytes of each message where they are a stream of several, else 0."""
+
+    ``message``: bytes of each message where they are a stream of several, else 0. ``call``: of a
+    file that records single calls by number.
+    """
 
     primitive: Primitive
     ranks: int
@@ -86,6 +106,7 @@ class Record(NamedTuple):
     line: int
     item: str = ""
     message: float = 0.0
+    call: RankCall | None = None
 
     @property
     def where(self) -> str:

@@ -56,6 +56,11 @@ def log_library(name: str) -> LogLibrary:
     return LogLibrary.OTHER if name else LogLibrary.UNKNOWN
 
 
+def on_devices(library: str) -> bool:
+    """Whether buffers are on devices: those of MPI are on hosts, of MPI-CUDA and its like not."""
+    return log_library(library).launches_kernels or library.startswith("MPI-")
+
+
 class Point(NamedTuple):
     """One size: the median of its repeats and their range; ``where`` is ``file:line`` of the
     first. ``message``: bytes of each message where ``bytes`` are a stream of several, else 0."""
@@ -92,7 +97,7 @@ class Series(NamedTuple):
 
     ``nodes`` is None where the log lists no hosts; ``library``, ``version`` (else of the benchmark)
     and ``dtype`` are as the log gives them, empty where it does not. ``run`` tells apart runs that
-    are kept separate.
+    are kept separate. ``joined``: its times are of calls that the files of several ranks recorded.
     """
 
     primitive: Primitive
@@ -104,6 +109,7 @@ class Series(NamedTuple):
     dtype: str = ""
     files: tuple[str, ...] = ()
     run: str = ""
+    joined: bool = False
 
     @property
     def title(self) -> str:

@@ -8,7 +8,7 @@ them, from messages on that are long enough to fill the link. A format is a gene
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,7 +56,9 @@ class LogTable:
 
     ``library``: as :func:`colltool.logs.series.log_library` reads it. ``per_peer``: sizes are what
     a rank has for one other. ``note``: a reservation about every row. ``called``: in errors, if not
-    by its version.
+    by its version. ``unpriced``: the name of a benchmark that no price is of; ``short``: its first
+    row of messages too short to fill a link; ``pairs`` of ranks and
+    ``ways`` that share a rate.
     """
 
     primitive: Primitive | None
@@ -69,6 +71,10 @@ class LogTable:
     note: Statement = NOTHING
     dtype: str = ""
     called: str = ""
+    unpriced: str = ""
+    short: int = 0
+    pairs: int = 1
+    ways: int = 1
     rows: list[MeasuredRow] = field(default_factory=list)
 
     def add_rate(self, line: int, size: float, rate_Bps: float, message: float = 0.0) -> None:
@@ -77,26 +83,58 @@ class LogTable:
 
     def add_stream(self, line: int, size: str, count: float, rate_Bps: float) -> None:
         """A stream of ``count`` messages; none where they are too short to fill a link."""
-        if float(size) >= FILLS and rate_Bps > 0:
-            self.add_rate(line, float(size) * count, rate_Bps, float(size))
+        message = float(size)
+        if message >= FILLS and rate_Bps > 0:
+            self.add_rate(line, message * count, rate_Bps, message)
+        else:
+            self.short = self.short or line
 
 
-def records_of(log: Log, tables: Iterable[LogTable], hints: UserHints) -> ParsedLog:
-    """Records of all tables; ColltoolError where no row is usable."""
+def records_of(
+    log: Log, tables: Iterable[LogTable], hints: UserHints, known: Sequence[str] = ()
+) -> ParsedLog:
+    """Records of all tables; ColltoolError where no row is usable. ``known``: the benchmarks that
+    are read, for that error."""
     records: list[Record] = []
     notes: list[Note] = []
+    unpriced: dict[str, LogTable] = {}
+    short = 0
     for table in tables:
-        if table.rows:
+        short = short or table.short
+        if table.unpriced:
+            unpriced.setdefault(table.unpriced, table)
+            reason = statement("no-price", name=table.unpriced)
+            notes += [Note(reason, log.file, line) for line, *_ in table.rows]
+        elif table.rows:
             add_records(table, log.file, hints, records, notes)
-    if not records:
-        why = f": {notes[0].reason}" if notes else ""
-        raise nothing_usable(
-            f"a table without usable rows{why}",
-            notes,
-            f"{log.file}:{notes[0].line if notes else 1}",
-            "the run was cut short; run it again",
+    if records:
+        return ParsedLog(records, notes)
+    if unpriced:
+        first = next(iter(unpriced.values()))
+        raise ColltoolError(
+            f"{first.version}: no price is of {' and '.join(unpriced)}",
+            where=f"{log.file}:{first.line}",
+            fix=f"read are: {', '.join(known)}",
         )
-    return ParsedLog(records, notes)
+    if short:
+        raise ColltoolError(
+            "a table without usable rows: messages below 64 KiB do not fill a link, so their rate"
+            " is no bandwidth",
+            where=f"{log.file}:{short}",
+            fix="measure sizes from 64 KiB on, or latencies",
+        )
+    if notes:
+        raise nothing_usable(
+            f"a table without usable rows: {notes[0].reason}",
+            notes,
+            notes[0].where,
+            "measure it again",
+        )
+    raise ColltoolError(
+        "a table without usable rows",
+        where=f"{log.file}:1",
+        fix="the run was cut short; run it again",
+    )
 
 
 def add_records(
@@ -142,9 +180,11 @@ def add_records(
         records.append(record)
 
 
-def reader_of(tables: Callable[[Log], Iterator[LogTable]]) -> Callable[[Log, UserHints], ParsedLog]:
+def reader_of(
+    tables: Callable[[Log], Iterator[LogTable]], known: Sequence[str] = ()
+) -> Callable[[Log, UserHints], ParsedLog]:
     """The reader of a format whose tables need no hints."""
-    return lambda log, hints: records_of(log, list(tables(log)), hints)
+    return lambda log, hints: records_of(log, list(tables(log)), hints, known)
 
 
 def has(sign: re.Pattern[bytes]) -> Callable[[Log], bool]:

@@ -1,0 +1,159 @@
+"""NCCL Inspector's Prometheus text: one file a GPU, a snapshot of the last dump.
+
+Two generations:
+
+- NCCL 2.28.x: a call a communicator, with labels comm_id, rank, nranks, n_nodes, collective,
+  coll_sn, message_size="4.00MB" (two decimals) and the exact rates;
+- later (version="v5.1"): a bucket of sizes, labels comm_name, message_size="4-5MB" and algo_proto,
+  with the mean time and the geometric mean of busbw.
+
+The size is busbw x time over the factor of the collective, which is exact to busbw's six digits;
+the label is its bound. Exposition format of Prometheus: comments, label values with escapes, a time
+stamp behind the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from math import log2
+from typing import NamedTuple
+
+from colltool.base.primitives import busbw_factor
+from colltool.logs.busbw_ratio import rounding_interval
+from colltool.logs.call_records import (
+    MESSAGE,
+    NOT_MODELLED,
+    START_UP,
+    call_record,
+    parsed,
+    primitive_of,
+)
+from colltool.logs.log_file import Log
+from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_nodes
+from colltool.logs.sentences import statement
+
+_SAMPLE = re.compile(r"(nccl_\w{1,80})\{(.{0,4000})\}\s+(\S{1,40})(?:\s+-?\d{1,20})?$")
+_LABEL = re.compile(r'([A-Za-z_]\w{0,60})="((?:[^"\\]|\\.){0,1000})"')
+_TIME = "nccl_collective_exec_time_microseconds"
+_BUSBW = "nccl_bus_bandwidth_gbs"
+_MESSAGES = "nccl_p2p_"
+_BUCKET = re.compile(r"(\d{1,9}(?:\.\d{1,4})?)(?:-(\d{1,9}))?([KMGT]?)B")
+_UNITS = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
+_MEANS = 0.02  # by which the product of a mean time and a mean rate misses the size
+_WITHIN = 1.05  # by which a mean may leave its bucket: time and busbw are means of two kinds
+
+
+class _LabelledMetrics(NamedTuple):
+    """The metrics of one set of labels."""
+
+    line: int
+    labels: Mapping[str, str]
+    metrics: dict[str, float]
+
+
+def _recognises(log: Log) -> bool:
+    return log.contains(b"nccl_", b"_exec_time_microseconds{") or log.contains(
+        _BUSBW.encode() + b"{"
+    )
+
+
+def read(log: Log, hints: UserHints) -> ParsedLog:
+    """The collectives of a snapshot."""
+    fix = f"keep both {_TIME} and {_BUSBW} of collectives; or give Inspector's JSON"
+    return parsed(log, _calls(log, hints), "NCCL Inspector's Prometheus text", fix)
+
+
+def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
+    samples: dict[str, _LabelledMetrics] = {}
+    for number, text in log.clean_lines():
+        match = _SAMPLE.match(text) if text.startswith("nccl_") else None
+        if match is None:
+            continue
+        name, labels, value = match[1], match[2], rounding_interval(match[3])
+        if name.startswith(_MESSAGES):
+            yield Note(MESSAGE, log.file, number)
+        elif name in (_TIME, _BUSBW):
+            sample = samples.setdefault(
+                labels, _LabelledMetrics(number, dict(_LABEL.findall(labels)), {})
+            )
+            sample.metrics[name] = value.value if value else 0.0
+    for sample in samples.values():
+        yield _call(sample, log.file, hints)
+
+
+def _call(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Note:
+    """The call or the bucket of a set of labels."""
+    labels = sample.labels
+    name = labels.get("collective")
+    primitive = primitive_of(name)
+    ranks = _count(labels, "nranks", "n_ranks")
+    seconds = sample.metrics.get(_TIME, 0.0) / 1e6
+    busbw = sample.metrics.get(_BUSBW, 0.0) * 1e9
+    if primitive is None or ranks is None or ranks < 2 or seconds <= 0 or busbw <= 0:
+        return Note(NOT_MODELLED, file, sample.line)
+    size = _power_of_two(busbw * seconds / busbw_factor(primitive, ranks))
+    if size < 1 or not _within(labels.get("message_size", ""), size, ranks):
+        return Note(
+            statement("not-in-bucket", label=labels.get("message_size", "")), file, sample.line
+        )
+    number = _count(labels, "coll_sn")
+    if number == 0:
+        return Note(START_UP, file, sample.line)
+    rank = _count(labels, "rank")
+    call = None
+    if number is not None and rank is not None:
+        call = RankCall(labels.get("comm_id", ""), str(name), number, rank)
+    nodes = _count(labels, "n_nodes", "nnodes")
+    return call_record(
+        primitive,
+        ranks,
+        agreed_nodes(nodes, hints, f"{file}:{sample.line}"),
+        size,
+        seconds,
+        version="Inspector",
+        file=file,
+        line=sample.line,
+        item="",
+        call=call,
+    )
+
+
+def _power_of_two(size: float) -> float:
+    """The power of two that a size is within the spread of its means, else whole bytes: so that
+    the files of several GPUs agree on it."""
+    nearest = 2.0 ** round(log2(max(size, 1.0)))
+    return nearest if abs(size / nearest - 1) < _MEANS else float(round(size))
+
+
+def _count(labels: Mapping[str, str], *names: str) -> int | None:
+    """A whole number by any of its labels."""
+    for name in names:
+        text = labels.get(name, "")
+        if text.isascii() and text.isdigit() and len(text) <= 18:
+            return int(text)
+    return None
+
+
+def _within(label: str, size: float, ranks: int) -> bool:
+    """Whether a size is that of its label, which counts what one rank passes; a label in another
+    form says nothing."""
+    match = _BUCKET.fullmatch(label)
+    if match is None:
+        return True
+    unit = _UNITS[match[3]]
+    low = float(match[1]) * unit
+    high = float(match[2]) * unit if match[2] else low
+    # two decimals of a number from 1 to 1024
+    low = low / _WITHIN
+    high = high * _WITHIN
+    return any(low <= passed <= high for passed in (size, size / ranks))
+
+
+FORMAT = Format(
+    ".prom",
+    "NCCL Inspector's Prometheus text ('nccl_bus_bandwidth_gbs{...')",
+    _recognises,
+    read,
+    versions="NCCL 2.28 to 2.30 (v5.1)",
+)

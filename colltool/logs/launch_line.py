@@ -1,0 +1,253 @@
+"""How a benchmark was launched, by the command line and the job script that its log repeats.
+
+Read: mpirun and mpiexec of Open MPI (``-np``, ``-H a:8,b:8``, ``-npernode``, ``-N``, ``--map-by
+ppr:8:node``, ``--map-by node``), of MPICH and Intel MPI (``-hosts``, ``-ppn``, ``-perhost``),
+mpirun_rsh of MVAPICH with its bare hosts, srun (``-N``, ``-n``, ``--ntasks-per-node``, ``-w``), flux
+run, aprun, jsrun and lrun, and ``#SBATCH`` and ``#PBS -l select`` above them. A host file is named
+there and not read: only its processes per node count.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from colltool.base.primitives import ceil_div
+
+_LAUNCHERS = (
+    *("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun", "prun"),
+    *("srun", "flux", "aprun", "jsrun", "lrun"),
+)
+_LAUNCHER = re.compile(r"(?:^|[\s/;&'\"(`])(" + "|".join(map(re.escape, _LAUNCHERS)) + r")\s")
+# the benchmark itself, whose options are its own
+_PROGRAM = re.compile(r"(?:^|/)(?:osu_\w+|IMB-\w+|ucc_perftest|ib_\w+|\w+_perf(?:_mpi)?)$")
+_DIRECTIVE = re.compile(r"#\s?(SBATCH|PBS)\s+(-.*)")
+_LONGEST = 4000
+_MOST_RANKS = 10**7
+_SLURM = frozenset(("srun", "SBATCH", "flux"))
+_RANKS = ("-n", "-np", "--np", "--n", "--ntasks")
+_NODES = ("-N", "--nodes", "--nnodes")
+_PER_NODE = (
+    *("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-ppr"),
+    *("--ntasks-per-node", "--tasks-per-node"),
+)
+_HOSTS = ("-H", "-host", "--host", "-hosts", "--hosts", "-w", "--nodelist")
+_BRACKETS = re.compile(r"\[([\d,-]{1,400})\]")
+
+
+class Launch(NamedTuple):
+    """``ranks`` on ``nodes``, None where the line does not say; ``cyclic``: neighbouring ranks are
+    on different nodes."""
+
+    ranks: int | None = None
+    nodes: int | None = None
+    cyclic: bool = False
+
+    def nodes_of(self, ranks: int | None) -> int | None:
+        """The nodes of the first ``ranks`` ranks; None where it is not known."""
+        if ranks is None or self.nodes is None:
+            return None
+        if self.cyclic:
+            return min(self.nodes, ranks)
+        if self.ranks is None or ranks > self.ranks:
+            return None
+        return ceil_div(ranks, ceil_div(self.ranks, self.nodes))
+
+
+class Launches:
+    """The launch in force, line by line: the last command, on what the job script asks for."""
+
+    def __init__(self) -> None:
+        self.script: dict[str, str] = {}  # options of #SBATCH
+        self.launch = Launch()
+        self.held = ""  # the beginning of a command that goes on
+
+    def take(self, text: str) -> None:
+        """Read a line, if it is part of a launch."""
+        if self.held or text.endswith("\\"):
+            joined = f"{self.held} {text.rstrip(chr(92))}"[:_LONGEST]
+            self.held = joined if text.endswith("\\") else ""
+            text = joined
+        if "-" not in text or self.held:
+            return
+        directive = _DIRECTIVE.match(text)
+        if directive:
+            self._take_directive(directive[1], directive[2])
+            return
+        found = _LAUNCHER.search(text) if "run" in text or "exec" in text else None
+        if found:
+            self.launch = _launch_of(found[1], text[found.end() :], self.script)
+
+    def _take_directive(self, of: str, options: str) -> None:
+        """Read a line of a job script."""
+        if of == "SBATCH":
+            self.script |= dict(_options(_words(options)))
+        else:
+            nodes = re.search(r"select=(\d{1,7})", options)
+            each = re.search(r"mpiprocs=(\d{1,7})", options)
+            if nodes:
+                self.script["--nodes"] = nodes[1]
+            if each:
+                self.script["--ntasks-per-node"] = each[1]
+        self.launch = _launch_of("srun", "", self.script)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command up to the benchmark's own name, or to the next command."""
+    try:
+        words = shlex.split(line[:_LONGEST], comments=False)
+    except ValueError:  # a quote that is not closed
+        words = line[:_LONGEST].split()
+    found = []
+    for word in words:
+        if _PROGRAM.search(word) or word in ("|", "&&", ";", ">", "2>&1"):
+            break
+        found.append(word)
+    return found
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Options with their values: ``--nodes=4``, ``-N 4``, ``-N4``; bare words have no name."""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        name, equals, value = word.partition("=")
+        if word.startswith("--") and equals:
+            yield name, value
+        elif word.startswith("-"):
+            glued = re.fullmatch(r"(-[NnwH])(\d\S*)", word)
+            if glued:
+                yield glued[1], glued[2]
+                continue
+            value = words[index] if index < len(words) else ""
+            if value.startswith("-"):
+                value = ""
+            elif value:
+                index += 1
+            yield word, value
+        else:
+            yield "", word
+
+
+def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
+    """Ranks and nodes of a command line."""
+    words = list(_options(_words(line)))
+    options = dict(words)
+    if launcher in _SLURM:
+        options = {**script, **options}
+    ranks = _number(options, _RANKS)
+    per_node = _number(options, _PER_NODE)
+    nodes = None
+    cyclic = "cyclic" in options.get("-m", options.get("--distribution", ""))
+    map_by = options.get("--map-by", options.get("-map-by", "")).lower()
+    ppr = re.match(r"ppr:(\d{1,7}):(?:node|l?host)", map_by)
+    if ppr:
+        per_node = int(ppr[1])
+    elif map_by.startswith("node") or "--bynode" in options or "-rr" in options:
+        cyclic = True
+    many = _number(options, _NODES)
+    if launcher in (*_SLURM, "lrun"):
+        nodes = many
+        per_node = per_node or _number(options, ("-T",))
+    elif launcher in ("aprun", "mpirun", "mpiexec", "orterun", "prterun", "prun"):
+        per_node = per_node or many  # -N of Open MPI and ALPS counts processes
+    elif launcher == "jsrun":
+        return _resource_sets(options)
+    hosts = _hosts(options)
+    if launcher == "mpirun_rsh":
+        bare = [word for name, word in words if not name and "=" not in word]
+        hosts = [(name, 1) for name in bare]
+        cyclic = False
+    if nodes is None and hosts:
+        return _on_hosts(hosts, ranks, per_node, cyclic, hydra="-hosts" in options)
+    if nodes is None and per_node and ranks:
+        nodes = ceil_div(ranks, per_node)
+    if ranks is None and nodes and per_node:
+        ranks = nodes * per_node
+    if ranks is None and nodes and launcher == "srun":
+        ranks = nodes  # a task a node
+    return _checked(ranks, nodes, cyclic)
+
+
+def _resource_sets(options: Mapping[str, str]) -> Launch:
+    """jsrun: -n resource sets of -a tasks, -r of them a host."""
+    sets = _number(options, ("-n", "--nrs"))
+    tasks = _number(options, ("-a", "--tasks_per_rs")) or 1
+    each = _number(options, ("-r", "--rs_per_host"))
+    ranks = sets * tasks if sets else None
+    return _checked(ranks, ceil_div(sets, each) if sets and each else None, False)
+
+
+def _number(options: Mapping[str, str], names: Sequence[str]) -> int | None:
+    """The whole number of any of several options."""
+    for name in names:
+        match = re.match(r"(\d{1,15})(?=$|[-,:])", options.get(name, ""))
+        if match and int(match[1]) > 0:
+            return int(match[1])
+    return None
+
+
+def _hosts(options: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Hosts and their slots: ``a:8,b:8``, ``node[01-04]``; a host named twice has two."""
+    slots: dict[str, int] = {}
+    for option in _HOSTS:
+        for entry in _expanded(options.get(option, "")):
+            name, _, count = entry.partition(":")
+            if name:
+                slots[name] = slots.get(name, 0) + (int(count) if count.isdecimal() else 1)
+    return list(slots.items())
+
+
+def _expanded(listed: str) -> list[str]:
+    """``node[01-04],x`` as ``node01`` to ``node04`` and ``x``."""
+    found: list[str] = []
+    for entry in re.split(r",(?![^\[]*\])", listed[:_LONGEST]):
+        match = _BRACKETS.search(entry)
+        if match is None:
+            found.append(entry)
+            continue
+        for part in match[1].split(","):
+            first, _, last = part.partition("-")
+            if not first or not (last or first).isdecimal() or len(part) > 20:
+                continue
+            count = min(int(last or first) - int(first) + 1, 100_000)
+            found += [f"{entry[: match.start()]}{int(first) + step}" for step in range(count)]
+    return found
+
+
+def _on_hosts(
+    hosts: Sequence[tuple[str, int]],
+    ranks: int | None,
+    per_node: int | None,
+    cyclic: bool,
+    hydra: bool,
+) -> Launch:
+    """Ranks on listed hosts: host after host up to its slots, or one each in turn."""
+    slots = sum(count for _, count in hosts)
+    several = slots > len(hosts)
+    if ranks is None:
+        ranks = len(hosts) * per_node if per_node else slots
+    if per_node:
+        return _checked(ranks, min(len(hosts), ceil_div(ranks, per_node)), cyclic)
+    if cyclic or not several:
+        # without slots hosts are used in turn by MPICH, and one each by others
+        cyclic = cyclic or (hydra and ranks > len(hosts))
+        return _checked(ranks, min(len(hosts), ranks), cyclic)
+    used = 0
+    left = ranks
+    for _, count in hosts:
+        if left <= 0:
+            break
+        used += 1
+        left -= count
+    return _checked(ranks, used, False)
+
+
+def _checked(ranks: int | None, nodes: int | None, cyclic: bool) -> Launch:
+    """A launch that can be; an empty one else."""
+    if ranks is not None and (ranks > _MOST_RANKS or (nodes or 1) > ranks):
+        return Launch()
+    return Launch(ranks, nodes, cyclic)

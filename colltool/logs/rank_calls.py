@@ -1,0 +1,81 @@
+"""Calls that several ranks recorded, each in a file of its own: one record a call.
+
+Inspector, the profiler plugin and the Flight Recorder number the calls of a communicator, the same
+on every rank. A rank at the edge of a tree is done long before the call is, so the longest time is
+the call's; where times include the wait for the last rank (between CUDA events), that rank's, the
+shortest, is, and of a broadcast the shortest but the root's. A call that few of the ranks recorded tells neither and is left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from colltool.base.primitives import BC, REDUCE
+from colltool.logs.records import Note, RankCall, Record
+from colltool.logs.sentences import statement
+
+
+class JoinedCalls(NamedTuple):
+    """A record a call, those of no call as they were, and notes on calls left out or doubted.
+
+    ``files``: those whose records were put together with another's."""
+
+    records: list[Record]
+    notes: list[Note]
+    files: frozenset[str]
+
+
+def join_calls(records: Iterable[Record]) -> JoinedCalls:
+    """Put the records of each call together."""
+    joined: list[Record] = []
+    # by call, and by the rank that saw it
+    calls: dict[RankCall, dict[int | str, Record]] = defaultdict(dict)
+    for record in records:
+        if record.call is None:
+            joined.append(record)
+        else:
+            key = record.call._replace(rank=0)
+            calls[key].setdefault(record.call.rank, record)
+    # the most ranks that recorded a call of each communicator and operation
+    most: dict[tuple[str, str], int] = defaultdict(int)
+    for call, by_rank in calls.items():
+        group = (call.communicator, call.operation)
+        most[group] = max(most[group], len(by_rank))
+    notes: list[Note] = []
+    files: set[str] = set()
+    for call, by_rank in calls.items():
+        seen = list(by_rank.values())
+        ranks = seen[0].ranks
+        several = most[call.communicator, call.operation]
+        if several > ranks:
+            # files of several jobs, whose groups have the same name
+            joined += seen
+            continue
+        if 2 * len(seen) <= several:
+            notes.append(_note(seen[0], False, "seen-by-few", seen=len(seen), ranks=several))
+            continue
+        if several > 1:
+            files.update(record.file for record in seen)
+        else:
+            notes.append(_note(seen[0], True, "one-rank", ranks=ranks))
+        joined.append(_of_all_ranks(call, seen))
+    return JoinedCalls(joined, notes, frozenset(files))
+
+
+def _of_all_ranks(call: RankCall, seen: Sequence[Record]) -> Record:
+    """The record whose time is the call's."""
+    by_time = sorted(seen, key=lambda record: record.seconds)
+    primitive = by_time[0].primitive
+    if not call.waits or primitive is REDUCE:
+        return by_time[-1]
+    if primitive is BC:
+        # the root is done early and waits for nobody
+        return by_time[min(1, len(by_time) - 1)]
+    return by_time[0]
+
+
+def _note(record: Record, used: bool, code: str, **fields: object) -> Note:
+    reason = statement(code, **fields)
+    return Note(reason, record.file, record.line, record.item, used)

@@ -1,0 +1,130 @@
+"""ucc_perftest of UCC: a header of settings, and a row a size with the average, least and most time
+of all ranks.
+
+``-F`` adds bandwidths, by whose ratio to size/time the number of ranks follows; without it the launch
+line or the caller says it. Sizes are count x type of what a rank sends: of an all-gather its part,
+of an all-to-all its part for each other in versions up to 1.3, and all of it in later ones, which
+close with "Total time". ``-c`` takes collectives without a price (barrier,
+gather, scatter) and operations without communication (memcpy, reducedt): they are named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.logs.busbw_ratio import Ratio, RoundingInterval, ranks_of, ratio, rounding_interval
+from colltool.logs.launch_line import Launches
+from colltool.logs.log_file import Log
+from colltool.logs.records import Format, ParsedLog, UserHints
+from colltool.logs.tables import LogTable, MeasuredRow, numbers, records_of
+
+_SIGN = re.compile(rb"Count[ \t]{1,40}Size[ \t]{1,40}Time, us")
+_SETTINGS = (b"Collective:", b"Memory type:")
+_SETTING = re.compile(r"(Collective|Memory type|Datatype): *(\S.{0,60})")
+_PRIMITIVES: Mapping[str, Primitive] = {
+    "allreduce": AR,
+    "allgather": AG,
+    "allgatherv": AG,
+    "alltoall": A2A,
+    "alltoallv": A2A,
+    "bcast": BC,
+    "reduce": REDUCE,
+    "reducescatter": RS,
+    "reducescatterv": RS,
+}
+_KNOWN = ("allreduce", "allgather", "alltoall", "bcast", "reduce", "reduce_scatter")
+_SENDS_ALL = (b"Total time:", b"Bus Bandwidth")  # of versions that print the whole of an all-to-all
+_TIME, _BANDWIDTH = 2, 5  # columns of the averages
+_SIZE = 1
+
+
+def read(log: Log, hints: UserHints) -> ParsedLog:
+    """All tables of a log."""
+    return records_of(log, list(_tables(log, hints)), hints, _KNOWN)
+
+
+def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
+    """A table per collective."""
+    launches = Launches()
+    sends_all = any(words in log.content for words in _SENDS_ALL)
+    table = LogTable(hints.primitive, None, "UCC", "ucc_perftest", 1)
+    ratios: list[Ratio] = []
+    for number, text in log.clean_lines():
+        setting = _SETTING.match(text)
+        if setting is None:
+            launches.take(text)
+            _add_row(table, ratios, text, number, log.file)
+            continue
+        if setting[1] == "Collective":
+            yield _finished(table, ratios, launches, hints, log.file)
+            ratios = []
+            table = _table(setting[2].strip(), number, sends_all)
+        elif setting[1] == "Datatype":
+            table.dtype = setting[2].strip()
+        elif "host" in setting[2].lower():
+            table.library = "MPI"  # messages of hosts, without kernels
+    yield _finished(table, ratios, launches, hints, log.file)
+
+
+def _table(name: str, line: int, sends_all: bool) -> LogTable:
+    """The empty table of a collective."""
+    primitive = _PRIMITIVES.get(re.sub(r"[\s_-]", "", name).lower())
+    table = LogTable(primitive, None, "UCC", "ucc_perftest", line)
+    if primitive is None:
+        table.unpriced = name
+    table.per_peer = primitive is AG or (primitive is A2A and not sends_all)
+    return table
+
+
+def _add_row(table: LogTable, ratios: list[Ratio], text: str, number: int, file: str) -> None:
+    """Add a row of numbers; all other lines are none."""
+    words = text.split()
+    if table.unpriced and len(words) > _TIME and words[0] == "N/A":
+        table.rows.append(MeasuredRow(number, "1", words[_TIME]))
+        return
+    words = numbers(text, _BANDWIDTH)
+    if not words:
+        return
+    table.rows.append(MeasuredRow(number, words[_SIZE], words[_TIME]))
+    size = rounding_interval(words[_SIZE])
+    time = rounding_interval(words[_TIME])
+    busbw = rounding_interval(words[_BANDWIDTH]) if len(words) > _BANDWIDTH else None
+    if size is None or time is None or time.low <= 0 or table.primitive is None:
+        return
+    algbw = RoundingInterval(
+        size.value / time.value / 1e3, size.value * time.half / time.value**2 / 1e3
+    )
+    shown = ratio(algbw, busbw, f"{file}:{number}")
+    if shown:
+        ratios.append(shown)
+
+
+def _finished(
+    table: LogTable, ratios: list[Ratio], launches: Launches, hints: UserHints, file: str
+) -> LogTable:
+    """A table with its ranks: by the launch line, the caller, or its bandwidths."""
+    launch = launches.launch
+    table.ranks = launch.ranks
+    table.nodes = launch.nodes_of(launch.ranks)
+    stated = table.ranks or hints.ranks
+    if stated is None and ratios and table.primitive in (AR, A2A, AG, RS):
+        if table.per_peer:
+            # bandwidth over what a rank has for one other is ranks - 1
+            ratios = [
+                Ratio(found.low / (found.low + 1), found.high / (found.high + 1), found.where)
+                for found in ratios
+            ]
+        where = f"{file}:{table.line}"
+        table.ranks, _ = ranks_of(table.primitive, ratios, None, "", where, named=True)
+    return table
+
+
+FORMAT = Format(
+    "ucc_perftest",
+    "ucc_perftest ('Collective: Allreduce')",
+    lambda log: log.contains(*_SETTINGS) or _SIGN.search(log.content) is not None,
+    read,
+    versions="1.0 to 1.6",
+)
