@@ -19,6 +19,8 @@ from colltool.logs.series import Point
 SHAPE = 1.5  # factor by which times must differ to show the shape of a curve
 # factor beyond the ratio of sizes that no price explains: at most, time grows in proportion to size
 TOO_STEEP = 1.3
+# factor above the curve through its neighbours that a point alone can have, whatever the spacing
+ALONE = 2.0
 # sizes above the curve through their neighbours that make a series scattered, and their share of a
 # long one
 MANY = 4
@@ -35,19 +37,31 @@ def cliff_in(points: Sequence[Point]) -> Statement:
     if len(above) >= max(MANY, MANY_OF_LONG * len(points)):
         return statement("scatter", share=max(above))
     lone = _lone_points(points, steps, over)
-    found = []
-    if len(lone) > 1:
-        listed = tuple(_at(points[index]) for index in lone)
-        found.append(statement("several-out-of-line", count=len(lone), listed=listed))
-    elif lone:
-        (index,) = lone
-        neighbours = [*points[max(index - 1, 0) : index], *points[index + 1 : index + 2]]
-        near = tuple(map(_at, neighbours))
-        found.append(statement("out-of-line", point=_at(points[index]), neighbours=near))
+    found = [_out_of_line(points, lone)] if lone else []
     lasting = {index: steps[index] for index in steps if not {index - 1, index} & set(lone)}
     if lasting:
         found.append(_lasting_step(points, max(lasting, key=lasting.__getitem__)))
     return statement("cliffs", found=tuple(found))
+
+
+def outliers_in(points: Sequence[Point]) -> Statement:
+    """The sizes that are out of line with their neighbours; nothing where none is, or where the
+    times scatter."""
+    if cliff_in(points).code == "scatter":
+        return NOTHING
+    lone = _lone_points(points, breaks(points), _over_neighbours(points))
+    return _out_of_line(points, lone) if lone else NOTHING
+
+
+def _out_of_line(points: Sequence[Point], lone: Sequence[int]) -> Statement:
+    """Lone points, and of a single one its neighbours."""
+    if len(lone) > 1:
+        listed = tuple(_at(points[index]) for index in lone)
+        return statement("several-out-of-line", count=len(lone), listed=listed)
+    (index,) = lone
+    neighbours = [*points[max(index - 1, 0) : index], *points[index + 1 : index + 2]]
+    near = tuple(map(_at, neighbours))
+    return statement("out-of-line", point=_at(points[index]), neighbours=near)
 
 
 def breaks(points: Sequence[Point]) -> dict[int, float]:
@@ -84,20 +98,28 @@ def _lone_points(
     points: Sequence[Point], steps: dict[int, float], over: Sequence[float]
 ) -> list[int]:
     """Indices of lone points that break the curve: it closes without them, and they are further
-    off it than the other end of the step.
+    off it than the other end of the step, or it does not close without that one.
 
-    On a logarithmic scale a lone point is off by twice what its neighbours seem to be, the two
-    ends of a lasting step by the same.
+    On a logarithmic scale a lone point is off by twice what its neighbours seem to be where sizes
+    are evenly spaced, the two ends of a lasting step by the same.
     """
     far = [abs(log(ratio)) for ratio in over]
     further = set()
     for step in steps:
         for index, other in ((step - 1, step), (step, step - 1)):
-            if far[index] >= max(log(TOO_STEEP), SHAPE * far[other]):
+            least = max(log(TOO_STEEP), SHAPE * far[other])
+            if not _closes_without(points, other):
+                least = log(ALONE)
+            if far[index] >= least:
                 further.add(index)
-    return sorted(
-        index for index in further if not _step_factor(points[index - 1], points[index + 1])
-    )
+    return sorted(index for index in further if _closes_without(points, index))
+
+
+def _closes_without(points: Sequence[Point], index: int) -> bool:
+    """Whether the neighbours of a point join as a price may; not for the first and the last."""
+    if not 0 < index < len(points) - 1:
+        return False
+    return not _step_factor(points[index - 1], points[index + 1])
 
 
 def _at(point: Point) -> Statement:

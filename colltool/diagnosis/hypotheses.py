@@ -19,7 +19,7 @@ from colltool.diagnosis.sentences import statement
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, without_in_network
-from colltool.logs.series import LogLibrary, log_library
+from colltool.logs.series import LogLibrary, log_library, on_devices
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 """NVLinks per GPU: NVIDIA's A100 and H100 whitepapers, NVLink 5 specification."""
@@ -141,6 +141,10 @@ class HostFacts(NamedTuple):
     @property
     def several(self) -> bool:
         return self.spans > 1
+
+    @property
+    def has_devices(self) -> bool:
+        return on_devices(self.library)
 
 
 def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
@@ -275,7 +279,8 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         least=LEAST_SHARE,
         unaffected=inside_host,
     )
-    if host.ranks_inside > 1:
+    # processes on CPUs share the NICs of a host, and have no GPU memory
+    if host.ranks_inside > 1 and host.has_devices:
         yield Hypothesis(
             "rails",
             lambda used: outer_at(used / host.ranks_inside),
@@ -286,7 +291,8 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
             unaffected=frozenset({"nic"}),
         )
     yield network("sockets", most=SOCKETS)
-    yield network("gpudirect", any_value=True, most=NO_GPUDIRECT, handicap=RARER)
+    if host.has_devices:
+        yield network("gpudirect", any_value=True, most=NO_GPUDIRECT, handicap=RARER)
     yield network("network", any_value=True)
     yield Hypothesis(
         "latency",

@@ -31,12 +31,12 @@ from colltool.diagnosis.networks import (
 )
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import statement
-from colltool.diagnosis.thresholds import FASTER, HEALTHY_SHARE
+from colltool.diagnosis.thresholds import FASTER, HEALTHY_SHARE, across_hosts
 from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
 from colltool.fabric.load import load_fabric
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
-from colltool.logs.series import Series, log_library
+from colltool.logs.series import Series, log_library, on_devices
 
 
 class MachineFabric(NamedTuple):
@@ -47,21 +47,37 @@ class MachineFabric(NamedTuple):
 
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
-    """The user's fabric, but for runs on fewer ranks of each host."""
+    """The user's fabric, but for runs on fewer ranks of each host, or of MPI on more."""
     said = [*devices_read(seen), statement("fabric-given", fabric=fabric.name)]
+    overrides: tuple[tuple[str, str], ...] = fabric.overrides
     inner = fabric.tiers[0]
     hosts = len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
     shapes = seen.ranks_per_host
-    if hosts and len(shapes) == 1 and min(shapes) < inner.endpoints:
+    if hosts and len(shapes) == 1:
         (size,) = shapes
-        fabric = with_tiers(fabric, lambda tier: tier.model_copy(update={"size": size}), INNERMOST)
-        said.append(statement("hosts-of", ranks=size, tier=inner.name, size=size))
+        more = size > inner.endpoints and _on_processors(seen, inner)
+        if more or size < inner.endpoints:
+            fabric = with_tiers(
+                fabric, lambda tier: tier.model_copy(update={"size": size}), INNERMOST
+            )
+            said.append(statement("hosts-of", ranks=size, tier=inner.name, size=size))
+        if more:
+            overrides = (*overrides, (f"{inner.name}.size", str(size)))
+            said.append(statement("rate-per-rank", tier=fabric.tiers[-1].name))
     for name in _other_devices(fabric, seen):
         said.append(statement("other-devices", fabric=fabric.name, nearest=name))
     assumed = AssumedFabric(
-        fabric.name, fabric.overrides, seen.named.devices, seen.named.hosts, tuple(said)
+        fabric.name, overrides, seen.named.devices, seen.named.hosts, tuple(said)
     )
     return MachineFabric(fabric, assumed)
+
+
+def _on_processors(seen: Evidence, inner: Tier) -> bool:
+    """Whether the ranks of a host were processes of MPI, of which it holds any number."""
+    for series in seen.logs.series:
+        if across_hosts(series) and on_devices(series.library):
+            return False
+    return inner.max_size is None
 
 
 def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
@@ -110,7 +126,9 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
 
 
 def _name_machine() -> str:
-    return f"name the machine: {argument_text('fabric', 'dgx-h100')}, or a file of your own"
+    usual = ", ".join(machine.fabric for machine in MEASURED_MACHINES)
+    named = argument_text("fabric", "dgx-h100")
+    return f"name the machine: {named}, or a file of your own; known: {usual} and others"
 
 
 # the machines that logs without a device are compared with

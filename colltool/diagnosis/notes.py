@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from colltool.base.statements import Statement
 from colltool.diagnosis.causes import Scoring
+from colltool.diagnosis.cliffs import outliers_in
 from colltool.diagnosis.hypotheses import Hypothesis
 from colltool.diagnosis.results import ValidatedPoint
 from colltool.diagnosis.sentences import statement
@@ -30,6 +31,10 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
             yield note
     # a setting is there or not, and needs no number that would fit anything
     settings = [cause for cause in causes if cause.fits == "setting"]
+    for judged in scoring.series:
+        outliers = outliers_in(judged.series.points)
+        if outliers:
+            yield statement("stands-out", series=judged.series.title, finding=outliers)
     for size_class in scoring.classes:
         judged = scoring.series[size_class.series_index]
         title = judged.series.title

@@ -421,7 +421,10 @@ def _blocks(result: Diagnosis) -> list[Block]:
     roomy = main is None or not main.causes
     out += _stated_blocks(main, result)
     out += listed("the machine", result.assumed.said, first=None if roomy else 0)
-    out += listed("notes", result.notes, first=_MOST_NOTES if roomy else 0)
+    # a size that stands out is shown beside any answer
+    outliers = sum(note.code == "stands-out" for note in result.notes)
+    notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
+    out += listed("notes", notes, first=_MOST_NOTES if roomy else outliers)
     out += listed(_BOUND, map(_bound, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
     return [*out, *listed(title, _left_out(result), first=0)]
