@@ -15,6 +15,7 @@ TOPICS = (
     "choices",
     "accuracy",
     "measurements",
+    "formats",
     "traces",
     "serving",
     "algorithms",

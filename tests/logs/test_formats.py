@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from importlib import import_module, resources
@@ -57,13 +58,19 @@ EXAMPLES = {
         ),
         "NCCL",
     ),
-    "PyTorch's Flight Recorder JSON": Example(json.dumps(FLIGHT), "NCCL"),
-    "nccl-tests -J ('{')": Example((LOGS / "report.json").read_text(), "NCCL"),
-    "OSU bandwidth ('# OSU MPI Bandwidth Test')": Example(
-        "# OSU NCCL Bandwidth Test v7.4\n# Size      Bandwidth (MB/s)\n4194304   25000.00\n", "NCCL"
+    "NCCL Inspector's Prometheus text ('nccl_bus_bandwidth_gbs{...')": Example(
+        'nccl_bus_bandwidth_gbs{n_nodes="1",nranks="4",collective="AllReduce",'
+        'message_size="1-2MB"} 150\n'
+        'nccl_collective_exec_time_microseconds{n_nodes="1",nranks="4",collective="AllReduce",'
+        'message_size="1-2MB"} 10.4858\n',
+        "NCCL",
     ),
-    "OSU ('# OSU MPI Allreduce Latency Test')": Example(
-        "# OSU NCCL Allreduce Latency Test v7.4\n# Size    Avg Latency(us)\n1024    20.00\n", "NCCL"
+    "PyTorch's Flight Recorder (JSON or pickle)": Example(json.dumps(FLIGHT), "NCCL"),
+    "nccl-tests -J ('{')": Example((LOGS / "report.json").read_text(), "NCCL"),
+    "OSU ('# OSU MPI Allreduce Latency Test', '# OSU MPI Bandwidth Test')": Example(
+        "# OSU NCCL Allreduce Latency Test v7.4\n# Size    Avg Latency(us)\n1024    20.00\n"
+        "# OSU NCCL Bandwidth Test v7.4\n# Size      Bandwidth (MB/s)\n4194304   25000.00\n",
+        "NCCL",
     ),
     "Intel MPI Benchmarks ('# Benchmarking Allreduce')": Example(
         "# Benchmarking Allreduce\n# #processes = 4\n#bytes #repetitions t[usec]\n64 10 5.00\n",
@@ -73,6 +80,13 @@ EXAMPLES = {
         "RDMA_Write BW Test\n#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
         "65536 1000 190.00 184.00 0.35\n",
         "MPI",
+    ),
+    "ucc_perftest ('Collective: Allreduce')": Example(
+        "Collective:             Allreduce\nMemory type:            cuda\n"
+        "       Count        Size                Time, us\n"
+        "                                 avg         min         max\n"
+        "      262144     1048576       61.20       58.10       66.90\n",
+        "UCC",
     ),
     "nccom-test ('size(B) count(elems) type')": Example(
         "nccom-test allr -r 32\nsize(B) count(elems) type time:avg(us) algbw(GB/s) busbw(GB/s)\n"
@@ -94,14 +108,15 @@ EXAMPLES = {
 }
 # without ranks of a log that lists them, and without the collective of one that names it
 READ_WITH: dict[str, dict[str, int | Primitive]] = {
+    "OSU ('# OSU MPI Allreduce Latency Test', '# OSU MPI Bandwidth Test')": {"ranks": 4},
     "NCCL's profiler JSON": {"ranks": 4},
-    "OSU ('# OSU MPI Allreduce Latency Test')": {"ranks": 4},
+    "ucc_perftest ('Collective: Allreduce')": {"ranks": 4},
     "torchcomms ('Size NCCL(auto) ...')": {"ranks": 4, "primitive": AR},
     "perftest (ib_write_bw)": {"primitive": P2P},
 }
 SHORT_IN_HELP = {"Intel MPI Benchmarks": "IMB"}
 # what doctor reads although its help does not say so
-NOT_IN_HELP = {"-J", "Flight Recorder", "all_reduce_bench", "torchcomms"}
+NOT_IN_HELP = {".prom", "ucc_perftest", "-J", "Flight Recorder", "all_reduce_bench", "torchcomms"}
 
 
 def test_every_format_that_a_module_makes_is_read() -> None:
@@ -130,6 +145,13 @@ def test_every_format_stands_in_the_guide() -> None:
     guide = (resources.files("colltool.guides") / "measurements.md").read_text(encoding="utf-8")
     for format_ in FORMATS:
         assert format_.mention in guide, f"guides/measurements.md does not name {format_.mention}"
+
+
+def test_the_guide_lists_every_format_by_version_and_nothing_else() -> None:
+    guide = (resources.files("colltool.guides") / "formats.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", guide, re.MULTILINE)
+    rows = [row for row in listed if row[0] != "format"]
+    assert sorted(rows) == sorted((format_.mention, format_.versions) for format_ in FORMATS)
 
 
 def test_every_format_stands_in_the_help() -> None:

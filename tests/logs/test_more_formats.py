@@ -132,7 +132,7 @@ def test_inspector_has_a_record_a_line(read: Any) -> None:
 
 def test_the_profiler_has_begin_and_end(read: Any) -> None:
     args = {
-        "SeqNum": 0,
+        "SeqNum": 1,
         "CommHash": 1,
         "Rank": 0,
         "Count": 268435456,

@@ -112,7 +112,7 @@ def test_osu_sizes_become_ours_where_they_are_one_ranks_share() -> None:
     gather, scatter = found.series
     assert (gather.title, gather.library, gather.version, gather.dtype) == (
         "all-gather, 4 ranks on 2 nodes",
-        "MPI",
+        "MPI-CUDA",
         "OSU 7.4",
         "MPI_CHAR",
     )
@@ -139,7 +139,7 @@ def test_osu_needs_ranks() -> None:
         (
             "MPI-CUDA All-to-All Personalized Exchange Latency Test v7.5",
             Primitive.ALL_TO_ALL,
-            "MPI",
+            "MPI-CUDA",
             8,
         ),
         ("MPI Broadcast Latency Test v7.1", Primitive.BROADCAST, "MPI", 1),

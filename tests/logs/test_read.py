@@ -84,7 +84,7 @@ def test_two_formats_in_one_file_are_both_read(tmp_path: Path) -> None:
     found = read_logs([path], ranks=16)
     assert sorted(series.library for series in found.series) == [
         "MPI",
-        "MPI",
+        "MPI-CUDA",
         "NCCL",
         "NCCL",
         "NCCL",
