@@ -128,8 +128,8 @@ def _power_of_two(size: float) -> float:
 
 def _count(labels: Mapping[str, str], *names: str) -> int | None:
     """A whole number by any of its labels."""
-    for name in names:
-        text = labels.get(name, "")
+    for label in names:
+        text = labels.get(label, "")
         if text.isascii() and text.isdigit() and len(text) <= 18:
             return int(text)
     return None

@@ -139,7 +139,7 @@ def _columns_of(names: list[str]) -> _ImbColumns:
     size = names.index("#bytes") if "#bytes" in names else None
     if size is None:
         return _ImbColumns()
-    time = next((names.index(name) for name in _TIMES if name in names), None)
+    time = next((names.index(title) for title in _TIMES if title in names), None)
     rate = names.index(_RATE) if _RATE in names else None
     return _ImbColumns(size, time, rate)
 

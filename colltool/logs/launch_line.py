@@ -183,8 +183,8 @@ def _resource_sets(options: Mapping[str, str]) -> Launch:
 
 def _number(options: Mapping[str, str], names: Sequence[str]) -> int | None:
     """The whole number of any of several options."""
-    for name in names:
-        match = re.match(r"(\d{1,15})(?=$|[-,:])", options.get(name, ""))
+    for option in names:
+        match = re.match(r"(\d{1,15})(?=$|[-,:])", options.get(option, ""))
         if match and int(match[1]) > 0:
             return int(match[1])
     return None

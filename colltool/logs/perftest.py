@@ -98,9 +98,9 @@ def _table(title: str, line: int) -> LogTable:
 def _columns_of(names: list[str] | tuple[str, ...]) -> _PerftestColumns:
     """The columns of a header line."""
     places = {name: place for place, name in enumerate(names)}
-    rate = next((place for name, place in places.items() if name.startswith(_RATE)), None)
+    rate = next((place for title, place in places.items() if title.startswith(_RATE)), None)
     unit = _UNIT.search(names[rate]) if rate is not None else None
-    time = next((places[name] for name in _TIMES if name in places), None)
+    time = next((places[title] for title in _TIMES if title in places), None)
     return _PerftestColumns(
         places.get(_BYTES, 0),
         places.get(_ITERATIONS, 1),
