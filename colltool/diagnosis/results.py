@@ -122,7 +122,8 @@ class AssumedFabric(NamedTuple):
     """The fabric that logs are compared with, empty without one; ``said``: what was read from the logs, and what was
     assumed. ``network``: the usual NICs that fit the times, where the logs name none and the
     fabric's ``own`` do not fit; ``network_share``: what is reached of their line rate, and
-    ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named."""
+    ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named, and of the
+    machines in ``alike`` each fits the times."""
 
     fabric: str
     overrides: tuple[tuple[str, str], ...]
@@ -132,6 +133,7 @@ class AssumedFabric(NamedTuple):
     network: Statement = NOTHING
     own: Statement = NOTHING
     guessed: bool = False
+    alike: tuple[str, ...] = ()
     network_share: float | None = None
     network_factor: float = 1.0
 

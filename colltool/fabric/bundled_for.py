@@ -28,7 +28,13 @@ _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
 def bundled_for(device: str) -> DeviceMatch | None:
-    """Return the row of a device's name; None if no fabric is known for it."""
+    """Return the row of a device's name; None if no fabric is known for it.
+
+    A name is as a driver gives it: of NVML (``NVIDIA GB10``, ``NVIDIA GeForce RTX 4090``), of ROCm
+    (``AMD Instinct MI300X VF``, ``AMD Radeon PRO W7900``), its architecture (``gfx942``), or its
+    PCI id (``10de:2330``).
+    """
+    device = model_by_id(device) or device
     if _CARD.search(device):
         return _CARDS
     return next((row for row in _table() if re.search(row.pattern, device)), None)
@@ -68,6 +74,27 @@ def fabric_of_device(text: str) -> str:
         return ""
     match = bundled_for(text.upper())
     return match.fabric if match is not None and not match.differs else ""
+
+
+PCI_ID = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})")
+
+
+def model_by_id(device: str) -> str:
+    """The model of an accelerator by its PCI id; empty for any other text, and for other devices.
+
+    >>> model_by_id("10de:2330"), model_by_id("8086:1234")
+    ('NVIDIA H100', '')
+    """
+    match = PCI_ID.fullmatch(device)
+    return accelerators().get(f"0x{match[1]}:0x{match[2]}", "") if match else ""
+
+
+@cache
+def accelerators() -> dict[str, str]:
+    """Models by PCI device, compute capability and architecture."""
+    text = (Path(__file__).parent / "data" / "accelerators.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return {row["id"]: row["model"] for row in rows}
 
 
 @cache
