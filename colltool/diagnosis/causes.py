@@ -253,7 +253,9 @@ def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedC
         best = _widest(scoring, supported, unexplained)
         # what it explains in part has no cause of its own
         classes = best.classes | _partly(scoring, best, unexplained)
-        found.append(ExplainedClasses(classes, _equally_good(scoring, supported, best, unexplained)))
+        found.append(
+            ExplainedClasses(classes, _equally_good(scoring, supported, best, unexplained))
+        )
         unexplained = [index for index in unexplained if index not in classes]
     return found
 

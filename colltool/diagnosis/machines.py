@@ -18,6 +18,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import ceil_div
 from colltool.base.statements import NOTHING, Statement
+from colltool.calibration.other_hardware import device_of, other_devices
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.declared_causes import declared_causes
@@ -62,27 +63,27 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
         (size,) = shapes
         fabric = with_tiers(fabric, lambda tier: tier.model_copy(update={"size": size}), INNERMOST)
         said.append(statement("hosts-of", ranks=size, tier=inner.name, size=size))
-    for name in _other_devices(fabric, seen):
+    for name in dict.fromkeys(other_devices(fabric, seen.named.devices).values()):
         said.append(statement("other-devices", fabric=fabric.name, nearest=name))
     assumed = AssumedFabric(
-        fabric.name, fabric.overrides, seen.named.devices, seen.named.hosts, tuple(said)
+        fabric.name,
+        fabric.overrides,
+        seen.named.devices,
+        seen.named.hosts,
+        tuple(said),
+        other_hardware=hardware_note(fabric, seen.named.devices),
     )
     return MachineFabric(fabric, assumed)
 
 
-def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Bundled fabrics of devices that the logs name and the fabric does not have."""
-    own = fabric.library_facts
-    if own is None or not own.gpu:
-        return []
-    found: dict[str, None] = {}
-    for device in seen.named.devices:
-        nearest = bundled_for(device)
-        if nearest:
-            facts = load_fabric(nearest.fabric).library_facts
-            if (facts.gpu if facts else None) != own.gpu:
-                found[nearest.fabric] = None
-    return list(found)
+def hardware_note(fabric: Fabric, devices: Sequence[str]) -> Statement:
+    """What to say first of logs that are of other hardware than a fabric; else nothing."""
+    other = other_devices(fabric, devices)
+    if not other:
+        return NOTHING
+    return statement(
+        "other-hardware", devices=tuple(other), fabric=fabric.name, own=device_of(fabric)
+    )
 
 
 def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:

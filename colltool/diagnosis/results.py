@@ -112,6 +112,8 @@ class Validation(Result):
     # what each series reaches of its price, as doctor reads it, and the devices that logs name
     health: tuple[SeriesHealth, ...] = ()
     devices: tuple[str, ...] = ()
+    # why the logs are of other hardware than the fabric; nothing where they may be of its own
+    other_hardware: Statement = NOTHING
 
     @property
     def holds(self) -> bool:
@@ -134,6 +136,8 @@ class AssumedFabric(NamedTuple):
     own: Statement = NOTHING
     guessed: bool = False
     alike: tuple[str, ...] = ()
+    # of a fabric that the user named, why the logs are of other hardware
+    other_hardware: Statement = NOTHING
     network_share: float | None = None
     network_factor: float = 1.0
 

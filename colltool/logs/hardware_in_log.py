@@ -22,6 +22,7 @@ _LISTED = (
     ("[1002:", re.compile(r"\[(1002:[0-9a-f]{4})\]")),
 )
 _LONGEST = 100
+_LONGEST_LINE = 400  # characters in which a device is looked for
 
 
 class LoggedHardware(NamedTuple):

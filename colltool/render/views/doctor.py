@@ -204,8 +204,13 @@ def _ended(result: Diagnosis) -> DiagnosisFinding | None:
 
 
 def diagnosed(result: Diagnosis) -> str:
-    """The answer: what is below expectation, the most likely cause, and how well it explains the
-    times."""
+    """The answer, behind a warning where the logs are of other hardware than the fabric."""
+    other = result.assumed.other_hardware
+    return f"{sentence(other)}. {_answer(result)}" if other else _answer(result)
+
+
+def _answer(result: Diagnosis) -> str:
+    """What is below expectation, the most likely cause, and how well it explains the times."""
     main = _main(result)
     if main is None:
         return f"{_without_finding(result)}{_also_stated(result)}"
