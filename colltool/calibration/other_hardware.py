@@ -19,8 +19,10 @@ def other_devices(fabric: Fabric, devices: Sequence[str]) -> dict[str, str]:
     """The devices that a fabric does not have, each with the bundled fabric that has it; empty where
     the fabric names no device, and where one of them may be its own."""
     own = _generation(fabric)
+    if not own:
+        return {}
     found = {}
-    for device in devices if own else ():
+    for device in devices:
         nearest = bundled_for(device)
         if nearest is None:
             continue
@@ -34,9 +36,14 @@ def other_devices(fabric: Fabric, devices: Sequence[str]) -> dict[str, str]:
 
 def _generation(fabric: Fabric) -> str:
     """The generation of a fabric's device, else of the GPUs that its library names; else empty."""
+    return GENERATIONS.get(fabric.device or "", _gpu(fabric))
+
+
+def _gpu(fabric: Fabric) -> str:
     facts = fabric.library_facts
-    gpu = (facts.gpu if facts else None) or ""
-    return GENERATIONS.get(fabric.device or "", gpu)
+    if facts is None:
+        return ""
+    return facts.gpu or ""
 
 
 def check_hardware(fabric: Fabric, devices: Sequence[str]) -> None:
@@ -54,8 +61,7 @@ def check_hardware(fabric: Fabric, devices: Sequence[str]) -> None:
 
 def device_of(fabric: Fabric) -> str:
     """A fabric's device as people write it, else its GPUs' generation."""
-    facts = fabric.library_facts
-    return (fabric.device or "").upper() or (facts.gpu if facts else None) or ""
+    return (fabric.device or _gpu(fabric)).upper()
 
 
 def _named(other: Mapping[str, str]) -> str:

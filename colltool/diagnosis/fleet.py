@@ -202,8 +202,9 @@ def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[Statement]:
     """A statement for each slow host."""
     for host in hosts:
         if host.state == "slow" and host.of_fleet is not None:
+            code = "slow-host" if host.runs > 1 else "slow-host-once"
             yield statement(
-                "slow-host" if host.runs > 1 else "slow-host-once",
+                code,
                 host=host.host,
                 slow=host.slow,
                 runs=host.runs,

@@ -9,48 +9,34 @@ which it was. Both say what was read and what was assumed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
 from math import log
 from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.primitives import ceil_div
 from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.other_hardware import device_of, other_devices
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
+from colltool.diagnosis.assumed_fabric import MachineFabric, assumed_fabric, source_of
 from colltool.diagnosis.declared_causes import declared_causes
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import (
     SHOWS_RATE,
     TWO_HOSTS,
     USUAL_SHARE,
-    NetworkMatch,
     is_stream,
-    matching_network,
-    nics_of,
-    per_host,
     share_reached,
 )
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import FASTER, HEALTHY_SHARE
-from colltool.estimate.interval import generation_of, is_network
-from colltool.fabric.bundled_for import CLUSTERS, PCI_ID, DeviceMatch, bundled_for
-from colltool.fabric.library_numbers import p2p_unknown, with_p2p
-from colltool.fabric.load import FabricSource, fabric_data, load_fabric
+from colltool.estimate.interval import generation_of
+from colltool.fabric.bundled_for import PCI_ID, DeviceMatch, bundled_for
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
+from colltool.fabric.variants import INNERMOST, with_tiers
 from colltool.logs.series import LogLibrary, Series, log_library
-
-
-class MachineFabric(NamedTuple):
-    """The fabric that logs are compared with, and how it was found."""
-
-    fabric: Fabric
-    assumed: AssumedFabric
 
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
@@ -112,7 +98,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
         raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
     (nearest,) = fabrics.values()
     said.append(statement("fabric-nearest", fabric=nearest.fabric))
-    return _assumed(nearest, seen, overrides, said)
+    return assumed_fabric(nearest, seen, overrides, said)
 
 
 # what a driver calls a device that it has no name for: an engineering sample, or too old a driver
@@ -168,8 +154,10 @@ NVIDIA_MACHINES = (
 )
 AMD_MACHINES = (DeviceMatch("", "mi300x"), DeviceMatch("", "mi355x"))
 # of each maker's, what even slow machines reach
-SLOWEST_NVIDIA = DeviceMatch("", "dgx-a100")
-SLOWEST_AMD = DeviceMatch("", "mi300x")
+SLOWEST = {
+    NVIDIA_MACHINES: DeviceMatch("", "dgx-a100"),
+    AMD_MACHINES: DeviceMatch("", "mi300x"),
+}
 
 
 def _makers(seen: Evidence) -> tuple[DeviceMatch, ...]:
@@ -189,16 +177,17 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
     streams = all(map(is_stream, seen.logs.series))
     if len({fit.generation for fit in fits}) > 1 and not streams:
         raise _which("which GPUs ran this? The logs do not name their devices", fits)
-    slowest = SLOWEST_AMD if _makers(seen) is AMD_MACHINES else SLOWEST_NVIDIA
-    best = fits[0].machine if fits else slowest
-    said = statement(
-        "fits-best" if fits else "slowest-usual",
-        fabric=best.fabric,
-        argument=argument_text("fabric", "dgx-h100"),
-    )
-    fabric, assumed = _assumed(best, seen, overrides, [said])
+    best = SLOWEST[_makers(seen)]
+    code = "slowest-usual"
+    alike: tuple[str, ...] = ()
+    if fits:
+        best = fits[0].machine
+        code = "fits-best"
     # a NIC alone says nothing of GPUs
-    alike = () if streams else tuple(fit.machine.fabric for fit in fits)
+    if not streams:
+        alike = tuple(fit.machine.fabric for fit in fits)
+    said = statement(code, fabric=best.fabric, argument=argument_text("fabric", "dgx-h100"))
+    fabric, assumed = assumed_fabric(best, seen, overrides, [said])
     return MachineFabric(fabric, assumed._replace(guessed=True, alike=alike))
 
 
@@ -207,11 +196,11 @@ def _fitting(seen: Evidence, overrides: Overrides) -> tuple[_Fit, ...]:
     found = []
     for machine in _makers(seen):
         # a box of cards on a network that nothing tells would fit too much
-        if not isinstance(_source(machine.fabric, seen), str):
+        if not isinstance(source_of(machine.fabric, seen), str):
             continue
         distance = _distance(machine, seen, overrides)
         if distance is not None:
-            fabric, assumed = _assumed(machine, seen, overrides, [])
+            fabric, assumed = assumed_fabric(machine, seen, overrides, [])
             generation = generation_of(fabric) or machine.fabric
             found.append(_Fit(machine, distance, generation, assumed.network))
     return tuple(sorted(found, key=attrgetter("distance")))
@@ -229,10 +218,13 @@ def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> flo
     rings = _shares_on(machine, seen, overrides)
     if not rings or min(rings) < HEALTHY_SHARE or max(rings) > TWO_HOSTS:
         return None
-    # what its own NICs reach is known; without them a ring is the least that it reaches
     best = _shares_on(machine, seen, overrides, rings=False)
-    _, assumed = _assumed(machine, seen, overrides, [])
-    if max(best) > FASTER or (assumed.own and not assumed.network and min(best) < HEALTHY_SHARE):
+    _, assumed = assumed_fabric(machine, seen, overrides, [])
+    # what its own NICs reach is known; with others a ring is the least that it reaches
+    own_nics = assumed.own and not assumed.network
+    if own_nics and min(best) < HEALTHY_SHARE:
+        return None
+    if max(best) > FASTER:
         return None
     return _apart(rings)
 
@@ -245,9 +237,13 @@ def _shares_on(
     machine: DeviceMatch, seen: Evidence, overrides: Overrides, *, rings: bool = True
 ) -> list[float]:
     """What large messages reach of a machine's rates, without series that it cannot run."""
-    fabric, _ = _assumed(machine, seen, overrides, [])
-    found = [share_reached(fabric, series, rings=rings) for series in seen.on(fabric).series]
-    return [share for share in found if share is not None]
+    fabric, _ = assumed_fabric(machine, seen, overrides, [])
+    found = []
+    for series in seen.on(fabric).series:
+        share = share_reached(fabric, series, rings=rings)
+        if share is not None:
+            found.append(share)
+    return found
 
 
 def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
@@ -261,139 +257,6 @@ def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
     return tuple(sorted(fits, key=fits.__getitem__))
 
 
-def _assumed(
-    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: list[Statement]
-) -> MachineFabric:
-    """A bundled fabric with the sizes and the network of the logs."""
-    source = _source(machine.fabric, seen)
-    fabric, sizes = _sized(machine, source, seen, overrides)
-    said = [*said, *(statement("measured-size", size=size) for size in sizes)]
-    if p2p_unknown(fabric):
-        works, how = _peers(fabric, seen)
-        said.append(how)
-        peers = {} if works is None else {"library.p2p": str(works).lower()}
-        fabric = load_fabric(source, {**dict(fabric.overrides), **peers})
-    # inside one host nothing is known of the network, and nothing needed
-    network = NOTHING
-    own = NOTHING
-    share = None
-    factor = 1.0
-    if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
-        own = nics_of(fabric)
-        own_Bps = fabric.tiers[-1].bandwidth
-        fabric, match, found = _with_network(fabric, source, seen)
-        said.append(found)
-        if match is not None:
-            network = match.said
-            share = match.share
-            factor = fabric.tiers[-1].bandwidth / own_Bps
-    assumed = AssumedFabric(
-        fabric=machine.fabric,
-        overrides=fabric.overrides,
-        devices=seen.named.devices,
-        hosts=seen.named.hosts,
-        said=tuple(said),
-        network=network,
-        own=own,
-        network_share=share,
-        network_factor=factor,
-    )
-    return MachineFabric(fabric, assumed)
-
-
-def _with_network(
-    fabric: Fabric, source: FabricSource, seen: Evidence
-) -> tuple[Fabric, NetworkMatch | None, Statement]:
-    """The fabric with the network that the user, NCCL or the times name, the usual NICs if the
-    times name them, and a statement of how the network is known."""
-    outer = fabric.tiers[-1]
-    for key, _ in fabric.overrides:
-        if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
-            return fabric, None, statement("network-given", tier=outer.name)
-    debug = seen.debug
-    if debug.nics and debug.nic_GBps:
-        rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
-        said = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
-        return _with_rate(fabric, source, rate_Bps), None, said
-    match = matching_network(fabric, seen.on(fabric).series)
-    names = {"fabric": fabric.name, "tier": outer.name}
-    if match is None:
-        return fabric, None, statement("network-assumed", **names)
-    said = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
-    return _with_rate(fabric, source, match.fabric.tiers[-1].bandwidth), match, said
-
-
-def _with_rate(fabric: Fabric, source: FabricSource, rate_Bps: float) -> Fabric:
-    """The fabric of a source with another bandwidth of its outermost tier."""
-    outer = fabric.tiers[-1]
-    rates = bandwidth_values(outer, rate_Bps / outer.bandwidth)
-    return load_fabric(source, {**dict(fabric.overrides), **rates})
-
-
-_P2P_WORKS = argument_text("overrides", ["library.p2p=true"])
-HOST_NIC_BPS = 50e9
-"""The fastest usual NIC of a host of PCIe cards, 400 Gbit/s; slower ones are found by the times."""
-# the network between such hosts: its medium, a port's latency in us, and its usual share of the line
-_NETWORKS = {
-    "socket": ("tcp", 15, 0.94),
-    "efa": ("efa", 10, 0.93),
-    "ib": ("ib", 2, 0.93),
-}
-
-
-def _source(name: str, seen: Evidence) -> FabricSource:
-    """A bundled fabric by name: of more ranks than it has, the cluster that is made of such
-    machines; where several hosts ran and it is one, such hosts on a network."""
-    if seen.most_ranks > load_fabric(name).ranks:
-        name = CLUSTERS.get(name, name)
-    fabric = load_fabric(name)
-    hosts = max((series.nodes or 1 for series in seen.logs.series), default=1)
-    if len(fabric.tiers) > 1 or hosts < 2 or is_network(fabric, fabric.tiers[0]):
-        return name
-    network = seen.debug.network.lower()
-    medium = "socket" if seen.debug.on_sockets else "efa" if "libfabric" in network else "ib"
-    called, alpha_us, share = _NETWORKS[medium]
-    data = deepcopy(fabric_data(name))
-    inside = min(seen.ranks_per_host, default=fabric.tiers[0].endpoints)
-    rate_GBps = HOST_NIC_BPS / 1e9 / inside
-    tier = {"name": called, "topology": "star", "medium": medium, "size": hosts}
-    tier |= {"alpha": f"{alpha_us}us", "bandwidth": f"{rate_GBps:.12g}GB/s", "eta": {"beta": share}}
-    data["tiers"].append(tier)
-    return data
-
-
-def _peers(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
-    """Whether cards in PCIe slots reach each other's memory, and how that is known: by the logs,
-    else by the times; None where nothing tells."""
-    settings = dict(seen.debug.env)
-    off = seen.debug.connections("SHM") or seen.debug.connections("P2P refused")
-    if seen.debug.connections("P2P"):
-        return True, statement("peers-logged")
-    if off or settings.get("NCCL_P2P_DISABLE") == "1":
-        return False, statement("no-peers-logged")
-    without = with_p2p(fabric, works=False)
-    found = [share_reached(without, series) for series in seen.on(without).series]
-    shares = [share for share in found if share is not None]
-    if not shares:
-        return None, statement("peers-unknown", argument=_P2P_WORKS)
-    # host memory carries no more than that
-    if max(shares) > FASTER:
-        return True, statement("peers-by-times")
-    return False, statement("no-peers-by-times", argument=_P2P_WORKS)
-
-
-def _sized(
-    machine: DeviceMatch, source: FabricSource, seen: Evidence, overrides: Overrides
-) -> tuple[Fabric, list[str]]:
-    """A bundled fabric of the sizes that ran, and those that differ from its own."""
-    sizes = _sizes(load_fabric(source, list(machine.differs)), seen)
-    ours = [*machine.differs, *sizes]
-    if isinstance(overrides, Mapping):
-        both = {**dict(load_fabric(source, ours).overrides), **overrides}
-        return load_fabric(source, both), sizes
-    return load_fabric(source, [*ours, *overrides]), sizes
-
-
 def devices_read(seen: Evidence) -> list[Statement]:
     """The devices and the number of hosts that logs name; empty where they name no device."""
     machine = seen.named
@@ -402,31 +265,3 @@ def devices_read(seen: Evidence) -> list[Statement]:
     hosts = len(machine.hosts)
     on = statement("on-some-hosts", hosts=hosts) if hosts else NOTHING
     return [statement("devices-read", devices=machine.devices, on=on)]
-
-
-def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Overrides such as ``nvlink.size=4`` for the innermost and outermost tier, where the logs ran
-    on other sizes; traced ranks fill host after host."""
-    inner, outer = fabric.tiers[0], fabric.tiers[-1]
-    ranks = seen.most_ranks
-    if len(fabric.tiers) == 1:
-        # hosts of one device each, joined by nothing but a network
-        if ranks <= inner.endpoints or not is_network(fabric, inner):
-            return []
-        return [f"{inner.name}.size={ranks}", f"{inner.name}.max_size={ranks}"]
-    if inner.endpoints > MOST_IN_A_HOST:  # racks of 72 are used as 64 where a job spans several
-        whole = ranks <= inner.endpoints or ranks % inner.endpoints == 0
-        return [] if whole or ranks % 64 else [f"{inner.name}.size=64"]
-    # runs on hosts of different sizes say nothing of the machine's
-    shared = seen.ranks_per_host
-    if len(shared) > 1:
-        return []
-    most = max(inner.endpoints, inner.max_size or 0)
-    size = min(shared.pop(), most) if shared else inner.endpoints
-    hosts = max(ceil_div(ranks, size), *(series.nodes or 1 for series in seen.logs.series), 1)
-    found = []
-    if size != inner.endpoints:
-        found.append(f"{inner.name}.size={size}")
-    if hosts > outer.endpoints:
-        found.append(f"{outer.name}.size={hosts}")
-    return found

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -86,21 +87,28 @@ def model_by_id(device: str) -> str:
     ('NVIDIA H100', '')
     """
     match = PCI_ID.fullmatch(device)
-    return accelerators().get(f"0x{match[1]}:0x{match[2]}", "") if match else ""
+    if match is None:
+        return ""
+    return accelerators().get(f"0x{match[1]}:0x{match[2]}", "")
 
 
 @cache
 def accelerators() -> dict[str, str]:
     """Models by PCI device, compute capability and architecture."""
-    text = (Path(__file__).parent / "data" / "accelerators.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return {row["id"]: row["model"] for row in rows}
+    return {row["id"]: row["model"] for row in _rows("accelerators.csv")}
 
 
 @cache
 def _table() -> tuple[DeviceMatch, ...]:
-    text = (Path(__file__).parent / "data" / "bundled_for.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return tuple(
-        DeviceMatch(row["pattern"], row["fabric"], tuple(row["differs"].split())) for row in rows
-    )
+    found = []
+    for row in _rows("bundled_for.csv"):
+        differs = tuple(row["differs"].split())
+        found.append(DeviceMatch(row["pattern"], row["fabric"], differs))
+    return tuple(found)
+
+
+def _rows(file: str) -> Iterator[dict[str, str]]:
+    """The rows of a table of data, without its comments."""
+    text = (Path(__file__).parent / "data" / file).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    yield from csv.DictReader(lines)
