@@ -264,3 +264,29 @@ def test_a_network_of_sockets_lacks_no_rdma(tmp_path: Path) -> None:
     names = {cause.name for finding in found.findings for cause in finding.causes}
     assert "network" in names
     assert not names & {"sockets", "gpudirect"}
+
+
+@pytest.mark.parametrize(
+    "line", ["Using network Socket", "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'"]
+)
+def test_what_a_log_states_of_sockets_is_no_cause_on_sockets(line: str, tmp_path: Path) -> None:
+    time = time_on("sockets", 16, ["tcp.bandwidth=0.4GB/s"])
+    stated = f"n0:1:1 [0] NCCL INFO {line}"
+    path = cards(tmp_path, 16, machine_logs.H100, time("ar", 2.0**30), stated)
+    found = colltool.doctor(path, "sockets")
+    names = {cause.name for finding in found.findings for cause in finding.causes}
+    assert not names & {"sockets", "gpudirect"}
+    assert found.summary().startswith("Slow: ")
+
+
+def test_what_is_too_fast_is_said_beside_what_is_slow(tmp_path: Path) -> None:
+    """Small messages of another machine may be slow where its large ones are faster than can be."""
+
+    def seconds(primitive: str, size: float) -> float:
+        return 4 * usual(primitive, size) if size < 2**20 else usual(primitive, size) / 2
+
+    usual = time_on()
+    path = machine_logs.log(tmp_path / "a.log", seconds)
+    found = colltool.doctor(path, "dgx-h100")
+    assert not found.ok
+    assert "is 2 times faster than dgx-h100 allows, so another machine ran it" in found.summary()

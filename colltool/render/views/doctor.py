@@ -236,10 +236,19 @@ def _answer(result: Diagnosis) -> str:
         what += f" {_spoken(result).measured(found[0])}"
     else:
         what += f" Expected is what {_where(result)} should reach."
+    what += _beyond(result)
     # a cause that no price supports is not guessed at
     if not main.causes:
         return f"{what} {_UNEXPLAINED}.{also}"
     return f"{what} {_likely(main, result)}{_others(main)}{also}"
+
+
+def _beyond(result: Diagnosis) -> str:
+    """That other messages are faster than the fabric allows, which makes it a doubtful baseline."""
+    if not result.too_fast:
+        return ""
+    fastest = max(result.too_fast, key=lambda health: health.large or 0.0)
+    return f" But {_spoken(result).passes(fastest)}."
 
 
 def _assumption(assumed: AssumedFabric) -> str:
