@@ -21,6 +21,7 @@ from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place
+from colltool.estimate.interval import is_network
 from colltool.estimate.price import price
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
@@ -164,6 +165,11 @@ def _other_hosts(fabric: Fabric, series: Series) -> str:
     if series.ranks % series.nodes:
         return "the ranks are not spread evenly over the nodes, and prices assume equal nodes"
     per_node = series.ranks // series.nodes
+    # devices that nothing but a network joins are hosts of their own
+    if len(fabric.tiers) == 1 and is_network(fabric, inner):
+        if per_node == 1:
+            return ""
+        return f"{fabric.name} has one device per host, the log has {per_node} on a node"
     spans_hosts = per_node <= MOST_IN_A_HOST < inner.endpoints
     part_of_a_host = series.nodes == 1 and per_node < inner.endpoints
     if spans_hosts or part_of_a_host or per_node == inner.endpoints:

@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError, argument_text, error_argument
 from colltool.base.files import MACHINE_SUFFIX, remembering
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command
-from colltool.commands.logs import measurements_of
+from colltool.commands.logs import devices_of, measurements_of
 from colltool.commands.options import (
     FABRIC_SUFFIXES,
     PLOT,
@@ -78,12 +78,13 @@ def calibrate(
         measurement that would narrow prices most.
 
     Raises:
-        ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an
+        ColltoolError: logs or a fabric that cannot be used, logs of other devices, ranks that the fabric does not hold, an
             algorithm that cannot run.
     """
     from colltool.base.formatting import parse_rate
     from colltool.calibration.calibrate import FitRequest, machine_calibration, with_machine
     from colltool.calibration.calibrate import calibrate as run
+    from colltool.calibration.other_hardware import check_hardware
     from colltool.commands.reading import flag_of, names_of, number_of, text_of, wrong
     from colltool.fabric.load import fabric_data, load_fabric
 
@@ -100,6 +101,7 @@ def calibrate(
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
     called = "" if name is None else _file_name(text_of(name, "name", "measured"))
     loaded = load_fabric(fabric, overrides)
+    check_hardware(loaded, devices_of(logs))
     if machine_only is None:
         sizes = max((len(series.points) for series in measured.series), default=_FEWEST_SIZES)
         rows_alone = sizes < _FEWEST_SIZES

@@ -80,24 +80,15 @@ def _named(name: str) -> LibraryFile:
         ColltoolError: no such library, or no data of this version.
     """
     from colltool.engines.files import find_library, load_library
-    from colltool.engines.shipped import SUFFIX, shipped_libraries
+    from colltool.engines.shipped import SUFFIX
 
     if name.endswith(SUFFIX):
         return load_library(name)
     try:
-        found = find_library(name)
+        return find_library(name).library
     except ColltoolError as error:
         # an argument of these commands, not the option of prices
         raise ColltoolError(error.what, fix=error.fix) from None
-    if found.unknown:
-        library = found.library.name
-        known = [version for shipped, version in shipped_libraries() if shipped == library]
-        # prices take the nearest older version and say so; a file is there or it is not
-        raise ColltoolError(
-            f"there is no file of {library} {found.unknown}",
-            fix=f"{library} ships in {', '.join(known)}",
-        )
-    return found.library
 
 
 library_command = CommandGroup("Shipped libraries of kernels; show, check and start library files.")

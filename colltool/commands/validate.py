@@ -71,6 +71,7 @@ def validate(
     """
     from colltool.commands.reading import fraction_if, names_of
     from colltool.commands.requests import fabric_of
+    from colltool.diagnosis.machines import hardware_note
     from colltool.diagnosis.validate import validate as run
     from colltool.estimate.groups import as_read
 
@@ -80,7 +81,8 @@ def validate(
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
     loaded = as_read(fabric_of(fabric, machine=machine), model)
     found = run(loaded, measured, max_mape=limit, readings=model, algorithms=names)
-    return replace(found, devices=devices_of(logs))
+    devices = devices_of(logs)
+    return replace(found, devices=devices, other_hardware=hardware_note(loaded, devices))
 
 
 @command(

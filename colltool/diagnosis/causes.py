@@ -34,6 +34,10 @@ FITTED_TO: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
     "factor": ("large", "small"),
     "extra": ("small", "large"),
 }
+# difference of two causes' fits up to which either may lead: the scatter of repeats, and what a
+# fitted number gains by following it
+SAME_FIT = 0.015
+TELLING = 4  # sizes from which on fits tell causes apart: a fitted number meets any few
 FIT_STEPS = 6  # iterations of a fitted number
 FIT_TOLERANCE = 0.003  # relative change of the number that ends them
 Centre = Callable[[Sequence[float]], float]
@@ -246,22 +250,52 @@ def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedC
         if not supported:
             found.append(ExplainedClasses(frozenset(unexplained), []))
             break
-        best = supported[0]
-        partly = {index for index in unexplained if scoring.explains_most(index, best.scenario)}
+        best = _widest(scoring, supported, unexplained)
         # what it explains in part has no cause of its own
-        classes = best.classes | partly
-        found.append(ExplainedClasses(classes, _equally_good(scoring, supported)))
+        classes = best.classes | _partly(scoring, best, unexplained)
+        found.append(
+            ExplainedClasses(classes, _equally_good(scoring, supported, best, unexplained))
+        )
         unexplained = [index for index in unexplained if index not in classes]
     return found
 
 
-def _equally_good(scoring: Scoring, supported: Sequence[SupportedCause]) -> list[SupportedCause]:
-    """The best cause and those that explain the same size classes about as well."""
-    classes = supported[0].classes
+def _partly(scoring: Scoring, cause: SupportedCause, unexplained: Sequence[int]) -> set[int]:
+    """The size classes that a cause explains in part, or wholly."""
+    return {index for index in unexplained if scoring.explains_most(index, cause.scenario)}
+
+
+def _widest(
+    scoring: Scoring, supported: Sequence[SupportedCause], unexplained: Sequence[int]
+) -> SupportedCause:
+    """The cause that explains most size classes; of several the one that explains most others in part."""
+    most = len(supported[0].classes)
+    top = [cause for cause in supported if len(cause.classes) == most]
+    return max(top, key=lambda cause: len(_partly(scoring, cause, unexplained)))
+
+
+def _equally_good(
+    scoring: Scoring,
+    supported: Sequence[SupportedCause],
+    widest: SupportedCause,
+    unexplained: Sequence[int],
+) -> list[SupportedCause]:
+    """The widest cause and those that explain the same size classes about as well."""
+    classes = widest.classes
+    wide = _partly(scoring, widest, unexplained)
     same = []
     for cause in supported:
         if all(scoring.explains_most(index, cause.scenario) for index in classes):
             same.append(scoring.with_errors(cause.cause, cause.value, classes))
-    same.sort(key=attrgetter("rank"))
-    most = min(cause.fit for cause in same) + 2 * ACCURACY
-    return [cause for cause in same if cause.score <= most]
+    best = min(cause.fit for cause in same)
+    sizes = max(len(scoring.series[scoring.classes[at].series_index].points) for at in classes)
+
+    def place(cause: SupportedCause) -> tuple[bool, bool, tuple[int, float]]:
+        # what explains less or fits worse follows, however likely it is, unless the log states it
+        less = len(_partly(scoring, cause, unexplained)) < len(wide)
+        worse = cause.fit > best + SAME_FIT and sizes >= TELLING
+        stated = bool(cause.cause.quoted)
+        return less and not stated, worse and not stated, cause.rank
+
+    same.sort(key=place)
+    return [cause for cause in same if cause.score <= best + 2 * ACCURACY]

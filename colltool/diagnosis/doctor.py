@@ -49,7 +49,12 @@ from colltool.diagnosis.results import (
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import SizeClass
-from colltool.diagnosis.stated_findings import answers_alone, stated_findings, wrong_results
+from colltool.diagnosis.stated_findings import (
+    answers_alone,
+    as_expected_of,
+    stated_findings,
+    wrong_results,
+)
 from colltool.diagnosis.thresholds import (
     HEALTHY_SHARE,
     across_hosts,
@@ -82,6 +87,8 @@ def diagnose(
         check_even(fabric)
     options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
     stated = (*wrong_results(seen), *seen.stated)
+    if fabric is not None:
+        stated = as_expected_of(fabric, stated)
     whole = _judged_or_stated(seen, options, stated)
     unread = [statement("empty-file", file=file) for file in seen.empty]
     # a file that states something is read, also without times

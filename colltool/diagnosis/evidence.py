@@ -63,6 +63,11 @@ class Evidence(NamedTuple):
         return max(self.world or 1, *(group.ranks for group in self._groups), 1)
 
     @property
+    def most_hosts(self) -> int:
+        """Hosts of the run on most of them, as far as the logs list them."""
+        return max((series.nodes or 1 for series in self.logs.series), default=1)
+
+    @property
     def ranks_per_host(self) -> set[int]:
         """Ranks a host of the logs' runs across hosts."""
         found = {series.ranks_per_host for series in self.logs.series}

@@ -24,7 +24,7 @@ FEWEST_HOSTS = 3  # that make a fleet; two are a pair
 SLOW = 0.85  # of the median of runs like it, below which a run is slow
 MOSTLY_SLOW = 0.6  # share of the runs with a host that must be slow to name it
 SELDOM_SLOW = 0.3  # share of the runs without it that may be slow then
-FEWEST_RUNS = 2  # of a host, or of a kind, that allow a comparison
+FEWEST_RUNS = 2  # with others of a host, or of a kind, that allow a comparison
 MOST_ODD = 5  # slow runs without a slow host that get a statement each
 
 
@@ -131,8 +131,13 @@ def _slow_hosts(runs: Runs) -> list[str]:
         if not slow:
             break
         totals = _hosts_of(left)
-        worst = max(slow, key=lambda host: (slow[host] / totals[host], slow[host]))
-        if totals[worst] < FEWEST_RUNS or slow[worst] / totals[worst] < MOSTLY_SLOW:
+        # a run on one host alone is that host's; a run with others may be theirs
+        alone = {run.hosts[0] for run in left if run.slow and len(run.hosts) == 1}
+        told = [host for host in slow if host in alone or totals[host] >= FEWEST_RUNS]
+        if not told:
+            break
+        worst = max(told, key=lambda host: (slow[host] / totals[host], slow[host]))
+        if slow[worst] / totals[worst] < MOSTLY_SLOW:
             break
         left = [run for run in left if worst not in run.hosts]
         # where nearly all runs are slow, no few hosts are the cause
@@ -197,8 +202,9 @@ def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[Statement]:
     """A statement for each slow host."""
     for host in hosts:
         if host.state == "slow" and host.of_fleet is not None:
+            code = "slow-host" if host.runs > 1 else "slow-host-once"
             yield statement(
-                "slow-host",
+                code,
                 host=host.host,
                 slow=host.slow,
                 runs=host.runs,

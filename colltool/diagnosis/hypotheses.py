@@ -17,6 +17,7 @@ from colltool.base.statements import Statement, word_table
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
 from colltool.fabric.capabilities import TierCapabilities
+from colltool.fabric.library_numbers import media_of
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, without_in_network
 from colltool.logs.series import LogLibrary, log_library, on_devices
@@ -173,10 +174,13 @@ def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:
-    """A cause inside hosts, where a network may be slow as well."""
+    """A cause inside hosts, or a setting, where a network may be slow as well."""
     if cause.fits == "share":
         return cause._replace(handicap=INSIDE, any_value=True)
-    return cause._replace(must_fit_closely=True)
+    # of settings, NVLS alone is switched off by more than a variable that somebody set
+    if cause.name == "nvls-off":
+        return cause._replace(must_fit_closely=True)
+    return cause._replace(handicap=RARER, any_value=True)
 
 
 def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
@@ -266,6 +270,8 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     """The network: fewer NICs, TCP, copies through host memory, a low rate, or latency."""
     outer = base.fabric.tiers[-1]
     inside_host: frozenset[Unaffected] = frozenset({"host"})
+    medium = media_of(base.fabric)[-1]
+    over_rdma = medium is None or medium.name != "socket"
 
     @cache
     def outer_at(share: float) -> Scenario:
@@ -290,8 +296,10 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
             of=host.ranks_inside,
             unaffected=frozenset({"nic"}),
         )
-    yield network("sockets", most=SOCKETS)
-    if host.has_devices:
+    # without RDMA to begin with, neither can be missing
+    if over_rdma:
+        yield network("sockets", most=SOCKETS)
+    if over_rdma and host.has_devices:
         yield network("gpudirect", any_value=True, most=NO_GPUDIRECT, handicap=RARER)
     yield network("network", any_value=True)
     yield Hypothesis(

@@ -2,48 +2,41 @@
 to what ran.
 
 :func:`given_fabric` takes the user's fabric as it is; :func:`nearest_fabric` looks for one by the
-named devices, else by the measured times. Both say what was read and what was assumed.
+named devices, else by the measured times: where machines of several generations fit these, it asks
+which it was. Both say what was read and what was assumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from math import log
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.primitives import ceil_div
 from colltool.base.statements import NOTHING, Statement
+from colltool.calibration.other_hardware import device_of, other_devices
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
+from colltool.diagnosis.assumed_fabric import MachineFabric, assumed_fabric, source_of
 from colltool.diagnosis.declared_causes import declared_causes
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import (
     SHOWS_RATE,
     TWO_HOSTS,
     USUAL_SHARE,
-    NetworkMatch,
     is_stream,
-    matching_network,
-    nics_of,
-    per_host,
     share_reached,
 )
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import FASTER, HEALTHY_SHARE, across_hosts
-from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
-from colltool.fabric.load import load_fabric
+from colltool.estimate.interval import generation_of
+from colltool.fabric.bundled_for import PCI_ID, DeviceMatch, bundled_for
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
-from colltool.logs.series import Series, log_library, on_devices
-
-
-class MachineFabric(NamedTuple):
-    """The fabric that logs are compared with, and how it was found."""
-
-    fabric: Fabric
-    assumed: AssumedFabric
+from colltool.fabric.variants import INNERMOST, with_tiers
+from colltool.logs.series import LogLibrary, Series, log_library, on_devices
 
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
@@ -64,10 +57,15 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
         if more:
             overrides = (*overrides, (f"{inner.name}.size", str(size)))
             said.append(statement("rate-per-rank", tier=fabric.tiers[-1].name))
-    for name in _other_devices(fabric, seen):
+    for name in dict.fromkeys(other_devices(fabric, seen.named.devices).values()):
         said.append(statement("other-devices", fabric=fabric.name, nearest=name))
     assumed = AssumedFabric(
-        fabric.name, overrides, seen.named.devices, seen.named.hosts, tuple(said)
+        fabric.name,
+        overrides,
+        seen.named.devices,
+        seen.named.hosts,
+        tuple(said),
+        other_hardware=hardware_note(fabric, seen.named.devices),
     )
     return MachineFabric(fabric, assumed)
 
@@ -80,19 +78,14 @@ def _on_processors(seen: Evidence, inner: Tier) -> bool:
     return inner.max_size is None
 
 
-def _other_devices(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Bundled fabrics of devices that the logs name and the fabric does not have."""
-    own = fabric.library_facts
-    if own is None or not own.gpu:
-        return []
-    found: dict[str, None] = {}
-    for device in seen.named.devices:
-        nearest = bundled_for(device)
-        if nearest:
-            facts = load_fabric(nearest.fabric).library_facts
-            if (facts.gpu if facts else None) != own.gpu:
-                found[nearest.fabric] = None
-    return list(found)
+def hardware_note(fabric: Fabric, devices: Sequence[str]) -> Statement:
+    """What to say first of logs that are of other hardware than a fabric; else nothing."""
+    other = other_devices(fabric, devices)
+    if not other:
+        return NOTHING
+    return statement(
+        "other-hardware", devices=tuple(other), fabric=fabric.name, own=device_of(fabric)
+    )
 
 
 def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
@@ -102,7 +95,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     ColltoolError where they name one that is not known, or those of several machines.
     """
     said = devices_read(seen)
-    devices = seen.named.devices
+    devices = _telling(seen.named.devices)
     mentioned = seen.debug.mentioned
     if not devices and mentioned:
         devices = (mentioned,)
@@ -113,8 +106,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     for device in devices:
         nearest = bundled_for(device)
         if nearest is None:
-            what = f"no bundled fabric has {device}"
-            raise ColltoolError(what, argument="fabric", fix=_name_machine())
+            raise _which(f"no bundled fabric has {device}", _fitting(seen, overrides))
         fabrics.setdefault(nearest.fabric, nearest)
     if len(fabrics) > 1:
         names = ", ".join(dict.fromkeys(devices))
@@ -122,45 +114,114 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
         raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
     (nearest,) = fabrics.values()
     said.append(statement("fabric-nearest", fabric=nearest.fabric))
-    return _assumed(nearest, seen, overrides, said)
+    return assumed_fabric(nearest, seen, overrides, said)
 
 
-def _name_machine() -> str:
-    usual = ", ".join(machine.fabric for machine in MEASURED_MACHINES)
+# what a driver calls a device that it has no name for: an engineering sample, or too old a driver
+_NAMELESS = re.compile(r"(?:NVIDIA )?(?:Graphics )?Device")
+
+
+def _telling(devices: Sequence[str]) -> tuple[str, ...]:
+    """The devices whose names tell the machine; all where none does. Bridges and audio functions
+    have PCI ids, too."""
+    found = []
+    for device in devices:
+        no_name = _NAMELESS.fullmatch(device) or PCI_ID.fullmatch(device)
+        if bundled_for(device) or not no_name:
+            found.append(device)
+    # without any other name, the driver's own is what can be said
+    return tuple(found) or tuple(name for name in devices if not PCI_ID.fullmatch(name))
+
+
+class _Fit(NamedTuple):
+    """A bundled machine that the times may be of: how far its prices are, by log ratio, its GPUs'
+    generation, and the NICs with which it fits, if not its own."""
+
+    machine: DeviceMatch
+    distance: float
+    generation: str
+    network: Statement
+
+    def __str__(self) -> str:
+        nics = f" with {self.network} per host" if self.network else ""
+        return f"{self.machine.fabric}{nics}"
+
+
+def _which(what: str, fits: Sequence[_Fit]) -> ColltoolError:
+    """The error that asks for the machine, with those that the times fit."""
     named = argument_text("fabric", "dgx-h100")
-    return f"name the machine: {named}, or a file of your own; known: {usual} and others"
+    usual = ", ".join(machine.fabric for machine in NVIDIA_MACHINES)
+    fix = f"name the machine: {named}, or a file of your own; known: {usual} and others"
+    if fits:
+        what += f"; these would fit the times: {', '.join(map(str, fits))}"
+        named = argument_text("fabric", fits[0].machine.fabric)
+        fix = f"name the one it is: {named}, or a file of your own"
+    return ColltoolError(what, argument="fabric", fix=fix)
 
 
-# the machines that logs without a device are compared with
-USUAL_MACHINES = (
+# machines whose prices tell what logs without a device come from; of each class one, the usual first
+NVIDIA_MACHINES = (
     DeviceMatch("", "dgx-h100"),
     DeviceMatch("", "dgx-a100"),
     DeviceMatch("", "dgx-b200"),
-    DeviceMatch("", "mi300x"),
+    DeviceMatch("", "hgx-h200"),
+    DeviceMatch("", "gh200"),
+    DeviceMatch("", "nvl72"),
+    DeviceMatch("", "rtx-pro-6000-pcie"),
+    DeviceMatch("", "l40s-pcie"),
 )
-SLOWEST = DeviceMatch("", "dgx-a100")
+AMD_MACHINES = (DeviceMatch("", "mi300x"), DeviceMatch("", "mi355x"))
+# of each maker's, what even slow machines reach
+SLOWEST = {
+    NVIDIA_MACHINES: DeviceMatch("", "dgx-a100"),
+    AMD_MACHINES: DeviceMatch("", "mi300x"),
+}
+
+
+def _makers(seen: Evidence) -> tuple[DeviceMatch, ...]:
+    """The machines that may have run: AMD's where the logs say RCCL, NVIDIA's else, for NCCL runs
+    on no other."""
+    rccl = any(log_library(series.library) is LogLibrary.RCCL for series in seen.series)
+    return AMD_MACHINES if rccl else NVIDIA_MACHINES
 
 
 def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
-    """The usual machine whose prices come nearest, else the slowest of them: no device is named."""
+    """The machine whose prices come nearest where no device is named and all that fit are of one
+    generation; the slowest usual one where none fits, which even that is too slow for."""
     kernels = any(map(_shows_machine, seen.logs.series))
     if not kernels and (seen.logs.series or not declared_causes(seen.debug)):
-        raise ColltoolError(
-            "the logs do not name their devices", argument="fabric", fix=_name_machine()
-        )
-    fits: dict[DeviceMatch, float] = {}
-    for machine in USUAL_MACHINES if kernels else ():
+        raise _which("which GPUs ran this? The logs do not name their devices", ())
+    fits = _fitting(seen, overrides) if kernels else ()
+    streams = all(map(is_stream, seen.logs.series))
+    if len({fit.generation for fit in fits}) > 1 and not streams:
+        raise _which("which GPUs ran this? The logs do not name their devices", fits)
+    best = SLOWEST[_makers(seen)]
+    code = "slowest-usual"
+    alike: tuple[str, ...] = ()
+    if fits:
+        best = fits[0].machine
+        code = "fits-best"
+    # a NIC alone says nothing of GPUs
+    if not streams:
+        alike = tuple(fit.machine.fabric for fit in fits)
+    said = statement(code, fabric=best.fabric, argument=argument_text("fabric", "dgx-h100"))
+    fabric, assumed = assumed_fabric(best, seen, overrides, [said])
+    return MachineFabric(fabric, assumed._replace(guessed=True, alike=alike))
+
+
+def _fitting(seen: Evidence, overrides: Overrides) -> tuple[_Fit, ...]:
+    """The machines that may have run what was measured, the nearest first."""
+    found = []
+    for machine in _makers(seen):
+        # a box of cards on a network that nothing tells would fit too much
+        if not isinstance(source_of(machine.fabric, seen), str):
+            continue
         distance = _distance(machine, seen, overrides)
         if distance is not None:
-            fits[machine] = distance
-    best = min(fits, key=fits.__getitem__, default=SLOWEST)
-    said = statement(
-        "fits-best" if fits else "slowest-usual",
-        fabric=best.fabric,
-        argument=argument_text("fabric", "dgx-h100"),
-    )
-    fabric, assumed = _assumed(best, seen, overrides, [said])
-    return MachineFabric(fabric, assumed._replace(guessed=True))
+            fabric, assumed = assumed_fabric(machine, seen, overrides, [])
+            generation = generation_of(fabric) or machine.fabric
+            found.append(_Fit(machine, distance, generation, assumed.network))
+    return tuple(sorted(found, key=attrgetter("distance")))
 
 
 def _shows_machine(series: Series) -> bool:
@@ -172,10 +233,18 @@ def _shows_machine(series: Series) -> bool:
 def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
     """How far a machine's prices are from the times, by log ratio; None where the times cannot be
     this machine's."""
-    shares = _shares_on(machine, seen, overrides)
-    if not shares or min(shares) < HEALTHY_SHARE or max(shares) > TWO_HOSTS:
+    rings = _shares_on(machine, seen, overrides)
+    if not rings or min(rings) < HEALTHY_SHARE or max(rings) > TWO_HOSTS:
         return None
-    return _apart(shares)
+    best = _shares_on(machine, seen, overrides, rings=False)
+    _, assumed = assumed_fabric(machine, seen, overrides, [])
+    # what its own NICs reach is known; with others a ring is the least that it reaches
+    own_nics = assumed.own and not assumed.network
+    if own_nics and min(best) < HEALTHY_SHARE:
+        return None
+    if max(best) > FASTER:
+        return None
+    return _apart(rings)
 
 
 def _apart(shares: Sequence[float]) -> float:
@@ -186,107 +255,24 @@ def _shares_on(
     machine: DeviceMatch, seen: Evidence, overrides: Overrides, *, rings: bool = True
 ) -> list[float]:
     """What large messages reach of a machine's rates, without series that it cannot run."""
-    fabric, _ = _assumed(machine, seen, overrides, [])
-    found = [share_reached(fabric, series, rings=rings) for series in seen.on(fabric).series]
-    return [share for share in found if share is not None]
-
-
-# machines with measured numbers that a log may come from, whatever it was held against
-MEASURED_MACHINES = (
-    *USUAL_MACHINES,
-    DeviceMatch("", "hgx-h200"),
-    DeviceMatch("", "gh200"),
-    DeviceMatch("", "nvl72"),
-    DeviceMatch("", "rtx-pro-6000-pcie"),
-    DeviceMatch("", "l40s-pcie"),
-)
+    fabric, _ = assumed_fabric(machine, seen, overrides, [])
+    found = []
+    for series in seen.on(fabric).series:
+        share = share_reached(fabric, series, rings=rings)
+        if share is not None:
+            found.append(share)
+    return found
 
 
 def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
     """The bundled fabrics that may have run what was measured, the nearest first: none is too slow
     for it, and on none it would be too slow."""
     fits: dict[str, float] = {}
-    for machine in MEASURED_MACHINES:
+    for machine in _makers(seen):
         shares = _shares_on(machine, seen, (), rings=False)
         if shares and min(shares) >= HEALTHY_SHARE and max(shares) <= FASTER:
             fits[machine.fabric] = _apart(shares)
     return tuple(sorted(fits, key=fits.__getitem__))
-
-
-def _assumed(
-    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: list[Statement]
-) -> MachineFabric:
-    """A bundled fabric with the sizes and the network of the logs."""
-    fabric, sizes = _sized(machine, seen, overrides)
-    said = [*said, *(statement("measured-size", size=size) for size in sizes)]
-    # inside one host nothing is known of the network, and nothing needed
-    network = NOTHING
-    own = NOTHING
-    share = None
-    factor = 1.0
-    if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
-        own = nics_of(fabric)
-        own_Bps = fabric.tiers[-1].bandwidth
-        fabric, match, found = _with_network(fabric, machine, seen)
-        said.append(found)
-        if match is not None:
-            network = match.said
-            share = match.share
-            factor = fabric.tiers[-1].bandwidth / own_Bps
-    assumed = AssumedFabric(
-        fabric=machine.fabric,
-        overrides=fabric.overrides,
-        devices=seen.named.devices,
-        hosts=seen.named.hosts,
-        said=tuple(said),
-        network=network,
-        own=own,
-        network_share=share,
-        network_factor=factor,
-    )
-    return MachineFabric(fabric, assumed)
-
-
-def _with_network(
-    fabric: Fabric, machine: DeviceMatch, seen: Evidence
-) -> tuple[Fabric, NetworkMatch | None, Statement]:
-    """The fabric with the network that the user, NCCL or the times name, the usual NICs if the
-    times name them, and a statement of how the network is known."""
-    outer = fabric.tiers[-1]
-    for key, _ in fabric.overrides:
-        if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
-            return fabric, None, statement("network-given", tier=outer.name)
-    debug = seen.debug
-    if debug.nics and debug.nic_GBps:
-        rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
-        said = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
-        return _with_rate(fabric, rate_Bps), None, said
-    match = matching_network(fabric, seen.on(fabric).series)
-    names = {"fabric": machine.fabric, "tier": outer.name}
-    if match is None:
-        return fabric, None, statement("network-assumed", **names)
-    said = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
-    return _with_rate(fabric, match.fabric.tiers[-1].bandwidth), match, said
-
-
-def _with_rate(fabric: Fabric, rate_Bps: float) -> Fabric:
-    """The fabric with another bandwidth of its outermost tier."""
-    outer = fabric.tiers[-1]
-    rates = bandwidth_values(outer, rate_Bps / outer.bandwidth)
-    return load_fabric(fabric.name, {**dict(fabric.overrides), **rates})
-
-
-def _sized(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
-    """A bundled fabric of the sizes that ran, and those that differ from its own."""
-    # more ranks than the bundled machine has: the cluster that is made of such machines
-    name = machine.fabric
-    if seen.most_ranks > load_fabric(name).ranks:
-        name = CLUSTERS.get(name, name)
-    sizes = _sizes(load_fabric(name, list(machine.differs)), seen)
-    ours = [*machine.differs, *sizes]
-    if isinstance(overrides, Mapping):
-        return load_fabric(name, {**dict(load_fabric(name, ours).overrides), **overrides}), sizes
-    return load_fabric(name, [*ours, *overrides]), sizes
 
 
 def devices_read(seen: Evidence) -> list[Statement]:
@@ -297,28 +283,3 @@ def devices_read(seen: Evidence) -> list[Statement]:
     hosts = len(machine.hosts)
     on = statement("on-some-hosts", hosts=hosts) if hosts else NOTHING
     return [statement("devices-read", devices=machine.devices, on=on)]
-
-
-def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Overrides such as ``nvlink.size=4`` for the innermost and outermost tier, where the logs ran
-    on other sizes; traced ranks fill host after host."""
-    inner, outer = fabric.tiers[0], fabric.tiers[-1]
-    if len(fabric.tiers) == 1:
-        return []
-    ranks = seen.most_ranks
-    if inner.endpoints > MOST_IN_A_HOST:  # racks of 72 are used as 64 where a job spans several
-        whole = ranks <= inner.endpoints or ranks % inner.endpoints == 0
-        return [] if whole or ranks % 64 else [f"{inner.name}.size=64"]
-    # runs on hosts of different sizes say nothing of the machine's
-    shared = seen.ranks_per_host
-    if len(shared) > 1:
-        return []
-    most = max(inner.endpoints, inner.max_size or 0)
-    size = min(shared.pop(), most) if shared else inner.endpoints
-    hosts = max(ceil_div(ranks, size), *(series.nodes or 1 for series in seen.logs.series), 1)
-    found = []
-    if size != inner.endpoints:
-        found.append(f"{inner.name}.size={size}")
-    if hosts > outer.endpoints:
-        found.append(f"{outer.name}.size={hosts}")
-    return found

@@ -14,7 +14,7 @@ from colltool.diagnosis.cliffs import collapse_in
 from colltool.diagnosis.networks import is_stream, trees_share
 from colltool.diagnosis.results import SeriesHealth, ValidatedSeries
 from colltool.diagnosis.size_classes import SizeClass, size_classes
-from colltool.diagnosis.thresholds import HEALTHY_SHARE, across_hosts, threshold_of
+from colltool.diagnosis.thresholds import HEALTHY_SHARE, LEAST_PASS, across_hosts, threshold_of
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.library_numbers import launch_of
 from colltool.fabric.model import Fabric
@@ -62,7 +62,7 @@ def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float
         whole = fabric.tiers[0].endpoints
         across = across_hosts(series)
         bar = threshold_of(series.primitive, series.ranks, whole, across=across)
-    return bar * trees_share(fabric, judged)
+    return max(bar * trees_share(fabric, judged), LEAST_PASS)
 
 
 def _health(

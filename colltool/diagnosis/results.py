@@ -112,6 +112,8 @@ class Validation(Result):
     # what each series reaches of its price, as doctor reads it, and the devices that logs name
     health: tuple[SeriesHealth, ...] = ()
     devices: tuple[str, ...] = ()
+    # why the logs are of other hardware than the fabric; nothing where they may be of its own
+    other_hardware: Statement = NOTHING
 
     @property
     def holds(self) -> bool:
@@ -122,7 +124,8 @@ class AssumedFabric(NamedTuple):
     """The fabric that logs are compared with, empty without one; ``said``: what was read from the logs, and what was
     assumed. ``network``: the usual NICs that fit the times, where the logs name none and the
     fabric's ``own`` do not fit; ``network_share``: what is reached of their line rate, and
-    ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named."""
+    ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named, and of the
+    machines in ``alike`` each fits the times."""
 
     fabric: str
     overrides: tuple[tuple[str, str], ...]
@@ -132,6 +135,9 @@ class AssumedFabric(NamedTuple):
     network: Statement = NOTHING
     own: Statement = NOTHING
     guessed: bool = False
+    alike: tuple[str, ...] = ()
+    # of a fabric that the user named, why the logs are of other hardware
+    other_hardware: Statement = NOTHING
     network_share: float | None = None
     network_factor: float = 1.0
 

@@ -11,6 +11,8 @@ from colltool.base.statements import NOTHING
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Cause, DiagnosisFinding
 from colltool.diagnosis.sentences import statement
+from colltool.fabric.library_numbers import media_of
+from colltool.fabric.model import Fabric
 from colltool.logs.records import WRONG_NOTES
 from colltool.logs.stated import Kind, StatedLine, wrong_rows
 
@@ -33,6 +35,24 @@ def wrong_results(seen: Evidence) -> Iterator[StatedLine]:
             yield wrong_rows(str(skipped.reason), skipped.rows, skipped.where)
     for error in seen.wrong:
         yield wrong_rows(error.what, error.rows, error.where)
+
+
+# what a log states of TCP is how a network of sockets works
+_OF_RDMA = ("sockets", "gpudirect")
+
+
+def as_expected_of(fabric: Fabric, stated: Sequence[StatedLine]) -> tuple[StatedLine, ...]:
+    """What logs state, of which no cause is left that the fabric says itself: over sockets there is
+    no RDMA to miss."""
+    medium = media_of(fabric)[-1]
+    if medium is None or medium.name != "socket":
+        return tuple(stated)
+    found = []
+    for line in stated:
+        if line.kind == "cause" and line.cause in _OF_RDMA:
+            line = line._replace(kind="fact", cause="", do="")
+        found.append(line)
+    return tuple(found)
 
 
 def answers_alone(stated: Sequence[StatedLine], error: ColltoolError) -> bool:

@@ -38,7 +38,6 @@ from colltool.engines.shipped import (
     SUFFIX,
     shipped_libraries,
     shipped_path,
-    version_key,
 )
 from colltool.fabric.library import DeviceName
 from colltool.fabric.tier_parts import check_algorithm
@@ -248,15 +247,9 @@ UNMEASURED = {
 
 
 class RequestedLibrary(NamedTuple):
-    """The library that a user requested, such as ``vllm@0.24.0``.
-
-    Args:
-        unknown: the requested version if there is no data of it, else empty; ``library`` is then
-            the nearest older version.
-    """
+    """The library that a user requested, such as ``vllm@0.24.0``."""
 
     library: LibraryFile
-    unknown: str = ""
 
 
 def is_library(name: str) -> bool:
@@ -268,10 +261,10 @@ def is_library(name: str) -> bool:
 def find_library(requested: str) -> RequestedLibrary:
     """Return a shipped library by name and version.
 
-    Without a version it is the newest, for an unknown version the nearest older one.
+    Without a version it is the newest; ``0.24`` is the newest of ``0.24.*``.
 
     Raises:
-        ColltoolError: no library has this name.
+        ColltoolError: no library has this name, or there is no data of this version.
     """
     name, _, version = requested.lower().partition("@")
     known = [shipped for library, shipped in shipped_libraries() if library == name]
@@ -279,14 +272,17 @@ def find_library(requested: str) -> RequestedLibrary:
         raise _unknown_library(name)
     if not version:
         return RequestedLibrary(_shipped(name, known[-1]))
-    # 0.24 is the newest of 0.24.*
     inside = [shipped for shipped in known if shipped.startswith(f"{version}.")]
     if inside:
         version = inside[-1]
     if version in known:
         return RequestedLibrary(_shipped(name, version))
-    older = [shipped for shipped in known if version_key(shipped) <= version_key(version)]
-    return RequestedLibrary(_shipped(name, older[-1] if older else known[0]), clipped(version))
+    # versions differ by up to 3 times, so another one is no stand-in
+    raise ColltoolError(
+        f"there is no data of {name} {clipped(version)}",
+        argument="library",
+        fix=f"there is for: {', '.join(f'{name}@{shipped}' for shipped in known)}",
+    )
 
 
 def _unknown_library(name: str) -> ColltoolError:

@@ -350,20 +350,8 @@ def price_kernels(
         bytes=size,
         results=tuple(rows),
         library=KernelChoice(library.name, library.version, kernel, reason),
-        notes=_version_notes(asked),
         overrides=fabric.overrides,
     )
-
-
-def _version_notes(asked: RequestedLibrary) -> tuple[str, ...]:
-    if not asked.unknown:
-        return ()
-    library = asked.library
-    note = (
-        f"warning: no data of {library.name} {asked.unknown}: the kernels of {library.full_name} are"
-        " used, and versions differ by up to 3 times"
-    )
-    return (note,)
 
 
 class DispatchRule(NamedTuple):
@@ -491,12 +479,10 @@ def price_experts(
     rows.sort(key=lambda row: (not row.measured_here, row.total_s))
     rows[0] = rows[0]._replace(picked=True)
     choice = None
-    notes: tuple[str, ...] = ()
     if asked is not None:
         library = asked.library
         reason = "the faster of its modes"
         choice = KernelChoice(library.name, library.version, rows[0].kernel, reason)
-        notes = _version_notes(asked)
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
@@ -506,7 +492,6 @@ def price_experts(
         library=choice,
         what=call,
         refused=tuple(refused),
-        notes=notes,
         overrides=fabric.overrides,
     )
 

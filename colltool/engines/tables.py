@@ -43,11 +43,6 @@ def price_by_table(
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
         f" {size_text(row.to)} {each}"
     )
-    notes = []
-    if asked.unknown:
-        notes.append(
-            f"warning: no data of {library.name} {asked.unknown}: the table of {library.full_name} is used"
-        )
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
@@ -55,7 +50,6 @@ def price_by_table(
         bytes=size,
         results=tuple(results),
         library=KernelChoice(library.name, library.version, row.kernel, reason),
-        notes=tuple(notes),
         overrides=fabric.overrides,
     )
 

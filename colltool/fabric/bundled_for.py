@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,13 @@ _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
 def bundled_for(device: str) -> DeviceMatch | None:
-    """Return the row of a device's name; None if no fabric is known for it."""
+    """Return the row of a device's name; None if no fabric is known for it.
+
+    A name is as a driver gives it: of NVML (``NVIDIA GB10``, ``NVIDIA GeForce RTX 4090``), of ROCm
+    (``AMD Instinct MI300X VF``, ``AMD Radeon PRO W7900``), its architecture (``gfx942``), or its
+    PCI id (``10de:2330``).
+    """
+    device = model_by_id(device) or device
     if _CARD.search(device):
         return _CARDS
     return next((row for row in _table() if re.search(row.pattern, device)), None)
@@ -70,10 +77,38 @@ def fabric_of_device(text: str) -> str:
     return match.fabric if match is not None and not match.differs else ""
 
 
+PCI_ID = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})")
+
+
+def model_by_id(device: str) -> str:
+    """The model of an accelerator by its PCI id; empty for any other text, and for other devices.
+
+    >>> model_by_id("10de:2330"), model_by_id("8086:1234")
+    ('NVIDIA H100', '')
+    """
+    match = PCI_ID.fullmatch(device)
+    if match is None:
+        return ""
+    return accelerators().get(f"0x{match[1]}:0x{match[2]}", "")
+
+
+@cache
+def accelerators() -> dict[str, str]:
+    """Models by PCI device, compute capability and architecture."""
+    return {row["id"]: row["model"] for row in _rows("accelerators.csv")}
+
+
 @cache
 def _table() -> tuple[DeviceMatch, ...]:
-    text = (Path(__file__).parent / "data" / "bundled_for.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return tuple(
-        DeviceMatch(row["pattern"], row["fabric"], tuple(row["differs"].split())) for row in rows
-    )
+    found = []
+    for row in _rows("bundled_for.csv"):
+        differs = tuple(row["differs"].split())
+        found.append(DeviceMatch(row["pattern"], row["fabric"], differs))
+    return tuple(found)
+
+
+def _rows(file: str) -> Iterator[dict[str, str]]:
+    """The rows of a table of data, without its comments."""
+    text = (Path(__file__).parent / "data" / file).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    yield from csv.DictReader(lines)

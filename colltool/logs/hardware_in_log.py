@@ -1,4 +1,5 @@
-"""Devices and hosts that logs of nccl-tests name, as text or in the JSON report."""
+"""Devices and hosts that logs name: nccl-tests and rccl-tests, as text or in the JSON report, and
+what ``nvidia-smi -L``, ``rocm-smi --showproductname`` and ``lspci -nn`` print beside them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from colltool.logs.log_file import Log, clean, open_log
 from colltool.logs.nccl_tests_json import is_report, listed_devices
 
 _DEVICE = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
+# what other tools print: a word that is in the line, and the device
+_LISTED = (
+    ("UUID: ", re.compile(r"\bGPU +\d{1,3}: +(\S[^(]{0,80}?) +\(UUID: ")),
+    ("Card ", re.compile(r"\bCard [Ss]eries: *\t* *(AMD \S.{0,80})")),
+    ("[10de:", re.compile(r"\[(10de:[0-9a-f]{4})\]")),
+    ("[1002:", re.compile(r"\[(1002:[0-9a-f]{4})\]")),
+)
 _LONGEST = 100
+_LONGEST_LINE = 400  # characters in which a device is looked for
 
 
 class LoggedHardware(NamedTuple):
@@ -43,6 +52,10 @@ def _named(log: Log) -> Iterator[tuple[object, object]]:
                 match = _DEVICE.search(clean(line))
                 if match:
                     yield match[1], match[2]
+            for word, pattern in _LISTED:
+                match = pattern.search(clean(line[:_LONGEST_LINE])) if word in line else None
+                if match:
+                    yield "", match[1]
         return
     try:
         report = json.loads(log.json_text())

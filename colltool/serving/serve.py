@@ -152,13 +152,6 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
     if resized and used < everyone:
         all_of_them = argument_text("ranks", everyone)
         notes.append(f"warning: {used} of {everyone} ranks serve; add {all_of_them} to use all")
-    for requested in (serving.engine, serving.experts):
-        if requested is not None and requested.unknown:
-            library = requested.library
-            notes.append(
-                f"warning: no data of {library.name} {requested.unknown}: the kernels of"
-                f" {library.full_name} are used"
-            )
     for phase in phases:
         for operation in phase.operations:
             notes += operation.notes

@@ -24,6 +24,7 @@ from kernel_files import engine_rows, laws
 from colltool.base.errors import ColltoolError
 from colltool.engines.files import find_library
 from colltool.engines.price import price_experts, price_kernels
+from colltool.engines.shipped import shipped_libraries
 from colltool.fabric.load import load_fabric
 
 FABRICS = {
@@ -54,9 +55,11 @@ def predicted(row: Row) -> float | None:
     try:
         if row.operation == "all-reduce":
             name, _, version = row.version.partition(" ")
-            asked = find_library(f"{ENGINES[name]}@{version}")
-            if asked.unknown and row.gpu != "a100-80gb":
-                return None
+            engine = ENGINES[name]
+            # A100's rows are of older versions: the oldest that ships stands for them
+            if row.gpu == "a100-80gb":
+                version = dict(reversed(shipped_libraries()))[engine]
+            asked = find_library(f"{engine}@{version}")
             return (
                 price_kernels(asked, fabric, "all_reduce", row.bytes, row.ranks).best.total_s * 1e6
             )

@@ -96,7 +96,7 @@ def test_osu_logs_need_the_machine(here: Path, run: Any) -> None:
     )
     done = run("doctor", "osu.txt", "-n", "8")
     assert (done.code, done.out) == (2, "")
-    assert "the logs do not name their devices" in done.err
+    assert "The logs do not name their devices" in done.err
     assert "-f dgx-h100" in done.err
     done = run("doctor", "osu.txt", "-n", "8", "-f", "dgx-h100", "--format", "json")
     assert done.code == 1

@@ -86,3 +86,38 @@ def test_a_fleet_is_drawn(tmp_path: Path) -> None:
     assert done.code == 1, done.err
     drawn = path.read_text()
     assert all(host in drawn for host in HOSTS)
+
+
+ALONE = machine_logs.time_on()
+
+
+def alone(folder: Path, host: str, slower: float = 1.0) -> Path:
+    """A log of an all-reduce of the eight ranks of one host."""
+    path = folder / f"{host}.log"
+    machine_logs.log(path, lambda p, m: slower * ALONE(p, m), sizes=machine_logs.LARGE)
+    path.write_text(path.read_text().replace("node0", host))
+    return path
+
+
+@pytest.mark.parametrize("hosts", [3, 16])
+@pytest.mark.parametrize("share", [0.5, 0.62, 0.8])
+def test_one_run_on_one_host_is_that_hosts(hosts: int, share: float, tmp_path: Path) -> None:
+    names = [f"gpu{at}" for at in range(1, hosts + 1)]
+    logs = [alone(tmp_path, name, 1 / share if name == "gpu2" else 1.0) for name in names]
+    found = colltool.doctor(logs)
+    assert states(found)["gpu2"] == "slow"
+    assert list(states(found).values()).count("slow") == 1
+    assert not found.ok
+    assert f"gpu2 is slow: its run reaches only {share:.0%} of the median" in found.summary()
+
+
+def test_one_run_of_a_pair_is_of_neither(tmp_path: Path) -> None:
+    """Of a pair that ran once, and once, either may be slow."""
+    ran = [("gpu1", "gpu2", 2.0), ("gpu3", "gpu4", 1.0), ("gpu10", "gpu11", 1.0)]
+    logs = [run(tmp_path, one, other, slower) for one, other, slower in ran]
+    assert "slow" not in states(colltool.doctor(logs)).values()
+
+
+def test_single_hosts_that_are_alike_are_healthy(tmp_path: Path) -> None:
+    logs = [alone(tmp_path, f"gpu{at}", 1 + at / 50) for at in range(5)]
+    assert colltool.doctor(logs).ok

@@ -112,7 +112,7 @@ def test_a_log_that_names_no_device(tmp_path: Path) -> None:
     result = colltool.doctor(file)
     assert result.assumed.guessed, "long messages tell the usual machines apart"
     assert result.assumed.fabric == "dgx-h100"
-    assert result.summary().startswith("If this is dgx-h100, it is healthy: ")
+    assert result.summary().startswith("If this is dgx-h100 or hgx-h200, it is healthy: ")
 
 
 def test_overrides_are_of_either_fabric(tmp_path: Path) -> None:

@@ -267,22 +267,21 @@ def test_libraries_differ_by_more_than_a_hundredth(base: float, differ: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("asked", "version", "unknown"),
+    ("asked", "version"),
     [
-        ("sglang", "0.5.14", ""),
-        ("sglang@0.5", "0.5.14", ""),
-        ("sglang@0.5.10", "0.5.10", ""),
-        ("sglang@0.5.13", "0.5.10", "0.5.13"),
-        ("sglang@0.5.9", "0.5.10", "0.5.9"),
-        ("sglang@1.0", "0.5.14", "1.0"),
-        ("SGLang@0.5.1", "0.5.10", "0.5.1"),
+        ("sglang", "0.5.14"),
+        ("sglang@0.5", "0.5.14"),
+        ("SGLang@0.5.10", "0.5.10"),
     ],
 )
-def test_a_version_is_itself_its_newest_or_the_nearest_older(
-    asked: str, version: str, unknown: str
-) -> None:
-    found = find_library(asked)
-    assert (found.library.version, found.unknown) == (version, unknown)
+def test_a_version_is_itself_or_the_newest_of_its_line(asked: str, version: str) -> None:
+    assert find_library(asked).library.version == version
+
+
+@pytest.mark.parametrize("asked", ["sglang@0.5.13", "sglang@0.5.9", "sglang@1.0", "SGLang@0.5.1"])
+def test_a_version_without_data_is_refused(asked: str) -> None:
+    with pytest.raises(ColltoolError, match="no data of sglang"):
+        find_library(asked)
 
 
 def test_a_library_that_people_know_says_why_it_is_missing() -> None:

@@ -246,10 +246,10 @@ def test_what_was_never_measured_is_refused(fabric: str, asked: dict[str, Any], 
         colltool.price(fabric, **asked)
 
 
-def test_an_unknown_version_warns_and_names_the_nearest() -> None:
-    found = colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="sglang@0.5.12")
-    assert found.library.version == "0.5.10"
-    assert any(note.startswith("warning: no data of sglang 0.5.12") for note in found.notes)
+def test_an_unknown_version_is_refused() -> None:
+    known = "there is for: sglang@0.5.10, sglang@0.5.14"
+    with pytest.raises(ColltoolError, match=f"no data of sglang 0.5.12(.|\\n)*{known}"):
+        colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="sglang@0.5.12")
 
 
 def small(fabric: str, size: object = "64KB", ranks: int = 8) -> Any:

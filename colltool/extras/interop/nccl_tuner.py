@@ -34,7 +34,8 @@ from colltool.libraries.nccl.model import pieces
 MOST_CHANNELS = 64  # NCCL's MAXCHANNELS
 
 _LOAD = """\
-# For NCCL's example tuner plugin, NCCL 2.27.5 or later; built from ext-tuner/example (newer: plugins/tuner/example) of NCCL:
+# For NCCL's example tuner plugin. Build it from plugins/tuner/example of NCCL 2.30.3 or later:
+# built from the sources of 2.27.5 to 2.29.7 it crashes the job. NCCL 2.27.5 and later load that build:
 #   NCCL_TUNER_PLUGIN=path/to/libnccl-tuner-example.so
 #   NCCL_TUNER_CONFIG_FILE=path/to/this file
 # Sizes are inclusive, in bytes as nccl-tests counts them: for allgather and reducescatter the total of all ranks.

@@ -486,6 +486,8 @@ def _series_name(series: Series) -> str:
 def _answer(result: Validation) -> str:
     where = on_fabric(result.fabric, result.overrides)
     text = f"{where} is {result.verdict}."
+    if result.other_hardware:
+        text = f"{sentence(result.other_hardware)}. {text}"
     if not result.series:
         return text
     worst = max(result.series, key=lambda fit: abs(fit.worst))

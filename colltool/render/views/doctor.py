@@ -204,8 +204,13 @@ def _ended(result: Diagnosis) -> DiagnosisFinding | None:
 
 
 def diagnosed(result: Diagnosis) -> str:
-    """The answer: what is below expectation, the most likely cause, and how well it explains the
-    times."""
+    """The answer, behind a warning where the logs are of other hardware than the fabric."""
+    other = result.assumed.other_hardware
+    return f"{sentence(other)}. {_answer(result)}" if other else _answer(result)
+
+
+def _answer(result: Diagnosis) -> str:
+    """What is below expectation, the most likely cause, and how well it explains the times."""
     main = _main(result)
     if main is None:
         return f"{_without_finding(result)}{_also_stated(result)}"
@@ -225,16 +230,47 @@ def diagnosed(result: Diagnosis) -> str:
         return f"{fleet}{_stated(main, result)}{_others(main)}{also}"
     if ended:
         fleet += f"{_stated(ended, result)} "
-    what = f"{fleet}{_stated_first(main, result)}Slow: {_reached(main, result)}."
+    what = f"{fleet}{_stated_first(main, result)}Slow{_assumption(result.assumed)}: {_reached(main, result)}."
     found = _found(main, result)
     if len(found) == 1:
         what += f" {_spoken(result).measured(found[0])}"
     else:
         what += f" Expected is what {_where(result)} should reach."
+    what += _beyond(result)
     # a cause that no price supports is not guessed at
     if not main.causes:
         return f"{what} {_UNEXPLAINED}.{also}"
     return f"{what} {_likely(main, result)}{_others(main)}{also}"
+
+
+def _beyond(result: Diagnosis) -> str:
+    """That other messages are faster than the fabric allows, which makes it a doubtful baseline."""
+    if not result.too_fast:
+        return ""
+    fastest = max(result.too_fast, key=lambda health: health.large or 0.0)
+    return f" But {_spoken(result).passes(fastest)}."
+
+
+def _assumption(assumed: AssumedFabric) -> str:
+    """What the expectation rests on that the logs do not say: the machine, or its NICs; empty where
+    they say it."""
+    if assumed.guessed:
+        machine = _guessed(assumed)
+        slowest = "" if assumed.alike else ", the slowest of the usual machines"
+        return f", assuming {machine}{slowest} (the logs name no GPUs)"
+    if assumed.network:
+        return (
+            f", assuming {assumed.network} NICs per host (the logs name none; {assumed.fabric} has"
+            f" {assumed.own})"
+        )
+    return ""
+
+
+def _guessed(assumed: AssumedFabric) -> str:
+    """The machines that the times fit, with the NICs that these need."""
+    machine = or_text(assumed.alike or (assumed.fabric,))
+    nics = assumed.network or assumed.own
+    return f"{machine} with {nics} per host" if nics else machine
 
 
 _UNEXPLAINED = (
@@ -336,11 +372,8 @@ def _without_finding(result: Diagnosis) -> str:
     healthy = _healthy(result)
     if not result.assumed.guessed:
         return f"Healthy: {healthy}"
-    machine = result.assumed.fabric
-    if result.assumed.own:
-        machine += f" with {result.assumed.own} per host"
     name = localize(argument_text("fabric", "NAME"))
-    return f"If this is {machine}, it is healthy: {healthy} If it is not, name it with {name}."
+    return f"If this is {_guessed(result.assumed)}, it is healthy: {healthy} If it is not, name it with {name}."
 
 
 def _healthy(result: Diagnosis) -> str:
@@ -371,6 +404,8 @@ def _no_baseline(result: Diagnosis) -> str:
     fastest = max(result.too_fast, key=lambda health: health.large or 0.0)
     where = _where(result)
     text = f"Not judged: {_spoken(result).passes(fastest)} and {where} is no baseline."
+    if "pcie" in fastest.wire:
+        text += " A PCIe slot carries no more; NVLink bridges would."
     fits = [name for name in result.fits if name != result.assumed.fabric]
     if fits:
         named = localize(argument_text("fabric", fits[0]))
@@ -388,8 +423,11 @@ def _network_text(assumed: AssumedFabric) -> str:
     part = _PARTS.get(round(1 / assumed.network_factor))
     if part is None or abs(round(1 / assumed.network_factor) * assumed.network_factor - 1) > 0.01:
         part = whole_percent(assumed.network_factor)
+    hosts = f"If your hosts have {assumed.network} NICs"
+    if assumed.guessed:
+        hosts = f"If this is {_guessed(assumed)}"
     return (
-        f"If your hosts have {assumed.network} NICs, this is normal{share}. If they have"
+        f"{hosts}, this is normal{share}. If they have"
         f" {assumed.own}, the network is at {part} of its rate: NICs at a lower speed or unused, or"
         f" congested uplinks. The log does not name them."
     )

@@ -305,7 +305,8 @@ def test_the_header_says_how_to_load_it_and_what_it_counts_on() -> None:
     for part in (
         "NCCL_TUNER_PLUGIN=",
         "NCCL_TUNER_CONFIG_FILE=",
-        "2.27.5",
+        "plugins/tuner/example of NCCL 2.30.3 or later",
+        "NCCL 2.27.5 and later load",
         "All-to-all",
         "16 ranks on 2 nodes",
         "advice",

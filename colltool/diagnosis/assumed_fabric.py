@@ -1,0 +1,220 @@
+"""A bundled fabric as what logs were measured on: of their sizes, with the network and the P2P that
+the logs, the user or the times name, and a statement of how each is known.
+
+:func:`assumed_fabric` is the entry. Machines of one host in the bundled files are hosts of a network
+where several ran: :func:`source_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import NamedTuple
+
+from colltool.base.errors import argument_text
+from colltool.base.primitives import ceil_div
+from colltool.base.statements import NOTHING, Statement
+from colltool.calibration.series_prices import MOST_IN_A_HOST
+from colltool.definitions.reader import Overrides
+from colltool.diagnosis.evidence import Evidence
+from colltool.diagnosis.networks import (
+    NetworkMatch,
+    matching_network,
+    nics_of,
+    per_host,
+    share_reached,
+)
+from colltool.diagnosis.results import AssumedFabric
+from colltool.diagnosis.sentences import statement
+from colltool.diagnosis.thresholds import FASTER
+from colltool.estimate.interval import is_network
+from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch
+from colltool.fabric.library_numbers import p2p_unknown, with_p2p
+from colltool.fabric.load import FabricSource, fabric_data, load_fabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.variants import bandwidth_values
+
+
+class MachineFabric(NamedTuple):
+    """The fabric that logs are compared with, and how it was found."""
+
+    fabric: Fabric
+    assumed: AssumedFabric
+
+
+def assumed_fabric(
+    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: list[Statement]
+) -> MachineFabric:
+    """A bundled fabric with the sizes and the network of the logs."""
+    source = source_of(machine.fabric, seen)
+    fabric, sizes = _sized(machine, source, seen, overrides)
+    said = list(said)
+    for size in sizes:
+        said.append(statement("measured-size", size=size))
+    if p2p_unknown(fabric):
+        works, how = _peers(fabric, seen)
+        said.append(how)
+        if works is not None:
+            peers = {"library.p2p": str(works).lower()}
+            fabric = load_fabric(source, {**dict(fabric.overrides), **peers})
+    # inside one host nothing is known of the network, and nothing needed
+    network = NOTHING
+    own = NOTHING
+    share = None
+    factor = 1.0
+    if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
+        own = nics_of(fabric)
+        own_Bps = fabric.tiers[-1].bandwidth
+        fabric, match, found = _with_network(fabric, source, seen)
+        said.append(found)
+        if match is not None:
+            network = match.said
+            share = match.share
+            factor = fabric.tiers[-1].bandwidth / own_Bps
+    assumed = AssumedFabric(
+        fabric=machine.fabric,
+        overrides=fabric.overrides,
+        devices=seen.named.devices,
+        hosts=seen.named.hosts,
+        said=tuple(said),
+        network=network,
+        own=own,
+        network_share=share,
+        network_factor=factor,
+    )
+    return MachineFabric(fabric, assumed)
+
+
+def _with_network(
+    fabric: Fabric, source: FabricSource, seen: Evidence
+) -> tuple[Fabric, NetworkMatch | None, Statement]:
+    """The fabric with the network that the user, NCCL or the times name, the usual NICs if the
+    times name them, and a statement of how the network is known."""
+    outer = fabric.tiers[-1]
+    for key, _ in fabric.overrides:
+        if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
+            return fabric, None, statement("network-given", tier=outer.name)
+    debug = seen.debug
+    if debug.nics and debug.nic_GBps:
+        rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
+        said = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
+        return _with_rate(fabric, source, rate_Bps), None, said
+    match = matching_network(fabric, seen.on(fabric).series)
+    names = {"fabric": fabric.name, "tier": outer.name}
+    if match is None:
+        return fabric, None, statement("network-assumed", **names)
+    said = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
+    return _with_rate(fabric, source, match.fabric.tiers[-1].bandwidth), match, said
+
+
+def _with_rate(fabric: Fabric, source: FabricSource, rate_Bps: float) -> Fabric:
+    """The fabric of a source with another bandwidth of its outermost tier."""
+    outer = fabric.tiers[-1]
+    rates = bandwidth_values(outer, rate_Bps / outer.bandwidth)
+    return load_fabric(source, {**dict(fabric.overrides), **rates})
+
+
+_P2P_WORKS = argument_text("overrides", ["library.p2p=true"])
+HOST_NIC_BPS = 50e9
+"""The fastest usual NIC of a host of PCIe cards, 400 Gbit/s; slower ones are found by the times."""
+# the network between such hosts: its medium, a port's latency in us, and its usual share of the line
+_NETWORKS = {
+    "socket": ("tcp", 15, 0.94),
+    "efa": ("efa", 10, 0.93),
+    "ib": ("ib", 2, 0.93),
+}
+
+
+def source_of(name: str, seen: Evidence) -> FabricSource:
+    """A bundled fabric by name: of more ranks than it has, the cluster that is made of such
+    machines; where several hosts ran and it is one, such hosts on a network."""
+    if seen.most_ranks > load_fabric(name).ranks:
+        name = CLUSTERS.get(name, name)
+    fabric = load_fabric(name)
+    hosts = seen.most_hosts
+    if len(fabric.tiers) > 1 or hosts < 2 or is_network(fabric, fabric.tiers[0]):
+        return name
+    medium = "ib"
+    if seen.debug.on_sockets:
+        medium = "socket"
+    elif "libfabric" in seen.debug.network.lower():
+        medium = "efa"
+    called, alpha_us, share = _NETWORKS[medium]
+    # the cards of a host share its NICs
+    inside = min(seen.ranks_per_host, default=fabric.tiers[0].endpoints)
+    tier = {
+        "name": called,
+        "topology": "star",
+        "medium": medium,
+        "size": hosts,
+        "alpha": f"{alpha_us}us",
+        "bandwidth": f"{HOST_NIC_BPS / 1e9 / inside:.12g}GB/s",
+        "eta": {"beta": share},
+    }
+    data = deepcopy(fabric_data(name))
+    data["tiers"].append(tier)
+    return data
+
+
+def _peers(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
+    """Whether cards in PCIe slots reach each other's memory, and how that is known: by the logs,
+    else by the times; None where nothing tells."""
+    debug = seen.debug
+    if debug.connections("P2P"):
+        return True, statement("peers-logged")
+    copied = debug.connections("SHM") or debug.connections("P2P refused")
+    if copied or ("NCCL_P2P_DISABLE", "1") in debug.env:
+        return False, statement("no-peers-logged")
+    without = with_p2p(fabric, works=False)
+    most = 0.0
+    for series in seen.on(without).series:
+        most = max(most, share_reached(without, series) or 0.0)
+    # host memory carries no more than that
+    if most > FASTER:
+        return True, statement("peers-by-times")
+    if most:
+        return False, statement("no-peers-by-times", argument=_P2P_WORKS)
+    return None, statement("peers-unknown", argument=_P2P_WORKS)
+
+
+def _sized(
+    machine: DeviceMatch, source: FabricSource, seen: Evidence, overrides: Overrides
+) -> tuple[Fabric, list[str]]:
+    """A bundled fabric of the sizes that ran, and those that differ from its own."""
+    usual = load_fabric(source, list(machine.differs))
+    sizes = _sizes(usual, seen)
+    ours = [*machine.differs, *sizes]
+    if isinstance(overrides, Mapping):
+        both = {**dict(load_fabric(source, ours).overrides), **overrides}
+        return load_fabric(source, both), sizes
+    return load_fabric(source, [*ours, *overrides]), sizes
+
+
+def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
+    """Overrides such as ``nvlink.size=4`` for the innermost and outermost tier, where the logs ran
+    on other sizes; traced ranks fill host after host."""
+    inner, outer = fabric.tiers[0], fabric.tiers[-1]
+    ranks = seen.most_ranks
+    if len(fabric.tiers) == 1:
+        # hosts of one device each, joined by nothing but a network
+        if ranks <= inner.endpoints or not is_network(fabric, inner):
+            return []
+        return [f"{inner.name}.size={ranks}", f"{inner.name}.max_size={ranks}"]
+    if inner.endpoints > MOST_IN_A_HOST:  # racks of 72 are used as 64 where a job spans several
+        whole = ranks <= inner.endpoints or ranks % inner.endpoints == 0
+        return [] if whole or ranks % 64 else [f"{inner.name}.size=64"]
+    # runs on hosts of different sizes say nothing of the machine's
+    shared = seen.ranks_per_host
+    if len(shared) > 1:
+        return []
+    size = inner.endpoints
+    if shared:
+        most = max(size, inner.max_size or 0)
+        size = min(shared.pop(), most)
+    hosts = max(ceil_div(ranks, size), seen.most_hosts)
+    found = []
+    if size != inner.endpoints:
+        found.append(f"{inner.name}.size={size}")
+    if hosts > outer.endpoints:
+        found.append(f"{outer.name}.size={hosts}")
+    return found
