@@ -112,7 +112,7 @@ def records_of(
     if unpriced:
         first = next(iter(unpriced.values()))
         raise ColltoolError(
-            f"{first.version}: no price is of {' and '.join(unpriced)}",
+            f"{first.version}: there is no price of {' and '.join(unpriced)}",
             where=f"{log.file}:{first.line}",
             fix=f"read are: {', '.join(known)}",
         )

@@ -98,6 +98,7 @@ OF_OTHERS = (
     "extras/interop/simgrid_run.py",
     "extras/pictures/plot/page.py",
     "fabric/dumps/hwloc.py",
+    "logs/launch_line.py",
 )
 # What says which option shows the rest of an output.
 OF_THE_COMMAND_LINE = (

@@ -204,12 +204,14 @@ def test_imb_without_a_price_is_refused_by_name_and_left_out_beside_others(
     read: Reader, name: str
 ) -> None:
     columns = next(iter(IMB_COLUMNS))
-    with pytest.raises(ColltoolError, match=f"no price is of {name}(.|\n)*Allreduce") as refused:
+    with pytest.raises(
+        ColltoolError, match=f"there is no price of {name}(.|\n)*Allreduce"
+    ) as refused:
         read(imb(name, columns))
     assert "cut short" not in str(refused.value)
     found = read(imb(name, columns) + imb("Allreduce", columns))
     assert [series.primitive for series in found.series] == [AR]
-    assert f"no price is of {name}" in str(found.skipped[0].reason)
+    assert f"there is no price of {name}" in str(found.skipped[0].reason)
 
 
 def test_imb_barrier_is_named(read: Reader) -> None:
@@ -217,7 +219,7 @@ def test_imb_barrier_is_named(read: Reader) -> None:
         "# Benchmarking Barrier\n# #processes = 16\n"
         "#repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n 1000  1.0  2.0  1.5\n"
     )
-    with pytest.raises(ColltoolError, match="no price is of Barrier"):
+    with pytest.raises(ColltoolError, match="there is no price of Barrier"):
         read(text)
 
 
@@ -557,7 +559,7 @@ def test_ucc_perftest_takes_ranks_and_hosts_of_its_launch(read: Reader) -> None:
 @pytest.mark.parametrize("name", ["Barrier", "Gather", "Memcpy", "Reduce DT"])
 def test_ucc_perftest_without_a_price_is_named(read: Reader, name: str) -> None:
     text = ucc("Allreduce", AR, 1, full=False, newer=False).replace("Allreduce", name)
-    with pytest.raises(ColltoolError, match=f"no price is of {name}"):
+    with pytest.raises(ColltoolError, match=f"there is no price of {name}"):
         read(text)
 
 

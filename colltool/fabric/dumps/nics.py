@@ -103,7 +103,7 @@ def serving(placed: Sequence[NicAt], *, linked: bool) -> Serving:
     notes: list[str] = []
     kept = _without(placed, lambda at: is_loopback(at.nic.name), notes, "the loopback: no network")
     if any(at.nic.medium != "socket" for at in kept):
-        reason = "for sockets, beside NICs with RDMA"
+        reason = "for sockets, where others have RDMA"
         kept = _without(kept, lambda at: at.nic.medium == "socket", notes, reason)
     near = frozenset(_nearest(kept, linked=linked))
     far = [at for at in kept if at not in near]
@@ -157,7 +157,7 @@ def _without_service_cards(placed: list[NicAt], notes: list[str]) -> list[NicAt]
     """The NICs without BlueFields, where others serve the accelerators."""
     if all("BlueField" in at.nic.model for at in placed):
         return placed
-    reason = "BlueField beside other NICs, as for storage and management"
+    reason = "a BlueField where others serve: storage or management"
     return _without(placed, lambda at: "BlueField" in at.nic.model, notes, reason)
 
 

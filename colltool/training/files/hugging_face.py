@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 
 from pydantic import ConfigDict
 
-from colltool.base.errors import ColltoolError, ManyErrors, nearest, printable, problems_of
+from colltool.base.errors import (
+    ColltoolError,
+    ManyErrors,
+    argument_text,
+    nearest,
+    printable,
+    problems_of,
+)
 from colltool.base.files import read_text
 from colltool.definitions.field_types import Part
 from colltool.definitions.reader import read
@@ -40,8 +47,8 @@ from colltool.training.mixers import KINDS
 
 # fixes of errors
 MODEL_FILE = (
-    "give the model as a file with --model-file model.yaml: layers, hidden, heads, ffn, vocab,"
-    " operations ... (colltool guide jobs shows one, and the types that are known)"
+    f"give the model as a file, {argument_text('model_file', 'model.yaml')}: layers, hidden, heads, ffn,"
+    " vocab, operations ... (colltool guide jobs shows one, and the types that are known)"
 )
 KNOWN_TIMES = (
     "parameters and layers of the model as a mapping, with the times of compute:"
