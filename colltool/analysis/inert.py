@@ -62,8 +62,10 @@ def seconds_as_filed(fabric: Fabric, priced: SchedulePrice) -> float | None:
     if filed is None or priced.row.status == "own":
         return None
     for key, _ in fabric.overrides:
-        changed = _file_values(fabric, filed, key)
-        if not changed or not all(isinstance(value, float) for value in changed.values()):
+        values = _file_values(fabric, filed, key).values()
+        if not values:
+            return None
+        if not all(isinstance(value, float) for value in values):
             return None
     return priced.seconds_on(filed)
 

@@ -95,19 +95,19 @@ def model_by_id(device: str) -> str:
 @cache
 def accelerators() -> dict[str, str]:
     """Models by PCI device, compute capability and architecture."""
-    return {row["id"]: row["model"] for row in _rows("accelerators.csv")}
+    return {device["id"]: device["model"] for device in data_rows("accelerators.csv")}
 
 
 @cache
 def _table() -> tuple[DeviceMatch, ...]:
     found = []
-    for row in _rows("bundled_for.csv"):
-        differs = tuple(row["differs"].split())
-        found.append(DeviceMatch(row["pattern"], row["fabric"], differs))
+    for machine in data_rows("bundled_for.csv"):
+        differs = tuple(machine["differs"].split())
+        found.append(DeviceMatch(machine["pattern"], machine["fabric"], differs))
     return tuple(found)
 
 
-def _rows(file: str) -> Iterator[dict[str, str]]:
+def data_rows(file: str) -> Iterator[dict[str, str]]:
     """The rows of a table of data, without its comments."""
     text = (Path(__file__).parent / "data" / file).read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]

@@ -6,16 +6,13 @@ for what a host usually has, ``data/usual_hosts.csv``.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
+from colltool.fabric.bundled_for import accelerators, data_rows
 from colltool.fabric.dumps.nics import Nic
-
-_DATA = Path(__file__).parent.parent / "data"
 
 INFINIBAND = "0x0207"
 # any network controller, InfiniBand among them
@@ -94,7 +91,7 @@ def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = Fa
         generations: compute capability and architecture, where there is no row of the device.
         grace: whether its CPU is Grace, with which other names are sold.
     """
-    models = _models()
+    models = accelerators()
     found = models.get(device.lower())
     generation = ""
     if found is None:
@@ -122,11 +119,11 @@ def nic_of(device_class: str, vendor: str, device: str, subsystem: str = "") -> 
 
 def usual_host(model: str) -> UsualHost:
     """Return what a host usually has around an accelerator of a model such as ``NVIDIA H100``."""
-    for row in _hosts():
-        if re.search(row["pattern"], model):
-            slot_Bps = _times(row["slot"], SLOT_LANES * LANE_BPS)
-            links = _times(row["links"], 1)
-            nic_Bps = _times(row["nic_gbps"], 1e9 / 8)
+    for host in _hosts():
+        if re.search(host["pattern"], model):
+            slot_Bps = _times(host["slot"], SLOT_LANES * LANE_BPS)
+            links = _times(host["links"], 1)
+            nic_Bps = _times(host["nic_gbps"], 1e9 / 8)
             return UsualHost(slot_Bps, None if links is None else int(links), nic_Bps)
     return UsualHost()
 
@@ -142,26 +139,15 @@ def _times(text: str, unit: float) -> float | None:
     return float(text) * unit if text else None
 
 
-def _rows(name: str) -> list[Mapping[str, str]]:
-    text = (_DATA / name).read_text(encoding="utf-8")
-    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
-
-
 @cache
 def _hosts() -> list[Mapping[str, str]]:
-    return _rows("usual_hosts.csv")
-
-
-@cache
-def _models() -> dict[str, str]:
-    """Models by PCI device, compute capability and architecture."""
-    return {row["id"]: row["model"] for row in _rows("accelerators.csv")}
+    return list(data_rows("usual_hosts.csv"))
 
 
 @cache
 def _nics() -> dict[str, NicModel]:
     found = {}
-    for row in _rows("nics.csv"):
-        rate_Bps = _times(row["gbps"], 1e9 / 8)
-        found[row["id"]] = NicModel(row["model"], rate_Bps, row["medium"])
+    for card in data_rows("nics.csv"):
+        rate_Bps = _times(card["gbps"], 1e9 / 8)
+        found[card["id"]] = NicModel(card["model"], rate_Bps, card["medium"])
     return found
