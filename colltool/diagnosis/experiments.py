@@ -85,7 +85,7 @@ class _Trial(NamedTuple):
         foretold = []
         for cause, seconds in outcomes:
             foretold.append(Prediction(cause, self.bytes / seconds * factor, seconds))
-        return Experiment(command, self.bytes, tuple(foretold), self.note)
+        return Experiment(command, self.bytes, tuple(foretold), self.note, self.hosts)
 
 
 Pairs = set[tuple[int, int]]

@@ -170,6 +170,7 @@ class Experiment(NamedTuple):
     bytes: float
     foretold: tuple[Prediction, ...]
     note: Statement = NOTHING
+    hosts: int = 1
 
 
 class DiagnosisFinding(NamedTuple):

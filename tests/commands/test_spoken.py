@@ -192,8 +192,8 @@ def test_a_healthy_machine(run: Any) -> None:
 
 def test_other_nics_are_a_question(run: Any) -> None:
     assert said(run, *CASES["doctor far"]).startswith(
-        "If your hosts have 4 x 200G or 8 x 100G NICs, this is normal (100%). If they have 8 x 400G,"
-        " the network is at a quarter of its rate:"
+        "If your hosts have 4 x 200G or 8 x 100G NICs, this is normal (100% of their line rate)."
+        " If they have 8 x 400G, the network is at a quarter of its rate:"
     )
 
 

@@ -419,7 +419,9 @@ _PARTS = {2: "half", 4: "a quarter", 8: "an eighth"}
 
 def _network_text(assumed: AssumedFabric) -> str:
     """The answer where other NICs than the fabric's own fit the times between hosts."""
-    share = "" if assumed.network_share is None else f" ({whole_percent(assumed.network_share)})"
+    share = ""
+    if assumed.network_share is not None:
+        share = f" ({whole_percent(assumed.network_share)} of their line rate)"
     part = _PARTS.get(round(1 / assumed.network_factor))
     if part is None or abs(round(1 / assumed.network_factor) * assumed.network_factor - 1) > 0.01:
         part = whole_percent(assumed.network_factor)
@@ -429,7 +431,8 @@ def _network_text(assumed: AssumedFabric) -> str:
     return (
         f"{hosts}, this is normal{share}. If they have"
         f" {assumed.own}, the network is at {part} of its rate: NICs at a lower speed or unused, or"
-        f" congested uplinks. The log does not name them."
+        f" congested uplinks. The log does not name them: for {assumed.own}, add"
+        f" {localize(argument_text('fabric', assumed.fabric))}."
     )
 
 
@@ -452,7 +455,7 @@ def _blocks(result: Diagnosis) -> list[Block]:
         for finding in result.findings:
             if finding is not main:
                 out += map(later, [*_causes(finding), *_details(finding, result)])
-                out += map(later, _experiments(finding))
+                out += map(later, _experiments(finding, result))
         for experiment in result.measure:
             out += map(later, _test("to measure these tiers", experiment))
     # a short answer leaves room for the machine and the first notes
@@ -502,7 +505,7 @@ def _finding_blocks(
     main: DiagnosisFinding, series: list[Block], result: Diagnosis
 ) -> Iterator[Block]:
     """The main finding: the next command to run, then the causes, or the series without any."""
-    experiments = _experiments(main)
+    experiments = _experiments(main, result)
     yield from experiments[:1]
     # what the log states is listed with its lines
     if main.low is None:
@@ -577,11 +580,16 @@ def _details(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     return [series, *listed("what the numbers say", finding.hints), *look]
 
 
-def _experiments(finding: DiagnosisFinding) -> list[Block]:
+def _experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
+    across = any((health.judged.series.nodes or 1) > 1 for health in result.series)
     out: list[Block] = []
+    when = "next"
     for experiment in finding.experiments:
-        out += _test(f"{'then' if out else 'next'}, {purpose}", experiment)
+        if across and experiment.hosts == 1:
+            when += ", on one host"
+        out += _test(f"{when}, {purpose}", experiment)
+        when = "then"
     return out
 
 
