@@ -130,7 +130,7 @@ def _telling(devices: Sequence[str]) -> tuple[str, ...]:
         if bundled_for(device) or not no_name:
             found.append(device)
     # without any other name, the driver's own is what can be said
-    return tuple(found) or tuple(name for name in devices if not PCI_ID.fullmatch(name))
+    return tuple(found) or tuple(device for device in devices if not PCI_ID.fullmatch(device))
 
 
 class _Fit(NamedTuple):

@@ -304,10 +304,10 @@ class _Gathered:
 
     def gpudirect(self) -> bool | None:
         """Whether connections between hosts are direct, else whether NCCL says that it can."""
-        over_rdma = [name for name in self.via if name.startswith("NET/")]
-        if any(_DIRECT in name for name in over_rdma):
+        over_rdma = [via for via in self.via if via.startswith("NET/")]
+        if any(_DIRECT in via for via in over_rdma):
             return True
-        if any(not name.startswith("NET/Socket") for name in over_rdma):
+        if any(not via.startswith("NET/Socket") for via in over_rdma):
             return False
         return True in self.rdma if self.rdma else None
 

@@ -289,3 +289,10 @@ def test_a_thinned_table_ends_on_its_last_record() -> None:
         assert len(table.brief) <= 12
         steps = {later - here for here, later in pairwise(table.brief)}
         assert len(steps) <= 1
+
+
+def test_an_overhead_below_zero_is_explained() -> None:
+    """Only where the table shows one."""
+    explained = "an overhead below 0"
+    assert explained in first_screen(colltool.price("nvl72", "ar", ranks=144, size="256MB"))
+    assert explained not in first_screen(colltool.price("dgx-h100", "ar", ranks=64, size="1GB"))

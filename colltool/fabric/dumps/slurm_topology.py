@@ -238,10 +238,10 @@ def _default_topology(topologies: list[Any]) -> Data | None:
 
 
 def _mappings(tree: _SlurmTree, data: Data) -> Iterator[tuple[str, Data]]:
-    for name, value in data.items():
+    for key, value in data.items():
         if value is not None and not isinstance(value, dict):
-            raise tree.refuse(f"expected a mapping as {clipped(str(name))}, got {quote(value)}")
-        yield str(name), value or {}
+            raise tree.refuse(f"expected a mapping as {clipped(str(key))}, got {quote(value)}")
+        yield str(key), value or {}
 
 
 def _listed(tree: _SlurmTree, data: Data, key: str) -> list[str]:

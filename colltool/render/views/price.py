@@ -277,7 +277,7 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
         ranking = [_winners_for_people(listed_sizes), later(first)]
     else:
         answer = _answer(prices[0], prices[0].best)
-        ranking = [first._replace(first=_MOST_ROWS)]
+        ranking = [first._replace(first=_MOST_ROWS), *_below_zero(prices[0])]
     return [
         Headline(answer),
         *ranking,
@@ -292,6 +292,15 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
         *r.notes(every, prices[0].model, prices, first=0),
         *_cannot_run(prices[0]),
     ]
+
+
+def _below_zero(price: Price) -> list[Block]:
+    """What an overhead below 0 means, where the table has one."""
+    for row in price.leading[:_MOST_ROWS]:
+        if float(row.rest_s) < -_FELT_GAIN * float(row.total_s):
+            text = "an overhead below 0: this machine was measured to be that much faster"
+            return [Lines(text, ())]
+    return []
 
 
 def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:

@@ -86,13 +86,13 @@ class ModelConfig:
         for product in text.split("+"):
             factors, *divisors = product.split("/")
             value = 1
-            for name in factors.split("*"):
-                factor = self._factor(name)
+            for key in factors.split("*"):
+                factor = self._factor(key)
                 if factor is None:
                     return None
                 value *= factor
-            for name in divisors:
-                divisor = self._factor(name)
+            for key in divisors:
+                divisor = self._factor(key)
                 if not divisor:
                     return None
                 value //= divisor
