@@ -62,7 +62,7 @@ FIRST_SCREENS: dict[str, tuple[str, ...]] = {
         *("price", "ar", "-f", "hgx-h200", "-n", "8", "-M", "4MiB", "--library", "vllm"),
     ),
     "price of another version": (
-        *("price", "ar", "-f", "hgx-h200", "-n", "8", "-M", "1M", "--library", "vllm@9.9"),
+        *("price", "ar", "-f", "hgx-h200", "-n", "8", "-M", "1M", "--library", "vllm@0.24.0"),
     ),
     "price dispatch": (
         *("price", "dispatch", "-f", "dgx-h100", "-n", "16", "--library", "deepep"),

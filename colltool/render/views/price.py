@@ -277,7 +277,7 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
         ranking = [_winners_for_people(listed_sizes), later(first)]
     else:
         answer = _answer(prices[0], prices[0].best)
-        ranking = [first._replace(first=_MOST_ROWS), *_below_zero(prices[0])]
+        ranking = [first._replace(first=_MOST_ROWS, title=_below_zero(prices[0]) or first.title)]
     return [
         Headline(answer),
         *ranking,
@@ -294,13 +294,12 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
     ]
 
 
-def _below_zero(price: Price) -> list[Block]:
+def _below_zero(price: Price) -> str:
     """What an overhead below 0 means, where the table has one."""
     for row in price.leading[:_MOST_ROWS]:
         if float(row.rest_s) < -_FELT_GAIN * float(row.total_s):
-            text = "an overhead below 0: this machine was measured to be that much faster"
-            return [Lines(text, ())]
-    return []
+            return "an overhead below 0: this machine was measured to be that much faster"
+    return ""
 
 
 def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:
