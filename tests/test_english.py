@@ -10,6 +10,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,18 @@ def error_texts() -> Iterator[tuple[str, str]]:
 READ = {"help": help_texts, "docstrings": docstrings, "errors": error_texts}
 
 
+@cache
+def read(kind: str) -> tuple[tuple[str, str], ...]:
+    """The texts of a kind; all habits are looked for in the same."""
+    return tuple(READ[kind]())
+
+
 @pytest.mark.parametrize("kind", READ)
 @pytest.mark.parametrize("habit", HABITS)
 def test_what_users_read_is_english(kind: str, habit: str) -> None:
     pattern = re.compile(HABITS[habit])
     found = {}
-    for where, text in READ[kind]():
+    for where, text in read(kind):
         plain = " ".join(text.split())
         match = pattern.search(plain)
         if match:

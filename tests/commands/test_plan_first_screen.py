@@ -122,7 +122,7 @@ def command_below(text: str, title: str) -> list[str]:
     "asked",
     [
         (LLAMA, "-f", "dgx-h100", "-n", "128", "--job-set", "sequence=4096"),
-        (QWEN, "-f", "dgx-h100", "-n", "64"),
+        pytest.param((QWEN, "-f", "dgx-h100", "-n", "64"), marks=pytest.mark.thorough),
     ],
     ids=["dense", "experts"],
 )

@@ -242,6 +242,7 @@ def test_a_log_of_the_same_generation_fits(fabric: str, tmp_path: Path) -> None:
 # --- causes
 
 
+@pytest.mark.alike(4)
 @pytest.mark.parametrize("fabric", ["dgx-h100", "dgx-a100", "hgx-h200", "dgx-b200"])
 @pytest.mark.parametrize("hosts", [4, 8])
 @pytest.mark.parametrize("share", [0.5, 0.25])

@@ -105,6 +105,7 @@ def numeric_keys(where: Fabric) -> dict[Place, str]:
 SLOW = {"ub-mesh"}
 
 
+@pytest.mark.alike(12)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(one, marks=[pytest.mark.thorough] * (one in SLOW)) for one in shipped_fabrics()],
@@ -175,6 +176,7 @@ def shown(value: float, key: str) -> Any:
     return value
 
 
+@pytest.mark.alike(12)
 @pytest.mark.parametrize("name", MEASURED)
 @pytest.mark.parametrize("primitive", ["ar", "ag", "a2a"])
 def test_layers_add_up_to_the_price(name: str, primitive: str) -> None:

@@ -261,6 +261,7 @@ def test_bus_bandwidth_of_racks_holds_as_the_message_grows(ranks: int) -> None:
 
 
 @pytest.mark.alike(16)
+@pytest.mark.alike(6)
 @pytest.mark.parametrize("primitive", PRIMITIVES)
 @pytest.mark.parametrize("name", NAMES)
 def test_prices_rise_and_bus_bandwidth_holds(name: str, primitive: str) -> None:

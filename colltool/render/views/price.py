@@ -114,7 +114,8 @@ def _gain_words(gain: Gain) -> str:
 
 
 def _gain_line(gain: Gain, total_s: float) -> str:
-    took = f"{format_time(gain.total_s)} ({r.change_text(gain.total_s / total_s - 1)})"
+    change = r.change_text(gain.total_s / total_s - 1)
+    took = f"{format_time(gain.total_s)} ({change})"
     settings = " ".join(argument_text("set", setting) for setting in gain.set)
     return f"{_gain_words(gain)}: {took}, {localize(settings)}"
 
