@@ -155,6 +155,7 @@ class Served(Result):
         weights: the format of the weights.
         memory_bytes: weights and KV cache of the busiest rank.
         capacity_bytes: memory of the device; None if unknown.
+        most_batch: sequences in flight that fit beside the weights; None if unknown.
     """
 
     subject: ClassVar[str] = "serve"
@@ -171,6 +172,7 @@ class Served(Result):
     changes: tuple[ServedChange, ...] = ()
     notes: tuple[str, ...] = ()
     overrides: Overrides = ()
+    most_batch: int | None = None
 
     @property
     def prefill(self) -> ServedPhase:

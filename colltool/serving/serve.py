@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import ceil
+from math import ceil, floor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,8 +116,14 @@ def serve(
     prefill = _phase("prefill", serving, chunk, deployment.input / 2, times=steps)
     weights = weight_bytes(model, deployment, tokens, serving.weights).weights
     sequences = tokens * deployment.pp
-    cache = kv_bytes_of_rank(model, deployment) * sequences * sequence
-    cache += state_bytes_of_rank(model, deployment) * sequences
+    per_sequence = kv_bytes_of_rank(model, deployment) * sequence
+    per_sequence += state_bytes_of_rank(model, deployment)
+    cache = per_sequence * sequences
+    most_batch = None
+    if device is not None and per_sequence:
+        # ranks hold their part of each sequence of their replica, as many in every stage
+        room = (device.memory_bytes - weights) / per_sequence
+        most_batch = floor(room / deployment.pp) * deployment.pp * deployment.dp
     return Served(
         job=model.name,
         fabric=fabric.name,
@@ -131,6 +137,7 @@ def serve(
         notes=_notes(serving, decode, prefill),
         overrides=fabric.overrides,
         weights=serving.weights,
+        most_batch=most_batch,
     )
 
 

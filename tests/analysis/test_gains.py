@@ -67,3 +67,12 @@ def test_a_price_with_set_values_says_what_the_file_gives() -> None:
 def test_other_than_numbers_ask_another_question(setting: str) -> None:
     changed = colltool.load_fabric("dgx-h100", [setting])
     assert colltool.price(changed, "ar", ranks=64, size="1GB").as_filed_s is None
+
+
+def test_latency_that_no_link_shortens_is_said() -> None:
+    """NVLS on a rack takes NCCL's own time per step; a torus only its links'."""
+    fixed = "NCCL's own time per step, which no link shortens"
+    rack = colltool.breakdown("nvl72", "ar", ranks=72, size="16MB")
+    assert fixed in " ".join(rendered(rack, "table", Screen(80)).split())
+    torus = colltool.breakdown("torus512", "ar", size="16KB")
+    assert "no link shortens" not in " ".join(rendered(torus, "table", Screen(80)).split())

@@ -184,16 +184,13 @@ def test_the_first_sentence_says_what_bounds_it_and_what_would_help() -> None:
     assert text.startswith(
         f"At most {64 / least_s:,.0f} tokens/s, with at least 8.565 ms per token"
     )
-    assert (
-        "At batch 64 memory bounds decode (at least 6.137 ms); the network takes 2.428 ms (-"
-        in text
-    )
+    assert "Memory bounds decode (at least 6.137 ms); the network takes 2.428 ms (-" in text
     best = served.changes[0]
     assert best.gain == max(change.gain for change in served.changes) > 1
     assert f"Most would be gained by {best.change}: " in text
     small = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=1)
     assert small.decode.limited_by == "network"
-    assert "the network bounds decode: it takes " in small.summary()
+    assert "The network bounds decode: it takes " in small.summary()
 
 
 def test_the_error_of_the_network_is_that_of_its_operations() -> None:
@@ -355,3 +352,23 @@ def test_idle_ranks_of_a_resized_machine_are_said() -> None:
     assert not any(
         "ranks serve" in note for note in colltool.serve("llama3-70b", two, tp=8, ranks=16).notes
     )
+
+
+@pytest.mark.parametrize("layout", [{"tp": 8}, {"tp": 4, "dp": 2}, {"tp": 4, "pp": 2}])
+def test_the_largest_batch_fits_and_no_larger(layout: dict[str, int]) -> None:
+    small = colltool.serve("llama3-70b", "hgx-h200", **layout)
+    most = small.most_batch
+    assert most is not None
+    assert most > small.deployment.batch
+    assert f"up to batch {most:,}" in small.summary()
+    assert colltool.serve("llama3-70b", "hgx-h200", batch=most, **layout).fits
+    step = small.deployment.dp * small.deployment.pp
+    larger = colltool.serve("llama3-70b", "hgx-h200", batch=most + step, **layout)
+    assert larger.fits is False
+    assert f"batch {most:,} or less" in larger.summary()
+
+
+def test_the_smallest_batch_is_said_with_its_tokens() -> None:
+    assert "tokens/s at batch 1, with" in colltool.serve("llama3-70b", "hgx-h200", tp=8).summary()
+    stated = colltool.serve("llama3-70b", "hgx-h200", tp=8, batch=64).summary()
+    assert "tokens/s, with" in stated

@@ -74,6 +74,11 @@ def _answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = ()) ->
     largest = _largest_gains(gains, float(row.total_s))
     if largest:
         sentences.append(largest)
+    if gains and _is_fixed_latency(row, gains):
+        software = r.library_label(price) or "the library"
+        sentences.append(
+            f"Latency is mostly {software}'s own time per step, which no link shortens"
+        )
     for inert in price.inert:
         reason = inert.reason.replace(row.title, row.name)
         sentences.append(f"{inert.key} does not change this time: {reason}")
@@ -99,6 +104,19 @@ def _largest_gains(gains: Sequence[Gain], total_s: float) -> str:
         if saved >= _FELT_GAIN:
             texts.append(f"{_gain_words(gain)}{' would save' * (not texts)} {whole_percent(saved)}")
     return sentence(", ".join(texts))
+
+
+def _is_fixed_latency(row: AlgorithmEstimate, gains: Sequence[Gain]) -> bool:
+    """Whether much of a time is latency, of which halving all that the file states saves little."""
+    total_s = float(row.total_s)
+    latency_s = float(row.steps_s)
+    if latency_s <= _LITTLE * total_s:
+        return False
+    left_s = latency_s / 2
+    for gain in gains:
+        if gain.kind == "alpha":
+            left_s -= total_s - gain.total_s
+    return left_s > (1 - _LITTLE) * latency_s / 2
 
 
 def _gain_words(gain: Gain) -> str:

@@ -88,11 +88,11 @@ def _answer(result: Served) -> str:
         sentences += _network_answer(result)
     else:
         sentences.append(_limits_answer(result))
-        sentences.append(_limited(decode, result.deployment.batch))
+        sentences.append(_limited(decode))
     if result.tpot_s is not None and decode.network_s:
         sentences.append(_given_time(result, result.tpot_s))
     if result.fits:
-        sentences.append(f"It fits: {_memory(result)}.")
+        sentences.append(f"It fits: {_memory(result)}{_room_for(result)}.")
     best = result.changes[0] if result.changes else None
     if best is not None and best.gain > 1 and result.fits is not False:
         sentences.append(f"Most would be gained by {_change(best)}.")
@@ -104,23 +104,23 @@ def _limits_answer(result: Served) -> str:
     token = f"at least {format_time(result.time_per_token_s or 0.0)} per token (TPOT)"
     prefill = f"{format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
     first = "If it did: at most" if result.fits is False else "At most"
+    # the smallest that fills the layout is the default, which few mean
+    smallest = result.deployment.dp * result.deployment.pp
+    if result.deployment.batch == smallest:
+        tokens += f" at batch {smallest}"
     return f"{first} {tokens}, with {token} and {prefill}: {result.job} on {_where(result)}."
 
 
-def _limited(decode: ServedPhase, batch: int) -> str:
-    """What bounds decode: ``At batch 64 memory bounds decode (at least 6.137 ms); the network takes
-    2.4 ms.``"""
+def _limited(decode: ServedPhase) -> str:
+    """What bounds decode: ``Memory bounds decode (at least 6.137 ms); the network takes 2.4 ms.``"""
     kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
     least = format_time(decode.floor_s or 0.0)
     if not decode.network_s:
-        return f"At batch {batch} {kernels} bounds decode; nothing is sent."
+        return f"{kernels.capitalize()} bounds decode; nothing is sent."
     network = _network(decode)
     if decode.limited_by == "network":
-        takes = f"it takes {network}, {kernels} at least {least}"
-        text = f"the network bounds decode: {takes}"
-    else:
-        text = f"{kernels} bounds decode (at least {least}); the network takes {network}"
-    return f"At batch {batch} {text}."
+        return f"The network bounds decode: it takes {network}, {kernels} at least {least}."
+    return f"{kernels.capitalize()} bounds decode (at least {least}); the network takes {network}."
 
 
 def _network_answer(result: Served) -> list[str]:
@@ -153,8 +153,17 @@ def _memory(result: Served) -> str:
     return f"{format_bytes(result.memory_bytes)} of {capacity} per rank"
 
 
+def _room_for(result: Served) -> str:
+    """The largest batch that fits, where it is larger than the one asked about."""
+    if result.most_batch is None or result.most_batch <= result.deployment.batch:
+        return ""
+    return f", up to batch {result.most_batch:,}"
+
+
 def _misfit(result: Served) -> str:
     fix = "more ranks"
+    if (result.most_batch or 0) > 0:
+        fix += f", batch {result.most_batch:,} or less"
     if result.weights.dense > 1.5:
         fix += localize(f" or {argument_text('weights', 'fp8')}")
     return f"It does not fit: it needs {_memory(result)}; take {fix}."
@@ -302,6 +311,7 @@ class ServeDocument(ServedJobDocument, OnFabricDocument):
     bound_tokens_s: float | None
     memory_bytes: float
     capacity_bytes: float | None
+    most_batch: int | None
     fits: bool | None
     changes: list[ServedChange]
     notes: list[str]
