@@ -103,7 +103,9 @@ def _limits_answer(result: Served) -> str:
     tokens = _tokens(result.tokens_per_s or 0.0)
     token = f"at least {format_time(result.time_per_token_s or 0.0)} per token (TPOT)"
     prefill = f"{format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
-    first = "If it did: at most" if result.fits is False else "At most"
+    first = "At most"
+    if result.fits is False:
+        first = "If it did: at most"
     # the smallest that fills the layout is the default, which few mean
     smallest = result.deployment.dp * result.deployment.pp
     if result.deployment.batch == smallest:
@@ -111,9 +113,16 @@ def _limits_answer(result: Served) -> str:
     return f"{first} {tokens}, with {token} and {prefill}: {result.job} on {_where(result)}."
 
 
+def _kernels(decode: ServedPhase) -> str:
+    """What the kernels of decode wait for."""
+    if decode.floor_by == "FLOPs":
+        return "compute"
+    return "memory"
+
+
 def _limited(decode: ServedPhase) -> str:
     """What bounds decode: ``Memory bounds decode (at least 6.137 ms); the network takes 2.4 ms.``"""
-    kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
+    kernels = _kernels(decode)
     least = format_time(decode.floor_s or 0.0)
     if not decode.network_s:
         return f"{kernels.capitalize()} bounds decode; nothing is sent."
@@ -376,7 +385,7 @@ def _least(served: Served) -> str:
     decode = served.decode
     if served.tokens_per_s is None or served.time_per_token_s is None:
         return f"{format_time(decode.network_s)} of network time per token"
-    kernels = "compute" if decode.floor_by == "FLOPs" else "memory"
+    kernels = _kernels(decode)
     least = f"{format_time(decode.floor_s or 0.0)} of {kernels}"
     if decode.network_s:
         interval = decode.network_interval
