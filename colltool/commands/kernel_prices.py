@@ -16,7 +16,7 @@ from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.engines.files import RequestedLibrary
+    from colltool.engines.files import LibraryFile
     from colltool.engines.formulas import Tokens
     from colltool.engines.results import KernelCrossover, KernelPriceList
     from colltool.estimate.placement import GroupSpec
@@ -71,7 +71,7 @@ class KernelRequest(NamedTuple):
     """
 
     operation: str
-    library: RequestedLibrary | None
+    library: LibraryFile | None
     fabric: Fabric
     group: GroupSpec
     call: ExpertCall
@@ -101,20 +101,20 @@ class KernelRequest(NamedTuple):
                 fix=f"add {argument_text('size', '64KB')}",
             )
         # a library without kernels of its own has a table of algorithms by size
-        run = price_by_table if self.library.library.runs else price_kernels
+        run = price_by_table if self.library.runs else price_kernels
         prices = []
         for size in each_size(sizes):
             prices.append(run(self.library, self.fabric, self.operation, size, self.group))
         return KernelPriceList(tuple(prices))
 
-    def crossover(self, library: RequestedLibrary) -> KernelCrossover:
+    def crossover(self, library: LibraryFile) -> KernelCrossover:
         """The sizes at which a library's kernels cross on a machine, and its own thresholds."""
         from colltool.engines.crossover import kernel_crossover
 
-        if library.library.runs:
-            instead = argument_text("library", library.library.runs)
+        if library.runs:
+            instead = argument_text("library", library.runs)
             raise ColltoolError(
-                f"{library.library.full_name} has a table of algorithms, no kernels",
+                f"{library.full_name} has a table of algorithms, no kernels",
                 argument="library",
                 fix=f"colltool crossover with {instead}, or price at several sizes",
             )
@@ -180,7 +180,7 @@ def _kernel_query(
     library_file: AnyPath | None,
     call: ExpertCall,
     slow_rank: float | None,
-) -> tuple[str, RequestedLibrary | None] | None:
+) -> tuple[str, LibraryFile | None] | None:
     """The operation and the library of a call that kernels answer; None if algorithms do."""
     from colltool.commands.reading import primitive_of
 

@@ -25,9 +25,7 @@ def list_libraries() -> LibraryList:
     from colltool.engines.shipped import shipped_libraries
     from colltool.libraries.nccl.hardware import GPUS, constants, versions
 
-    rows = [
-        _row(find_library(f"{name}@{version}").library) for name, version in shipped_libraries()
-    ]
+    rows = [_row(find_library(f"{name}@{version}")) for name, version in shipped_libraries()]
     for version in versions():
         algorithms = tuple(map(str, constants(version).algorithms))
         rows.append(LibraryRow("nccl", version, "NCCL's cost model", algorithms, GPUS))
@@ -85,7 +83,7 @@ def _named(name: str) -> LibraryFile:
     if name.endswith(SUFFIX):
         return load_library(name)
     try:
-        return find_library(name).library
+        return find_library(name)
     except ColltoolError as error:
         # an argument of these commands, not the option of prices
         raise ColltoolError(error.what, fix=error.fix) from None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.reader import Overrides
-    from colltool.engines.files import RequestedLibrary
+    from colltool.engines.files import LibraryFile
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
     from colltool.serving.deployment import Deployment
@@ -181,8 +181,8 @@ class ServeRequest(NamedTuple):
 
     model: TransformerModel
     question: ServeQuestion
-    engine: RequestedLibrary | None
-    experts: RequestedLibrary | None
+    engine: LibraryFile | None
+    experts: LibraryFile | None
     by_nccl: bool
 
     def run(
@@ -190,7 +190,7 @@ class ServeRequest(NamedTuple):
         fabric: Fabric,
         deployment: Deployment | None = None,
         dp: int | None = None,
-        engine: RequestedLibrary | None = None,
+        engine: LibraryFile | None = None,
     ) -> Served:
         """The model on a fabric, as requested or in another deployment or on another engine."""
         from colltool.serving.serve import serve as run
@@ -333,7 +333,7 @@ def _time(tpot: Any) -> float | None:
     return seconds
 
 
-def _engine(engine: Any, library_file: AnyPath | None) -> RequestedLibrary | None:
+def _engine(engine: Any, library_file: AnyPath | None) -> LibraryFile | None:
     """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
     from colltool.commands.reading import path_of
     from colltool.engines.files import NCCL, find_library, library_of
@@ -346,16 +346,16 @@ def _engine(engine: Any, library_file: AnyPath | None) -> RequestedLibrary | Non
     if name.partition("@")[0] == NCCL:
         return None
     found = find_library(name)
-    if "all_reduce" not in found.library.operations or found.library.runs:
+    if "all_reduce" not in found.operations or found.runs:
         raise ColltoolError(
-            f"{found.library.full_name} is no inference engine: it has no all-reduce of its own",
+            f"{found.full_name} is no inference engine: it has no all-reduce of its own",
             argument="engine",
             fix="vllm, sglang or trtllm; without it the fabric's own library runs",
         )
     return found
 
 
-def _experts(library: Any) -> tuple[RequestedLibrary | None, bool]:
+def _experts(library: Any) -> tuple[LibraryFile | None, bool]:
     """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
     from colltool.engines.files import NCCL, find_library
 
@@ -373,14 +373,14 @@ def _library_name(value: Any, argument: str, example: str) -> str:
     return text_of(value, argument, example).strip().lower().replace(" ", "@")
 
 
-def _kv_library(library: Any) -> RequestedLibrary:
+def _kv_library(library: Any) -> LibraryFile:
     from colltool.commands.reading import text_of
     from colltool.engines.files import find_library
 
     name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
     found = find_library(name)
-    if "kv_transfer" not in found.library.operations:
-        what = f"{found.library.full_name} moves no KV caches"
+    if "kv_transfer" not in found.operations:
+        what = f"{found.full_name} moves no KV caches"
         raise ColltoolError(what, argument="kv_library", fix="mooncake does")
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import NCCL, KernelFile, RequestedLibrary
+from colltool.engines.files import NCCL, KernelFile, LibraryFile
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.price import KernelSite, kernel_site, measured_kernels, rules_for
 from colltool.engines.results import KernelCrossover, Threshold
@@ -21,14 +21,13 @@ _TOP = 2.0**40
 
 
 def kernel_crossover(
-    asked: RequestedLibrary, fabric: Fabric, operation: str, group: AnyGroup = None
+    library: LibraryFile, fabric: Fabric, operation: str, group: AnyGroup = None
 ) -> KernelCrossover:
     """Return every size at which the fastest kernel changes, and the library's own thresholds.
 
     Raises:
         ColltoolError: no kernels on this machine, or only one.
     """
-    library = asked.library
     site = kernel_site(fabric, group)
     if library.most_ranks and (site.nodes > 1 or site.ranks > library.most_ranks):
         what = (
@@ -44,7 +43,8 @@ def kernel_crossover(
         what = f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}"
         raise ColltoolError(what, argument="library", fix="price it: colltool price")
     # a rule for NCCL is no kernel of the library
-    by_name = {kernel.name: kernel for kernel in kernels if kernel.name != NCCL}
+    by_name = {kernel.name: kernel for kernel in kernels}
+    by_name.pop(NCCL, None)
     thresholds = []
     for lower, upper in pairwise(rules_for(library, site)):
         low = by_name.get(lower.kernel)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -246,19 +246,13 @@ UNMEASURED = {
 """Well-known libraries without a file, and why there is none (part of an error text)."""
 
 
-class RequestedLibrary(NamedTuple):
-    """The library that a user requested, such as ``vllm@0.24.0``."""
-
-    library: LibraryFile
-
-
 def is_library(name: str) -> bool:
     """Whether kernels of a library with this name (without its version) ship."""
     library_name = name.partition("@")[0].lower()
     return library_name in UNMEASURED or library_name in dict(shipped_libraries())
 
 
-def find_library(requested: str) -> RequestedLibrary:
+def find_library(requested: str) -> LibraryFile:
     """Return a shipped library by name and version.
 
     Without a version it is the newest; ``0.24`` is the newest of ``0.24.*``.
@@ -271,12 +265,12 @@ def find_library(requested: str) -> RequestedLibrary:
     if not known:
         raise _unknown_library(name)
     if not version:
-        return RequestedLibrary(_shipped(name, known[-1]))
+        return _shipped(name, known[-1])
     inside = [shipped for shipped in known if shipped.startswith(f"{version}.")]
     if inside:
         version = inside[-1]
     if version in known:
-        return RequestedLibrary(_shipped(name, version))
+        return _shipped(name, version)
     # versions differ by up to 3 times, so another one is no stand-in
     raise ColltoolError(
         f"there is no data of {name} {clipped(version)}",
@@ -315,7 +309,7 @@ def read_library(text: str, name: str) -> LibraryFile:
     return read_source(LibraryFile, *scan_toml(text, name)).result()
 
 
-def library_of(library: str | None, file: str | os.PathLike[str] | None) -> RequestedLibrary | None:
+def library_of(library: str | None, file: str | os.PathLike[str] | None) -> LibraryFile | None:
     """Return the user's own library file, a shipped library, or None.
 
     None is for NCCL and the like, which have no kernels here.
@@ -327,7 +321,7 @@ def library_of(library: str | None, file: str | os.PathLike[str] | None) -> Requ
                 argument="library_file",
                 fix=f"leave {argument_text('library')} out",
             )
-        return RequestedLibrary(load_library(file))
+        return load_library(file)
     if library is None or not is_library(library):
         return None
     return find_library(library)

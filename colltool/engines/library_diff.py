@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
-from colltool.engines.files import RequestedLibrary
+from colltool.engines.files import LibraryFile
 from colltool.engines.price import price_kernels
 from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.placement import GroupSpec
@@ -176,9 +176,7 @@ def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
             yield GroupSpec(count, inside)
 
 
-def diff_kernels(
-    fabric: Fabric, old: RequestedLibrary, new: RequestedLibrary, ranks: int
-) -> LibraryDiff:
+def diff_kernels(fabric: Fabric, old: LibraryFile, new: LibraryFile, ranks: int) -> LibraryDiff:
     """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group."""
     changes: list[PickChange] = []
     for size in KERNEL_SIZES:
@@ -199,8 +197,8 @@ def diff_kernels(
             changes.append(change)
     return LibraryDiff(
         fabric.name,
-        old.library.full_name,
-        new.library.full_name,
+        old.full_name,
+        new.full_name,
         tuple(changes),
         looked=len(KERNEL_SIZES),
         differ=len(changes),

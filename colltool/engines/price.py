@@ -18,7 +18,6 @@ from colltool.engines.files import (
     NCCL,
     KernelFile,
     LibraryFile,
-    RequestedLibrary,
     find_library,
 )
 from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes, Tokens, bytes_sent, width
@@ -313,14 +312,13 @@ def _measured_on(kernel: KernelFile) -> str:
 
 
 def price_kernels(
-    asked: RequestedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+    library: LibraryFile, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
     """Price an all-reduce or all-to-all of ``size`` bytes by a library's kernels, its choice first.
 
     Raises:
         ColltoolError: none of its kernels was measured on the machine.
     """
-    library = asked.library
     site = kernel_site(fabric, group)
     rules = rules_for(library, site)
     kernel, reason = _library_choice(library, operation, site, rules, size)
@@ -442,7 +440,7 @@ def check_tokens(call: Tokens) -> None:
 
 
 def price_experts(
-    asked: RequestedLibrary | None,
+    asked: LibraryFile | None,
     fabric: Fabric,
     operation: str,
     call: Tokens,
@@ -466,7 +464,7 @@ def price_experts(
     rows: list[KernelEstimate] = []
     refused: list[tuple[str, str]] = []
     if asked is not None:
-        rows = _estimates(asked.library, operation, site, tokens=call)
+        rows = _estimates(asked, operation, site, tokens=call)
     else:
         for library in _libraries_with(operation):
             try:
@@ -480,9 +478,8 @@ def price_experts(
     rows[0] = rows[0]._replace(picked=True)
     choice = None
     if asked is not None:
-        library = asked.library
         reason = "the faster of its modes"
-        choice = KernelChoice(library.name, library.version, rows[0].kernel, reason)
+        choice = KernelChoice(asked.name, asked.version, rows[0].kernel, reason)
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
@@ -498,7 +495,7 @@ def price_experts(
 
 def _libraries_with(operation: str) -> Iterator[LibraryFile]:
     for name, version in shipped_libraries():
-        library = find_library(f"{name}@{version}").library
+        library = find_library(f"{name}@{version}")
         if operation in library.operations:
             yield library
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import size_text
 from colltool.base.primitives import BC, REDUCE, Primitive
-from colltool.engines.files import TWO_CALLS, DispatchFile, RequestedLibrary
+from colltool.engines.files import TWO_CALLS, DispatchFile, LibraryFile
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.placement import AnyGroup
@@ -20,14 +20,13 @@ _OTHERS_SHOWN = 3
 
 
 def price_by_table(
-    asked: RequestedLibrary, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+    library: LibraryFile, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
 ) -> KernelPrice:
     """Return the algorithm of a library's table, priced on the fabric, before the fastest others.
 
     Raises:
         ColltoolError: its table has no such collective or number of ranks.
     """
-    library = asked.library
     assert library.runs is not None
     library_fabric = under_library(fabric, library.runs)
     primitive = Primitive(operation)
@@ -35,7 +34,7 @@ def price_by_table(
     runner = _TableRunner(
         library_fabric, library.full_name, primitive, float(size), group, prices.ranks
     )
-    row = _table_row(asked, operation, prices.ranks, size)
+    row = _table_row(library, operation, prices.ranks, size)
     others = [other for other in prices.leading if other.title != row.kernel]
     results = [runner.selected(row.kernel), *map(runner.estimate, others[:_OTHERS_SHOWN])]
     each = "per block" if row.per == "block" else "per rank"
@@ -54,9 +53,8 @@ def price_by_table(
     )
 
 
-def _table_row(asked: RequestedLibrary, operation: str, ranks: int, size: float) -> DispatchFile:
+def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) -> DispatchFile:
     """The first row of the library's table for an operation, rank count and size in bytes."""
-    library = asked.library
     rows = [row for row in library.dispatch if row.operation == operation]
     if not rows:
         known = ", ".join(dict.fromkeys(row.operation for row in library.dispatch))

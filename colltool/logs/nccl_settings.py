@@ -183,14 +183,22 @@ def _whom(found: Listed) -> tuple[str, str]:
     return names[0], and_text(names)
 
 
+def _allowed(value: str, known: Sequence[str]) -> tuple[tuple[str, ...] | None, dict[str, str]]:
+    """The words that a list leaves the collective it is judged by, None where it has no known one;
+    and the fields that say so."""
+    found = listed(value, known)
+    if not found.allowed:
+        return None, {"unknown": value, "known": ", ".join(known)}
+    collective, whom = _whom(found)
+    allowed = found.on(collective, known)
+    return allowed, {"allowed": and_text(allowed) if allowed else "nothing", "whom": whom}
+
+
 def _algorithms(value: str) -> tuple[str, dict[str, str]]:
     """The row for a value of NCCL_ALGO, and the fields of its words."""
-    found = listed(value, ALGORITHMS)
-    if not found.allowed:
-        return "list-unknown", {"unknown": value, "known": ", ".join(ALGORITHMS)}
-    collective, whom = _whom(found)
-    allowed = found.on(collective, ALGORITHMS)
-    fields = {"allowed": and_text(allowed) if allowed else "nothing", "whom": whom}
+    allowed, fields = _allowed(value, ALGORITHMS)
+    if allowed is None:
+        return "list-unknown", fields
     if allowed == ("Ring",):
         return "algorithm-ring", fields
     if allowed == ("Tree",):
@@ -206,12 +214,9 @@ def _algorithms(value: str) -> tuple[str, dict[str, str]]:
 
 def _protocols(value: str) -> tuple[str, dict[str, str]]:
     """The row for a value of NCCL_PROTO, and the fields of its words."""
-    found = listed(value, PROTOCOLS)
-    if not found.allowed:
-        return "list-unknown", {"unknown": value, "known": ", ".join(PROTOCOLS)}
-    collective, whom = _whom(found)
-    allowed = found.on(collective, PROTOCOLS)
-    fields = {"allowed": and_text(allowed) if allowed else "nothing", "whom": whom}
+    allowed, fields = _allowed(value, PROTOCOLS)
+    if allowed is None:
+        return "list-unknown", fields
     if set(allowed) == set(PROTOCOLS):
         return "protocols-all", fields
     if "Simple" not in allowed:

@@ -78,7 +78,7 @@ def _trials(served: Served, fabric: Fabric) -> Iterator[_ServingTrial]:
         for name, version in shipped_libraries():
             engine = f"{name}@{version}"
             # only engines limit the ranks of their all-reduce
-            if engine != served.engine and find_library(engine).library.most_ranks:
+            if engine != served.engine and find_library(engine).most_ranks:
                 yield _ServingTrial(f"{engine}'s all-reduce", deployment, engine=engine)
     for wire in sorted({call.wire for call in served.decode.operations if call.wire}):
         name = f"twice the bandwidth of {wire}"

@@ -367,9 +367,9 @@ def _format(
     experts = _Mean()
     whole = _Mean()
     left_out: dict[str, float] = {}
-    kept = _kept_shares(model, matchers)
-    for layer in range(model.layers):
-        parts = _parts(model, layer)
+    parts_of_layers = [_parts(model, layer) for layer in range(model.layers)]
+    kept = _kept_shares(parts_of_layers, matchers)
+    for layer, parts in enumerate(parts_of_layers):
         bottlenecks = sum(part.share * part.whole for part in parts)
         whole.add(_whole(model, layer) - bottlenecks, BF16)
         for part in parts:
@@ -399,7 +399,7 @@ def _format(
 
 
 def _kept_shares(
-    model: TransformerModel, matchers: list[re.Pattern[str]]
+    parts_of_layers: list[list[_LayerPart]], matchers: list[re.Pattern[str]]
 ) -> dict[tuple[str, int], float]:
     """The share of each part that a list leaves out, by part and layer.
 
@@ -407,14 +407,15 @@ def _kept_shares(
     share is then that of the layers that a list names.
     """
     kept: dict[tuple[str, int], float] = {}
-    for layer in range(model.layers):
-        for part in _parts(model, layer):
+    for layer, parts in enumerate(parts_of_layers):
+        for part in parts:
             kept[part.said, layer] = _kept_share(part, matchers)
-    for part in _parts(model, 0):
+    layers = len(parts_of_layers)
+    for part in parts_of_layers[0]:
         if 0 < part.share < 1:
-            named = sum(kept.get((part.said, layer), 0.0) for layer in range(model.layers))
-            for layer in range(model.layers):
-                kept[part.said, layer] = min(1.0, named / (part.share * model.layers))
+            named = sum(kept.get((part.said, layer), 0.0) for layer in range(layers))
+            for layer in range(layers):
+                kept[part.said, layer] = min(1.0, named / (part.share * layers))
     return kept
 
 

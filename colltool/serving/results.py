@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.engines.files import RequestedLibrary
+from colltool.engines.files import LibraryFile
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.serving.deployment import Deployment
@@ -28,7 +28,7 @@ class ServeQuestion(NamedTuple):
     dp: int | None = None
     tpot_s: float | None = None
     prefill_tp: int | None = None
-    kv: RequestedLibrary | None = None
+    kv: LibraryFile | None = None
     weights: WeightFormat | None = None
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
-from colltool.engines.files import RequestedLibrary
+from colltool.engines.files import LibraryFile
 from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
 from colltool.engines.intervals import kernel_interval
 from colltool.engines.price import kernel_site, measured_kernels, price_experts, price_kernels
@@ -65,8 +65,8 @@ class ServingContext(NamedTuple):
     deployment: Deployment
     fabric: Fabric
     device: Accelerator | None
-    engine: RequestedLibrary | None
-    experts: RequestedLibrary | None
+    engine: LibraryFile | None
+    experts: LibraryFile | None
     experts_by_nccl: bool
     weights: WeightFormat
 
@@ -75,8 +75,8 @@ def serve(
     model: TransformerModel,
     question: ServeQuestion,
     fabric: Fabric,
-    engine: RequestedLibrary | None,
-    experts: RequestedLibrary | None,
+    engine: LibraryFile | None,
+    experts: LibraryFile | None,
     *,
     by_nccl: bool = False,
 ) -> Served:
@@ -127,7 +127,7 @@ def serve(
     return Served(
         job=model.name,
         fabric=fabric.name,
-        engine=engine.library.full_name if engine else fabric.library_name,
+        engine=engine.full_name if engine else fabric.library_name,
         deployment=deployment,
         phases=(prefill, decode),
         kv=_kv_transfer(serving, question, prefill),
@@ -235,7 +235,7 @@ def _expert_call(serving: ServingContext, moe: Moe, tokens: int) -> Tokens:
 def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> ServedOperation:
     """An all-reduce by the engine's kernel, or else by the fabric's library."""
     engine = serving.engine
-    if engine is None or "all_reduce" not in engine.library.operations:
+    if engine is None or "all_reduce" not in engine.operations:
         return _by_library(serving, "all-reduce", AR, size, group)
     with _argument("engine"):
         priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
@@ -321,7 +321,7 @@ def _kv_transfer(
     model = serving.model
     deployment = serving.deployment
     fabric = serving.fabric
-    library = question.kv.library
+    library = question.kv
     pairs = min(question.prefill_tp, deployment.tp)
     size = kv_bytes(model, deployment.kv_dtype) * deployment.input
     site = kernel_site(

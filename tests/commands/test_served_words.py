@@ -103,7 +103,7 @@ def test_every_job_is_served_in_plain_words(run: Any, job: str) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_library_speaks_in_plain_words(run: Any, library: str) -> None:
     """Each operation that it has kernels for, on machines that it was measured on and others."""
-    file = find_library(library).library
+    file = find_library(library)
     spoken = run("library", "check", library).out
     for operation in file.operations:
         asked = TOKENS if operation in ("dispatch", "combine") else ("-M", "1K,1M,64M")

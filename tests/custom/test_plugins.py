@@ -115,10 +115,10 @@ def test_a_plugin_is_named_as_any_algorithm_is() -> None:
         colltool.price("star512", "ar", size="1MB", ranks=4, algorithms="swap")
 
 
-def test_the_command_line_warns_and_goes_on(package: Path) -> None:
-    words = ("price", "ar", "-f", "star512", "-n", "2", "-M", "1MB")
+def run_with(package: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command line where a package of plugins is installed."""
     path = os.pathsep.join([str(package), str(Path(colltool.__file__).parent.parent)])
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "colltool", *words],
         capture_output=True,
         text=True,
@@ -126,6 +126,11 @@ def test_the_command_line_warns_and_goes_on(package: Path) -> None:
         check=False,
         env={**os.environ, "PYTHONPATH": path},
     )
+
+
+def test_the_command_line_warns_and_goes_on(package: Path) -> None:
+    words = ("price", "ar", "-f", "star512", "-n", "2", "-M", "1MB")
+    done = run_with(package, *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert "warning:\n  broken: plugin failed: ValueError: boom and more\n" in done.stdout
     assert "| swap" in done.stdout
@@ -150,15 +155,7 @@ def test_what_a_plugin_prints_is_no_part_of_the_answer(package: Path) -> None:
     entries = package / "their_algorithms-1.0.dist-info" / "entry_points.txt"
     entries.write_text("[colltool.algorithms]\nloud = loud_plugin:loud\n", encoding="utf-8")
     words = ("price", "ar", "-f", "star512", "-n", "2", "-M", "1MB", "--format", "json")
-    path = os.pathsep.join([str(package), str(Path(colltool.__file__).parent.parent)])
-    done = subprocess.run(
-        [sys.executable, "-m", "colltool", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    done = run_with(package, *words)
     assert done.returncode == 0
     assert json.loads(done.stdout)["schema"] == "colltool.price/1"
     printed = {"at import", "when asked", "past the redirection", "from C", "from a child"}

@@ -12,7 +12,7 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.engines.crossover import kernel_crossover
-from colltool.engines.files import RequestedLibrary, find_library, read_library
+from colltool.engines.files import LibraryFile, find_library, read_library
 from colltool.engines.formulas import Tokens
 from colltool.engines.library_diff import KERNEL_SIZES, diff_kernels
 from colltool.engines.price import price_experts, price_kernels
@@ -61,17 +61,15 @@ def rule(kernel: str, start: str, end: str, gpu: str = '"h100"', ranks: str = "4
 TABLE = rule("one-shot", "1B", "64KiB") + rule("two-shot", "64KiB", "1MiB")
 
 
-def library(*parts: str, head: str = HEAD) -> RequestedLibrary:
-    return RequestedLibrary(read_library("".join((head, *parts)), "mine.toml"))
+def library(*parts: str, head: str = HEAD) -> LibraryFile:
+    return read_library("".join((head, *parts)), "mine.toml")
 
 
-def priced(
-    asked: RequestedLibrary, size: float, ranks: int = 8, on: str = "dgx-h100"
-) -> KernelPrice:
+def priced(asked: LibraryFile, size: float, ranks: int = 8, on: str = "dgx-h100") -> KernelPrice:
     return price_kernels(asked, colltool.load_fabric(on), "all_reduce", size, ranks)
 
 
-def taken(asked: RequestedLibrary, size: float, ranks: int = 8, on: str = "dgx-h100") -> str:
+def taken(asked: LibraryFile, size: float, ranks: int = 8, on: str = "dgx-h100") -> str:
     price = priced(asked, size, ranks, on)
     assert price.library is not None
     assert price.best.picked
@@ -275,7 +273,7 @@ def test_libraries_differ_by_more_than_a_hundredth(base: float, differ: int) -> 
     ],
 )
 def test_a_version_is_itself_or_the_newest_of_its_line(asked: str, version: str) -> None:
-    assert find_library(asked).library.version == version
+    assert find_library(asked).version == version
 
 
 @pytest.mark.parametrize("asked", ["sglang@0.5.13", "sglang@0.5.9", "sglang@1.0", "SGLang@0.5.1"])

@@ -428,6 +428,17 @@ def test_messages_have_prices(tmp_path: Path) -> None:
 WRONG: list[Any] = [True, 1.5, "x", [], [1], {}, {"a": []}, -7, 10**30, [[]], None, 2**70]
 
 
+def is_read_or_refused(path: Path) -> None:
+    """A trace is read, or refused with its place."""
+    try:
+        colltool.trace("dgx-h100", path)
+    except ColltoolError as error:
+        refused = error
+    else:
+        return
+    assert refused.argument or str(path) in str(refused.where)
+
+
 @settings(deadline=None, max_examples=400)
 @given(data=st.data())
 def test_a_wrong_type_at_any_key_is_no_bug(
@@ -447,13 +458,7 @@ def test_a_wrong_type_at_any_key_is_no_bug(
     inner[key] = data.draw(st.sampled_from(WRONG))
     path = tmp_path_factory.mktemp("wrong") / "a.0.json"
     path.write_text(json.dumps(trace))
-    try:
-        colltool.trace("dgx-h100", path)
-    except ColltoolError as error:
-        refused = error
-    else:
-        return
-    assert refused.argument or str(path) in str(refused.where)
+    is_read_or_refused(path)
 
 
 @settings(deadline=None, max_examples=300)
@@ -466,10 +471,4 @@ def test_damaged_bytes_are_no_bug(
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.mktemp("damaged") / "a.0.et"
     path.write_bytes(content)
-    try:
-        colltool.trace("dgx-h100", path)
-    except ColltoolError as error:
-        refused = error
-    else:
-        return
-    assert refused.argument or str(path) in str(refused.where)
+    is_read_or_refused(path)

@@ -122,7 +122,7 @@ def test_a_cache_moves_as_measured(tokens: int, measured_us: float) -> None:
     from colltool.engines.files import find_library
     from colltool.engines.formulas import FORMULAS, KernelCall
 
-    kernel = find_library("mooncake").library.kernels[0]
+    kernel = find_library("mooncake").kernels[0]
     times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(8, sizes[tokens], 0, 50e9))
     assert times.total_s * 1e6 == pytest.approx(measured_us, rel=0.15)
 
