@@ -19,6 +19,8 @@ from colltool.fabric.model import Fabric
 
 # An endpoint of the outermost tier with this many ranks behind it is called a rack, not a node.
 _RACK = 32
+# Share of each rack from which a part of it is what the user means: 64 of 72, not 50.
+_MOST = 0.75
 
 
 class Fitted(NamedTuple):
@@ -92,6 +94,15 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
         rack,
         tuple(overrides),
     )
+
+
+def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
+    """The change with which most of each rack runs so many ranks, on the racks that there are; none
+    where whole racks run them, or only less would."""
+    change = fitted(fabric, [GroupSpec(ranks)])
+    if change.nodes is not None or (change.per_rack or 0) < _MOST * change.rack:
+        return AS_IT_IS
+    return change
 
 
 def _runs(fabric: Fabric, group: GroupSpec) -> bool:

@@ -358,5 +358,5 @@ def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **argu
             fix = f"add a size: {argument_text('size', '16MB')}"
             raise ColltoolError("needs a size", argument=argument, fix=fix)
     # without a size the answer is a short list of winners
-    listed = price_list(fabric.load(), **arguments)
+    listed = price_list(fabric.load_for(arguments), **arguments)
     out.emit(listed if top is None else fastest(listed, top))
