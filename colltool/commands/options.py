@@ -117,8 +117,8 @@ class FabricChoice(NamedTuple):
         if part.per_rack is None:
             return loaded
         say(
-            f"note: {part.per_rack} of the {part.rack} ranks of each {part.noun} take part, as"
-            f" --per-rack {part.per_rack} says"
+            f"note: {part.per_rack} of the {part.rack} ranks of each {part.noun} take part"
+            f" (--per-rack {part.per_rack})"
         )
         return load_fabric(self.name, [*self.overrides, *part.overrides], self.machine)
 

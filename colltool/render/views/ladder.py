@@ -424,7 +424,7 @@ def _winner_moves(result: Diff) -> str:
     ordered = sorted(result.winners, key=lambda change: -abs(change.relative))
     moves = "; ".join(map(_winner_move, ordered[:_MOST_WINNERS]))
     more = len(ordered) - _MOST_WINNERS
-    return f"{moves}; {more} more winners changed." if more > 0 else f"{moves}."
+    return f"{moves}; {more} more of the least times moved." if more > 0 else f"{moves}."
 
 
 def _winner_move(change: TotalChange) -> str:
