@@ -58,7 +58,7 @@ class Dispatcher(NamedTuple):
         inside: media of a node on which it runs; empty for any.
         across: media between nodes on which it runs; empty for any.
         ranks: sizes of an exchange that it has; empty for any.
-        domain: most ranks that a node may have; 0 for any.
+        domain: most ranks that a node may have, and what it must have between nodes; 0 for any.
         why: why it does not run on other media.
     """
 
@@ -125,6 +125,7 @@ DISPATCHERS = rows_for(
             inside=("nvlink", "xgmi"),
             across=("efa", "ib", "roce"),
             ranks=_UCCL_RANKS,
+            domain=_DEEPEP_DOMAIN,
             why="it needs NVLink or xGMI inside a node, and RDMA NICs between nodes",
         ),
         Dispatcher(
@@ -317,7 +318,7 @@ def dispatcher_violations(
     inner = _members_of_node(costs.fabric, costs.of(A2A, group, 1.0, "ep"))
     what = _obstacle(DISPATCHERS[layout.dispatcher], layout, costs.fabric, inner)
     if what:
-        names = [row.name for row in dispatchers_here(layout, costs.fabric, inner)]
+        names = [known.name for known in dispatchers_here(layout, costs.fabric, inner)]
         fix = f"what runs here: {', '.join(names)}"
         yield Violation(("layout", "dispatcher"), what, fix)
 
@@ -327,7 +328,7 @@ def dispatchers_here(layout: ParallelLayout, fabric: Fabric, inner: int) -> list
 
     ``inner``: members of the exchange in a node, or NVLink domain.
     """
-    return [row for row in DISPATCHERS.values() if not _obstacle(row, layout, fabric, inner)]
+    return [known for known in DISPATCHERS.values() if not _obstacle(known, layout, fabric, inner)]
 
 
 def faster_dispatchers(
@@ -343,15 +344,15 @@ def faster_dispatchers(
     costs = CollectiveCostCache(fabric)
     found = []
     token_bytes = size / copies(layout, moe)
-    for row in dispatchers_here(layout, fabric, _members_of_node(fabric, now)):
-        other = layout._replace(dispatcher=row.name, deduplicate=False)
-        if row.copies == "all":
+    for known in dispatchers_here(layout, fabric, _members_of_node(fabric, now)):
+        other = layout._replace(dispatcher=known.name, deduplicate=False)
+        if known.copies == "all":
             # all tokens to all ranks: never less than what the others send
             continue
         changed = config._replace(layout=other)
         each_s = exchange_cost(changed, costs, token_bytes * copies(other, moe)).each_s
         if (1 + _ERROR) * each_s < now.each_s:
-            found.append(row)
+            found.append(known)
     return found
 
 
@@ -370,9 +371,11 @@ def _obstacle(row: Dispatcher, layout: ParallelLayout, fabric: Fabric, inner: in
     if row.ranks and ranks not in row.ranks:
         known = ", ".join(map(str, row.ranks))
         return f"{row.spoken} has no configuration for {ranks} ranks: it has {known}"
-    if row.domain and inner > row.domain:
+    if row.inside and inner == 1:
+        return f"{row.spoken} forwards inside nodes, and each rank here is on a node of its own"
+    if row.domain and (inner > row.domain or inner < min(layout.ep, row.domain)):
         return (
-            f"{row.spoken} reaches {row.domain} ranks over NVLink, and {inner} of this exchange"
-            " are in one domain"
+            f"{row.spoken} takes {row.domain} ranks of a node, and {inner} of this exchange are"
+            " in one"
         )
     return ""

@@ -295,9 +295,9 @@ def other_dispatchers(current: Situation) -> Ideas:
     for call in current.step.slowest.sent:
         if call.call.dimension == "ep" and call.call.phase == "backward":
             skewless = call.cost.scaled(1 / call.call.skew)
-            for row in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
-                values = {"layout.dispatcher": row.name}
-                yield Idea(remark("dispatcher", dispatcher=row.spoken), values)
+            for faster in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
+                values = {"layout.dispatcher": faster.name}
+                yield Idea(remark("dispatcher", dispatcher=faster.spoken), values)
             return
 
 

@@ -151,8 +151,9 @@ def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
     """Yield a violation for each of a user's overrides that changes nothing in a layout."""
     asked = {key for key, _ in job.overrides}
     layout = config.layout
-    for key, given in (("deduplicate", layout.deduplicate), ("dispatcher", layout.dispatcher)):
-        if f"layout.{key}" in asked and given and layout.ep == 1:
+    for key in ("deduplicate", "dispatcher"):
+        in_vain = layout.ep == 1 and getattr(layout, key)
+        if in_vain and f"layout.{key}" in asked:
             what = "ep is 1: no tokens are sent to experts of other ranks"
             yield Violation(("layout", key), what, "layout.ep of at least 2, or leave it out")
     if "layout.cp_mode" in asked and layout.cp == 1:

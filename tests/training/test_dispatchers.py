@@ -192,8 +192,20 @@ REFUSED = {
     "a domain of 72": (
         {"dispatcher": "deepep", "ep": 16},
         "nvl72",
-        "DeepEP reaches 8 ranks over NVLink",
+        "DeepEP takes 8 ranks of a node, and 16",
         "hybridep",
+    ),
+    "half a node": (
+        {"dispatcher": "deepep", "ep": 8, "tp": 2, "etp": 2, "sp": True},
+        "dgx-h100",
+        "DeepEP takes 8 ranks of a node, and 4 of",
+        "hybridep",
+    ),
+    "one rank a node": (
+        {"dispatcher": "uccl-ep", "ep": 8, "order": ["tp", "cp", "dp", "ep", "pp"]},
+        "dgx-h100",
+        "each rank here is on a node of its own",
+        "alltoall, allgather",
     ),
     "libfabric on InfiniBand": (
         {"dispatcher": "deepep-nvshmem", "ep": 16},
