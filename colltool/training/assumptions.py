@@ -110,7 +110,7 @@ def deduplicated_on_efa(priced: PricedJob) -> Remarks:
     if layout.ep > 1 and layout.deduplicate and layout.dispatcher is None:
         row = dispatcher_of(layout, priced.fabric)
         if row is not None:
-            other = argument_text("job_overrides", ["layout.dispatcher=alltoall"])
+            other = argument_text("job_overrides", ["layout.deduplicate=false"])
             yield remark("deduplicated_on_efa", dispatcher=row.spoken, other=other)
 
 

@@ -53,7 +53,7 @@ class Dispatcher(NamedTuple):
     Args:
         spoken: its name in texts.
         startup_s: seconds of a call until bytes flow, in which the host waits; nothing hides them.
-        startup_per_node_s: seconds more for each node that takes part.
+        startup_per_node_s: seconds more for each node that takes part, where there are several.
         messages_per_s: messages, of a token each, that a rank's proxy posts; 0 where the GPU does.
         inside: media of a node on which it runs; empty for any.
         across: media between nodes on which it runs; empty for any.
@@ -120,7 +120,8 @@ DISPATCHERS = rows_for(
             "node",
             "github.com/uccl-project/uccl, ep/README.md: normal kernels on p5en and p6-b200, EP16"
             " to EP32; start-up and messages: pairs of runs of awslabs/awsome-distributed-ai on B300",
-            startup_per_node_s=250e-6,
+            startup_s=100e-6,
+            startup_per_node_s=225e-6,
             messages_per_s=2.5e6,
             inside=("nvlink", "xgmi"),
             across=("efa", "ib", "roce"),
@@ -133,7 +134,8 @@ DISPATCHERS = rows_for(
             "DeepEP over NVSHMEM's proxy",
             "node",
             "pairs of runs of awslabs/awsome-distributed-ai on B300 (3.test_cases/megatron)",
-            startup_per_node_s=200e-6,
+            startup_s=100e-6,
+            startup_per_node_s=175e-6,
             messages_per_s=2.2e6,
             inside=("nvlink",),
             across=("efa",),
@@ -272,7 +274,9 @@ def _started(
 
     ``plain``: the all-to-all of the whole group, for where it lies.
     """
-    startup_s = row.startup_s + nodes * row.startup_per_node_s
+    startup_s = row.startup_s
+    if nodes > 1:
+        startup_s += nodes * row.startup_per_node_s
     energies_J = [part.energy_J for part in parts if part.energy_J is not None]
     return plain._replace(
         algorithm=row.spoken,
@@ -373,9 +377,11 @@ def _obstacle(row: Dispatcher, layout: ParallelLayout, fabric: Fabric, inner: in
         return f"{row.spoken} has no configuration for {ranks} ranks: it has {known}"
     if row.inside and inner == 1:
         return f"{row.spoken} forwards inside nodes, and each rank here is on a node of its own"
-    if row.domain and (inner > row.domain or inner < min(layout.ep, row.domain)):
+    # the ranks that share an expert take part
+    in_node = min(inner * layout.etp, ranks)
+    if row.domain and (in_node > row.domain or in_node < min(ranks, row.domain)):
         return (
-            f"{row.spoken} takes {row.domain} ranks of a node, and {inner} of this exchange are"
+            f"{row.spoken} takes {row.domain} ranks of a node, and {in_node} of this exchange are"
             " in one"
         )
     return ""

@@ -39,7 +39,7 @@ SENTENCES = {
     ),
     "deduplicated_on_efa": (
         "assumed: {dispatcher} sends each token once per rank, as DeepEP does not run over EFA;"
-        " {other} (and no deduplicate) for NCCL's all-to-all"
+        " {other} for NCCL's all-to-all"
     ),
     "assumed_imbalance": (
         "assumed: the busiest expert rank gets {imbalance:g} times the mean load; {even} for an even"

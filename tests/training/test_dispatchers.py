@@ -158,7 +158,11 @@ def test_small_messages_are_bound_by_what_a_proxy_posts() -> None:
     assert config.moe is not None
     messages = config.tokens * node_copies(4, config.moe) * 3 / 4
     assert wide.bandwidth_s == pytest.approx(messages / 2.5e6)
-    assert wide.latency_s > wide.startup_s == pytest.approx(4 * 250e-6)
+    assert wide.latency_s > wide.startup_s == pytest.approx(1e-3)
+    # inside a node no proxy takes part
+    assert cost(EFA, ep=8, dispatcher="uccl-ep") == cost(EFA, ep=8, dispatcher="deepep")._replace(
+        algorithm="UCCL-EP"
+    )
 
 
 def test_nccl_on_efa_is_held_to_what_jobs_reach_between_several_nodes() -> None:
@@ -196,7 +200,7 @@ REFUSED = {
         "hybridep",
     ),
     "half a node": (
-        {"dispatcher": "deepep", "ep": 8, "tp": 2, "etp": 2, "sp": True},
+        {"dispatcher": "deepep", "ep": 32, "order": ["tp", "cp", "dp", "ep", "pp"]},
         "dgx-h100",
         "DeepEP takes 8 ranks of a node, and 4 of",
         "hybridep",

@@ -92,7 +92,7 @@ class ParallelLayoutFile(Part):
     def _sends_one_way(self) -> Iterator[FieldError]:
         if self.deduplicate and self.dispatcher in ("alltoall", "allgather"):
             what = f"{self.dispatcher} does not send a token once to a rank"
-            fix = "dispatcher: deepep, or another that does, or leave deduplicate out"
+            fix = "deduplicate: false, or a dispatcher that does, such as deepep"
             yield FieldError(what, fix, ("deduplicate",))
 
     @model_check
