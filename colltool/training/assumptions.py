@@ -15,6 +15,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
+from colltool.training.dispatchers import dispatcher_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
@@ -101,6 +102,16 @@ def assumed_imbalance(priced: PricedJob) -> Remarks:
     if moe is not None and not moe.imbalance_given:
         even = argument_text("job_overrides", ["model.moe.imbalance=1"])
         yield remark("assumed_imbalance", imbalance=moe.imbalance, even=even)
+
+
+def deduplicated_on_efa(priced: PricedJob) -> Remarks:
+    """The library that deduplicates where a job names none, and DeepEP does not run."""
+    layout = priced.step.config.layout
+    if layout.ep > 1 and layout.deduplicate and layout.dispatcher is None:
+        row = dispatcher_of(layout, priced.fabric)
+        if row is not None:
+            other = argument_text("job_overrides", ["layout.deduplicate=false"])
+            yield remark("deduplicated_on_efa", dispatcher=row.spoken, other=other)
 
 
 def recompute_of_stack(priced: PricedJob) -> Remarks:
@@ -217,6 +228,7 @@ CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
     device,
     drafted,
     assumed_imbalance,
+    deduplicated_on_efa,
     recompute_of_stack,
     not_counted,
     assumed_efficiency,

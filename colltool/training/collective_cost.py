@@ -59,6 +59,7 @@ class CollectiveCost(NamedTuple):
     pick: str = ""  # the library whose own choice the algorithm is; empty: the fastest
     energy_J: float | None = None  # of a rank that sends; None where no tier says
     ran: tuple[PricedSchedule, ...] = ()  # one for each axis of the group
+    startup_s: float = 0.0  # of ``latency_s``: the host waits for it, so nothing hides it
 
     @property
     def each_s(self) -> float:
@@ -439,7 +440,7 @@ def _collective_cost(priced: Price, row: AlgorithmEstimate, pick: str) -> Collec
         latency_s=max(0.0, total_s - stretch * moved_s),  # whatever else a price has parts for
         bandwidth_s=stretch * moved_s,
         per_domain=group.per_domain,
-        busy=_sum_by_tier((phase.tier, stretch * float(phase.bandwidth_s)) for phase in row.phases),
+        busy=sum_by_tier((phase.tier, stretch * float(phase.bandwidth_s)) for phase in row.phases),
         pick=pick,
         energy_J=energy_J,
         ran=(
@@ -450,7 +451,8 @@ def _collective_cost(priced: Price, row: AlgorithmEstimate, pick: str) -> Collec
     )
 
 
-def _sum_by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
+def sum_by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
+    """Return the seconds of each tier, those of one tier added."""
     busy: dict[str, float] = defaultdict(float)
     for tier, seconds in carried:
         busy[tier] += seconds
@@ -466,7 +468,7 @@ def _in_sequence(parts: Sequence[CollectiveCost]) -> CollectiveCost:
         algorithm=" + ".join(part.algorithm for part in parts),
         latency_s=sum(part.latency_s for part in parts),
         bandwidth_s=sum(part.bandwidth_s for part in parts),
-        busy=_sum_by_tier(chain.from_iterable(part.busy for part in parts)),
+        busy=sum_by_tier(chain.from_iterable(part.busy for part in parts)),
         energy_J=sum(energies_J) if energies_J else None,
         ran=tuple(chain.from_iterable(part.ran for part in parts)),
     )

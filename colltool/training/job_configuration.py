@@ -226,6 +226,7 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
         order=layout.order,
         stages=layout.stages or (),
         deduplicate=layout.deduplicate,
+        dispatcher=layout.dispatcher,
     )
 
 

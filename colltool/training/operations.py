@@ -54,6 +54,13 @@ ELEMENTWISE_OF = {
     "shared_experts": 0.2,
     "layernorm": 0.3,
 }
+# the operation without which a layer does not have a module; all layers have the others
+MODULE_IS_IN = {
+    "mlp": "ffn",
+    "moe": "experts",
+    "moe_act": "experts",
+    "shared_experts": "shared expert",
+}
 # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
 SCORE_MOVES = 5
 
@@ -343,6 +350,8 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
                 flops += operation.causal if halved else operation.core
             if recompute.operation(operation.name):
                 flops += sum(gemm.flops for gemm in operation.gemms)
+            elif "mla_up_proj" in recompute.modules:
+                flops += sum(gemm.flops for gemm in operation.up)
             again += layers * operation.share * flops
     return needed + again
 
@@ -541,7 +550,11 @@ def _with_recomputation(
         elif "mla_up_proj" in again.modules:
             repeated = operation.up
         repeated_s += operation.share * sum(gemm_s(gemm, roofline) for gemm in repeated)
-    share = sum(ELEMENTWISE_OF.get(module, 0.0) for module in again.modules)
+    share = 0.0
+    names = [operation.name for operation in operations]
+    for module in again.modules:
+        if MODULE_IS_IN.get(module, "norms") in names:
+            share += ELEMENTWISE_OF.get(module, 0.0)
     gemms, core, elementwise, experts = times
     if again.core:
         core = core._replace(again_s=core.forward_s)

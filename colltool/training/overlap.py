@@ -109,7 +109,9 @@ class OverlapModel:
         # all-to-alls of one kind of layers only
         layer = self._layer(calls[0].call)
         cover_s = layer.all.total_s if layer is not None else 0.0
-        share = max(0.0, load_s - cover_s) / load_s
+        # the host waits while a dispatcher starts, whatever the other batch computes
+        waited_s = sum(call.cost.startup_s * call.call.each for call in calls)
+        share = max(waited_s, load_s - cover_s) / load_s
         return [call._replace(exposed_s=share * call.total_s) for call in calls]
 
     def _under_own_layer(self, priced: PricedCall) -> float:
@@ -141,7 +143,7 @@ class OverlapModel:
                 raise ValueError(f"{call.hides}: not under a part of its own layer")
             case _:
                 assert_never(call.hides)
-        return max(0.0, priced.each_s - cover_s)
+        return max(priced.cost.startup_s, priced.each_s - cover_s)
 
     def _shared_expert_s(self, call: Call, layer: LayerTimes) -> float:
         """The shared expert's share, by FLOPs, of the GEMMs that every token passes."""

@@ -19,6 +19,7 @@ from colltool.base.primitives import ceil_div
 from colltool.training.files import (
     BYTES,
     ContextMode,
+    DispatcherName,
     Module,
     OptimizerName,
     Recomputed,
@@ -88,6 +89,7 @@ class ParallelLayout(NamedTuple):
     order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
     stages: tuple[int, ...] = ()  # layers of each
     deduplicate: bool = False  # a token goes once to a rank with several of its experts
+    dispatcher: DispatcherName | None = None  # None: NCCL's all-to-all, or as ``deduplicate`` says
 
     @property
     def ranks(self) -> int:

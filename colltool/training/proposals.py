@@ -20,6 +20,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import bandwidth_values, non_blocking, scaled_bandwidth, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
+from colltool.training.dispatchers import faster_dispatchers
 from colltool.training.files import ContextMode, written
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import shard_of
@@ -286,11 +287,18 @@ def experts_inside_a_domain(current: Situation) -> Ideas:
 
 
 @idea("ep")
-def deduplicated_tokens(current: Situation) -> Ideas:
-    """Send a token once to a rank with several of its experts."""
-    layout, moe = current.config.layout, current.config.moe
-    if moe is not None and layout.ep > 1 and moe.top_k > 1 and not layout.deduplicate:
-        yield Idea(remark("deduplicate"), {"layout.deduplicate": True})
+def other_dispatchers(current: Situation) -> Ideas:
+    """Send tokens by another library, where its price is lower by more than the error."""
+    config = current.config
+    if config.layout.deduplicate:
+        return
+    for call in current.step.slowest.sent:
+        if call.call.dimension == "ep" and call.call.phase == "backward":
+            skewless = call.cost.scaled(1 / call.call.skew)
+            for faster in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
+                values = {"layout.dispatcher": faster.name}
+                yield Idea(remark("dispatcher", dispatcher=faster.spoken), values)
+            return
 
 
 @idea("cp")

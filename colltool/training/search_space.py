@@ -151,9 +151,11 @@ def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
     """Yield a violation for each of a user's overrides that changes nothing in a layout."""
     asked = {key for key, _ in job.overrides}
     layout = config.layout
-    if "layout.deduplicate" in asked and layout.deduplicate and layout.ep == 1:
-        what = "ep is 1: no tokens are sent to experts of other ranks"
-        yield Violation(("layout", "deduplicate"), what, "layout.ep of at least 2, or leave it out")
+    for key in ("deduplicate", "dispatcher"):
+        in_vain = layout.ep == 1 and getattr(layout, key)
+        if in_vain and f"layout.{key}" in asked:
+            what = "ep is 1: no tokens are sent to experts of other ranks"
+            yield Violation(("layout", key), what, "layout.ep of at least 2, or leave it out")
     if "layout.cp_mode" in asked and layout.cp == 1:
         what = "cp is 1: no part of a sequence is exchanged"
         yield Violation(("layout", "cp_mode"), what, "layout.cp of at least 2, or leave it out")

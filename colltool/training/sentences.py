@@ -37,6 +37,10 @@ SENTENCES = {
     "drafted": (
         "assumed: sequence {sequence}, global batch {batch} ({tokens} tokens); {other} sets another"
     ),
+    "deduplicated_on_efa": (
+        "assumed: {dispatcher} sends each token once per rank, as DeepEP does not run over EFA;"
+        " {other} for NCCL's all-to-all"
+    ),
     "assumed_imbalance": (
         "assumed: the busiest expert rank gets {imbalance:g} times the mean load; {even} for an even"
         " load"
@@ -109,7 +113,7 @@ SENTENCES = {
     "tp_inside_tier": "keep TP inside {tier}",
     "further_in": "place {dimension} further in",
     "experts_inside_tier": "keep EP inside {tier}",
-    "deduplicate": "deduplicate tokens per rank",
+    "dispatcher": "dispatch tokens with {dispatcher}",
     "context_mode": "context parallelism by {mode}",
     "more_chunks": "interleave: {chunks} chunks per stage",
     "split_weight_gradients": "zero-bubble schedule ({schedule})",

@@ -28,10 +28,10 @@ from colltool.training.calls import (
     Call,
     Hiding,
     Rows,
-    once_a_node,
     stage_calls,
 )
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
+from colltool.training.dispatchers import exchange_cost
 from colltool.training.job import Job, PlainCall
 from colltool.training.offload import with_offload
 from colltool.training.operations import Phase, StageTimes, stage_times
@@ -454,9 +454,12 @@ def _sent(
     for call in stage_calls(config, stage, rows):
         if (call.per == "step") is not once:
             continue
-        cost = costs.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
-        if call.primitive is A2A and call.dimension == "ep" and config.layout.deduplicate:
-            cost = cost.scaled(once_a_node(config, cost.per_domain))
+        if call.primitive is A2A and call.dimension == "ep":
+            cost = exchange_cost(config, costs, call.bytes)
+        else:
+            cost = costs.of(
+                call.primitive, call.group, call.bytes, call.dimension, closed=call.closed
+            )
         if call.skew != 1:
             # only the busiest rank sends more: the energy is that of the mean
             cost = cost.scaled(call.skew)._replace(energy_J=cost.energy_J)

@@ -18,7 +18,7 @@ from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 
 SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008, "vocab": 32000}
-EXPERTS = SHAPE | {"moe": {"experts": 64, "top_k": 4, "ffn": 2048}}
+EXPERTS = SHAPE | {"moe": {"experts": 64, "top_k": 8, "ffn": 2048}}
 JOBS: dict[str, dict[str, Any]] = {
     "everything again": dense(recompute="full"),
     "nothing hides": dense(
@@ -129,7 +129,7 @@ def test_every_kind_of_change_was_met() -> None:
         "place ep further in",
         "place dp further in",
         "keep EP inside nvlink",
-        "deduplicate tokens per rank",
+        "dispatch tokens with DeepEP",
         "context parallelism by ring",
         "context parallelism by all-gather",
         "context parallelism by ulysses",

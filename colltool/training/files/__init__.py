@@ -37,6 +37,8 @@ Module = Literal[
     "core_attn", "attention", "mlp", "moe", "shared_experts", "moe_act", "layernorm", "mla_up_proj"
 ]
 ContextMode = Literal["ring", "all-gather", "ulysses"]
+# how tokens reach their experts
+DispatcherName = Literal["alltoall", "allgather", "deepep", "hybridep", "uccl-ep", "deepep-nvshmem"]
 # what tensor parallel calls hide under: nothing, weight gradients, or GEMMs in pieces
 TensorOverlap = Literal["none", "bulk", "split"]
 # of an element, by precision

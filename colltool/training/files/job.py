@@ -23,6 +23,7 @@ from colltool.training.files import (
     ContextMode,
     DeviceFile,
     Dimension,
+    DispatcherName,
     Duration,
     MaybeFlag,
     ModelFile,
@@ -62,6 +63,9 @@ class ParallelLayoutFile(Part):
     cp: Parallel = 1
     cp_mode: ContextMode = "ring"
     ep: Parallel = 1
+    dispatcher: Annotated[
+        DispatcherName | None, FieldHint(f"one of {', '.join(get_args(DispatcherName))}")
+    ] = None
     deduplicate: Flag = False
     etp: Annotated[Parallel | None, FieldHint("the tensor parallelism of an expert, 1 or tp")] = (
         None
@@ -83,6 +87,13 @@ class ParallelLayoutFile(Part):
         Field(max_length=10_000),
         FieldHint("the layers of each pipeline stage, such as [21, 20, 20]"),
     ] = None
+
+    @model_check
+    def _sends_one_way(self) -> Iterator[FieldError]:
+        if self.deduplicate and self.dispatcher in ("alltoall", "allgather"):
+            what = f"{self.dispatcher} does not send a token once to a rank"
+            fix = "deduplicate: false, or a dispatcher that does, such as deepep"
+            yield FieldError(what, fix, ("deduplicate",))
 
     @model_check
     def _order_is_whole(self) -> Iterator[FieldError]:
