@@ -17,7 +17,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
-from colltool.training.overlap_slowdown import USUAL_SHARE, share_held
+from colltool.training.overlap_slowdown import SPLIT_UNITS, USUAL_SHARE, share_held
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.step_time import TrainingStep
 
@@ -164,7 +164,9 @@ def overlap_by_channels(priced: PricedJob) -> Remarks:
         if call.call.per == "border" or not call.hidden_s or not share_held(config, call):
             continue
         dimension = call.call.dimension
-        if call.cost.channels is None:
+        if call.call.hides == "split gemm":
+            known[dimension] = max(known.get(dimension, 0), SPLIT_UNITS)
+        elif call.cost.channels is None:
             assumed[dimension] = None
         else:
             known[dimension] = max(known.get(dimension, 0), call.cost.channels)

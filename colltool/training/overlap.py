@@ -83,7 +83,9 @@ class OverlapModel:
                 neighbour_layer.append(call)
             else:
                 exposed_s = self._under_own_layer(call) * call.call.calls
-                own_layer.append(call._replace(exposed_s=exposed_s, overflow_s=exposed_s))
+                # the last piece of a split GEMM has nothing behind it
+                overflow_s = 0.0 if call.call.hides == "split gemm" else exposed_s
+                own_layer.append(call._replace(exposed_s=exposed_s, overflow_s=overflow_s))
         calls = own_layer + self._under_other_batch(other_batch)
         calls += self._under_neighbour_layer(neighbour_layer, tuple(calls))
         overhead_s = 2 * self.config.overlap.overhead_s

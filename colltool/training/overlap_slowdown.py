@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from colltool.base.primitives import AG
 from colltool.training.operations import LayerTimes, StageTimes
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig
@@ -30,6 +31,9 @@ ELEMENTWISE = 0.83
 # H100. GEMMs then lose 20% of the overlapped time; arXiv:2507.03114 measured 18.9% in the mean over
 # A100, H100, MI210 and MI250.
 USUAL_SHARE = 16 / 132
+# units that reduce-scatters in split GEMMs hold: NeMo, recipes/tp_overlap_configs/userbuffers.py,
+# has 24 for the projection and 16 for the FFN on H100
+SPLIT_UNITS = 20
 # channels never take the whole device: NCCL's most is 64
 MOST_SHARE = 0.5
 
@@ -61,12 +65,16 @@ def slowdown(kernels: Kernels, share: float) -> float:
 def share_held(config: ParallelConfig, priced: PricedCall) -> float:
     """The share of a device's units that a call holds.
 
-    None without a device or with one that has no such units, as TPUs: their DMA engines send. None
-    in split GEMMs either, which Transformer Engine sends by copy engines.
+    None without a device or with one that has no such units, as TPUs: their DMA engines send. In
+    split GEMMs Transformer Engine gathers by copy engines, which hold none either.
     """
     device = config.device
-    if device is None or not device.units or priced.call.hides == "split gemm":
+    if device is None or not device.units:
         return 0.0
+    if priced.call.hides == "split gemm":
+        if priced.call.primitive is AG:
+            return 0.0
+        return SPLIT_UNITS / device.units
     if priced.cost.channels is None:
         return USUAL_SHARE
     return min(MOST_SHARE, priced.cost.channels / device.units)
@@ -98,7 +106,7 @@ def _covering(priced: PricedCall, times: StageTimes) -> Kernels:
     if call.per == "moe_layer":
         layer = times.moe
     # times of a whole step: its kinds are not known, and most of a step is GEMMs
-    if layer is None or call.hides in ("weight gradient", "shared expert"):
+    if layer is None or call.hides in ("weight gradient", "shared expert", "split gemm"):
         return Kernels(1.0)
     if call.hides == "attention block":
         return Kernels(0.0, 1.0)

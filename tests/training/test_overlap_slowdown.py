@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colltool
-from colltool.base.primitives import RS
+from colltool.base.primitives import AG, RS
 from colltool.training import overlap_slowdown
 from colltool.training.calls import Call
 from colltool.training.collective_cost import CollectiveCost
@@ -202,6 +202,17 @@ def test_a_plan_says_what_holds_the_device_or_that_it_is_assumed() -> None:
         "multiprocessors" not in one
         for one in colltool.plan(job(sm_share=0), "dgx-h100", 32).grounds
     )
+
+
+def test_split_gemms_gather_by_copy_engines_and_scatter_by_20_multiprocessors() -> None:
+    """A quarter of a scatter is the last piece, which nothing could hide."""
+    config = load_job(job()).setup(32)
+    for primitive, units in ((AG, 0), (RS, 20)):
+        piece = call(2.5, 0.0, 24)
+        sent = piece.call._replace(primitive=primitive, hides="split gemm")
+        more = overlap_slowdown.GEMM * units / UNITS
+        lost_s = slowed_s(config, TIMES, [piece._replace(call=sent)])
+        assert lost_s == pytest.approx(7.5 - 7.5 / (1 + more))
 
 
 def test_a_tpu_sends_without_its_cores() -> None:
