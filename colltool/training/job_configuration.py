@@ -255,8 +255,7 @@ EXPERT_OVERLAP: dict[bool | str | None, str] = {True: "batch", False: "", "share
 def overlap_of(
     file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None
 ) -> Overlap:
-    """Return what hides; by default ep is as the schedule has it, tp and ``sm_share`` as the
-    stack."""
+    """Return what hides; by default ep is as the schedule has it, and tp as the stack."""
     asked = [
         name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) in (True, "bulk")
     ]
@@ -264,7 +263,9 @@ def overlap_of(
         asked.append("sm_share")
     default_ep = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
     default_tp: TensorOverlap = stack.tensor_overlap if stack is not None else "none"
-    default_sm_share = stack.slowed if stack is not None else 0.0
+    sm_share = file.sm_share
+    if sm_share is None and stack is not None:
+        sm_share = stack.slowed
     return Overlap(
         dp=file.dp is not False,
         tp=TENSOR_OVERLAP.get(file.tp, default_tp),
@@ -273,5 +274,5 @@ def overlap_of(
         cp=file.cp is not False,
         asked=tuple(asked),
         overhead_s=file.overhead,
-        sm_share=default_sm_share if file.sm_share is None else file.sm_share,
+        sm_share=sm_share,
     )

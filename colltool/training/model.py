@@ -388,7 +388,7 @@ class Stack(NamedTuple):
     grouped_half: float = 100.0
     inside: float = 0.4
     loss_bytes: float = 4.0
-    slowed: float = 0.0
+    slowed: float | None = None  # by how much compute slows; None: by channels and kernels
     allocator: float = 0.0
     routing_s: float = 0.0  # of a layer with experts forward, twice that backward
     tensor_overlap: TensorOverlap = "none"

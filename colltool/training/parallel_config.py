@@ -220,7 +220,8 @@ class Overlap(NamedTuple):
     cp: bool = True
     asked: tuple[str, ...] = ()  # keys that the job sets itself
     overhead_s: float = 0.0  # LogP's o of a call
-    sm_share: float = 0.0  # share by which hidden communication slows compute
+    # share by which hidden communication slows compute; None: by channels and kernels
+    sm_share: float | None = None
 
 
 class Compression(NamedTuple):

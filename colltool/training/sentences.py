@@ -61,6 +61,13 @@ SENTENCES = {
     "fastest_of_library": (
         "algorithms: the fastest that {library} implements; the library may pick others"
     ),
+    "overlap_by_channels": (
+        "overlap slows compute by the multiprocessors that the library's channels hold: {held} of {units}"
+    ),
+    "overlap_assumed": (
+        "overlap slows compute by {held} of {units} multiprocessors, as NCCL holds across H100 nodes: the"
+        " channels of {dimensions} are not known here; overlap.sm_share sets the slowdown itself"
+    ),
     "no_launch_overhead": (
         "{fabric} has no launch overhead, so {calls:,.0f} exposed calls are lower limits ({launch}"
         " per launch would add {extra})"

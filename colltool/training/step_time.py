@@ -45,6 +45,7 @@ from colltool.training.overlap import (
     priced,
     under_all_compute,
 )
+from colltool.training.overlap_slowdown import slowed_s
 from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
@@ -310,10 +311,6 @@ def stage_step(
     pipeline_borders = borders(messages, config, micro.passed.total_s)
     hidden = _hidden_by_wire(micro.hidden, pipeline_borders)
     once = _exposed_once(config, step, micro.times, hidden)
-    slowed_s = 0.0
-    if config.overlap.sm_share:
-        overlapped_s = sum((call.hidden_s for call in once), start=micro.hidden_s)
-        slowed_s = overlapped_s * config.overlap.sm_share
     return StageStep(
         stage,
         micro.times,
@@ -322,7 +319,7 @@ def stage_step(
         borders_s=sum(call.exposed_s for call in pipeline_borders),
         once_s=sum(call.exposed_s for call in once),
         optimizer_s=step.optimizer_s,
-        slowed_s=slowed_s,
+        slowed_s=micro.slowed_s + slowed_s(config, micro.times, once),
     )
 
 
@@ -370,7 +367,7 @@ class MicroBatch(NamedTuple):
     layer_calls: tuple[PricedCall, ...]
     passed: Pass  # with the exposed time of its calls
     hidden: Hidden
-    hidden_s: float  # sum of ``hidden``, over the step
+    slowed_s: float  # compute lost beside its calls, over the step
 
 
 def _shared_micro_batch(
@@ -395,8 +392,8 @@ def _micro_batch(
         compute.backward_s + sum(call.exposed_s for call in calls if call.backward) / m,
         compute.weight_s,
     )
-    hidden_s = sum(call.hidden_s for call in calls)
-    return MicroBatch(times, calls, passed, _hidden_by_wire({}, calls), hidden_s)
+    lost_s = slowed_s(config, times, calls)
+    return MicroBatch(times, calls, passed, _hidden_by_wire({}, calls), lost_s)
 
 
 class PerStep(NamedTuple):

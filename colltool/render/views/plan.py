@@ -108,6 +108,7 @@ _COLLECTIVES: Columns[PlannedCall] = (
     number("bytes", "bytes per call", format_bytes, path="sent.call.bytes"),
     label("algorithm", drop=2, path="sent.cost.algorithm"),
     label("protocol", drop=5, path="sent.cost.protocol", hidden=True),
+    number("channels", path="sent.cost.channels", hidden=True),
     number("each_s", "each", format_time, path="sent.each_s"),
     label("within", "90% interval", drop=3, get=_nine_in_ten),
     number("accuracy", "+-", whole_percent, get=_accuracy, hidden=True),
@@ -550,6 +551,8 @@ class PlannedCallDocument(Document, of=PlannedCall):
     algorithm: str = derived("sent.cost.algorithm")
     protocol: str | None = or_null("sent.cost.protocol")
     picked_by: str | None = or_null("sent.cost.pick")
+    # of the library's kernel; None where they are not known
+    channels: int | None = derived("sent.cost.channels")
     each_s: float = derived("sent.each_s")
     total_s: float = derived("sent.total_s")
     hidden_s: float = derived("sent.hidden_s")

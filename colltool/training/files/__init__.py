@@ -370,12 +370,13 @@ class StackFile(Part):
     reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a doubling of
     devices beyond 8. ``runtime``: memory that is no tensor of the model; ``loss_bytes``: of a logit
     for the loss, beside what the head wrote. ``slowed``: by how much compute slows while
-    communication runs beside it. ``allocator``: what the memory allocator holds beyond activations,
-    logits and gathered layers, a share of them; ``routing``: what a layer with experts takes
-    forward beside its kernels, as the host waits for the tokens of each; ``tensor_overlap``: how
-    tensor parallelism hides, and ``recompute``: what runs again, where a job does not say;
-    ``quantized_inputs``: GEMMs keep their inputs for the backward pass in their own precision.
-    ``assumed``: generations whose shares no measured kernel stands behind.
+    communication runs beside it; left out, the library's channels say. ``allocator``: what the
+    memory allocator holds beyond activations, logits and gathered layers, a share of them;
+    ``routing``: what a layer with experts takes forward beside its kernels, as the host waits for
+    the tokens of each; ``tensor_overlap``: how tensor parallelism hides, and ``recompute``: what
+    runs again, where a job does not say; ``quantized_inputs``: GEMMs keep their inputs for the
+    backward pass in their own precision. ``assumed``: generations whose shares no measured kernel
+    stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -422,4 +423,6 @@ class StackFile(Part):
     tensor_overlap: Annotated[TensorOverlap, FieldHint("none, bulk or split")] = "none"
     recompute: Annotated[Recompute, FieldHint("none, selective or full")] = "none"
     quantized_inputs: Flag = False
-    slowed: Annotated[float, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")] = 0.0
+    slowed: Annotated[
+        float | None, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")
+    ] = None

@@ -151,8 +151,8 @@ class PrecisionFile(Part):
 
 class OverlapFile(Part):
     """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a
-    call; ``sm_share``: by how much compute slows while something runs beside it, the stack's when
-    left out.
+    call; ``sm_share``: by how much compute slows while something runs beside it; left out, the
+    library's channels and the kind of kernel say.
     """
 
     dp: MaybeFlag = None
