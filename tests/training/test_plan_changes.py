@@ -296,13 +296,3 @@ def test_plain_calls_behind_compute_have_the_best_bucket(calls: dict[str, Any]) 
         steps.append(step_time(setup, costs, loaded.plain_calls(setup)).step_s)
     now_s = told.step_s / (1 - told.gain)
     assert told.step_s - min(steps) < 0.1 * (now_s - min(steps))
-
-
-def test_plain_calls_with_hardly_any_latency_stay_as_they_are() -> None:
-    """Any number of calls takes about the same in the open."""
-    fabric = two_tiers()
-    for tier in fabric["tiers"]:
-        tier["alpha"] = "0.1ns"
-    calls = {"primitive": "ar", "group": "dp", "size": "1MB", "count": 1000}
-    job = {"layout": {"dp": 64}, "calls": [calls]}
-    assert regrouped(job, colltool.load_fabric(fabric)) is None
