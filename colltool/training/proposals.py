@@ -27,7 +27,8 @@ from colltool.training.job_configuration import shard_of
 from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
-from colltool.training.search_space import possible_overlap, values_of
+from colltool.training.plain_buckets import rebucketed
+from colltool.training.search_space import chunk_counts, possible_overlap, values_of
 from colltool.training.sentences import Remark, remark, sentence, spelled
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
@@ -312,16 +313,12 @@ def other_context_parallelism(current: Situation) -> Ideas:
 
 @idea("bubble")
 def more_chunks(current: Situation) -> Ideas:
-    """Take the next number of chunks that divides a stage's layers, or those of a model whose ends
-    count as layers."""
+    """Take the next number of chunks that a search tries."""
     layout, model = current.config.layout, current.config.model
     if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
         return
-    layers_of_stages = [model.layers // layout.pp]
-    if (model.layers + 2) % layout.pp == 0:
-        layers_of_stages.append((model.layers + 2) // layout.pp)
-    for chunks in range(layout.virtual + 1, max(layers_of_stages) + 1):
-        if any(layers and layers % chunks == 0 for layers in layers_of_stages):
+    for chunks in chunk_counts(model.layers, layout.pp):
+        if chunks > layout.virtual:
             values = {"layout.virtual": chunks, "schedule": "interleaved"}
             yield Idea(remark("more_chunks", chunks=chunks), values)
             return
@@ -423,6 +420,7 @@ def proposals(
             and job.accepts(values | speed)
         ):
             found.append(_proposal(label, "job", values | speed, setup, step_s, now))
+    found += _best_buckets(job, config, costs, now)
     found.sort(key=lambda proposal: -proposal.gain)
     # a job that does not fit runs only with a cure, so it comes first whatever it gains
     for values, setup in _cures(job, config):
@@ -533,6 +531,24 @@ def _reshaped(job: Job, config: ParallelConfig) -> Iterator[JobChange]:
             setup = config._replace(micro_batch=other)
             label = remark("other_micro_batch", size=other)
             yield JobChange(label, dict(values_of(job, setup)), setup)
+
+
+def _best_buckets(
+    job: Job, config: ParallelConfig, costs: CollectiveCostCache, now: TrainingStep
+) -> Iterator[Proposal]:
+    """Yield for each plain call that a job lists the buckets with which the step is shortest, where
+    they gain."""
+    for index, listed in enumerate(job.file.calls):
+        found = []
+        for label, changed in rebucketed(index, listed, config, costs):
+            values = changed | _speed(job, config)
+            if job.accepts(values):
+                plain = job.with_values(values).plain_calls(config)
+                step_s = step_time(config, costs, plain).step_s
+                found.append(_proposal(label, "job", values, config, step_s, now))
+        best = max(found, key=lambda proposal: proposal.gain, default=None)
+        if best is not None and best.gain > LEAST_GAIN:
+            yield best
 
 
 def _twice_and_half(size: int) -> list[int]:

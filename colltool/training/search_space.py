@@ -385,16 +385,10 @@ class Space:
         return sorted(found)
 
     def _chunk_counts(self, pp: int) -> list[int]:
-        """Chunks per stage to try: divisors of the layers of the longest stage, also of one that
-        counts the ends as layers."""
+        """Chunks per stage to try."""
         if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
-        # layers of the longest stage
-        found = set(divisors(ceil_div(self.model.layers, pp)))
-        ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
-        if ends % pp == 0:
-            found.update(divisors(ends // pp))
-        return sorted(found)
+        return chunk_counts(self.model.layers, pp)
 
     def _config(self, sizes: Sizes) -> ParallelConfig:
         """Return the configuration of sizes, without sharding and recomputation."""
@@ -484,6 +478,16 @@ def pins_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
         pins["recompute"] = config.recompute
     texts = {key: written(value) for key, value in pins.items()}
     return tuple((texts | dict(values_of(job, config))).items())
+
+
+def chunk_counts(layers: int, pp: int) -> list[int]:
+    """Chunks per stage worth a try: divisors of the layers of the longest stage, also of one that
+    counts the ends as layers."""
+    found = set(divisors(ceil_div(layers, pp)))
+    ends = layers + 2  # the embedding and the head in the place of a layer each
+    if ends % pp == 0:
+        found.update(divisors(ends // pp))
+    return sorted(found)
 
 
 def divisors(number: int) -> list[int]:

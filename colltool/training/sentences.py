@@ -110,6 +110,8 @@ SENTENCES = {
     "hide_ep": "overlap expert all-to-all (two micro-batches)",
     "larger_buckets": "larger gradient buckets",
     "smaller_buckets": "smaller gradient buckets",
+    "fused_calls": "fuse {count:,} {primitive} calls into {calls:,}",
+    "split_calls": "split each {primitive} call into {calls:,}",
     "gradients_in_16_bits": "16-bit gradients",
     "gradients_in_int8": "int8 gradients (up to {extra_steps:.0%} more steps)",
     "sharded_states": "shard optimizer states (ZeRO-1)",

@@ -209,10 +209,15 @@ def compute_step_s(
     config: ParallelConfig, stages: Iterable[StageTimes], optimizer_s: float
 ) -> float:
     """Seconds of a step with a free network."""
-    passes = [compute_pass(stage) for stage in stages]
+    return passed_step_s(config, [compute_pass(stage) for stage in stages], optimizer_s)
+
+
+def passed_step_s(config: ParallelConfig, passes: Sequence[Pass], after_s: float = 0.0) -> float:
+    """Seconds of a step whose stages take these passes for a micro-batch, and ``after_s`` after
+    the pipeline."""
     passes_s = pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
     fixed_s, jitter = fixed_and_jitter(config)
-    return (1 + jitter) * (passes_s + optimizer_s + fixed_s)
+    return (1 + jitter) * (passes_s + after_s + fixed_s)
 
 
 def compute_pass(stage: StageTimes) -> Pass:
@@ -232,22 +237,11 @@ def fixed_and_jitter(config: ParallelConfig) -> tuple[float, float]:
     return config.stack.fixed_s, config.stack.jitter * doublings
 
 
-def least_step_s(config: ParallelConfig, costs: CollectiveCostCache) -> float:
-    """A lower bound of :func:`step_time`: micro-batches with their calls, and nothing after
-    them."""
-    view = _micro_batch_view(config)
-    stages = pipeline_stages(config)
-    passes = {
-        stage.kind: _shared_micro_batch(view, stage, costs).passed for stage in each_kind(stages)
-    }
-    passes_s = pipeline_s(
-        config.schedule,
-        [passes[stage.kind] for stage in stages],
-        config.micro_batches,
-        even_chunks(config),
-    )
-    fixed_s, jitter = fixed_and_jitter(config)
-    return (1 + jitter) * (passes_s + fixed_s)
+def micro_batch_pass(
+    config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
+) -> Pass:
+    """A micro-batch on a stage with its exposed calls, without what comes after the pipeline."""
+    return _shared_micro_batch(_micro_batch_view(config), stage, costs).passed
 
 
 class Views(NamedTuple):
