@@ -32,6 +32,7 @@ from colltool.training.parallel_config import (
     stage_parameters,
     with_values,
 )
+from colltool.training.published import memory_error
 from colltool.training.strategies import PipelinePlace, Recomputation, default_schedule
 from colltool.training.updates import extra_state_bytes, trained_parameters
 
@@ -59,8 +60,26 @@ class Memory(NamedTuple):
     binds: str  # the largest part of the worst stage
 
     @property
+    def within(self) -> float:
+        """How far off the memory of nine published runs in ten was, at most, as a share of it."""
+        published = memory_error()
+        return max(1 - published.low, published.high - 1)
+
+    @property
+    def share(self) -> float | None:
+        """The memory as a share of the device's; None without a device."""
+        return None if self.capacity_bytes is None else self.bytes / self.capacity_bytes
+
+    @property
     def fits(self) -> bool | None:
-        return None if self.capacity_bytes is None else self.bytes <= self.capacity_bytes
+        """Whether it fits its device: False only where it is above by more than the error; None
+        without a device."""
+        return None if self.share is None else self.share <= 1 + self.within
+
+    @property
+    def tight(self) -> bool:
+        """Whether it fits or not within the error: it may be either way."""
+        return self.share is not None and abs(self.share - 1) <= self.within
 
 
 def memory(config: ParallelConfig) -> Memory:
@@ -354,14 +373,25 @@ class Cure(NamedTuple):
 
 
 def cures(config: ParallelConfig) -> Iterator[Cure]:
-    """Yield changes with which a job that does not fit would, the cheapest in time first."""
-    if memory(config).fits is not False:
+    """Yield changes with which a job that does not fit would, or with which a tight one has room,
+    the cheapest in time first; those that are still tight come last."""
+    now = memory(config)
+    if now.fits is not False and not now.tight:
         return
+    still_tight = []
     for values, changed in candidates(config):
-        if not constraint_violations(changed):
-            after = memory(changed)
-            if after.fits:
-                yield Cure(values, after, changed)
+        if constraint_violations(changed):
+            continue
+        after = memory(changed)
+        if not after.fits:
+            continue
+        cure = Cure(values, after, changed)
+        if after.tight:
+            still_tight.append(cure)
+        else:
+            yield cure
+    if not now.fits:
+        yield from still_tight
 
 
 MemoryChanges = Iterator[tuple[dict[str, object], ParallelConfig]]
