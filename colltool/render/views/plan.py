@@ -230,10 +230,12 @@ def _sentences(result: Plan) -> Iterator[str]:
         yield f"does not fit: stage {memory.worst_stage} needs {needs} per GPU; try {_cure(result)}"
         yield f"If it did fit, a step would take {took}"
         return
-    if memory is not None and memory.tight:
+    tight = memory is not None and memory.tight
+    if memory is not None and tight:
         yield f"{_tight_text(memory)}; for room try {_cure(result)}"
     error = _error_text(result)
-    yield f"takes {took} per step ({error})" if error else f"takes {took} per step"
+    takes = f"takes {took} per step ({error})" if error else f"takes {took} per step"
+    yield f"It {takes}" if tight else takes
     if result.collectives and result.step_s:
         exposed = percent(result.exposed_s / result.step_s)
         yield f"Exposed communication is {exposed} of it{_mostly(result)}"
