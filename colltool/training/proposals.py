@@ -484,7 +484,15 @@ def _proposal(
         fits = then.fits
         tight = then.tight
     change = sentence(label)
-    return Proposal(change, where, tuple(values.items()), step_s, _gain(step_s, now), fits, tight)
+    return Proposal(
+        change=change,
+        where=where,
+        set=tuple(values.items()),
+        step_s=step_s,
+        gain=_gain(step_s, now),
+        fits=fits,
+        tight=tight,
+    )
 
 
 def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]:
