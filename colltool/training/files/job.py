@@ -229,7 +229,7 @@ def _module_names(value: Any) -> Any:
     """Names of modules as Megatron's ``--recompute-modules`` is often quoted: ``mla_up_proj, mlp``."""
     if not isinstance(value, str):
         return value
-    names = [name.strip() for name in value.split(",")]
+    names = [module.strip() for module in value.split(",")]
     # any other word is refused as a whole
     return names if set(names) <= set(get_args(Module)) else value
 
