@@ -136,6 +136,8 @@ def _recompute_fields(file: JobFile, stack: Stack | None) -> dict[str, Any]:
     recompute = file.recompute or (stack.recompute if stack is not None else "none")
     if isinstance(recompute, str):
         return {"recompute": recompute}
+    if isinstance(recompute, tuple):
+        return {"recompute": "modules", "again_modules": recompute}
     if recompute.layers is not None:
         return {"recompute": "layers", "again_layers": recompute.layers}
     return {"recompute": "modules", "again_modules": recompute.modules}

@@ -398,6 +398,9 @@ class Stack(NamedTuple):
     half_wave: float = 0.15
     weight_gradient: float = 0.95
     attention_half_wave: float = 1.0
+    group_bytes: float = 0.0
+    gradient_buffers: bool = True
+    eager_copies: bool = False
     measured: tuple[MeasuredGemm, ...] = ()
 
     def gemm_share(self, precision: str, generation: str) -> float:
@@ -476,6 +479,7 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         "fixed_s": file.fixed,
         "routing_s": file.routing,
         "runtime_bytes": file.runtime,
+        "group_bytes": file.group_memory,
     }
     for key in Stack._fields:
         if key not in made:

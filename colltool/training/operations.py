@@ -76,6 +76,7 @@ class LayerCut(NamedTuple):
     etp: int = 1
     width: float = 2.0  # bytes of an activation
     kept: float = 2.0  # bytes of an activation that only GEMMs read again
+    copies: bool = False  # whether each elementwise kernel keeps inputs of its own
 
     @property
     def outside(self) -> float:
@@ -98,6 +99,7 @@ def cut_of(config: ParallelConfig) -> LayerCut:
         layout.etp,
         width=width,
         kept=kept,
+        copies=config.stack is not None and config.stack.eager_copies,
     )
 
 
@@ -184,6 +186,9 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
     busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local
     token = moe.latent or shape.hidden
     kept = token * (cut.width + cut.kept) + moe.ffn * (inputs * cut.width + cut.kept)
+    if cut.copies:
+        # tokens in the order of their experts, and the gate behind its activation function
+        kept += cut.width * (token + (inputs - 1) * moe.ffn)
     return Operation(
         "experts",
         (
@@ -219,6 +224,9 @@ def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
     # bytes of an element that the output projection keeps besides attention's own copy
     quantized_copy = cut.kept if cut.kept < cut.width else 0.0
     kept_bytes = cut.width * (rank.latent + heads.q + heads.k + heads.v + heads.out)
+    if cut.copies:
+        # keys and values once for each query head, and the output in the order of its projection
+        kept_bytes += cut.width * (heads.q - heads.k + 2 * heads.out - heads.v)
     if mixer.row.whole:
         operation = operation._replace(
             up=operation.gemms[len(mixer.row.whole) : -1],
@@ -265,6 +273,9 @@ def _ffn(
         Gemm(cut.tokens, shape.hidden, width),
     )
     stored = cut.tokens * width * (inputs * cut.width + cut.kept)
+    if cut.copies:
+        # the gate behind its activation function
+        stored += cut.tokens * width * (inputs - 1) * cut.width
     return Operation(name, gemms, stored=stored, region=True, widths=(width,) * inputs)
 
 

@@ -56,6 +56,7 @@ class Proposal(NamedTuple):
     step_s: float
     gain: float  # share of the step
     fits: bool | None  # the memory of its device; None without one
+    tight: bool = False  # whether it may not, within the error of the memory
 
 
 class Idea(NamedTuple):
@@ -421,12 +422,17 @@ def proposals(
         ):
             found.append(_proposal(label, "job", values | speed, setup, step_s, now))
     found += _best_buckets(job, config, costs, now)
-    found.sort(key=lambda proposal: -proposal.gain)
-    # a job that does not fit runs only with a cure, so it comes first whatever it gains
+    # what does not fit never leads
+    found.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
     for values, setup in _cures(job, config):
         step_s = step_seconds(setup)
-        if step_s is not None:
-            return _proposal(remark("fit_memory"), "job", values, setup, step_s, now), *found
+        if step_s is None:
+            continue
+        cure = _proposal(remark("fit_memory"), "job", values, setup, step_s, now)
+        # a job that does not fit runs only with a cure, so it comes first whatever it gains
+        if memory(config).fits is False:
+            return cure, *found
+        return *found, cure
     return tuple(found)
 
 
@@ -477,9 +483,22 @@ def _proposal(
     now: TrainingStep,
 ) -> Proposal:
     """Return the proposal of a change with its priced step."""
-    fits = memory(setup).fits if setup.model is not None else None
+    fits = None
+    tight = False
+    if setup.model is not None:
+        then = memory(setup)
+        fits = then.fits
+        tight = then.tight
     change = sentence(label)
-    return Proposal(change, where, tuple(values.items()), step_s, _gain(step_s, now), fits)
+    return Proposal(
+        change=change,
+        where=where,
+        set=tuple(values.items()),
+        step_s=step_s,
+        gain=_gain(step_s, now),
+        fits=fits,
+        tight=tight,
+    )
 
 
 def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]:

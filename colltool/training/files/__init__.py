@@ -368,15 +368,17 @@ class StackFile(Part):
     the part of it in tensor parallel regions; ``backward_elementwise`` times that backward.
     ``memory_*``: the share of memory bandwidth that a GEMM, an elementwise kernel and the optimizer
     reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a doubling of
-    devices beyond 8. ``runtime``: memory that is no tensor of the model; ``loss_bytes``: of a logit
-    for the loss, beside what the head wrote. ``slowed``: by how much compute slows while
-    communication runs beside it; left out, the library's channels say. ``allocator``: what the
-    memory allocator holds beyond activations, logits and gathered layers, a share of them;
-    ``routing``: what a layer with experts takes forward beside its kernels, as the host waits for
-    the tokens of each; ``tensor_overlap``: how tensor parallelism hides, and ``recompute``: what
-    runs again, where a job does not say; ``quantized_inputs``: GEMMs keep their inputs for the
-    backward pass in their own precision. ``assumed``: generations whose shares no measured kernel
-    stands behind.
+    devices beyond 8. ``runtime``: memory that is no tensor of the model, on one device, and
+    ``group_memory``: more of each group that a rank communicates in; ``gradient_buffers``: gradients
+    have buffers from the start, else they come as activations go; ``eager_copies``: every
+    elementwise kernel keeps inputs of its own, nothing is fused; ``loss_bytes``: of a logit for the
+    loss, beside what the head wrote. ``slowed``: by how much compute slows while communication runs
+    beside it; left out, the library's channels say. ``allocator``: what the memory allocator holds
+    beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
+    experts takes forward beside its kernels, as the host waits for the tokens of each;
+    ``tensor_overlap``: how tensor parallelism hides, and ``recompute``: what runs again, where a job
+    does not say; ``quantized_inputs``: GEMMs keep their inputs for the backward pass in their own
+    precision. ``assumed``: generations whose shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -410,6 +412,9 @@ class StackFile(Part):
         0.007
     )
     runtime: Size
+    group_memory: Size = 0.0
+    gradient_buffers: Flag = True
+    eager_copies: Flag = False
     assumed: Annotated[
         tuple[Generation, ...],
         Field(max_length=32),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from colltool.definitions.field_types import (
     MAX_LISTED,
@@ -42,6 +42,7 @@ from colltool.training.files import (
 from colltool.training.strategies import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
+_ANY = f"({'|'.join(get_args(Module))})"
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
 
 _Called = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -141,12 +142,20 @@ class ShardFile(Part):
 
 class PrecisionFile(Part):
     """Data types of GEMMs, of weights, of gradients when they are summed, of tokens on their way
-    to experts."""
+    to experts.
+
+    ``master``: the copy of the weights that the optimizer updates; none where it updates the weights
+    themselves (bf16 without master weights).
+    """
 
     compute: Precision = "bf16"
     params: Literal["fp32", "bf16", "fp16", "fp8"] = "bf16"
     grads: Literal["fp32", "bf16", "fp16"] = "fp32"
     dispatch: Literal["bf16", "fp16", "fp8"] = "bf16"
+    master: Annotated[
+        Literal["fp32", "none"],
+        FieldHint("fp32, or none where the optimizer updates the weights themselves"),
+    ] = "fp32"
 
 
 class OverlapFile(Part):
@@ -227,16 +236,38 @@ class RanksFile(Part):
     stride: Parallel = 1
 
 
+def _module_names(value: Any) -> Any:
+    """Names of modules as Megatron's ``--recompute-modules`` is often quoted: ``mla_up_proj, mlp``."""
+    if not isinstance(value, str):
+        return value
+    names = [module.strip() for module in value.split(",")]
+    # any other word is refused as a whole
+    return names if set(names) <= set(get_args(Module)) else value
+
+
+_MODULE = FieldHint(f"one of {', '.join(get_args(Module))}")
+ModuleNames = Annotated[
+    tuple[Annotated[Module, _MODULE], ...],
+    BeforeValidator(_module_names),
+    Field(min_length=1, max_length=8),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"enum": list(get_args(Module))}, "minItems": 1},
+                {"type": "string", "pattern": rf"^\s*{_ANY}(\s*,\s*{_ANY})*\s*$"},
+            ]
+        }
+    ),
+    FieldHint("modules, such as mla_up_proj, mlp"),
+]
+
+
 class RecomputeFile(Part):
     """Part of the layers: so many of each stage, or some modules of every layer, by Megatron-Core's
     names and ``attention``."""
 
     layers: Dimension | None = None
-    modules: Annotated[
-        tuple[Annotated[Module, FieldHint(f"one of {', '.join(get_args(Module))}")], ...] | None,
-        Field(min_length=1, max_length=8),
-        FieldHint("a list of modules, such as [core_attn, mlp]"),
-    ] = None
+    modules: ModuleNames | None = None
 
     @model_check
     def _is_one(self) -> Iterator[FieldError]:
@@ -318,10 +349,10 @@ class JobFile(Part):
     shard: Annotated[ShardFile, FieldHint("a mapping such as {mode: zero1}")] = ShardFile()
     schedule: Schedule | None = None
     recompute: Annotated[
-        Recompute | RecomputeFile | None,
+        Recompute | RecomputeFile | ModuleNames | None,
         FieldHint(
-            "none, selective (attention's core), full, or a mapping such as {layers: 4} or"
-            " {modules: [core_attn, mlp]}"
+            "none, selective (attention's core), full, modules such as 'mla_up_proj, mlp' (of"
+            f" {', '.join(get_args(Module))}), or a mapping such as {{layers: 4}}"
         ),
     ] = None
     optimizer: Annotated[
