@@ -460,10 +460,14 @@ class _FittingLayouts:
         """Whether the worst stage of a layout fits; remembers the layout with the fewest bytes."""
         assert config.device is not None  # without one nothing is searched
         self.capacity = config.device.memory_bytes
+        room = (1 - self.headroom) * self.capacity
+        if self.smallest is not None and self.smallest.memory_bytes <= room:
+            # by how much others are too large is not asked once one fits
+            return memory_bytes(config, enough=room) <= room
         size = memory_bytes(config)
         if self.smallest is None or size < self.smallest.memory_bytes:
             self.smallest = Figures(0.0, size, 0, 0.0, config)
-        return size <= (1 - self.headroom) * self.capacity
+        return size <= room
 
 
 class _LayoutPrices:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -109,13 +110,19 @@ def memory(config: ParallelConfig) -> Memory:
     )
 
 
-def memory_bytes(config: ParallelConfig) -> float:
-    """Memory of the worst stage, from one stage of each kind.
+def memory_bytes(config: ParallelConfig, enough: float = inf) -> float:
+    """Memory of the worst stage, from one stage of each kind; or of the first stage found that takes
+    more than ``enough``.
 
     Of a kind the first stage keeps the most micro-batches.
     """
     stages = each_kind(reversed(pipeline_stages(config)))
-    return max(sum(parts.values()) for parts in bytes_of_stages(config, stages))
+    worst = 0.0
+    for parts in bytes_of_stages(config, reversed(stages)):
+        worst = max(worst, sum(parts.values()))
+        if worst > enough:
+            break
+    return worst
 
 
 # parts that are allocated and freed within a step, which fragments memory
@@ -130,13 +137,11 @@ def bytes_of_stages(
     A part that is not there at that moment is left out, or stands with what is left of it.
     """
     for stage in stages:
-        moments = [_with_runtime(config, dict(parts)) for parts in _moments_of_stage(config, stage)]
+        moments = [_with_runtime(config, parts) for parts in _moments_of_stage(config, stage)]
         yield max(moments, key=lambda parts: sum(parts.values()))
 
 
-def _moments_of_stage(
-    config: ParallelConfig, stage: PipelineStage
-) -> Iterator[Iterable[tuple[str, float]]]:
+def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[dict[str, float]]:
     """Yield the parts of a stage when its backward passes begin, while a layer is recomputed, and
     when they end.
 
@@ -156,17 +161,20 @@ def _moments_of_stage(
     always = with_gradients if gradients_stay(config) else waiting
     if config.shape is None:
         # what its layers keep is not known
-        yield (with_gradients | passing).items()
+        yield with_gradients | passing
         return
     kept, layer = _activations(config, config.shape, stage)
-    recomputed = {"layer computed again": layer} if config.again.layers and stage.layers else {}
-    backward = {"activations": kept}
+    recomputed: dict[str, float] = {}
+    if config.again.layers and stage.layers:
+        recomputed["layer computed again"] = layer
+    backward = always | passing | {"activations": kept}
     if stage.head:
-        yield (always | passing | backward | {"logits": loss_bytes(config, config.shape)}).items()
-    yield (always | passing | backward | recomputed).items()
+        yield backward | {"logits": loss_bytes(config, config.shape)}
+    if recomputed or not stage.head:
+        yield backward | recomputed
     if always is waiting:
         last = recomputed or {"activations": layer}
-        yield (with_gradients | passing | last).items()
+        yield with_gradients | passing | last
 
 
 def gradients_stay(config: ParallelConfig) -> bool:
