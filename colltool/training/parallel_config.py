@@ -197,6 +197,7 @@ class Precision(NamedTuple):
     grads: str = "fp32"  # when they are summed
     # of tokens on their way to experts; the way back is in ``activation_bytes``
     dispatch: str = "bf16"
+    master: str = "fp32"  # of the optimizer's own copy of the weights; none: it has no copy
 
     @property
     def activation_bytes(self) -> float:

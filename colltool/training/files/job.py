@@ -130,12 +130,20 @@ class ShardFile(Part):
 
 class PrecisionFile(Part):
     """Data types of GEMMs, of weights, of gradients when they are summed, of tokens on their way
-    to experts."""
+    to experts.
+
+    ``master``: the copy of the weights that the optimizer updates; none where it updates the weights
+    themselves (bf16 without master weights).
+    """
 
     compute: Precision = "bf16"
     params: Literal["fp32", "bf16", "fp16", "fp8"] = "bf16"
     grads: Literal["fp32", "bf16", "fp16"] = "fp32"
     dispatch: Literal["bf16", "fp16", "fp8"] = "bf16"
+    master: Annotated[
+        Literal["fp32", "none"],
+        FieldHint("fp32, or none where the optimizer updates the weights themselves"),
+    ] = "fp32"
 
 
 class OverlapFile(Part):
