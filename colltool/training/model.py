@@ -409,6 +409,7 @@ class Stack(NamedTuple):
     permute: float = 6.0
     loss_moves: float = 12.0
     cast_bytes: float = 0.0
+    quantize: float = 0.0  # bytes moved an input of a GEMM in 8 bits
     host_s: float = 0.0  # to launch a layer and micro-batch
     host_moe_s: float = 0.0
     measured: tuple[MeasuredGemm, ...] = ()

@@ -135,11 +135,12 @@ class Operation(NamedTuple):
 
     @property
     def activated(self) -> float:
-        """Elements of the activation function of an FFN: the inputs of its last GEMM."""
+        """Elements that the activation function of an FFN makes; half without a gate, which halves
+        what it reads."""
         if self.name not in ("ffn", "shared expert", "experts"):
             return 0.0
-        last = self.gemms[-1]
-        return last.m * last.k * last.copies
+        first = self.gemms[0]
+        return first.m * first.n * first.copies / 2
 
     @property
     def flops(self) -> float:
@@ -622,13 +623,20 @@ def _with_recomputation(
 
 
 def _gemm_times(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
-    """Times of GEMMs: forward, and the gradients of their inputs and weights."""
+    """Times of GEMMs: forward, and the gradients of their inputs and weights.
+
+    In 8 bits inputs and gradients of outputs are cast before.
+    """
     forward = inputs = weights = 0.0
+    moved = roofline.stack.quantize if roofline.precision in EIGHT_BITS else 0.0
     for gemm in gemms:
         of_input, of_weight = gemm.backward
         forward += gemm_s(gemm, roofline)
         inputs += gemm_s(of_input, roofline)
         weights += gemm_s(of_weight, roofline)
+        if moved:
+            forward += moved_s(moved * gemm.copies * gemm.m * gemm.k, roofline)
+            inputs += moved_s(moved * gemm.copies * gemm.m * gemm.n, roofline)
     return Times(forward, inputs + weights, weight_s=weights)
 
 

@@ -184,7 +184,8 @@ def fused_loss() -> dict[str, Any]:
         Path(colltool.__file__).parent / "training" / "data" / "stacks" / "fsdp.yaml"
     ).read_text(encoding="utf-8")
     return {key: value for key, value in yaml.safe_load(text).items() if key != "source"} | {
-        "loss_bytes": 1
+        "loss_bytes": 1,
+        "loss_moves": 4,
     }
 
 

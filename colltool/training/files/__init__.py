@@ -371,7 +371,8 @@ class StackFile(Part):
     parallel regions, ``elementwise_ffn``: the same in units of the FFN's width; ``permute``: of a
     token for each of its experts; ``backward_elementwise`` times that backward. ``loss_moves``:
     bytes of a logit that the loss moves each way. ``cast_bytes``: moved a parameter and micro-batch
-    where weights are kept in 32 bits and cast for GEMMs. ``host`` and ``host_moe``: what the host
+    where weights are kept in 32 bits and cast for GEMMs, ``quantize``: an element
+    that is cast to 8 bits for a GEMM. ``host`` and ``host_moe``: what the host
     takes to launch a layer and micro-batch, without and with experts; a layer takes no less.
     ``memory_*``: the share of memory bandwidth that a GEMM, an elementwise kernel and the optimizer
     reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a doubling of
@@ -420,6 +421,7 @@ class StackFile(Part):
     memory_optimizer: Share = 0.7
     optimizer_bytes: Factor = 18.0
     cast_bytes: Factor = 0.0
+    quantize: Factor = 0.0
     fixed: Duration = 0.0075
     jitter: Annotated[float, Field(ge=0, le=1, strict=True), FieldHint("a share such as 0.007")] = (
         0.007
