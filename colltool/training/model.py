@@ -413,6 +413,7 @@ class Stack(NamedTuple):
     host_s: float = 0.0  # to launch a layer and micro-batch
     host_moe_s: float = 0.0
     measured: tuple[MeasuredGemm, ...] = ()
+    description: str = ""
 
     def gemm_share(self, precision: str, generation: str) -> float:
         """Share of the peak that GEMMs reach; ColltoolError where it is not known."""

@@ -40,6 +40,7 @@ from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error
 from colltool.training.search_space import idle_overrides
 from colltool.training.sentences import sentence
+from colltool.training.stack_choice import StackStep, other_stacks
 from colltool.training.step_time import (
     StepCalibration,
     StepPart,
@@ -94,6 +95,7 @@ class Plan(Result):
     compression: GradientCompression | None
     grounds: tuple[str, ...]  # what the figures rest on, a line each
     step: TrainingStep  # that the figures are of
+    stacks: tuple[StackStep, ...] = ()  # where another stack of the family gives another step
     links: JobLinks | None = None
     targeted: Targeted | None = None
     goodput: Goodput | None = None
@@ -256,6 +258,7 @@ def plan(
         compression=gradient_compression(config, step, uncompressed),
         grounds=tuple(map(sentence, assumptions(PricedJob(job, whole_fabric, costs, step)))),
         step=step,
+        stacks=other_stacks(config, costs, plain, step),
     )
     if extras.links:
         found = replace(found, links=job_links(fabric, step, readings or ModelOptions()))

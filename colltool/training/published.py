@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from colltool.training.stack_words import family_of
+
 FILE = Path(__file__).parent / "data" / "errors.csv"
 
 
@@ -41,8 +43,11 @@ def _table() -> dict[str, PublishedError]:
 
 
 def published_error(stack: str, *, moe: bool = False) -> PublishedError | None:
-    """The error of plans under a stack; None where no published runs were planned under it."""
-    return _table().get(f"{stack} moe" if moe else stack)
+    """The error of plans under a stack, or under the stacks of its family together where there are
+    too few runs of it alone; None where no published runs were planned under either."""
+    suffix = " moe" if moe else ""
+    table = _table()
+    return table.get(stack + suffix) or table.get(family_of(stack) + suffix)
 
 
 def memory_error() -> PublishedError:

@@ -60,6 +60,7 @@ from colltool.training.proposals import Proposal
 from colltool.training.published import PublishedError, memory_error
 from colltool.training.search_space import CHOICES
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
+from colltool.training.stack_choice import StackStep
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
@@ -605,6 +606,8 @@ class PlanDocument(PlannedDocument):
     run_s: float | None
     compression: CompressionDocument | None = derived(_compression)
     energy_J: float | None
+    # the same job under the other stacks of its family, where that changes the step
+    stacks: list[StackStep]
     grounds: list[str]
     tokens_per_s: float | None
     mfu: float | None
@@ -641,6 +644,11 @@ def _facts(result: Plan) -> Iterator[str]:
     stack = result.setup.stack
     if stack is not None:
         yield f"compute: kernel efficiencies of stack {stack.name}; {_stack_error(result)}"
+    if result.stacks:
+        others = []
+        for other in result.stacks:
+            others.append(f"{format_time(other.step_s)} under {other.name} ({other.asked_by})")
+        yield f"by stack: {', '.join(others)}"
     yield from result.grounds
     yield from _measured(result)
     yield from _run(result)
