@@ -21,8 +21,8 @@ from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job, PlainCall, find_job, load_job
-from colltool.training.memory import Memory, cures, memory
 from colltool.training.job_configuration import stack_of_job
+from colltool.training.memory import Memory, cures, memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
