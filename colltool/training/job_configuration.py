@@ -15,6 +15,7 @@ from colltool.training.files import Schedule, TensorOverlap
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
 from colltool.training.files.presets import read_device, read_model, read_stack
 from colltool.training.model import (
+    Accelerator,
     Stack,
     TransformerModel,
     accelerator_of,
@@ -48,7 +49,7 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     device = named_part("device", file.device, read_file=read_device, convert=accelerator_of)
     named = file.stack
     if isinstance(named, str):
-        named = stack_of_job(file, device.name if device is not None else "")
+        named = stack_of_job(file, device)
     stack = named_part("stack", named, read_file=read_stack, convert=stack_of)
     # every named file is read first, so that all errors are in one report
     if failed:
@@ -107,12 +108,14 @@ def _named_part(
         return None
 
 
-def stack_of_job(file: JobFile, device: str) -> str:
-    """The shipped stack that a job's name of one and its words mean on a device; "": not known
+def stack_of_job(file: JobFile, device: Accelerator | None) -> str:
+    """The shipped stack that a job's name of one and its words mean on a device; None: not known
     yet."""
     assert isinstance(file.stack, str)
     named = chosen_stack(file.stack, _words(file))
-    return stack_on(named, device) if device else named
+    if device is None:
+        return named
+    return stack_on(named, device.name)
 
 
 def _words(file: JobFile) -> dict[str, bool | None]:
@@ -202,8 +205,7 @@ def lacks_keys(reading: Reading[JobFile], file: JobFile) -> bool:
         ),
     )
     found = False
-    named = file.stack if isinstance(file.stack, str) else None
-    idle = idle_word(named, _words(file))
+    idle = idle_word(file.stack, _words(file))
     if idle is not None:
         found = True
         word, fix = idle

@@ -192,7 +192,7 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     assert fabric_device is not None
     stack, precision = draft.stack, draft.precision.compute
     if stack is not None and isinstance(job.file.stack, str):
-        meant = stack_of_job(job.file, fabric_device.name)
+        meant = stack_of_job(job.file, fabric_device)
         if meant != stack.name:
             stack = stack_of(read_stack(meant, Path()), meant)._replace(measured=stack.measured)
     draft = draft._replace(device=fabric_device, stack=stack)

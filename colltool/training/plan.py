@@ -37,7 +37,7 @@ from colltool.training.overlap import (
 )
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.proposals import Proposal, proposals
-from colltool.training.published import PublishedError, published_error
+from colltool.training.published import PublishedError, published_error, with_measured_gemms
 from colltool.training.search_space import idle_overrides
 from colltool.training.sentences import sentence
 from colltool.training.stack_choice import StackStep, other_stacks
@@ -144,7 +144,23 @@ class Plan(Result):
         setup, stack, model = self.setup, self.setup.stack, self.setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
-        return published_error(stack.name, moe=bool(model and model.moe_layers))
+        found = published_error(stack.name, moe=bool(model and model.moe_layers))
+        if found is None or not stack.measured:
+            return found
+        return with_measured_gemms(found, self.gemm_share)
+
+    @property
+    def gemm_share(self) -> float:
+        """Share of the step that the GEMMs of the slowest stage's layers take."""
+        compute = self.step.slowest.compute
+        total_s = 0.0
+        for layer, layers in (
+            (compute.dense, compute.stage.dense_layers),
+            (compute.moe, compute.stage.moe_layers),
+        ):
+            if layer is not None:
+                total_s += layers * (layer.gemms.total_s + layer.experts.total_s)
+        return min(1.0, total_s * self.setup.micro_batches / self.step_s)
 
     @property
     def exposed_s(self) -> float:

@@ -31,35 +31,38 @@ def stack_on(stack: str, device: str) -> str:
     """The stack that ``megatron`` means on a device where a job does not say."""
     if stack != "megatron":
         return stack
-    family = FAMILIES[stack]
-    return family.on if device in GRAPHS_BY_DEFAULT else family.off
+    if device in GRAPHS_BY_DEFAULT:
+        return FAMILIES[stack].on
+    return FAMILIES[stack].off
 
 
 def family_of(stack: str) -> str:
     """The name that leaves open which stack of a family it is; of another stack its own."""
-    for name, family in FAMILIES.items():
+    for left_open, family in FAMILIES.items():
         if stack in (family.on, family.off):
-            return name
+            return left_open
     return stack
 
 
 def chosen_stack(stack: str, words: Mapping[str, Any]) -> str:
     """The stack that a job's name of one means, with its words."""
     family = FAMILIES.get(stack)
-    asked = words.get(family.word) if family is not None else None
-    if family is None or asked is None:
+    if family is None:
         return stack
-    return family.on if asked else family.off
+    match words.get(family.word):
+        case True:
+            return family.on
+        case False:
+            return family.off
+    return stack
 
 
-def idle_word(stack: str | None, words: Mapping[str, Any]) -> tuple[str, str] | None:
+def idle_word(stack: object, words: Mapping[str, Any]) -> tuple[str, str] | None:
     """A word of a job that does not go with its stack, and what to write instead; None where all
-    do. ``stack``: None where it is written out."""
-    for name, family in FAMILIES.items():
+    do. ``stack``: its name, or what is written out."""
+    for left_open, family in FAMILIES.items():
         asked = words.get(family.word)
-        if asked is None or stack == name:
+        if asked is None or stack in (left_open, chosen_stack(left_open, words)):
             continue
-        if stack == (family.on if asked else family.off):
-            continue
-        return family.word, f"stack: {name}, or leave {family.word} out"
+        return family.word, f"stack: {left_open}, or leave {family.word} out"
     return None

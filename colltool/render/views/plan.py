@@ -57,7 +57,7 @@ from colltool.training.overlap import GradientCompression, PricedCall
 from colltool.training.parallel_config import ParallelLayout
 from colltool.training.plan import Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
-from colltool.training.published import PublishedError, memory_error
+from colltool.training.published import PublishedError, memory_error, published_error
 from colltool.training.search_space import CHOICES
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
 from colltool.training.stack_choice import StackStep
@@ -661,10 +661,22 @@ def _stack_error(result: Plan) -> str:
         return "no published run to compare with"
     memory = memory_error()
     free = f"{percent(found.control)} with a free network"
-    return (
+    text = (
         f"median error on {found.runs} held-out published runs {percent(found.median)}"
         f" ({free}), of memory on {memory.runs} runs {percent(memory.median)}"
     )
+    stack, model = result.setup.stack, result.setup.model
+    if stack is None or not stack.measured:
+        return text
+    wide = published_error(stack.name, moe=bool(model and model.moe_layers))
+    if wide is None:
+        return text
+    before, after = (
+        f"{percent(error.low - 1, sign='+')} to {percent(error.high - 1, sign='+')}"
+        for error in (wide, found)
+    )
+    share = percent(result.gemm_share)
+    return f"{text}; your GEMM times, {share} of the step, narrow the interval from {before} to {after}"
 
 
 def _memory_text(memory: Memory) -> str:
