@@ -31,8 +31,15 @@ from colltool.training.step_time import step_time
 
 Row = dict[str, str]
 RUNS = Path(__file__).parents[1] / "data" / "training_runs.csv"
+# experts on EFA without CUDA graphs: no constant is fitted to them
+EFA = Path(__file__).parents[1] / "data" / "training_efa.csv"
+WITHOUT_GRAPHS = ("awslabs-moe-ep",)
 BRIDGE = "https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0a25f91/docs/performance-summary-archive.md"
 SOURCES = {
+    "awslabs-moe-ep": (
+        "https://github.com/awslabs/awsome-distributed-ai,"
+        " 3.test_cases/megatron/megatron-bridge/qwen3-235b/benchmarks/RESULTS.md"
+    ),
     "dgxc": (
         "https://github.com/NVIDIA/dgxc-benchmarking (README of nemotron, llama3.1, nemo_megatron,"
         " grok1, deepseek_v3)"
@@ -276,6 +283,7 @@ def job_of(row: Row) -> dict[str, Any]:
         },
         "offload": {"activations": 1 if row["recompute"] in ON_THE_HOST else 0},
         "device": MACHINES[row["device"]][1],
+        "cuda_graphs": False if row["source"] in WITHOUT_GRAPHS else None,
         "stack": fused_loss() if row["source"] == "mosaic" else stack,
         "overlap": (
             {"dp": None if whole(row, "dp") > 1 and not plain else False}

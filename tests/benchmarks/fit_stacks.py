@@ -88,6 +88,14 @@ class Run(NamedTuple):
         stack = bench.stack_of(self.row)
         return f"{stack} moe" if bench.whole(self.row, "experts", 0) else stack
 
+    @property
+    def own_kind(self) -> str:
+        """The class of experts by how kernels are launched; "" where that makes no class."""
+        stack = self.setup.stack
+        if stack is None or family(stack) != "megatron" or self.setup.moe is None:
+            return ""
+        return f"{stack.name} moe"
+
     def planned(self, values: Values) -> TrainingStep:
         assert self.setup.stack is not None
         return step_time(
@@ -167,10 +175,10 @@ def touched_by(setup: ParallelConfig) -> tuple[str, ...]:
     return tuple(name for name in names if name in START)
 
 
-def runs() -> list[Run]:
+def runs(path: Path = bench.RUNS) -> list[Run]:
     costs: dict[tuple[str, ...], CollectiveCostCache] = {}
     found = []
-    for row in bench.rows():
+    for row in bench.rows(path):
         setup = colltool.load_job(bench.job_of(row)).setup(bench.whole(row, "devices"))
         key = (bench.MACHINES[row["device"]][0], row["devices"], row["outer_GBps_dev"])
         if key not in costs:
@@ -255,9 +263,14 @@ def summary(name: str, ratios: list[float], control: list[float]) -> dict[str, s
 
 def write_errors(found: list[Run]) -> None:
     by_kind: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for one, *ratios in left_out(found):
-        for kind in (one.kind, "all"):
-            by_kind[kind].append((ratios[0], ratios[1]))
+    for one, ratio, control in left_out(found):
+        for kind in (one.kind, one.own_kind, "all"):
+            if kind:
+                by_kind[kind].append((ratio, control))
+    for one in runs(bench.EFA):
+        # no constant is fitted to these
+        step = step_time(one.setup, one.costs)
+        by_kind[one.own_kind].append((step.step_s / one.real_s, step.control_s / one.real_s))
     lines = []
     for kind, mine in sorted((kind, mine) for kind, mine in by_kind.items() if len(mine) >= FEWEST):
         lines.append(summary(kind, [ratio for ratio, _ in mine], [free for _, free in mine]))
