@@ -14,7 +14,9 @@ import pytest
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-from bench_plan import RUNS, SOURCES, Judged, growth, judged, regret, rows, stack_of  # noqa: E402
+from bench_dispatchers import Pair, pairs, run_of  # noqa: E402
+from bench_memory import card_memory  # noqa: E402
+from bench_plan import EFA, RUNS, SOURCES, Judged, growth, judged, regret, rows, stack_of  # noqa: E402
 
 from colltool.training.published import PublishedError, memory_error, published_error  # noqa: E402
 
@@ -46,7 +48,8 @@ def test_the_printed_error_is_of_these_runs(found: list[Judged]) -> None:
     for (stack, moe), runs in of.items():
         told = published_error(stack, moe=moe)
         assert (told.runs if told else 0) == (runs if runs >= 10 else 0), stack
-    assert memory_error().runs == sum(one.memory is not None for one in found)
+    in_clusters = sum(one.memory is not None for one in found)
+    assert memory_error().runs == in_clusters + len(card_memory())
 
 
 @pytest.mark.parametrize(
@@ -88,8 +91,44 @@ def test_the_layout_that_the_plan_would_take_was_nearly_the_fastest(found: list[
 
 def test_memory_is_near_and_what_ran_fits(found: list[Judged]) -> None:
     errors = [abs(one.memory) for one in found if one.memory is not None]
-    assert median(errors) == pytest.approx(memory_error().median, abs=6e-4)
-    assert sum(error <= 0.15 for error in errors) >= 0.9 * len(errors)
-    assert sum(one.fits for one in found) >= 0.87 * len(found), (
+    on_a_card = [abs(run.used) for run in card_memory()]
+    assert median(errors + on_a_card) == pytest.approx(memory_error().median, abs=6e-4)
+    assert sum(error <= 0.1 for error in errors) >= 0.9 * len(errors)
+    assert sum(one.fits for one in found) >= 0.94 * len(found), (
         "recompute is not stated for most of the others"
     )
+
+
+@pytest.fixture(scope="module")
+def dispatched() -> list[Pair]:
+    return pairs(run_of(row) for row in rows(EFA))
+
+
+def test_another_dispatcher_is_proposed_on_efa_where_it_was_faster(dispatched: list[Pair]) -> None:
+    """The same jobs by UCCL-EP and DeepEP over NVSHMEM: five of these 22 were faster than NCCL's
+    all-to-all, two of them by a third."""
+    assert len(dispatched) == 22
+    assert sum(pair.right for pair in dispatched) >= 20
+    for pair in dispatched:
+        if pair.proposed:
+            assert pair.measured > 0.03
+            assert pair.planned < pair.measured + 0.05
+        else:
+            assert pair.measured < 0.1
+
+
+def test_by_how_much_a_dispatcher_changes_a_step_is_near(dispatched: list[Pair]) -> None:
+    """One price for all that deduplicate called each of them 4 to 23% faster, and was off by 32% of
+    a step in the median."""
+    wrong = [abs(pair.planned - pair.measured) for pair in dispatched]
+    assert median(wrong) <= 0.18
+
+
+def test_the_memory_of_one_card_is_that_of_its_largest_moment() -> None:
+    """Tensors by the law alone, and what the device had in use with the allocator and runtime."""
+    found = card_memory()
+    assert len(found) >= 20
+    assert max(abs(run.tensors) for run in found) <= 0.1
+    assert mean(abs(run.tensors) for run in found) <= 0.03
+    assert sum(abs(run.used) <= 0.1 for run in found) >= 0.9 * len(found)
+    assert mean(abs(run.used) for run in found) <= 0.035

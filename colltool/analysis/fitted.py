@@ -9,16 +9,18 @@ and :func:`counts_of_all` finds counts that every fabric can run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.estimate.placement import GroupSpec, count_within, everybody, fits
-from colltool.fabric.expression import resized, with_per_rack
+from colltool.fabric.expression import per_rack_for, resized, with_per_rack
 from colltool.fabric.model import Fabric
 
 # An endpoint of the outermost tier with this many ranks behind it is called a rack, not a node.
 _RACK = 32
+# Share of each rack from which a part of it is what the user means: 64 of 72, not 50.
+_MOST = 0.75
 
 
 class Fitted(NamedTuple):
@@ -61,74 +63,74 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     A size that the user stated, also as a key of ``varied``, stays.
     """
     counts = [group.ranks * group.stride for group in groups if group.ranks is not None]
-    if len(fabric.tiers) == 1 or not counts or any(group.shape for group in groups):
+    if len(fabric.tiers) == 1 or not counts:
+        return AS_IT_IS
+    if any(group.shape for group in groups):
         return AS_IT_IS
     if all(_runs(fabric, group) for group in groups):
         return AS_IT_IS
     stated = {key for key, _ in fabric.overrides} | set(varied)
-    outer = fabric.tiers[-1]
-    if _states_size(stated, outer.name, len(fabric.tiers) - 1):
+    last = len(fabric.tiers) - 1
+    inner, outer = fabric.tiers[-2:]
+    if _states_size(stated, outer.name, last):
         return AS_IT_IS
     rack = fabric.ranks // outer.endpoints
     per_rack = rack
-    inner_is_stated = _states_size(stated, fabric.tiers[-2].name, len(fabric.tiers) - 2)
-    if not inner_is_stated and all(group.stride == 1 for group in groups):
-        per_rack = _per_rack(fabric, rack, counts)
+    # of nodes people take all
+    parted = rack >= _RACK and not fabric.domains
+    if _states_size(stated, inner.name, last - 1):
+        parted = False
+    if parted and all(group.stride == 1 for group in groups):
+        per_rack = per_rack_for(fabric, counts, inf) or rack
     nodes = max(ceil(count / per_rack) for count in counts)
+    change = AS_IT_IS
     overrides: list[str] = []
     try:
         if per_rack < rack:
             overrides += with_per_rack(fabric, per_rack)
+            change = Fitted(None, per_rack, rack, tuple(overrides))
         if nodes > outer.endpoints:
             overrides += resized(fabric, nodes)
+            change = change._replace(nodes=nodes, rack=rack, overrides=tuple(overrides))
     except ColltoolError:
         # a network of a fixed shape, whose reason stands where it cannot be priced
         return AS_IT_IS
-    if not overrides:
+    return change
+
+
+def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
+    """The change with which most of each rack runs so many ranks, on the racks that there are; none
+    where whole racks run them, or only less would."""
+    change = fitted(fabric, [GroupSpec(ranks)])
+    if change.nodes is not None or change.per_rack is None:
         return AS_IT_IS
-    return Fitted(
-        nodes if nodes > outer.endpoints else None,
-        per_rack if per_rack < rack else None,
-        rack,
-        tuple(overrides),
-    )
+    if change.per_rack < _MOST * change.rack:
+        return AS_IT_IS
+    return change
 
 
 def _runs(fabric: Fabric, group: GroupSpec) -> bool:
-    return group.ranks is None or fits(fabric, group.ranks, group.stride)
+    if group.ranks is None:
+        return True
+    return fits(fabric, group.ranks, group.stride)
 
 
 def _states_size(stated: set[str], tier: str, position: int) -> bool:
-    names = (tier, f"tiers.{position}")
-    return any(f"{name}.{key}" in stated for name in names for key in ("size", "shape"))
-
-
-def _per_rack(fabric: Fabric, rack: int, counts: Sequence[int]) -> int:
-    """The most ranks of each rack, at least half of it, that all counts fill; else the whole rack,
-    as also for nodes, of which people take all."""
-    if fabric.domains or rack < _RACK:
-        return rack
-    for per_rack in range(rack, (rack - 1) // 2, -1):
-        if any(count > per_rack and count % per_rack for count in counts):
-            continue
-        try:
-            if per_rack < rack:
-                with_per_rack(fabric, per_rack)
-        except ColltoolError:
-            continue
-        return per_rack
-    return rack
+    keys = {f"{tier}.size", f"{tier}.shape", f"tiers.{position}.size", f"tiers.{position}.shape"}
+    return not keys.isdisjoint(stated)
 
 
 def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | None:
     """The largest count up to ``most`` that all fabrics can run; None without any."""
-    count: int | None = most
-    while count is not None:
-        found = [count_within(fabric, count, stride) for fabric in fabrics]
-        least = min((0 if each is None else each for each in found), default=0)
+    count = most
+    while True:
+        found = [count_within(fabric, count, stride) or 0 for fabric in fabrics]
+        least = min(found, default=0)
         if least == count:
             return count
-        count = least if least > 1 else None
+        if least <= 1:
+            break
+        count = least
     return None
 
 

@@ -8,7 +8,6 @@ the seconds stay the same, the phases of the price tell why.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from colltool.base.primitives import Primitive
@@ -47,56 +46,66 @@ class SchedulePrice(NamedTuple):
         return float(found.best.total_s)
 
 
-def inert_keys(fabric: Fabric, priced: SchedulePrice) -> tuple[Inert, ...]:
-    """The overrides of a fabric that do not change a price, in the user's order."""
+class AgainstFile(NamedTuple):
+    """A price beside that with the fabric file's own values.
+
+    Args:
+        inert: overrides that do not change it, in the user's order.
+        as_filed_s: seconds with the file's values; None if other than numbers were set, since words
+            and counts change what is asked.
+    """
+
+    inert: tuple[Inert, ...] = ()
+    as_filed_s: float | None = None
+
+
+def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
+    """What the overrides of a fabric do to a price."""
     filed = fabric.as_filed
     if filed is None or priced.row.status == "own":
-        return ()
-    return tuple(_inert(fabric, filed, priced))
-
-
-def seconds_as_filed(fabric: Fabric, priced: SchedulePrice) -> float | None:
-    """The same schedule's price with the file's own values; None if other than numbers were set,
-    since words and counts change what is asked."""
-    filed = fabric.as_filed
-    if filed is None or priced.row.status == "own":
-        return None
-    for key, _ in fabric.overrides:
-        values = _file_values(fabric, filed, key).values()
-        if not values:
-            return None
-        if not all(isinstance(value, float) for value in values):
-            return None
-    return priced.seconds_on(filed)
-
-
-def _inert(fabric: Fabric, filed: Fabric, priced: SchedulePrice) -> Iterator[Inert]:
-    total_s: float | None = None
-    for key, _ in fabric.overrides:
+        return AgainstFile()
+    changes = _file_values(fabric, filed)
+    # the file may also have the value that was set
+    numbers = {key: changed for key, changed in changes.items() if _are_numbers(changed)}
+    set_s = priced.seconds_on(fabric)
+    filed_s = None
+    if len(numbers) == len(changes):
+        filed_s = priced.seconds_on(filed)
+    inert = []
+    for key in changes:
         purpose = _other_purpose(key)
         if purpose is not None:
-            yield Inert(key, purpose)
-            continue
-        changed = _file_values(fabric, filed, key)
-        # Words and counts change what can run; and the file may have the value that was set.
-        if not changed or not all(isinstance(value, float) for value in changed.values()):
-            continue
-        if total_s is None:
-            total_s = priced.seconds_on(fabric)
-        if priced.seconds_on(with_values(fabric, changed)) == total_s:
-            placed = place(fabric, priced.group)
-            yield Inert(key, _why(next(iter(changed)), fabric, placed, priced.readings, priced.row))
+            inert.append(Inert(key, purpose))
+        elif key in numbers:
+            alone_s = filed_s
+            if alone_s is None or len(changes) > 1:
+                alone_s = priced.seconds_on(with_values(fabric, numbers[key]))
+            if alone_s == set_s:
+                at = next(iter(numbers[key]))
+                placed = place(fabric, priced.group)
+                inert.append(Inert(key, _why(at, fabric, placed, priced.readings, priced.row)))
+    return AgainstFile(tuple(inert), filed_s)
 
 
-def _file_values(fabric: Fabric, filed: Fabric, key: str) -> dict[Place, Any]:
-    """The file's values of a key and of all keys below it, where an override changed them."""
-    before, now = values_of(filed), values_of(fabric)
-    changed = {}
-    for at, name in keys_of(fabric).items():
-        below = name == key or name.startswith(f"{key}.")
-        if below and at in before and before[at] != now[at]:
-            changed[at] = before[at]
-    return changed
+def _file_values(fabric: Fabric, filed: Fabric) -> dict[str, dict[Place, Any]]:
+    """The file's values of each overridden key and of all keys below it, where they differ."""
+    before = values_of(filed)
+    now = values_of(fabric)
+    names = keys_of(fabric)
+    changes: dict[str, dict[Place, Any]] = {}
+    for key, _ in fabric.overrides:
+        changes[key] = {}
+        for at, name in names.items():
+            below = name == key or name.startswith(f"{key}.")
+            if below and at in before and before[at] != now[at]:
+                changes[key][at] = before[at]
+    return changes
+
+
+def _are_numbers(changed: dict[Place, Any]) -> bool:
+    if not changed:
+        return False
+    return all(isinstance(value, float) for value in changed.values())
 
 
 def _other_purpose(key: str) -> str | None:

@@ -124,6 +124,16 @@ def ceil_div(whole: int, part: int) -> int:
     return -(-whole // part)
 
 
+def distinct(targets: float, draws: int) -> float:
+    """Expected number of different targets among so many independent even draws,
+    n (1 - (1 - 1/n)^k).
+
+    >>> distinct(8, 2)
+    1.875
+    """
+    return targets * (1 - (1 - 1 / targets) ** draws)
+
+
 def log2_ceil(ranks: int) -> int:
     """ceil(log2 N), exactly: the rounds in which one rank can reach N."""
     return (ranks - 1).bit_length()

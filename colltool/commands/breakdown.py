@@ -113,4 +113,4 @@ def breakdown_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
       colltool breakdown ar -f dgx-h100 -n 64 -M 1GB --algorithm hierarchical:ring/ring
       colltool breakdown ag -f tpu-v4-512 -M 64MB --algorithm dim-ring
     """
-    out.emit(breakdown(fabric.load(), **arguments))
+    out.emit(breakdown(fabric.load_for(arguments), **arguments))

@@ -98,4 +98,4 @@ def crossover_command(
       colltool crossover a2a -f nvl72 -n 72 --algorithm pairwise,bruck --format json
       colltool crossover ar -f hgx-h200 -n 8 --library vllm@0.24.0
     """
-    out.emit(crossover(fabric.load(), primitive, **arguments))
+    out.emit(crossover(fabric.load_for(arguments), primitive, **arguments))

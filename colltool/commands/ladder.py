@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.diff import DEFAULT_RTOL, diff, emit_difference
 from colltool.commands.options import RESULT, Out, option, readings_options, schema_option
+from colltool.commands.output import chosen_format, say
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ def ladder(
     error.
 
     Args:
-        definition: a path of a ladder, or of a fabric, every collective of which is then priced
-            at three sizes; or the name of a shipped ladder.
+        definition: a path of a ladder, or the name of a shipped one; or a path or shipped name
+            of a fabric, every collective on which is then priced at three sizes.
         readings, **parts: options of the model, all together or one by one by name.
     """
     from colltool.commands.reading import wrong
@@ -53,8 +55,8 @@ def ladder(
     [
         option(
             "files",
-            "A ladder file, a fabric file (every collective on it at three sizes), or the name of a"
-            " shipped ladder.",
+            "A ladder file, a fabric (every collective on it at three sizes), or the name of a shipped"
+            " ladder.",
             metavar="FILE",
             many=False,
             python="definition",
@@ -91,6 +93,18 @@ def ladder_command(
     priced = ladder(**arguments)
     if check is None:
         out.emit(priced)
+        _say_how_to_check(out, arguments.get("definition"))
     else:
         tolerance = DEFAULT_RTOL if rtol is None else rtol
         emit_difference(diff(read_document(check), document(priced), tolerance), out)
+
+
+def _say_how_to_check(out: Out, definition: str | None) -> None:
+    """Say, after prices were written as JSON, with which command a later run is held to them."""
+    if out.path is None or chosen_format(out.form, out.path) != "json":
+        return
+    parts = ["colltool", "ladder"]
+    if definition is not None:
+        parts.append(str(definition))
+    parts += ["--check", str(out.path), "--rtol", "2%"]
+    say(f"note: to fail where a price moves by more than 2%: {shlex.join(parts)}")

@@ -5,7 +5,7 @@ options of the model. At the end, checks of output paths that commands make befo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -98,6 +98,29 @@ class FabricChoice(NamedTuple):
         from colltool.fabric.load import load_fabric
 
         return load_fabric(self.name, self.overrides, self.machine)
+
+    def load_for(self, group: Mapping[str, Any]) -> Fabric:
+        """The fabric for the group of a command's arguments.
+
+        Where the ranks leave a rack partly filled, most of each rack takes part instead, which is
+        said on stderr: 512 ranks are 64 of 72 in 8 racks.
+        """
+        loaded = self.load()
+        ranks = group.get("ranks")
+        if ranks is None or group.get("shape") or group.get("stride", 1) != 1:
+            return loaded
+        from colltool.analysis.fitted import most_of_each_rack
+        from colltool.commands.output import say
+        from colltool.fabric.load import load_fabric
+
+        part = most_of_each_rack(loaded, ranks)
+        if part.per_rack is None:
+            return loaded
+        say(
+            f"note: {part.per_rack} of the {part.rack} ranks of each {part.noun} take part"
+            f" (--per-rack {part.per_rack})"
+        )
+        return load_fabric(self.name, [*self.overrides, *part.overrides], self.machine)
 
     @property
     def several(self) -> list[str]:

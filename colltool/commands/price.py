@@ -256,14 +256,11 @@ def with_inert_keys(price: Price, request: Request) -> Price:
     size = price.bytes
     if not isinstance(size, float) or not price.results or not request.fabric.overrides:
         return price
-    from colltool.analysis.inert import SchedulePrice, inert_keys, seconds_as_filed
+    from colltool.analysis.inert import SchedulePrice, against_file
 
     priced = SchedulePrice(request.primitive, size, request.group, request.readings, price.best)
-    return replace(
-        price,
-        inert=inert_keys(request.fabric, priced),
-        as_filed_s=seconds_as_filed(request.fabric, priced),
-    )
+    compared = against_file(request.fabric, priced)
+    return replace(price, inert=compared.inert, as_filed_s=compared.as_filed_s)
 
 
 def remaining_share(slow_rank: float | None, fabric: Fabric | None) -> float | None:
@@ -358,5 +355,5 @@ def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **argu
             fix = f"add a size: {argument_text('size', '16MB')}"
             raise ColltoolError("needs a size", argument=argument, fix=fix)
     # without a size the answer is a short list of winners
-    listed = price_list(fabric.load(), **arguments)
+    listed = price_list(fabric.load_for(arguments), **arguments)
     out.emit(listed if top is None else fastest(listed, top))

@@ -191,7 +191,7 @@ def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> Non
     several = fabric.several
     # several fabrics are another question: which is faster, not what leads on one
     if len(several) == 1:
-        out.emit(sensitivity(fabric.load(), **arguments))
+        out.emit(sensitivity(fabric.load_for(arguments), **arguments))
         return
     if out.plot is not None:
         fix = "colltool compare draws several"

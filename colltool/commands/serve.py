@@ -1,5 +1,5 @@
-"""Tokens/s of a served model, at most: the network by engine, group and kernel, and the lower limit of
-memory and compute."""
+"""Tokens/s of a served model, estimated and at most: the network by engine, group and kernel, and the
+estimate and lower limit of memory and compute."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def serve(
     overrides: Overrides = (),
     machine: CustomMachine | None = None,
 ) -> Served | ServeList | ServeSpread:
-    """Tokens/s of a served model, at most, and least time per token and per prefill: the network,
-    each collective by its kernel, and the lower limit of memory and compute.
+    """Tokens/s of a served model, estimated and at most, with the time per token and per prefill:
+    the network, each collective by its kernel, and the estimate and lower limit of memory and compute.
 
     Args:
         job: a job or a model, or a path (a config.json too), shipped name or mapping to load; only

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError
+from colltool.base.primitives import distinct
 
 FormulaName = Literal[
     "one-shot", "two-shot", "switch", "exchange", "exchange-copy", "exchange-nic", "transfer"
@@ -236,7 +237,7 @@ def copies_sent(copies: Copies, top_k: int, ranks: int, nodes: int, groups: int 
             assert_never(copies)
     if reachable:
         targets = min(targets, reachable)
-    return targets * (1 - (1 - 1 / targets) ** top_k) * remote_share
+    return distinct(targets, top_k) * remote_share
 
 
 def bytes_sent(copies: Copies, call: Tokens, ranks: int, nodes: int) -> float:

@@ -13,7 +13,7 @@ from math import log2
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, localize
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, candidates_for
@@ -26,6 +26,7 @@ from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text, even_domains
+from colltool.libraries.nccl.graphs import sent_channels
 from colltool.libraries.nccl.hardware import (
     CACHE_CLEARS,
     Constants,
@@ -42,7 +43,7 @@ from colltool.libraries.nccl.model import (
     picked_ways,
     switch_points,
 )
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES, rules_of, spec_of
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES, name_of, rules_of, spec_of
 
 if TYPE_CHECKING:
     from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
@@ -436,6 +437,24 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         gpudirect=not staged,
         same_channels=alone or not across,
     )
+
+
+def channels_of(fabric: Fabric, group: AnyGroup, primitive: Primitive, spec: str) -> int | None:
+    """Channels that NCCL runs a large call on, each a thread block that holds a multiprocessor.
+
+    ``spec``: the schedule, as ``--algorithm`` takes it. None where NCCL's model does not know.
+    """
+    if fabric.library_name not in MODELLED_LIBRARIES:
+        return None
+    try:
+        on = hardware_on(fabric, group)
+    except ColltoolError:
+        return None
+    if primitive in (P2P, A2A):
+        return sent_channels(on, to_all=primitive is A2A)
+    if name_of(spec, primitive, on.ranks, on.nodes).startswith(ALGORITHM_NAMES["nvls"]):
+        return int(on.constants.channels["nvls"].get(on.gpu, on.channels))
+    return on.channels
 
 
 def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:

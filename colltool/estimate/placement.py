@@ -234,8 +234,8 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
             fix=f"the nearest sizes that do without are {counts}",
         )
     fix = f"the nearest sizes that fill whole domains are {counts}"
-    part = per_rack_for(fabric, ranks) if stride == 1 else None
-    if part is not None:
+    part = per_rack_for(fabric, [ranks], fabric.tiers[-1].endpoints)
+    if part is not None and stride == 1:
         typed = f"{fabric.name}:{PER_RACK}={part}"
         how = either(shell=f"--per-rack {part}", python=f'fabric="{typed}"')
         fix += f"; {how} takes {part} of each"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from math import ceil
 from typing import NamedTuple, assert_never
 
@@ -148,7 +149,8 @@ def _last_level(fabric: Fabric, tier: Tier, nodes: int) -> list[str]:
         what = f"the switches of {tier.name} on {fabric.name} join {groups[0]} nodes, not {nodes}"
         fix = f"add a level above '{last}' in a file of your own: like: {fabric.name}"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    group = ceil(nodes / groups[-2]) * groups[-2]
+    below = groups[-2]
+    group = ceil(nodes / below) * below
     return [f"{tier.name}.levels.{last}.group={group}"]
 
 
@@ -177,19 +179,24 @@ def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
     return [f"{tier.name}.size={per_rack // inside}"]
 
 
-def per_rack_for(fabric: Fabric, ranks: int) -> int | None:
-    """The most ranks of each rack with which so many ranks fill whole racks, at least half of
-    them; None where there is none."""
-    racks = fabric.tiers[-1].endpoints
-    here = fabric.ranks // racks
-    for per_rack in range(here - 1, max(1, here // 2 - 1), -1):
-        if ranks % per_rack == 0 and ranks // per_rack <= racks:
-            try:
+def per_rack_for(fabric: Fabric, counts: Sequence[int], racks: float) -> int | None:
+    """The most ranks of each rack, at least half of them, with which all counts fill whole racks, at
+    most ``racks`` of them; None where there is none."""
+    here = fabric.ranks // fabric.tiers[-1].endpoints
+    half = (here - 1) // 2
+    for per_rack in range(here, half, -1):
+        if all(_fills(count, per_rack, racks) for count in counts):
+            with suppress(ColltoolError):
                 with_per_rack(fabric, per_rack)
-            except ColltoolError:
-                continue
-            return per_rack
+                return per_rack
     return None
+
+
+def _fills(count: int, per_rack: int, racks: float) -> bool:
+    if count <= per_rack:
+        return True
+    whole, left = divmod(count, per_rack)
+    return not left and whole <= racks
 
 
 def nodes_for(fabric: Fabric, ranks: int) -> int | None:

@@ -105,10 +105,12 @@ class LadderDefinition(NamedTuple):
 def load_ladder(
     ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()
 ) -> LadderDefinition:
-    """Return a ladder from a file or a mapping, or a shipped one by name; of a fabric file the prices
-    that a change of it may move."""
+    """Return a ladder from a file or a mapping, or a shipped one by name; of a fabric's file or name
+    the prices that a change of it may move."""
     if isinstance(ladder, Mapping):
         return read_ladder(ladder, "", Path(), overrides)
+    if ladder in shipped_fabrics():
+        return ladder_of_fabric(load_fabric(ladder, overrides))
     path, name = find_file(ladder, "ladder", shipped_folder() / "ladders")
     text = read_text(path, "definition")
     if _FABRIC_FILE.search(text):

@@ -52,8 +52,8 @@ def changes(served: Served, fabric: Fabric, run: Run) -> tuple[ServedChange, ...
             continue
         if before_s and after_s and abs(after_s / before_s - 1) > _LEAST_CHANGE:
             gain = before_s / after_s
-            if served.tokens_per_s and after.tokens_per_s:
-                gain = after.tokens_per_s / served.tokens_per_s
+            if served.estimated_tokens_per_s and after.estimated_tokens_per_s:
+                gain = after.estimated_tokens_per_s / served.estimated_tokens_per_s
             changes_found.append(
                 ServedChange(
                     change=trial.name,
@@ -62,6 +62,8 @@ def changes(served: Served, fabric: Fabric, run: Run) -> tuple[ServedChange, ...
                     time_per_token_s=after.time_per_token_s,
                     tokens_per_s=after.tokens_per_s,
                     gain=gain,
+                    estimated_time_per_token_s=after.estimated_time_per_token_s,
+                    estimated_tokens_per_s=after.estimated_tokens_per_s,
                 )
             )
     return tuple(sorted(changes_found, key=lambda change: -change.gain))
@@ -115,8 +117,8 @@ def search(
 ) -> ServeList:
     """Return the best layouts of the ranks into tp, pp and dp of powers of two.
 
-    Experts are on all ranks of a stage, or split by tp. The order is by tokens/s at most, from a
-    token's network time and its lower limit; layouts that do not fit the memory are in ``refused``.
+    Experts are on all ranks of a stage, or split by tp. The order is by estimated tokens/s;
+    layouts that do not fit the memory are in ``refused``.
 
     Args:
         base: the deployment's other values; ``ep`` of 1 is a model without experts.
@@ -159,7 +161,7 @@ def search(
 
 def _time_per_sequence(served: Served) -> float:
     """Time per token over the sequences that get one: the inverse of tokens/s."""
-    took_s = served.decode.network_s + (served.decode.floor_s or 0.0)
+    took_s = served.decode.network_s + (served.decode.kernels_s or 0.0)
     return took_s / served.deployment.batch
 
 

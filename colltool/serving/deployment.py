@@ -280,25 +280,44 @@ def active_flops(model: TransformerModel, deployment: Deployment, tokens: float)
     )
 
 
-def step_floor(
+class StepWork(NamedTuple):
+    """What a step reads and computes on a rank of one stage.
+
+    ``kv_bytes``: of the cache that it reads; ``peak_flops``: FLOP/s of the device in the format of
+    the weights.
+    """
+
+    weight_bytes: float
+    kv_bytes: float
+    flops: float
+    peak_flops: float
+
+
+def step_work(
     model: TransformerModel,
     deployment: Deployment,
-    device: Accelerator | None,
+    device: Accelerator,
     tokens: int,
     cached: float,
     weights: WeightFormat | None = None,
-) -> Floor | None:
-    """Return the lower limit of a step; None if the device is unknown.
+) -> StepWork:
+    """Return what a step reads and computes.
 
     Args:
         weights: their format; None for the deployment's for all.
         tokens: tokens of the step, for each replica.
         cached: tokens of KV cache that the step reads, for each replica.
     """
-    if device is None:
-        return None
     kept = uniform(deployment.dtype) if weights is None else weights
-    rate = kept.peak(dict(device.peak))
-    read = weight_bytes(model, deployment, tokens, kept).read
-    read += kv_bytes_of_rank(model, deployment, cached / tokens) * cached
-    return Floor(read / device.bandwidth_Bps, active_flops(model, deployment, tokens) / rate)
+    return StepWork(
+        weight_bytes=weight_bytes(model, deployment, tokens, kept).read,
+        kv_bytes=kv_bytes_of_rank(model, deployment, cached / tokens) * cached,
+        flops=active_flops(model, deployment, tokens),
+        peak_flops=kept.peak(dict(device.peak)),
+    )
+
+
+def step_floor(work: StepWork, device: Accelerator) -> Floor:
+    """Return the lower limit of a step."""
+    read = work.weight_bytes + work.kv_bytes
+    return Floor(read / device.bandwidth_Bps, work.flops / work.peak_flops)

@@ -62,6 +62,8 @@ class ServedPhase(NamedTuple):
         floor_s: lower limit from memory bandwidth and FLOPs; None if the device is unknown.
         floor_by: which of the two limits it.
         tokens: tokens of a step, for each replica.
+        kernels_s: estimate of what memory and compute take; None if the device is unknown, and of
+            prefill.
     """
 
     name: str
@@ -70,6 +72,28 @@ class ServedPhase(NamedTuple):
     floor_s: float | None
     floor_by: str | None
     tokens: int
+    kernels_s: float | None = None
+    kernels_interval: Interval | None = None
+
+    @property
+    def estimate_s(self) -> float | None:
+        """Estimate of the phase: its network and its kernels; None where there is none."""
+        if self.kernels_s is None:
+            return None
+        return self.network_s + self.kernels_s
+
+    @property
+    def estimate_interval(self) -> Interval | None:
+        """Where nine of ten times of the phase lie, if network and kernels are off together; None
+        where either has no interval."""
+        kernels = self.kernels_interval
+        if kernels is None or not self.operations:
+            return kernels
+        network = self.network_interval
+        if network is None:
+            return None
+        low_s = kernels.low_s + network.low_s
+        return kernels._replace(low_s=low_s, high_s=kernels.high_s + network.high_s)
 
     @property
     def limit_s(self) -> float | None:
@@ -134,7 +158,8 @@ class ServedChange(NamedTuple):
         factor: its network time over that of today.
         time_per_token_s: with the lower limit of memory and compute; None if the device is unknown.
         tokens_per_s: of the whole deployment, at most.
-        gain: its tokens/s over those of today, or today's network time over its own.
+        gain: its estimated tokens/s over those of today, or today's network time over its own.
+        estimated_time_per_token_s, estimated_tokens_per_s: by the estimate of decode.
     """
 
     change: str
@@ -143,6 +168,8 @@ class ServedChange(NamedTuple):
     time_per_token_s: float | None = None
     tokens_per_s: float | None = None
     gain: float = 1.0
+    estimated_time_per_token_s: float | None = None
+    estimated_tokens_per_s: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,6 +224,19 @@ class Served(Result):
     def tokens_per_s(self) -> float | None:
         """Most tokens/s of the whole deployment; None if the device is unknown."""
         return self.deployment.batch / self.decode.limit_s if self.decode.limit_s else None
+
+    @property
+    def estimated_time_per_token_s(self) -> float | None:
+        """Estimate of a token: its network and its kernels; None if the device is unknown."""
+        return self.decode.estimate_s
+
+    @property
+    def estimated_tokens_per_s(self) -> float | None:
+        """Estimate of the tokens/s of the whole deployment; None if the device is unknown."""
+        token_s = self.decode.estimate_s
+        if not token_s:
+            return None
+        return self.deployment.batch / token_s
 
     @property
     def share(self) -> float | None:

@@ -28,6 +28,7 @@ from colltool.estimate.user_price import price_for_user
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
+from colltool.serving.decode_estimate import kernels_interval, kernels_s
 from colltool.serving.deployment import (
     Deployment,
     check_ranks,
@@ -37,6 +38,7 @@ from colltool.serving.deployment import (
     shape_of,
     state_bytes_of_rank,
     step_floor,
+    step_work,
     weight_bytes,
 )
 from colltool.serving.quantization import WeightFormat, uniform
@@ -181,14 +183,33 @@ def _phase(
     for call, total_s in zip(calls, totals_s, strict=True):
         share = total_s / network_s if network_s else 0.0
         operations.append(call._replace(calls=call.calls * times, total_s=total_s, share=share))
-    floor_s = None
-    floor_by = None
+    phase = ServedPhase(name, tuple(operations), network_s, None, None, tokens)
+    if serving.device is None:
+        return phase
+    return _with_kernels(phase, serving, cached, times)
+
+
+def _with_kernels(
+    phase: ServedPhase, serving: ServingContext, cached: float, times: int
+) -> ServedPhase:
+    """Add the lower limit of memory and compute to a phase, and to decode the estimate of its
+    kernels: only steps of decode were measured."""
+    model = serving.model
     deployment = serving.deployment
-    floor = step_floor(serving.model, deployment, serving.device, tokens, cached, serving.weights)
-    if floor is not None:
-        floor_s = floor.total_s * deployment.pp * times
-        floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
-    return ServedPhase(name, tuple(operations), network_s, floor_s, floor_by, tokens)
+    device = serving.device
+    assert device is not None
+    work = step_work(model, deployment, device, phase.tokens, cached, serving.weights)
+    floor = step_floor(work, device)
+    # a token passes all stages
+    steps = deployment.pp * times
+    floor_s = floor.total_s * steps
+    floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
+    phase = phase._replace(floor_s=floor_s, floor_by=floor_by)
+    if phase.name != "decode":
+        return phase
+    estimate_s = kernels_s(model, deployment, device, work) * steps
+    interval = kernels_interval(model, device, estimate_s, floor_s)
+    return phase._replace(kernels_s=estimate_s, kernels_interval=interval)
 
 
 def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperation]:

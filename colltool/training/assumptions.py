@@ -15,9 +15,11 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
+from colltool.training.dispatchers import dispatcher_of
 from colltool.training.job import Job
 from colltool.training.model import Roofline, power_limited
 from colltool.training.overlap import PricedCall
+from colltool.training.overlap_slowdown import SPLIT_UNITS, USUAL_SHARE, share_held
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep
@@ -103,6 +105,16 @@ def assumed_imbalance(priced: PricedJob) -> Remarks:
     if moe is not None and not moe.imbalance_given:
         even = argument_text("job_overrides", ["model.moe.imbalance=1"])
         yield remark("assumed_imbalance", imbalance=moe.imbalance, even=even)
+
+
+def deduplicated_on_efa(priced: PricedJob) -> Remarks:
+    """The library that deduplicates where a job names none, and DeepEP does not run."""
+    layout = priced.step.config.layout
+    if layout.ep > 1 and layout.deduplicate and layout.dispatcher is None:
+        row = dispatcher_of(layout, priced.fabric)
+        if row is not None:
+            other = argument_text("job_overrides", ["layout.deduplicate=false"])
+            yield remark("deduplicated_on_efa", dispatcher=row.spoken, other=other)
 
 
 def recompute_of_stack(priced: PricedJob) -> Remarks:
@@ -206,6 +218,33 @@ def algorithm_choice(priced: PricedJob) -> Remarks:
         yield remark("fastest_of_library", library=facts.name)
 
 
+def overlap_by_channels(priced: PricedJob) -> Remarks:
+    """The units that hidden calls hold, by which compute slows beside them."""
+    config = priced.step.config
+    if config.device is None or config.overlap.sm_share is not None:
+        return
+    known: dict[str, int] = {}
+    assumed: dict[str, None] = {}
+    for call in priced.sent:
+        # messages between stages count for nothing: they hold few channels for a short time
+        if call.call.per == "border" or not call.hidden_s or not share_held(config, call):
+            continue
+        dimension = call.call.dimension
+        if call.call.hides == "split gemm":
+            known[dimension] = max(known.get(dimension, 0), SPLIT_UNITS)
+        elif call.cost.channels is None:
+            assumed[dimension] = None
+        else:
+            known[dimension] = max(known.get(dimension, 0), call.cost.channels)
+    if known:
+        held = ", ".join(f"{dimension} {channels}" for dimension, channels in known.items())
+        yield remark("overlap_by_channels", held=held, units=config.device.units)
+    if assumed:
+        usual = round(USUAL_SHARE * config.device.units)
+        names = ", ".join(assumed)
+        yield remark("overlap_assumed", dimensions=names, held=usual, units=config.device.units)
+
+
 def no_launch_overhead(priced: PricedJob) -> Remarks:
     """Exposed calls are lower bounds where the fabric gives no launch overhead."""
     fabric = priced.fabric
@@ -272,6 +311,7 @@ CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
     device,
     drafted,
     assumed_imbalance,
+    deduplicated_on_efa,
     recompute_of_stack,
     stack_choice,
     power,
@@ -280,6 +320,7 @@ CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
     assumed_efficiency,
     whole_step_times,
     algorithm_choice,
+    overlap_by_channels,
     no_launch_overhead,
     padded_strides,
     missing_energy,

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
+from colltool.training.dispatchers import DISPATCHERS, GSHARD, copies, dispatcher_of
 from colltool.training.files import BYTES
 from colltool.training.model import Shape
 from colltool.training.operations import Operation, Phase, cut_of, heads_of, layer_operations
@@ -34,8 +35,6 @@ KORTHIKANTI = "Korthikanti 2022, arXiv:2205.05198, section 4.2"
 RING = "Ring attention, Liu 2023, arXiv:2310.01889"
 GATHER = "The Llama 3 Herd of Models, arXiv:2407.21783, section 3.3.2"
 ULYSSES = "DeepSpeed Ulysses, Jacobs 2023, arXiv:2309.14509"
-GSHARD = "GShard, Lepikhin 2020, arXiv:2006.16668, section 3; Megatron-Core's token dispatcher"
-DEEPEP = "DeepSeek-V3 Technical Report, arXiv:2412.19437, section 3.2.2"
 MOONLIGHT = "Liu 2025, Muon is scalable, arXiv:2502.16982, section 2.3: whole matrices are gathered"
 NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
 NARAYANAN = "Narayanan 2021, arXiv:2104.04473, sections 2.2 and 3.2"
@@ -233,33 +232,6 @@ def _context_calls(config: ParallelConfig, shape: Shape) -> Calls:
                 assert_never(layout.cp_mode)
 
 
-def copies(ep: int, top_k: int, *, deduplicated: bool, reachable: float = 1.0) -> float:
-    """Copies of a token in a rank's send buffer: k, or deduplicated one for each rank with any of
-    its experts.
-
-    (e-1)/e of them leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly;
-    ``reachable``: the share of ranks that may have them where routing is limited to groups.
-
-    >>> copies(8, 2, deduplicated=False), copies(8, 2, deduplicated=True)
-    (2.0, 1.875)
-    """
-    if not deduplicated:
-        return float(top_k)
-    candidate_ranks = max(1.0, reachable * ep)
-    return candidate_ranks * (1 - (1 - 1 / candidate_ranks) ** top_k)
-
-
-def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
-    """Share of a deduplicated all-to-all's bytes on the outer tiers, where a token crosses once per
-    node and not once per rank (DeepEP)."""
-    moe, ranks = config.moe, config.layout.ep
-    inner = max(1, per_domain[0]) if per_domain else 1
-    if moe is None or inner in (1, ranks):
-        return 1.0
-    to_nodes = copies(ranks // inner, moe.top_k, deduplicated=True, reachable=moe.reached)
-    return to_nodes / copies(ranks, moe.top_k, deduplicated=True, reachable=moe.reached)
-
-
 # what the all-to-alls of experts hide under, by the value of ``overlap.ep``
 HIDES_EXPERTS: dict[str, Hiding] = {
     "": "nothing",
@@ -272,23 +244,25 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
     """Yield dispatch and combine of T' k h w each way; T' = T/t with sequence parallelism.
 
     The ranks that share an expert gather its tokens after the dispatch, and sum before the combine.
+    An all-gather brings all tokens to all ranks, and a reduce-scatter their sums back.
     ``routed``: elements of a rank's tokens, T' h.
     """
     layout, moe = config.layout, config.moe
     assert moe is not None
-    elements = routed * copies(
-        layout.ep, moe.top_k, deduplicated=layout.deduplicate, reachable=moe.reached
-    )
+    row = dispatcher_of(layout)
+    elements = routed * copies(layout, moe)
+    dispatch, combine, skew = A2A, A2A, moe.imbalance
+    if row is not None and row.copies == "all":
+        dispatch, combine, skew = AG, RS, 1.0
     combined_bytes = config.precision.activation_bytes
     exchange = partial(
         Call,
         "ep",
-        A2A,
-        layout.group("ep", experts=True),
+        group=layout.group("ep", experts=True),
         per="moe_layer",
-        source=DEEPEP if layout.deduplicate else GSHARD,
+        source=row.source if row is not None else DISPATCHERS["deepep"].source,
         hides=HIDES_EXPERTS[config.overlap.ep],
-        skew=moe.imbalance,
+        skew=skew,
     )
     expert_group = partial(
         Call, "etp", group=layout.group("tp", experts=True), per="moe_layer", source=GSHARD
@@ -299,8 +273,8 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
             combined_bytes if phase == "backward" else BYTES[config.precision.dispatch]
         )
         if layout.ep > 1:
-            yield exchange(bytes=elements * dispatched_bytes, phase=phase)
-            yield exchange(bytes=elements * combined_bytes, phase=phase)
+            yield exchange(dispatch, bytes=elements * dispatched_bytes, phase=phase)
+            yield exchange(combine, bytes=elements * combined_bytes, phase=phase)
         if layout.etp > 1 and layout.sp:
             gathered = elements * layout.etp
             yield expert_group(AG, bytes=gathered * dispatched_bytes, phase=phase)

@@ -21,7 +21,7 @@ from colltool.base.formatting import Shape
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive, ceil_div
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.library_pick import price_of_pick, with_library_choice
+from colltool.estimate.library_pick import channels_of, price_of_pick, with_library_choice
 from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
@@ -59,6 +59,9 @@ class CollectiveCost(NamedTuple):
     pick: str = ""  # the library whose own choice the algorithm is; empty: the fastest
     energy_J: float | None = None  # of a rank that sends; None where no tier says
     ran: tuple[PricedSchedule, ...] = ()  # one for each axis of the group
+    startup_s: float = 0.0  # of ``latency_s``: the host waits for it, so nothing hides it
+    # thread blocks that it holds on a device, one multiprocessor each; None where not known
+    channels: int | None = None
 
     @property
     def each_s(self) -> float:
@@ -251,11 +254,11 @@ class CollectiveCostCache:
         asked = (fabric, primitive, max(1.0, float(size)), group, self.readings)
         picked = price_of_pick(*asked)
         if picked is not None:
-            return _collective_cost(picked, picked.best, fabric.library_name)
+            return _collective_cost(picked, picked.best, fabric, fabric.library_name)
         (found,) = with_library_choice((price(*asked),), fabric, self.readings, required=False)
         if found.library is None or found.library.runs is None:
-            return _collective_cost(found, found.best, "")
-        return _collective_cost(found, found.library.runs, found.library.name)
+            return _collective_cost(found, found.best, fabric, "")
+        return _collective_cost(found, found.library.runs, fabric, found.library.name)
 
     def padded_fabric(self, stride: int) -> Fabric | None:
         """The padded fabric that groups of a stride were priced on; None where they tile the fabric
@@ -420,7 +423,9 @@ def axis_by_axis(
     return found
 
 
-def _collective_cost(priced: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
+def _collective_cost(
+    priced: Price, row: AlgorithmEstimate, fabric: Fabric, pick: str
+) -> CollectiveCost:
     """Return the cost of one row of a price; ``pick``: the library that chose it."""
     moved_s, total_s = float(row.moved_s), float(row.total_s)
     # links are busy all the time that they carry bytes, also below their full rate
@@ -439,7 +444,7 @@ def _collective_cost(priced: Price, row: AlgorithmEstimate, pick: str) -> Collec
         latency_s=max(0.0, total_s - stretch * moved_s),  # whatever else a price has parts for
         bandwidth_s=stretch * moved_s,
         per_domain=group.per_domain,
-        busy=_sum_by_tier((phase.tier, stretch * float(phase.bandwidth_s)) for phase in row.phases),
+        busy=sum_by_tier((phase.tier, stretch * float(phase.bandwidth_s)) for phase in row.phases),
         pick=pick,
         energy_J=energy_J,
         ran=(
@@ -447,10 +452,12 @@ def _collective_cost(priced: Price, row: AlgorithmEstimate, pick: str) -> Collec
                 priced.primitive, group.ranks, group.stride, row.choice, float(row.bytes)
             ),
         ),
+        channels=channels_of(fabric, group.spec, priced.primitive, row.spec),
     )
 
 
-def _sum_by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
+def sum_by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
+    """Return the seconds of each tier, those of one tier added."""
     busy: dict[str, float] = defaultdict(float)
     for tier, seconds in carried:
         busy[tier] += seconds
@@ -466,7 +473,8 @@ def _in_sequence(parts: Sequence[CollectiveCost]) -> CollectiveCost:
         algorithm=" + ".join(part.algorithm for part in parts),
         latency_s=sum(part.latency_s for part in parts),
         bandwidth_s=sum(part.bandwidth_s for part in parts),
-        busy=_sum_by_tier(chain.from_iterable(part.busy for part in parts)),
+        busy=sum_by_tier(chain.from_iterable(part.busy for part in parts)),
         energy_J=sum(energies_J) if energies_J else None,
         ran=tuple(chain.from_iterable(part.ran for part in parts)),
+        channels=max((part.channels for part in parts if part.channels), default=None),
     )

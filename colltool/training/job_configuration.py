@@ -156,6 +156,8 @@ def _recompute_fields(file: JobFile, stack: Stack | None) -> dict[str, Any]:
     recompute = file.recompute or (stack.recompute if stack is not None else "none")
     if isinstance(recompute, str):
         return {"recompute": recompute}
+    if isinstance(recompute, tuple):
+        return {"recompute": "modules", "again_modules": recompute}
     if recompute.layers is not None:
         return {"recompute": "layers", "again_layers": recompute.layers}
     return {"recompute": "modules", "again_modules": recompute.modules}
@@ -252,6 +254,7 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
         order=layout.order,
         stages=layout.stages or (),
         deduplicate=layout.deduplicate,
+        dispatcher=layout.dispatcher,
     )
 
 
@@ -280,8 +283,7 @@ EXPERT_OVERLAP: dict[bool | str | None, str] = {True: "batch", False: "", "share
 def overlap_of(
     file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None
 ) -> Overlap:
-    """Return what hides; by default ep is as the schedule has it, tp and ``sm_share`` as the
-    stack."""
+    """Return what hides; by default ep is as the schedule has it, and tp as the stack."""
     asked = [
         name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) in (True, "bulk")
     ]
@@ -289,7 +291,9 @@ def overlap_of(
         asked.append("sm_share")
     default_ep = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
     default_tp: TensorOverlap = stack.tensor_overlap if stack is not None else "none"
-    default_sm_share = stack.slowed if stack is not None else 0.0
+    sm_share = file.sm_share
+    if sm_share is None and stack is not None:
+        sm_share = stack.slowed
     return Overlap(
         dp=file.dp is not False,
         tp=TENSOR_OVERLAP.get(file.tp, default_tp),
@@ -298,5 +302,5 @@ def overlap_of(
         cp=file.cp is not False,
         asked=tuple(asked),
         overhead_s=file.overhead,
-        sm_share=default_sm_share if file.sm_share is None else file.sm_share,
+        sm_share=sm_share,
     )

@@ -18,6 +18,7 @@ from colltool.base.formatting import counted, format_bytes, percent
 from colltool.base.result import Result, result, running_watch
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
+from colltool.training.calls import Call, stage_calls
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed, Schedule, ShardMode, written
 from colltool.training.job import Job, PlainCall
@@ -25,10 +26,9 @@ from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.memory import memory, memory_bytes
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.offload import with_offload
-from colltool.training.operations import StageTimes, stage_times
+from colltool.training.operations import stage_times
 from colltool.training.parallel_config import (
     ParallelConfig,
-    PipelineStage,
     each_kind,
     pipeline_stages,
 )
@@ -43,7 +43,14 @@ from colltool.training.search_space import (
     kept_of,
     pins_of,
 )
-from colltool.training.step_time import TrainingStep, compute_step_s, least_step_s, step_time
+from colltool.training.step_time import (
+    TrainingStep,
+    compute_pass,
+    micro_batch_pass,
+    passed_step_s,
+    step_time,
+)
+from colltool.training.strategies import Pass
 
 MAX_REASONS = 3  # that an error lists for layouts that do not fit together
 # share of the best step within which layouts count as equal: plans of published runs are off by more
@@ -257,11 +264,9 @@ def search(
     progress = _TwoPasses(watch or running_watch(), len(request.sizes))
     layouts = _FittingLayouts(request, headroom_share)
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
-    compute = _ComputeTimes()
-    bounds = []
-    for candidates in layouts.fitting(progress.first):
-        bounds += [(compute.least_step_s(layout.config), layout) for layout in candidates]
-    priced, placed = _priced(bounds, prices, top, progress.second)
+    bounds = prices.bounds(layouts.fitting(progress.first))
+    priced = _priced(bounds, layouts, prices, _Limit(top), progress.second)
+    placed = sum(prices.is_placed(layout) for _, layout in bounds)
     if not priced:
         raise _no_layout(layouts, prices)
     best = min(priced)
@@ -306,29 +311,26 @@ class _TwoPasses:
 
 def _priced(
     bounds: list[tuple[float, FittingLayout]],
+    layouts: _FittingLayouts,
     prices: _LayoutPrices,
-    top: int | None,
+    limit: _Limit,
     watch: Progress,
-) -> tuple[list[Figures], int]:
-    """Return the priced layouts, and how many can be placed on the fabric.
-
-    With ``top``, layouts whose lower bound is above the ``top`` best and above the ties of the best
-    are not priced.
-    """
+) -> list[Figures]:
+    """Return the priced layouts that fit, without those whose lower bound is above the limit."""
     # the least bound first: once some steps are known, most others are ruled out
     bounds.sort(key=itemgetter(0))
-    limit = _Limit(top)
     priced: list[Figures] = []
-    placed = 0
     for done, (least_s, layout) in enumerate(bounds):
         watch(done, len(bounds))
-        if least_s <= limit.step_s:
-            step = prices.step(layout, limit.step_s)
-            if step is not None:
-                limit.add(step.step_s)
-                priced.append(layout.priced(step))
-        placed += prices.is_placed(layout)
-    return priced, placed
+        if least_s > limit.step_s:
+            break
+        if not layout.checked and not layouts.fits(layout.config):
+            continue
+        step = prices.step(layout, limit.step_s)
+        if step is not None:
+            limit.add(step.step_s)
+            priced.append(layout.priced(step))
+    return priced
 
 
 class _Limit:
@@ -364,64 +366,109 @@ def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
 
 
 class FittingLayout(NamedTuple):
-    """A layout that fits the memory."""
+    """A layout that fits the memory, or may: not ``checked`` yet."""
 
     number: int  # in the order of the search
     config: ParallelConfig
     plain: tuple[PlainCall, ...]
-    memory_bytes: float
+    checked: bool = True
 
     def priced(self, step: TrainingStep) -> Figures:
         """Return the figures of the layout with its step."""
-        return Figures(step.step_s, self.memory_bytes, self.number, step.control_s, self.config)
+        size = memory_bytes(self.config)
+        return Figures(step.step_s, size, self.number, step.control_s, self.config)
 
 
 class _FittingLayouts:
-    """Generator of the layouts of a search that fit the memory; counts those that do not."""
+    """Generator of the layouts of a search that fit the memory.
 
-    def __init__(self, request: _SearchRequest, headroom: float) -> None:
-        self.request, self.headroom = request, headroom
+    With ``counted`` each is checked, and ``valid`` is how many fit together. Without, only the
+    smallest micro-batches are: sizes that cannot fit are not looked at, and whether others do is
+    left to :meth:`fits`.
+    """
+
+    def __init__(self, request: _SearchRequest, headroom: float, *, counted: bool = True) -> None:
+        self.request, self.headroom, self._counted = request, headroom, counted
         self.valid = self.fit = 0
         self.capacity = 0.0
         self.smallest: Figures | None = None
+        # the largest micro-batch known to fit and the smallest known not to, by the rest of the
+        # layout
+        self._micro_batches: dict[tuple[object, ...], tuple[int, float]] = {}
 
-    def fitting(self, watch: Progress | None = None) -> Iterator[list[FittingLayout]]:
+    def fitting(self, watch: Progress) -> Iterator[list[FittingLayout]]:
         """Yield for each combination of sizes the shardings and recomputations that fit."""
-        too_large: set[tuple[object, ...]] = set()
-        for done, sizes in enumerate(self.request.sizes):
-            if watch is not None:
-                watch(done, len(self.request.sizes))
-            base_layout = self.request.space.base_layout(sizes)
+        request = self.request
+        fits_smallest: dict[tuple[object, ...], bool] = {}
+        for done, sizes in enumerate(request.sizes):
+            watch(done, len(request.sizes))
+            # with a single micro-batch no gradients are kept while the next one computes, so a
+            # larger one may take less than several smaller ones
+            single = 2 * sizes.micro * sizes.dp > request.job.draft.global_batch
+            but_micro_batch = sizes._replace(micro=0), single
+            if not fits_smallest.get(but_micro_batch, True) and not self._counted:
+                continue
+            base_layout = request.space.base_layout(sizes)
             if base_layout is None:
                 continue
-            fitting = []
-            without_shard, plain = base_layout
-            for config in self.request.space.variants(without_shard):
-                self.valid += 1
-                but_micro_batch = (sizes._replace(micro=0), config.shard.mode, config.recompute)
-                # a larger micro-batch never takes less; the smallest memory matters only if none fits
-                if self.fit and but_micro_batch in too_large:
+            base, plain = base_layout
+            fitting = list(request.space.variants(base))
+            self.valid += len(fitting)
+            if self._counted:
+                fitting = self._those_that_fit(fitting)
+            elif but_micro_batch not in fits_smallest:
+                # those that take least come last
+                fits = any(self.fits(config) for config in reversed(fitting))
+                fits_smallest[but_micro_batch] = fits
+                if not fits:
                     continue
-                size = self._memory_of(config)
-                if size > (1 - self.headroom) * self.capacity:
-                    too_large.add(but_micro_batch)
-                    continue
-                fitting.append(FittingLayout(self.fit, config, plain, size))
-                self.fit += 1
-            yield fitting
+            yield [
+                FittingLayout(self.fit + index, config, plain, self._counted)
+                for index, config in enumerate(fitting)
+            ]
+            self.fit += len(fitting)
 
-    def _memory_of(self, config: ParallelConfig) -> float:
-        """Bytes of the worst stage of a layout; remembers the layout with the fewest."""
+    def _those_that_fit(self, configs: list[ParallelConfig]) -> list[ParallelConfig]:
+        """Return the layouts that fit, of all shardings from those that share least to those that
+        share most."""
+        found: list[ParallelConfig] = []
+        fits_less_shared: set[Recomputed] = set()
+        for config in configs:
+            # one that gathers no weights takes no more than one that shares less
+            known = config.recompute in fits_less_shared and not config.shard.row.weights
+            if known or self.fits(config):
+                found.append(config)
+                fits_less_shared.add(config.recompute)
+        return found
+
+    def fits(self, config: ParallelConfig) -> bool:
+        """Whether a layout fits the memory, worked out once where no smaller micro-batch was too
+        large."""
+        rest = config.layout, config.shard.mode, config.recompute, config.micro_batches == 1
+        largest, too_large = self._micro_batches.get(rest, (0, inf))
+        if config.micro_batch <= largest:
+            return True
+        # a larger micro-batch never takes less
+        if config.micro_batch >= too_large:
+            return False
+        fits = self._memory_fits(config)
+        known = (config.micro_batch, too_large) if fits else (largest, config.micro_batch)
+        self._micro_batches[rest] = known
+        return fits
+
+    def _memory_fits(self, config: ParallelConfig) -> bool:
+        """Whether the worst stage of a layout fits; remembers the layout with the fewest bytes."""
         assert config.device is not None  # without one nothing is searched
         self.capacity = config.device.memory_bytes
         size = memory_bytes(config)
         if self.smallest is None or size < self.smallest.memory_bytes:
             self.smallest = Figures(0.0, size, 0, 0.0, config)
-        return size
+        return size <= (1 - self.headroom) * self.capacity
 
 
 class _LayoutPrices:
-    """Steps of layouts, and why the last of those without one cannot be placed on the fabric."""
+    """Steps of layouts with their lower bounds, and why the last of those without one cannot be
+    placed on the fabric."""
 
     def __init__(self, costs: CollectiveCostCache) -> None:
         self.costs = costs
@@ -429,6 +476,45 @@ class _LayoutPrices:
         self._step: TrainingStep | None = None
         self._priced: tuple[object, ...] = ()  # what was priced last
         self._placed: dict[tuple[object, ...], bool] = {}  # by what decides it
+        self._groups: set[tuple[object, ...]] = set()  # that can be placed
+        # passes without communication, which hundreds of layouts share
+        self._compute: dict[tuple[object, ...], Pass] = {}
+
+    def bounds(self, layouts: Iterable[list[FittingLayout]]) -> list[tuple[float, FittingLayout]]:
+        """Return layouts with lower bounds of their steps, in which the network is free, and so is
+        the optimizer; those of a list differ in sharding and recomputation."""
+        found: list[tuple[float, FittingLayout]] = []
+        for alike in layouts:
+            # sharding changes nothing that is computed
+            by_recompute: dict[Recomputed, float] = {}
+            for layout in alike:
+                config = layout.config
+                if config.recompute not in by_recompute:
+                    by_recompute[config.recompute] = self._least_step_s(config)
+                found.append((by_recompute[config.recompute], layout))
+        return found
+
+    def _least_step_s(self, config: ParallelConfig) -> float:
+        if not config.pipeline.from_layout:
+            return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
+        layout, stages = config.layout, pipeline_stages(config)
+        shared = (
+            layout.tp,
+            layout.sp,
+            layout.cp,
+            layout.ep,
+            layout.etp,
+            config.micro_batch,
+            config.recompute,
+        )
+        passes = {}
+        for stage in each_kind(stages):
+            key = shared, stage.kind
+            if key not in self._compute:
+                times = with_offload(config, stage_times(config, stage))
+                self._compute[key] = compute_pass(times)
+            passes[stage.kind] = self._compute[key]
+        return passed_step_s(config, [passes[stage.kind] for stage in stages])
 
     def step(self, layout: FittingLayout, limit_s: float = inf) -> TrainingStep | None:
         """Return the step of a layout; None where a group cannot be placed on the fabric, or the
@@ -448,14 +534,34 @@ class _LayoutPrices:
         """Whether every group of a layout can be placed on the fabric."""
         sizes = _placed_by(layout)
         if sizes not in self._placed:
-            self._price(layout, inf)
+            if self._all_placed(layout):
+                self._placed[sizes] = True
+            else:
+                self._price(layout, inf)  # it says why
         return self._placed[sizes]
+
+    def _all_placed(self, layout: FittingLayout) -> bool:
+        """Whether each group has a price; their sizes do not decide it."""
+        calls: list[Call | PlainCall] = [call for call in layout.plain if call.time_s is None]
+        for stage in each_kind(pipeline_stages(layout.config)):
+            calls += stage_calls(layout.config, stage)
+        for call in calls:
+            closed = isinstance(call, Call) and call.closed
+            group = call.primitive, call.group, closed
+            if group in self._groups:
+                continue
+            try:
+                self.costs.of(call.primitive, call.group, call.bytes, closed=closed)
+            except ColltoolError:
+                return False
+            self._groups.add(group)
+        return True
 
     def _price(self, layout: FittingLayout, limit_s: float) -> TrainingStep | None:
         """The step of a layout, as :meth:`step`; remembers whether its sizes can be placed."""
         sizes = _placed_by(layout)
         try:
-            if limit_s < inf and least_step_s(layout.config, self.costs) > limit_s:
+            if self._is_above(layout.config, limit_s):
                 return None
             step = step_time(layout.config, self.costs, layout.plain)
         except ColltoolError as error:
@@ -465,6 +571,16 @@ class _LayoutPrices:
             return None
         self._placed[sizes] = True
         return step
+
+    def _is_above(self, config: ParallelConfig, limit_s: float) -> bool:
+        """Whether micro-batches with their calls alone take longer than a limit."""
+        if limit_s == inf:
+            return False
+        stages = pipeline_stages(config)
+        passes = {}
+        for stage in each_kind(stages):
+            passes[stage.kind] = micro_batch_pass(config, stage, self.costs)
+        return passed_step_s(config, [passes[stage.kind] for stage in stages]) > limit_s
 
 
 def _placed_by(layout: FittingLayout) -> tuple[object, ...]:
@@ -492,109 +608,21 @@ def fastest_layout(
     *,
     readings: ModelOptions | None = None,
 ) -> FastestLayout:
-    """Return the best layout of :func:`search`, sooner: of layouts that cannot be the best, not
-    even the memory is worked out."""
+    """Return the best layout of :func:`search`, sooner: nothing is counted, and no ties are
+    priced."""
     request = _search_request(job, fabric, ranks, keep)
     progress = _TwoPasses(running_watch(), len(request.sizes))
+    layouts = _FittingLayouts(request, usual_headroom(), counted=False)
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
-    memories = _Memories(request, usual_headroom())
-    bounds = _ComputeTimes().bounds(request, progress.first)
-    # the least bound first: once a step is found, most others are ruled out
-    bounds.sort(key=itemgetter(0))
-    limit = _Limit(1, tie=0.0)
-    best: Figures | None = None
-    for done, (least_s, layout) in enumerate(bounds):
-        progress.second(done, len(bounds))
-        if least_s > limit.step_s:
-            break
-        size = memories.fitting(layout)
-        if size is None:
-            continue
-        step = prices.step(layout, limit.step_s)
-        if step is not None:
-            limit.add(step.step_s)
-            figures = layout._replace(memory_bytes=size).priced(step)
-            best = figures if best is None else min(best, figures)
-    if best is None:
+    bounds = prices.bounds(layouts.fitting(progress.first))
+    priced = _priced(bounds, layouts, prices, _Limit(1, tie=0.0), progress.second)
+    if not priced:
         # it refuses, with all reasons
         values = search(job, fabric, ranks, keep, top=1, readings=readings)
         return FastestLayout(values.best.choice, values.values)
+    best = min(priced)
     refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
     return FastestLayout(best.choice, pins_of(request.job, best.setup))
-
-
-class _Memories:
-    """Which layouts fit the memory."""
-
-    def __init__(self, request: _SearchRequest, headroom: float) -> None:
-        device = request.job.draft.device
-        assert device is not None  # without one nothing is searched
-        self._available = (1 - headroom) * device.memory_bytes
-        # the smallest micro-batch that does not fit, by the rest of the layout
-        self._too_large: dict[tuple[object, ...], int] = {}
-
-    def fitting(self, layout: FittingLayout) -> float | None:
-        """Return the bytes of a layout's worst stage; None where they do not fit."""
-        config = layout.config
-        rest = config.layout, config.shard.mode, config.recompute
-        # a larger micro-batch never takes less
-        if config.micro_batch >= self._too_large.get(rest, config.micro_batch + 1):
-            return None
-        size = memory_bytes(config)
-        if size <= self._available:
-            return size
-        self._too_large[rest] = config.micro_batch
-        return None
-
-
-class _ComputeTimes:
-    """Lower bounds of steps from the compute of stages, which hundreds of layouts share."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], StageTimes] = {}
-
-    def bounds(self, request: _SearchRequest, watch: Progress) -> list[tuple[float, FittingLayout]]:
-        """Return every valid layout with its lower bound; the memory of none is known."""
-        found: list[tuple[float, FittingLayout]] = []
-        for done, sizes in enumerate(request.sizes):
-            watch(done, len(request.sizes))
-            base_layout = request.space.base_layout(sizes)
-            if base_layout is None:
-                continue
-            base, plain = base_layout
-            # sharding changes nothing that is computed
-            least_s: dict[str, float] = {}
-            for config in request.space.variants(base):
-                if config.recompute not in least_s:
-                    least_s[config.recompute] = self.least_step_s(config)
-                layout = FittingLayout(len(found), config, plain, 0.0)
-                found.append((least_s[config.recompute], layout))
-        return found
-
-    def least_step_s(self, config: ParallelConfig) -> float:
-        """A lower bound of a layout's step: the network is free, and so is the optimizer."""
-        if not config.pipeline.from_layout:
-            return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
-        stages = pipeline_stages(config)
-        by_kind = {stage.kind: self._stage(config, stage) for stage in each_kind(stages)}
-        return compute_step_s(config, [by_kind[stage.kind] for stage in stages], 0.0)
-
-    def _stage(self, config: ParallelConfig, stage: PipelineStage) -> StageTimes:
-        """Return the compute of a stage, worked out once for layouts that share it."""
-        layout = config.layout
-        key = (
-            layout.tp,
-            layout.sp,
-            layout.cp,
-            layout.ep,
-            layout.etp,
-            config.micro_batch,
-            config.recompute,
-            stage.kind,
-        )
-        if key not in self._known:
-            self._known[key] = with_offload(config, stage_times(config, stage))
-        return self._known[key]
 
 
 def usual_headroom() -> float:

@@ -32,6 +32,7 @@ from colltool.training.parallel_config import (
     stage_parameters,
     with_values,
 )
+from colltool.training.published import memory_error
 from colltool.training.strategies import PipelinePlace, Recomputation, default_schedule
 from colltool.training.updates import extra_state_bytes, trained_parameters
 
@@ -59,8 +60,26 @@ class Memory(NamedTuple):
     binds: str  # the largest part of the worst stage
 
     @property
+    def within(self) -> float:
+        """How far off the memory of nine published runs in ten was, at most, as a share of it."""
+        published = memory_error()
+        return max(1 - published.low, published.high - 1)
+
+    @property
+    def share(self) -> float | None:
+        """The memory as a share of the device's; None without a device."""
+        return None if self.capacity_bytes is None else self.bytes / self.capacity_bytes
+
+    @property
     def fits(self) -> bool | None:
-        return None if self.capacity_bytes is None else self.bytes <= self.capacity_bytes
+        """Whether it fits its device: False only where it is above by more than the error; None
+        without a device."""
+        return None if self.share is None else self.share <= 1 + self.within
+
+    @property
+    def tight(self) -> bool:
+        """Whether it fits or not within the error: it may be either way."""
+        return self.share is not None and abs(self.share - 1) <= self.within
 
 
 def memory(config: ParallelConfig) -> Memory:
@@ -100,36 +119,98 @@ def memory_bytes(config: ParallelConfig) -> float:
 
 
 # parts that are allocated and freed within a step, which fragments memory
-TRANSIENT = ("gathered layers", "activations", "layer computed again", "logits")
+TRANSIENT = ("gathered layers", "cast weights", "activations", "layer computed again", "logits")
 
 
 def bytes_of_stages(
     config: ParallelConfig, stages: Iterable[PipelineStage]
 ) -> Iterator[dict[str, float]]:
-    """Yield the bytes of each part of every stage."""
-    shape, stack = config.shape, config.stack
+    """Yield the bytes of each part of every stage, at the moment of the step that takes the most.
+
+    A part that is not there at that moment is left out, or stands with what is left of it.
+    """
+    for stage in stages:
+        moments = [_with_runtime(config, dict(parts)) for parts in _moments_of_stage(config, stage)]
+        yield max(moments, key=lambda parts: sum(parts.values()))
+
+
+def _moments_of_stage(
+    config: ParallelConfig, stage: PipelineStage
+) -> Iterator[Iterable[tuple[str, float]]]:
+    """Yield the parts of a stage when its backward passes begin, while a layer is recomputed, and
+    when they end.
+
+    All activations are there before any gradient is, and all gradients once the activations are
+    gone, unless gradients wait for those of further micro-batches or have buffers of their own.
+    """
+    states = _states(config, stage)
+    gradients = states.pop("gradients")
+    waiting = {"weights": states["weights"], "optimizer": states["optimizer"]}
+    with_gradients = {"weights": states["weights"], "gradients": gradients}
+    with_gradients["optimizer"] = states["optimizer"]
+    passing: dict[str, float] = {}
+    if config.shard.layers:
+        passing["gathered layers"] = gathered_bytes(config, stage)
+    elif casts := cast_bytes(config, stage):
+        passing["cast weights"] = casts
+    always = with_gradients if gradients_stay(config) else waiting
+    if config.shape is None:
+        # what its layers keep is not known
+        yield (with_gradients | passing).items()
+        return
+    kept, layer = _activations(config, config.shape, stage)
+    recomputed = {"layer computed again": layer} if config.again.layers and stage.layers else {}
+    backward = {"activations": kept}
+    if stage.head:
+        yield (always | passing | backward | {"logits": loss_bytes(config, config.shape)}).items()
+    yield (always | passing | backward | recomputed).items()
+    if always is waiting:
+        last = recomputed or {"activations": layer}
+        yield (with_gradients | passing | last).items()
+
+
+def gradients_stay(config: ParallelConfig) -> bool:
+    """Whether gradients stand beside all activations: where micro-batches add to them, or where
+    they have buffers from the start, as in DDP."""
+    if config.micro_batches > 1:
+        return True
+    if config.stack is not None and config.stack.gradient_buffers:
+        return True
+    return config.shard.mode == "ddp" and config.gradient_ranks > 1
+
+
+def _with_runtime(config: ParallelConfig, parts: dict[str, float]) -> dict[str, float]:
+    """Add what the stack's allocator and runtime take."""
+    stack = config.stack
+    if stack is None:
+        return parts
+    passing = sum(size for part, size in parts.items() if part in TRANSIENT)
+    if passing and stack.allocator:
+        parts["allocator"] = stack.allocator * passing
+    parts["runtime"] = stack.runtime_bytes + stack.group_bytes * groups_of(config)
+    return parts
+
+
+def groups_of(config: ParallelConfig) -> int:
+    """Groups that a rank communicates in, each with buffers of its own."""
+    layout = config.layout
+    sizes = (layout.tp, layout.cp, layout.ep, layout.pp, layout.dp)
+    return sum(size > 1 for size in sizes)
+
+
+def cast_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
+    """Bytes of the weights in the precision of GEMMs that autocast keeps beside fp32 weights until
+    the backward pass; the embedding is only looked up."""
+    compute = config.precision.activation_bytes
+    if config.lora or config.precision.param_bytes <= compute:
+        return 0.0
+    return compute * stage_parameters(config, stage._replace(embedding=False)).total
+
+
+def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
+    """Weights, gradients and optimizer states of a stage on a rank."""
     dense = state_bytes(config, config.gradient_ranks)
     experts = state_bytes(config, config.layout.expert_dp)
-    for stage in stages:
-        parts = _states(config, stage, dense, experts)
-        if config.shard.layers:
-            parts["gathered layers"] = gathered_bytes(config, stage)
-        if shape is not None:
-            parts.update(_activations(config, shape, stage))
-            if stage.head:
-                parts["logits"] = loss_bytes(config, shape)
-        if stack is not None:
-            passing = sum(size for part, size in parts.items() if part in TRANSIENT)
-            if passing and stack.allocator:
-                parts["allocator"] = stack.allocator * passing
-            parts["runtime"] = stack.runtime_bytes
-        yield parts
-
-
-def _states(
-    config: ParallelConfig, stage: PipelineStage, dense: StateBytes, experts: StateBytes
-) -> dict[str, float]:
-    """Weights, gradients and optimizer states of a stage on a rank."""
     parameters = stage_parameters(config, stage)
     trained = trained_parameters(config, stage) if config.lora else parameters
     copies = 1
@@ -146,11 +227,9 @@ def _states(
     }
 
 
-def _activations(
-    config: ParallelConfig, shape: Shape, stage: PipelineStage
-) -> Iterator[tuple[str, float]]:
-    """Yield the bytes that a stage keeps for its backward passes, and those that a layer takes
-    while it is recomputed."""
+def _activations(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> tuple[float, float]:
+    """Bytes that a stage keeps for its backward passes, and those of its largest layer: while it is
+    recomputed, or until its backward pass."""
     share = config.again.share(stage.layers)
     stored = largest_layer = working = 0.0
     for experts, layers in stage.layers_by_kind:
@@ -160,9 +239,7 @@ def _activations(
         working = max(working, while_computing)
     offloaded = config.offload.activations
     on_device = (1 - offloaded) * micro_batches_kept(config, stage) * stored
-    yield "activations", on_device + offloaded * largest_layer
-    if config.again.layers and stage.layers:
-        yield "layer computed again", working
+    return on_device + offloaded * largest_layer, working
 
 
 def layer_activations(
@@ -249,15 +326,16 @@ def state_bytes(config: ParallelConfig, replicas: int) -> StateBytes:
     """Bytes a parameter of weights, gradients and optimizer states on a rank.
 
     In bf16 with fp32 gradients DDP 2 + 4 + 12, ZeRO-1 6 + 12/D, ZeRO-2 2 + 16/D; FSDP 16/N, its
-    fp32 weight is the master weight.
+    fp32 weight is the master weight. Without master weights the optimizer updates those in bf16.
     """
     shard, weight, states = config.shard, config.precision.param_bytes, config.update.states
     gradient = float(shard.grad_bytes)
     parts = shard.group or replicas
+    has_master = config.precision.master != "none"
     if shard.row.weights:
-        whole = weight if config.lora else MASTER
+        whole = MASTER if has_master and not config.lora else weight
         return StateBytes(whole / parts, gradient / parts, states / parts)
-    if weight != MASTER:
+    if has_master and weight != MASTER:
         states += MASTER
     if shard.row.gradients:
         gradient /= parts
@@ -295,14 +373,25 @@ class Cure(NamedTuple):
 
 
 def cures(config: ParallelConfig) -> Iterator[Cure]:
-    """Yield changes with which a job that does not fit would, the cheapest in time first."""
-    if memory(config).fits is not False:
+    """Yield changes with which a job that does not fit would, or with which a tight one has room,
+    the cheapest in time first; those that are still tight come last."""
+    now = memory(config)
+    if now.fits is not False and not now.tight:
         return
+    still_tight = []
     for values, changed in candidates(config):
-        if not constraint_violations(changed):
-            after = memory(changed)
-            if after.fits:
-                yield Cure(values, after, changed)
+        if constraint_violations(changed):
+            continue
+        after = memory(changed)
+        if not after.fits:
+            continue
+        cure = Cure(values, after, changed)
+        if after.tight:
+            still_tight.append(cure)
+        else:
+            yield cure
+    if not now.fits:
+        yield from still_tight
 
 
 MemoryChanges = Iterator[tuple[dict[str, object], ParallelConfig]]

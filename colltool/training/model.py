@@ -388,7 +388,7 @@ class Stack(NamedTuple):
     grouped_half: float = 100.0
     inside: float = 0.4
     loss_bytes: float = 4.0
-    slowed: float = 0.0
+    slowed: float | None = None  # by how much compute slows; None: by channels and kernels
     allocator: float = 0.0
     routing_s: float = 0.0  # of a layer with experts forward, twice that backward
     tensor_overlap: TensorOverlap = "none"
@@ -412,6 +412,9 @@ class Stack(NamedTuple):
     quantize: float = 0.0  # bytes moved an input of a GEMM in 8 bits
     host_s: float = 0.0  # to launch a layer and micro-batch
     host_moe_s: float = 0.0
+    group_bytes: float = 0.0
+    gradient_buffers: bool = True
+    eager_copies: bool = False
     measured: tuple[MeasuredGemm, ...] = ()
     description: str = ""
 
@@ -496,6 +499,7 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         "sustained": _pairs_of(file.sustained),
         "attention_backward": _pairs_of(file.attention.backward),
         "runtime_bytes": file.runtime,
+        "group_bytes": file.group_memory,
     }
     for key in Stack._fields:
         if key not in made:

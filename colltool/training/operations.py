@@ -55,6 +55,13 @@ ELEMENTWISE_OF = {
     "shared_experts": 0.2,
     "layernorm": 0.3,
 }
+# the operation without which a layer does not have a module; all layers have the others
+MODULE_IS_IN = {
+    "mlp": "ffn",
+    "moe": "experts",
+    "moe_act": "experts",
+    "shared_experts": "shared expert",
+}
 # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
 SCORE_MOVES = 5
 
@@ -70,6 +77,7 @@ class LayerCut(NamedTuple):
     etp: int = 1
     width: float = 2.0  # bytes of an activation
     kept: float = 2.0  # bytes of an activation that only GEMMs read again
+    copies: bool = False  # whether each elementwise kernel keeps inputs of its own
 
     @property
     def outside(self) -> float:
@@ -92,6 +100,7 @@ def cut_of(config: ParallelConfig) -> LayerCut:
         layout.etp,
         width=width,
         kept=kept,
+        copies=config.stack is not None and config.stack.eager_copies,
     )
 
 
@@ -187,6 +196,9 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
     busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local
     token = moe.latent or shape.hidden
     kept = token * (cut.width + cut.kept) + moe.ffn * (inputs * cut.width + cut.kept)
+    if cut.copies:
+        # tokens in the order of their experts, and the gate behind its activation function
+        kept += cut.width * (token + (inputs - 1) * moe.ffn)
     return Operation(
         "experts",
         (
@@ -222,6 +234,9 @@ def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
     # bytes of an element that the output projection keeps besides attention's own copy
     quantized_copy = cut.kept if cut.kept < cut.width else 0.0
     kept_bytes = cut.width * (rank.latent + heads.q + heads.k + heads.v + heads.out)
+    if cut.copies:
+        # keys and values once for each query head, and the output in the order of its projection
+        kept_bytes += cut.width * (heads.q - heads.k + 2 * heads.out - heads.v)
     if mixer.row.whole:
         operation = operation._replace(
             up=operation.gemms[len(mixer.row.whole) : -1],
@@ -268,6 +283,9 @@ def _ffn(
         Gemm(cut.tokens, shape.hidden, width),
     )
     stored = cut.tokens * width * (inputs * cut.width + cut.kept)
+    if cut.copies:
+        # the gate behind its activation function
+        stored += cut.tokens * width * (inputs - 1) * cut.width
     return Operation(name, gemms, stored=stored, region=True, widths=(width,) * inputs)
 
 
@@ -353,6 +371,8 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
                 flops += operation.causal if halved else operation.core
             if recompute.operation(operation.name):
                 flops += sum(gemm.flops for gemm in operation.gemms)
+            elif "mla_up_proj" in recompute.modules:
+                flops += sum(gemm.flops for gemm in operation.up)
             again += layers * operation.share * flops
     return needed + again
 
@@ -609,7 +629,11 @@ def _with_recomputation(
             repeated = operation.up
         alone_s = sum(gemm_s(gemm, roofline) for gemm in repeated)
         repeated_s += slower * operation.share * alone_s
-    share = sum(ELEMENTWISE_OF.get(module, 0.0) for module in again.modules)
+    share = 0.0
+    names = [operation.name for operation in operations]
+    for module in again.modules:
+        if MODULE_IS_IN.get(module, "norms") in names:
+            share += ELEMENTWISE_OF.get(module, 0.0)
     gemms, core, elementwise, experts = times
     if again.core:
         core = core._replace(again_s=core.forward_s)

@@ -41,6 +41,8 @@ class PricedCall(NamedTuple):
     each_s: float  # of one call
     exposed_s: float = 0.0  # of all calls in a step
     overhead_s: float = 0.0  # LogP's 2 o of one call, which only ``exposed_s`` includes
+    # of ``exposed_s``, what there is too little compute to hide; the rest nothing could hide
+    overflow_s: float = 0.0
 
     @property
     def total_s(self) -> float:
@@ -80,9 +82,10 @@ class OverlapModel:
             elif call.call.hides == "neighbour layer":
                 neighbour_layer.append(call)
             else:
-                own_layer.append(
-                    call._replace(exposed_s=self._under_own_layer(call) * call.call.calls)
-                )
+                exposed_s = self._under_own_layer(call) * call.call.calls
+                # the last piece of a split GEMM has nothing behind it
+                overflow_s = 0.0 if call.call.hides == "split gemm" else exposed_s
+                own_layer.append(call._replace(exposed_s=exposed_s, overflow_s=overflow_s))
         calls = own_layer + self._under_other_batch(other_batch)
         calls += self._under_neighbour_layer(neighbour_layer, tuple(calls))
         overhead_s = 2 * self.config.overlap.overhead_s
@@ -109,8 +112,10 @@ class OverlapModel:
         # all-to-alls of one kind of layers only
         layer = self._layer(calls[0].call)
         cover_s = layer.all.total_s if layer is not None else 0.0
-        share = max(0.0, load_s - cover_s) / load_s
-        return [call._replace(exposed_s=share * call.total_s) for call in calls]
+        # the host waits while a dispatcher starts, whatever the other batch computes
+        waited_s = sum(call.cost.startup_s * call.call.each for call in calls)
+        share = max(waited_s, load_s - cover_s) / load_s
+        return [_exposed(call, share, share) for call in calls]
 
     def _under_own_layer(self, priced: PricedCall) -> float:
         """Exposed seconds of one call, which hides under a part of its own layer."""
@@ -141,7 +146,7 @@ class OverlapModel:
                 raise ValueError(f"{call.hides}: not under a part of its own layer")
             case _:
                 assert_never(call.hides)
-        return max(0.0, priced.each_s - cover_s)
+        return max(priced.cost.startup_s, priced.each_s - cover_s)
 
     def _shared_expert_s(self, call: Call, layer: LayerTimes) -> float:
         """The shared expert's share, by FLOPs, of the GEMMs that every token passes."""
@@ -207,14 +212,19 @@ class OverlapModel:
         cover_s += sum(call.exposed_s / passes for call in others if call.cost.wire != wire)
         cover_s -= sum(call.hidden_s / passes for call in others if call.cost.wire == wire)
         covered_s = max(0.0, cover_s)
-        left_s = max(0.0, load_s - covered_s) * layers
+        overflow_s = left_s = max(0.0, load_s - covered_s) * layers
         if outermost:  # nothing is before the first gather, nothing behind the last scatter
             edge_s = load_s
             if backward:
                 edge_s = sum(call.each_s for call in calls if call.call.primitive is not AG)
             left_s += min(edge_s, covered_s)
         share = min(1.0, left_s / (load_s * layers))
-        return [call._replace(exposed_s=share * call.total_s) for call in calls]
+        return [_exposed(call, share, overflow_s / (load_s * layers)) for call in calls]
+
+
+def _exposed(call: PricedCall, share: float, overflow: float) -> PricedCall:
+    """A call of which a share is exposed, and ``overflow`` of it for lack of compute."""
+    return call._replace(exposed_s=share * call.total_s, overflow_s=overflow * call.total_s)
 
 
 def _load_s(calls: Sequence[PricedCall]) -> float:
@@ -241,8 +251,10 @@ class PassBuckets(NamedTuple):
         """
         if not self.load_s:
             return list(self.sent)
-        share = behind_pass(max(0.0, cover_s), self.buckets, overhead_s) / self.load_s
-        return [call._replace(exposed_s=share * call.total_s) for call in self.sent]
+        exposed_s = behind_pass(max(0.0, cover_s), self.buckets, overhead_s)
+        _, last_s = self.buckets.corners[0]
+        overflow = max(0.0, exposed_s - last_s) / self.load_s
+        return [_exposed(call, exposed_s / self.load_s, overflow) for call in self.sent]
 
 
 def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
@@ -272,7 +284,8 @@ def under_all_compute(
     if not load_s:
         return list(sent)
     exposed_s = logp(cover_s, load_s, overhead_s * sum(call.call.calls for call in sent))
-    return [call._replace(exposed_s=exposed_s * call.total_s / load_s) for call in sent]
+    overflow = max(0.0, load_s - cover_s) / load_s
+    return [_exposed(call, exposed_s / load_s, overflow) for call in sent]
 
 
 def borders(

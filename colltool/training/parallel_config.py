@@ -19,6 +19,7 @@ from colltool.base.primitives import ceil_div
 from colltool.training.files import (
     BYTES,
     ContextMode,
+    DispatcherName,
     Module,
     OptimizerName,
     Recomputed,
@@ -88,6 +89,7 @@ class ParallelLayout(NamedTuple):
     order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
     stages: tuple[int, ...] = ()  # layers of each
     deduplicate: bool = False  # a token goes once to a rank with several of its experts
+    dispatcher: DispatcherName | None = None  # None: NCCL's all-to-all, or as ``deduplicate`` says
 
     @property
     def ranks(self) -> int:
@@ -219,7 +221,8 @@ class Overlap(NamedTuple):
     cp: bool = True
     asked: tuple[str, ...] = ()  # keys that the job sets itself
     overhead_s: float = 0.0  # LogP's o of a call
-    sm_share: float = 0.0  # share by which hidden communication slows compute
+    # share by which hidden communication slows compute; None: by channels and kernels
+    sm_share: float | None = None
 
 
 class Compression(NamedTuple):

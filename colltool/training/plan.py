@@ -23,6 +23,7 @@ from colltool.fabric.expression import nodes_for
 from colltool.fabric.model import Fabric
 from colltool.training.assumptions import PricedJob, assumptions
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.dispatchers import dispatcher_violations
 from colltool.training.goodput import Failures, Goodput, goodput
 from colltool.training.job import Job, no_ranks
 from colltool.training.job_links import JobLinks, job_links
@@ -245,6 +246,9 @@ def plan(
         job.refuse(idle)
     whole_fabric, fabric = fabric, job_slice(fabric, config.layout.ranks)
     costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
+    unfit = list(dispatcher_violations(config, costs))
+    if unfit:
+        job.refuse(unfit)
     step = step_time(config, costs, plain)
     anchor = calibrated(job, config, costs, plain, step)
     # from here on the step is the measured one

@@ -20,13 +20,15 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import bandwidth_values, non_blocking, scaled_bandwidth, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
+from colltool.training.dispatchers import faster_dispatchers
 from colltool.training.files import ContextMode, written
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import shard_of
 from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
-from colltool.training.search_space import possible_overlap, values_of
+from colltool.training.plain_buckets import rebucketed
+from colltool.training.search_space import chunk_counts, possible_overlap, values_of
 from colltool.training.sentences import Remark, remark, sentence, spelled
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
@@ -54,6 +56,7 @@ class Proposal(NamedTuple):
     step_s: float
     gain: float  # share of the step
     fits: bool | None  # the memory of its device; None without one
+    tight: bool = False  # whether it may not, within the error of the memory
 
 
 class Idea(NamedTuple):
@@ -286,11 +289,18 @@ def experts_inside_a_domain(current: Situation) -> Ideas:
 
 
 @idea("ep")
-def deduplicated_tokens(current: Situation) -> Ideas:
-    """Send a token once to a rank with several of its experts."""
-    layout, moe = current.config.layout, current.config.moe
-    if moe is not None and layout.ep > 1 and moe.top_k > 1 and not layout.deduplicate:
-        yield Idea(remark("deduplicate"), {"layout.deduplicate": True})
+def other_dispatchers(current: Situation) -> Ideas:
+    """Send tokens by another library, where its price is lower by more than the error."""
+    config = current.config
+    if config.layout.deduplicate:
+        return
+    for call in current.step.slowest.sent:
+        if call.call.dimension == "ep" and call.call.phase == "backward":
+            skewless = call.cost.scaled(1 / call.call.skew)
+            for faster in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
+                values = {"layout.dispatcher": faster.name}
+                yield Idea(remark("dispatcher", dispatcher=faster.spoken), values)
+            return
 
 
 @idea("cp")
@@ -304,16 +314,12 @@ def other_context_parallelism(current: Situation) -> Ideas:
 
 @idea("bubble")
 def more_chunks(current: Situation) -> Ideas:
-    """Take the next number of chunks that divides a stage's layers, or those of a model whose ends
-    count as layers."""
+    """Take the next number of chunks that a search tries."""
     layout, model = current.config.layout, current.config.model
     if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
         return
-    layers_of_stages = [model.layers // layout.pp]
-    if (model.layers + 2) % layout.pp == 0:
-        layers_of_stages.append((model.layers + 2) // layout.pp)
-    for chunks in range(layout.virtual + 1, max(layers_of_stages) + 1):
-        if any(layers and layers % chunks == 0 for layers in layers_of_stages):
+    for chunks in chunk_counts(model.layers, layout.pp):
+        if chunks > layout.virtual:
             values = {"layout.virtual": chunks, "schedule": "interleaved"}
             yield Idea(remark("more_chunks", chunks=chunks), values)
             return
@@ -415,12 +421,18 @@ def proposals(
             and job.accepts(values | speed)
         ):
             found.append(_proposal(label, "job", values | speed, setup, step_s, now))
-    found.sort(key=lambda proposal: -proposal.gain)
-    # a job that does not fit runs only with a cure, so it comes first whatever it gains
+    found += _best_buckets(job, config, costs, now)
+    # what does not fit never leads
+    found.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
     for values, setup in _cures(job, config):
         step_s = step_seconds(setup)
-        if step_s is not None:
-            return _proposal(remark("fit_memory"), "job", values, setup, step_s, now), *found
+        if step_s is None:
+            continue
+        cure = _proposal(remark("fit_memory"), "job", values, setup, step_s, now)
+        # a job that does not fit runs only with a cure, so it comes first whatever it gains
+        if memory(config).fits is False:
+            return cure, *found
+        return *found, cure
     return tuple(found)
 
 
@@ -471,9 +483,22 @@ def _proposal(
     now: TrainingStep,
 ) -> Proposal:
     """Return the proposal of a change with its priced step."""
-    fits = memory(setup).fits if setup.model is not None else None
+    fits = None
+    tight = False
+    if setup.model is not None:
+        then = memory(setup)
+        fits = then.fits
+        tight = then.tight
     change = sentence(label)
-    return Proposal(change, where, tuple(values.items()), step_s, _gain(step_s, now), fits)
+    return Proposal(
+        change=change,
+        where=where,
+        set=tuple(values.items()),
+        step_s=step_s,
+        gain=_gain(step_s, now),
+        fits=fits,
+        tight=tight,
+    )
 
 
 def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]:
@@ -525,6 +550,24 @@ def _reshaped(job: Job, config: ParallelConfig) -> Iterator[JobChange]:
             setup = config._replace(micro_batch=other)
             label = remark("other_micro_batch", size=other)
             yield JobChange(label, dict(values_of(job, setup)), setup)
+
+
+def _best_buckets(
+    job: Job, config: ParallelConfig, costs: CollectiveCostCache, now: TrainingStep
+) -> Iterator[Proposal]:
+    """Yield for each plain call that a job lists the buckets with which the step is shortest, where
+    they gain."""
+    for index, listed in enumerate(job.file.calls):
+        found = []
+        for label, changed in rebucketed(index, listed, config, costs):
+            values = changed | _speed(job, config)
+            if job.accepts(values):
+                plain = job.with_values(values).plain_calls(config)
+                step_s = step_time(config, costs, plain).step_s
+                found.append(_proposal(label, "job", values, config, step_s, now))
+        best = max(found, key=lambda proposal: proposal.gain, default=None)
+        if best is not None and best.gain > LEAST_GAIN:
+            yield best
 
 
 def _twice_and_half(size: int) -> list[int]:

@@ -151,9 +151,11 @@ def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
     """Yield a violation for each of a user's overrides that changes nothing in a layout."""
     asked = {key for key, _ in job.overrides}
     layout = config.layout
-    if "layout.deduplicate" in asked and layout.deduplicate and layout.ep == 1:
-        what = "ep is 1: no tokens are sent to experts of other ranks"
-        yield Violation(("layout", "deduplicate"), what, "layout.ep of at least 2, or leave it out")
+    for key in ("deduplicate", "dispatcher"):
+        in_vain = layout.ep == 1 and getattr(layout, key)
+        if in_vain and f"layout.{key}" in asked:
+            what = "ep is 1: no tokens are sent to experts of other ranks"
+            yield Violation(("layout", key), what, "layout.ep of at least 2, or leave it out")
     if "layout.cp_mode" in asked and layout.cp == 1:
         what = "cp is 1: no part of a sequence is exchanged"
         yield Violation(("layout", "cp_mode"), what, "layout.cp of at least 2, or leave it out")
@@ -383,16 +385,10 @@ class Space:
         return sorted(found)
 
     def _chunk_counts(self, pp: int) -> list[int]:
-        """Chunks per stage to try: divisors of the layers of the longest stage, also of one that
-        counts the ends as layers."""
+        """Chunks per stage to try."""
         if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
-        # layers of the longest stage
-        found = set(divisors(ceil_div(self.model.layers, pp)))
-        ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
-        if ends % pp == 0:
-            found.update(divisors(ends // pp))
-        return sorted(found)
+        return chunk_counts(self.model.layers, pp)
 
     def _config(self, sizes: Sizes) -> ParallelConfig:
         """Return the configuration of sizes, without sharding and recomputation."""
@@ -482,6 +478,16 @@ def pins_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
         pins["recompute"] = config.recompute
     texts = {key: written(value) for key, value in pins.items()}
     return tuple((texts | dict(values_of(job, config))).items())
+
+
+def chunk_counts(layers: int, pp: int) -> list[int]:
+    """Chunks per stage worth a try: divisors of the layers of the longest stage, also of one that
+    counts the ends as layers."""
+    found = set(divisors(ceil_div(layers, pp)))
+    ends = layers + 2  # the embedding and the head in the place of a layer each
+    if ends % pp == 0:
+        found.update(divisors(ends // pp))
+    return sorted(found)
 
 
 def divisors(number: int) -> list[int]:

@@ -37,6 +37,10 @@ SENTENCES = {
     "drafted": (
         "assumed: sequence {sequence}, global batch {batch} ({tokens} tokens); {other} sets another"
     ),
+    "deduplicated_on_efa": (
+        "assumed: {dispatcher} sends each token once per rank, as DeepEP does not run over EFA;"
+        " {other} for NCCL's all-to-all"
+    ),
     "assumed_imbalance": (
         "assumed: the busiest expert rank gets {imbalance:g} times the mean load; {even} for an even"
         " load"
@@ -67,6 +71,13 @@ SENTENCES = {
     "fastest_of_any": "algorithms: the fastest of any library; yours may pick others",
     "fastest_of_library": (
         "algorithms: the fastest that {library} implements; the library may pick others"
+    ),
+    "overlap_by_channels": (
+        "overlap slows compute by the multiprocessors that the library's channels hold: {held} of {units}"
+    ),
+    "overlap_assumed": (
+        "overlap slows compute by {held} of {units} multiprocessors, as NCCL holds across H100 nodes: the"
+        " channels of {dimensions} are not known here; overlap.sm_share sets the slowdown itself"
     ),
     "no_launch_overhead": (
         "{fabric} has no launch overhead, so {calls:,.0f} exposed calls are lower limits ({launch}"
@@ -110,6 +121,8 @@ SENTENCES = {
     "hide_ep": "overlap expert all-to-all (two micro-batches)",
     "larger_buckets": "larger gradient buckets",
     "smaller_buckets": "smaller gradient buckets",
+    "fused_calls": "fuse {count:,} {primitive} calls into {calls:,}",
+    "split_calls": "split each {primitive} call into {calls:,}",
     "gradients_in_16_bits": "16-bit gradients",
     "gradients_in_int8": "int8 gradients (up to {extra_steps:.0%} more steps)",
     "sharded_states": "shard optimizer states (ZeRO-1)",
@@ -120,7 +133,7 @@ SENTENCES = {
     "tp_inside_tier": "keep TP inside {tier}",
     "further_in": "place {dimension} further in",
     "experts_inside_tier": "keep EP inside {tier}",
-    "deduplicate": "deduplicate tokens per rank",
+    "dispatcher": "dispatch tokens with {dispatcher}",
     "context_mode": "context parallelism by {mode}",
     "more_chunks": "interleave: {chunks} chunks per stage",
     "split_weight_gradients": "zero-bubble schedule ({schedule})",

@@ -28,10 +28,10 @@ from colltool.training.calls import (
     Call,
     Hiding,
     Rows,
-    once_a_node,
     stage_calls,
 )
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
+from colltool.training.dispatchers import exchange_cost
 from colltool.training.job import Job, PlainCall
 from colltool.training.offload import with_offload
 from colltool.training.operations import Phase, StageTimes, stage_times
@@ -45,6 +45,7 @@ from colltool.training.overlap import (
     priced,
     under_all_compute,
 )
+from colltool.training.overlap_slowdown import slowed_s
 from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
@@ -208,10 +209,15 @@ def compute_step_s(
     config: ParallelConfig, stages: Iterable[StageTimes], optimizer_s: float
 ) -> float:
     """Seconds of a step with a free network."""
-    passes = [compute_pass(stage) for stage in stages]
+    return passed_step_s(config, [compute_pass(stage) for stage in stages], optimizer_s)
+
+
+def passed_step_s(config: ParallelConfig, passes: Sequence[Pass], after_s: float = 0.0) -> float:
+    """Seconds of a step whose stages take these passes for a micro-batch, and ``after_s`` after
+    the pipeline."""
     passes_s = pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
     fixed_s, jitter = fixed_and_jitter(config)
-    return (1 + jitter) * (passes_s + optimizer_s + fixed_s)
+    return (1 + jitter) * (passes_s + after_s + fixed_s)
 
 
 def compute_pass(stage: StageTimes) -> Pass:
@@ -231,22 +237,11 @@ def fixed_and_jitter(config: ParallelConfig) -> tuple[float, float]:
     return config.stack.fixed_s, config.stack.jitter * doublings
 
 
-def least_step_s(config: ParallelConfig, costs: CollectiveCostCache) -> float:
-    """A lower bound of :func:`step_time`: micro-batches with their calls, and nothing after
-    them."""
-    view = _micro_batch_view(config)
-    stages = pipeline_stages(config)
-    passes = {
-        stage.kind: _shared_micro_batch(view, stage, costs).passed for stage in each_kind(stages)
-    }
-    passes_s = pipeline_s(
-        config.schedule,
-        [passes[stage.kind] for stage in stages],
-        config.micro_batches,
-        even_chunks(config),
-    )
-    fixed_s, jitter = fixed_and_jitter(config)
-    return (1 + jitter) * (passes_s + fixed_s)
+def micro_batch_pass(
+    config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
+) -> Pass:
+    """A micro-batch on a stage with its exposed calls, without what comes after the pipeline."""
+    return _shared_micro_batch(_micro_batch_view(config), stage, costs).passed
 
 
 class Views(NamedTuple):
@@ -310,10 +305,6 @@ def stage_step(
     pipeline_borders = borders(messages, config, micro.passed.total_s)
     hidden = _hidden_by_wire(micro.hidden, pipeline_borders)
     once = _exposed_once(config, step, micro.times, hidden)
-    slowed_s = 0.0
-    if config.overlap.sm_share:
-        overlapped_s = sum((call.hidden_s for call in once), start=micro.hidden_s)
-        slowed_s = overlapped_s * config.overlap.sm_share
     return StageStep(
         stage,
         micro.times,
@@ -322,7 +313,7 @@ def stage_step(
         borders_s=sum(call.exposed_s for call in pipeline_borders),
         once_s=sum(call.exposed_s for call in once),
         optimizer_s=step.optimizer_s,
-        slowed_s=slowed_s,
+        slowed_s=micro.slowed_s + slowed_s(config, micro.times, once),
     )
 
 
@@ -370,7 +361,7 @@ class MicroBatch(NamedTuple):
     layer_calls: tuple[PricedCall, ...]
     passed: Pass  # with the exposed time of its calls
     hidden: Hidden
-    hidden_s: float  # sum of ``hidden``, over the step
+    slowed_s: float  # compute lost beside its calls, over the step
 
 
 def _shared_micro_batch(
@@ -395,8 +386,8 @@ def _micro_batch(
         compute.backward_s + sum(call.exposed_s for call in calls if call.backward) / m,
         compute.weight_s,
     )
-    hidden_s = sum(call.hidden_s for call in calls)
-    return MicroBatch(times, calls, passed, _hidden_by_wire({}, calls), hidden_s)
+    lost_s = slowed_s(config, times, calls)
+    return MicroBatch(times, calls, passed, _hidden_by_wire({}, calls), lost_s)
 
 
 class PerStep(NamedTuple):
@@ -454,9 +445,12 @@ def _sent(
     for call in stage_calls(config, stage, rows):
         if (call.per == "step") is not once:
             continue
-        cost = costs.of(call.primitive, call.group, call.bytes, call.dimension, closed=call.closed)
-        if call.primitive is A2A and call.dimension == "ep" and config.layout.deduplicate:
-            cost = cost.scaled(once_a_node(config, cost.per_domain))
+        if call.primitive is A2A and call.dimension == "ep":
+            cost = exchange_cost(config, costs, call.bytes)
+        else:
+            cost = costs.of(
+                call.primitive, call.group, call.bytes, call.dimension, closed=call.closed
+            )
         if call.skew != 1:
             # only the busiest rank sends more: the energy is that of the mean
             cost = cost.scaled(call.skew)._replace(energy_J=cost.energy_J)

@@ -4,7 +4,7 @@ that a job file may have; a name without a row fails at import."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
 from colltool.training.files import Module, OptimizerName, Recomputed, Schedule, ShardMode
 from colltool.training.violation import Violation
@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
 
 
-R = TypeVar("R", "Sharding", "Recomputation", "Optimizer", "PipelineSchedule")
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+R = TypeVar("R", bound=_Named)
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:

@@ -4,8 +4,9 @@ stack, dense and MoE apart.
     python tests/benchmarks/bench_plan.py [RUNS.csv] [SOURCE] [--each]
 
 Without a file the runs of ``tests/data/training_runs.csv``; ``SOURCES`` says where they are
-published. Every run is planned from its own layout. Regret: of the runs of one job on one number of
-devices, how much longer the one took that plan calls the fastest.
+published. ``tests/data/training_efa.csv`` has experts on EFA. Every run is planned from its own
+layout. Regret: of the runs of one job on one number of devices, how much longer the one took that
+plan calls the fastest.
 Growth: of runs that differ in their replicas alone, how much faster or slower steps grow, a
     doubling of devices.
 """
@@ -26,13 +27,15 @@ import yaml
 
 import colltool
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.dispatchers import DISPATCHERS
 from colltool.training.memory import memory
 from colltool.training.step_time import step_time
 
 Row = dict[str, str]
 RUNS = Path(__file__).parents[1] / "data" / "training_runs.csv"
-# experts on EFA without CUDA graphs: no constant is fitted to them
-EFA = Path(__file__).parents[1] / "data" / "training_efa.csv"
+# experts on EFA by three dispatchers, the same jobs: https://github.com/awslabs/awsome-distributed-ai,
+# 3.test_cases/megatron/megatron-bridge, dsv3 and qwen3-235b, benchmarks/RESULTS.md (2026)
+EFA = RUNS.with_name("training_efa.csv")
 WITHOUT_GRAPHS = ("awslabs-moe-ep",)
 BRIDGE = "https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0a25f91/docs/performance-summary-archive.md"
 SOURCES = {
@@ -108,6 +111,7 @@ MACHINES: dict[str, tuple[str, Any]] = {
     "H200": ("hgx-h200", "h200"),
     "B200": ("dgx-b200", "b200"),
     "B300": ("dgx-b300", "b300"),
+    "B300-EFA": ("aws-p6-b200", "b300"),
     "GB200": ("nvl72", "gb200"),
     "GB300": ("nvl72", "gb300"),
     "MI300X": ("mi300x", "mi300x"),
@@ -130,6 +134,8 @@ POD = 256  # chips of a slice of v5e and v6e
 DCN = {"tpu-v5e": "3.125GB/s", "tpu-v6e": "12.5GB/s"}
 # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
 LARGEST, LEAVES = 128, 160
+# the tier between nodes, where it is not ib
+OUTER = {"hgx-h200": "roce", "aws-p6-b200": "efa"}
 DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
 RECOMPUTED: dict[str, Any] = {word: word for word in ("selective", "full")}
 # MaxText's policies with a layer's input, or q, k and v on the host
@@ -246,7 +252,12 @@ def layout_of(row: Row) -> dict[str, Any]:
     layout |= {"tp": tp, "sp": row.get("sp") == "1" and tp > 1, "virtual": whole(row, "vpp")}
     if row.get("etp"):
         layout["etp"] = whole(row, "etp")
-    layout["deduplicate"] = bool(row.get("deepep"))
+    # 1, or the name of a dispatcher
+    named = row.get("deepep") or ""
+    if named in DISPATCHERS:
+        layout["dispatcher"] = named
+    else:
+        layout["deduplicate"] = bool(named)
     if row.get("stages"):
         layout["stages"] = [int(count) for count in row["stages"].split()]
     return layout
@@ -316,7 +327,7 @@ def fabric(name: str, ranks: int, rate: str) -> Any:
         )
     nodes, outer = (
         max(2, -(-ranks // (RACK if name == "nvl72" else 8))),
-        "roce" if name == "hgx-h200" else "ib",
+        OUTER.get(name, "ib"),
     )
     changes = [f"{outer}.size={nodes}"]
     changes += (

@@ -23,6 +23,7 @@ from statistics import mean, median, quantiles
 from typing import NamedTuple
 
 import bench_plan as bench
+from bench_memory import card_memory
 
 import colltool
 from colltool.training.collective_cost import CollectiveCostCache
@@ -279,6 +280,7 @@ def write_errors(found: list[Run]) -> None:
         for one in found
         if one.row["mem_GB"]
     ]
+    kept += [1 + run.used for run in card_memory()]
     lines.append(summary("memory", kept, kept))
     with ERRORS.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, lines[0], lineterminator="\n")

@@ -190,7 +190,22 @@ def test_diff_says_what_moved_and_how_to_accept_it(run: Any, tmp_path: Path) -> 
     assert "contention (eta) of the fabric" in opening
     assert "most of all total_s of " in opening
     assert "To accept it, write the new document over the old one" in opening
-    assert run("diff", str(old), str(old)).out == "Nothing changed by more than 1e-06.\n"
+    assert run("diff", str(old), str(old)).out == "Nothing changed by more than 0.0001%.\n"
+
+
+def test_a_ladder_says_how_to_check_it_and_what_moved(run: Any, tmp_path: Path) -> None:
+    kept = str(tmp_path / "kept.json")
+    done = run("ladder", "star512", "--format", "json", "-o", kept)
+    assert done.out == ""
+    typed = f"colltool ladder star512 --check {kept} --rtol 2%"
+    assert typed in done.err
+    assert run(*typed.split()[1:]).out == "Nothing changed by more than 2%.\n"
+    slower = run("fabric", "show", "star512", "--set", "star.bandwidth=40GB/s", "--format", "yaml")
+    (tmp_path / "star512.yaml").write_text(slower.out)
+    moved = run("ladder", str(tmp_path / "star512.yaml"), "--check", kept, "--rtol", "2%")
+    assert moved.code == 1
+    opening = " ".join(moved.out.partition("\n\n")[0].split())
+    assert "changed (bandwidth of the fabric), most of all total_s" in opening
 
 
 def test_what_is_named_is_shown_whoever_runs_it(run: Any) -> None:

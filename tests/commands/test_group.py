@@ -187,3 +187,26 @@ def test_completion_offers_what_fits(typed: str, offered: set[str], spawn: Any) 
         "COMP_CWORD": str(typed.count(" ")),
     }
     assert set(spawn(env=env).out.split()) == offered
+
+
+@pytest.mark.parametrize(
+    ("asked", "note", "same"),
+    [
+        (("-n", "512"), "64 of the 72 ranks of each rack", ("--per-rack", "64", "-n", "512")),
+        # a part that leaves many GPUs idle is offered, not taken
+        (("-n", "100"), "--per-rack 50 takes 50", None),
+        # what was stated stays
+        (("-n", "512", "--set", "nvlink.size=72"), "--per-rack 64 takes 64", None),
+    ],
+)
+def test_most_of_each_rack_takes_part(
+    run: Any, asked: tuple[str, ...], note: str, same: tuple[str, ...] | None
+) -> None:
+    done = run("price", "ar", "-f", "nvl72", *asked, "-M", "16MB", "--format", "json")
+    assert note in done.err
+    assert done.code == (0 if same else 2)
+    if same:
+        assert (
+            done.json
+            == run("price", "ar", "-f", "nvl72", *same, "-M", "16MB", "--format", "json").json
+        )

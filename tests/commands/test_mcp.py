@@ -70,6 +70,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
         {"job": "llama3-70b", "fabric": "hgx-h200", "tp": 8, "batch": 64, "engine": "vllm@0.24.0"},
     ),
     "doctor node07.log": ("doctor", {"logs": "node07.log"}),
+    "doctor node07.log -f dgx-h100": ("doctor", {"logs": "node07.log", "fabric": "dgx-h100"}),
     "price ar -f cluster.yaml -M 1GB": (
         "price",
         {"fabric": "cluster.yaml", "primitive": "ar", "sizes": ["1GB"]},

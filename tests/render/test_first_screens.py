@@ -189,7 +189,7 @@ def test_a_difference_leads_with_the_total_of_the_winner() -> None:
     larger = opening(colltool.diff(old, document_of("32MB")))
     assert larger.startswith("all-reduce 16MB -> 32MB: ")
     same = opening(colltool.diff(old, old))
-    assert same == "Nothing changed by more than 1e-06."
+    assert same == "Nothing changed by more than 0.0001%."
 
 
 def test_a_changed_ladder_leads_with_its_winners() -> None:

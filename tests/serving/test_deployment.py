@@ -16,6 +16,7 @@ from colltool.serving.deployment import (
     kv_bytes,
     kv_bytes_of_rank,
     step_floor,
+    step_work,
     weight_bytes,
 )
 from colltool.serving.results import Served
@@ -102,13 +103,11 @@ def test_a_floor_is_by_memory_or_by_flops() -> None:
     made = device((("bf16", 1e15), ("fp8", 2e15)))
     read = weight_bytes(llama, own, 1).read
     for tokens, by_memory in ((64, True), (4096, False)):
-        floor = step_floor(llama, own, made, tokens, 1000)
-        assert floor is not None
+        floor = step_floor(step_work(llama, own, made, tokens, 1000), made)
         assert floor.memory_s == pytest.approx((read + 1000 * kv_bytes(llama, "bf16")) / 2e12)
         assert floor.compute_s == pytest.approx(active_flops(llama, own, tokens) / 1e15)
         assert (floor.memory_s > floor.compute_s) == by_memory
         assert floor.total_s == max(floor.memory_s, floor.compute_s)
-    assert step_floor(llama, own, None, 1, 1) is None
 
 
 @pytest.mark.parametrize(
@@ -124,8 +123,8 @@ def test_a_device_without_the_format_computes_in_bf16(
 ) -> None:
     llama = model("llama3-70b")
     own = Deployment(dtype=dtype)
-    floor = step_floor(llama, own, device(peak), 1, 0)
-    assert floor is not None
+    made = device(peak)
+    floor = step_floor(step_work(llama, own, made, 1, 0), made)
     assert floor.compute_s == pytest.approx(active_flops(llama, own, 1) / rate)
 
 

@@ -177,7 +177,7 @@ def test_a_loss_that_copies_its_logits() -> None:
         for stack in ("megatron", "fsdp")
     )
     assert loss_bytes(plain, shape(plain)) == S * B * V * (2 + 4)
-    assert loss_bytes(eager, shape(eager)) == S * B * V * (2 + 8)
+    assert loss_bytes(eager, shape(eager)) == S * B * V * (2 + 10)
 
 
 def test_the_worst_stage_by_hand() -> None:
@@ -206,6 +206,91 @@ def test_a_published_run_fits_and_without_recomputation_does_not() -> None:
     assert memory(with_both).fits
     assert not memory(with_neither).fits
     assert memory(with_neither).binds == "activations"
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["{modules: [mla_up_proj, mlp]}", "mla_up_proj, mlp", "mla_up_proj,mlp", "[mla_up_proj, mlp]"],
+)
+def test_modules_are_named_as_megatron_names_them(said: str) -> None:
+    run = load_job("deepseek-v3", [f"recompute={said}"]).setup(2048)
+    none = load_job("deepseek-v3", ["recompute=none"]).setup(2048)
+    full = load_job("deepseek-v3", ["recompute=full"]).setup(2048)
+    assert (run.recompute, run.again_modules) == ("modules", ("mla_up_proj", "mlp"))
+    assert memory(full).bytes < memory(run).bytes < memory(none).bytes
+
+
+@pytest.mark.parametrize("said", ["mla,mlp", "fulll", "mlp,,", "7"])
+def test_another_word_is_refused_with_the_modules(said: str) -> None:
+    with pytest.raises(ColltoolError, match=r"recompute.*core_attn.*mla_up_proj"):
+        load_job("deepseek-v3", [f"recompute={said}"])
+
+
+def eager(**keys: Any) -> ParallelConfig:
+    """One card of eager PyTorch, where gradients come as activations go."""
+    content = {
+        "model": {"layers": 4, "hidden": 4096, "heads": 32, "ffn": 14336, "vocab": 128256},
+        "sequence": 4096,
+        "batch": {"global": 1, "micro": 1},
+        "layout": {"tp": 1},
+        "device": "h100",
+        "stack": "fsdp",
+    }
+    return load_job(content | keys).setup(1)
+
+
+def names_of(kept: Memory) -> set[str]:
+    return {one.part for one in kept.parts}
+
+
+def test_gradients_stand_beside_activations_only_where_they_add_up() -> None:
+    once, summed = eager(), eager(batch={"global": 8, "micro": 1})
+    assert "gradients" not in names_of(memory(once))
+    held = part(memory(summed), "gradients")
+    assert memory(summed).bytes == pytest.approx(memory(once).bytes + held)
+    buffers = eager(stack="megatron")
+    assert "gradients" in names_of(memory(buffers)), "its buffers are there from the start"
+
+
+def test_a_short_sequence_is_largest_when_gradients_are_whole() -> None:
+    short = memory(eager(sequence=512, recompute="full"))
+    assert part(short, "gradients") > part(short, "layer computed again")
+    assert "logits" not in names_of(short)
+
+
+def test_bf16_without_master_weights() -> None:
+    """8 bytes a parameter with moments in bf16, 6 beside activations; 18 and 14 with master weights
+    in fp32."""
+    pure = eager(precision={"master": "none", "grads": "bf16"}, optimizer="adam-bf16")
+    assert state_bytes(pure, 1) == (2, 2, 4)
+    assert state_bytes(eager(precision={"master": "none"}, optimizer="adam-8bit"), 1) == (2, 4, 2)
+    assert state_bytes(eager(), 1) == (2, 4, 12)
+    sharded = setup(
+        16, layout={}, batch={"global": 16}, shard={"mode": "fsdp"}, precision={"master": "none"}
+    )
+    assert state_bytes(sharded, 16) == (2 / 16, 4 / 16, 8 / 16)
+    with pytest.raises(ColltoolError, match=r"fp32, or none"):
+        eager(precision={"master": "bf16"})
+
+
+def on_device(share: float) -> Memory:
+    """Memory on a device of which it takes so much."""
+    needed = memory(eager()).bytes
+    device = {
+        "name": "card",
+        "generation": "hopper",
+        "peak": {"bf16": "989TFLOP/s"},
+        "memory": f"{round(needed / share)}B",
+        "bandwidth": "3.35TB/s",
+    }
+    return memory(eager(device=device))
+
+
+def test_what_is_within_the_error_is_tight_and_fits() -> None:
+    error = on_device(1.0).within
+    assert 0.02 < error < 0.15
+    said = [(kept.fits, kept.tight) for kept in map(on_device, (0.8, 0.99, 1.01, 1 + 2 * error))]
+    assert said == [(True, False), (True, True), (True, True), (False, False)]
 
 
 def smallest_change(run: ParallelConfig) -> Cure | None:

@@ -18,7 +18,7 @@ from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 
 SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008, "vocab": 32000}
-EXPERTS = SHAPE | {"moe": {"experts": 64, "top_k": 4, "ffn": 2048}}
+EXPERTS = SHAPE | {"moe": {"experts": 64, "top_k": 8, "ffn": 2048}}
 JOBS: dict[str, dict[str, Any]] = {
     "everything again": dense(recompute="full"),
     "nothing hides": dense(
@@ -129,7 +129,7 @@ def test_every_kind_of_change_was_met() -> None:
         "place ep further in",
         "place dp further in",
         "keep EP inside nvlink",
-        "deduplicate tokens per rank",
+        "dispatch tokens with DeepEP",
         "context parallelism by ring",
         "context parallelism by all-gather",
         "context parallelism by ulysses",
@@ -248,3 +248,51 @@ def test_a_cure_that_cannot_be_placed_is_left_out() -> None:
     assert again.step_s == pytest.approx(first.step_s)
     assert again.memory is not None
     assert again.memory.fits
+
+
+def regrouped(job: dict[str, Any], fabric: Any = FABRIC) -> Any:
+    """The change of a job's plain calls; setting it gives its step."""
+    found = colltool.plan(job, fabric, 64)
+    told = [one for one in found.changes if one.set[0][0].startswith("calls.0.")]
+    for one in told:
+        again = colltool.load_job(job, [f"{key}={value}" for key, value in one.set])
+        step_s = colltool.plan(again, fabric, 64).step_s
+        assert step_s == pytest.approx(one.step_s, rel=1e-9)
+        assert one.gain == pytest.approx(1 - step_s / found.step_s)
+    return told[0] if told else None
+
+
+def test_plain_calls_in_the_open_go_out_at_once() -> None:
+    """K calls pay K latencies, and nothing hides them."""
+    calls = {"primitive": "ar", "group": "dp", "size": "1MB", "count": 1000}
+    job = {"layout": {"dp": 64}, "calls": [calls]}
+    told = regrouped(job)
+    assert told.set == (("calls.0.bucket", "1000MB"),)
+    assert told.change == "fuse 1,000 all-reduce calls into 1"
+    assert regrouped(job | {"calls": [calls | {"bucket": "1GB"}]}) is None
+    assert regrouped(job | {"calls": [calls | {"time": "1ms"}]}) is None
+    assert regrouped(job | {"calls": [calls | {"group": "all"}]}) is None
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [{"size": "4GB"}, {"size": "1MB", "count": 4000}, {"size": "4GB", "bucket": "4GB"}],
+    ids=["one", "many", "in a bucket"],
+)
+def test_plain_calls_behind_compute_have_the_best_bucket(calls: dict[str, Any]) -> None:
+    """All but the last hide: as good as any number of calls, to a tenth of what is gained."""
+    fabric = colltool.load_fabric(two_tiers())
+    job = dense(layout={}, shard={"mode": "ddp"}, batch={"global": 64})
+    listed = {"primitive": "ar", "group": "dp"} | calls
+    told = regrouped(job | {"calls": [listed]}, fabric)
+    costs = CollectiveCostCache(fabric)
+    steps = []
+    for count in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000):
+        loaded = colltool.load_job(
+            job
+            | {"calls": [listed | {"size": f"{4000 / count}MB", "count": count, "bucket": None}]}
+        )
+        setup = loaded.setup(64)
+        steps.append(step_time(setup, costs, loaded.plain_calls(setup)).step_s)
+    now_s = told.step_s / (1 - told.gain)
+    assert told.step_s - min(steps) < 0.1 * (now_s - min(steps))

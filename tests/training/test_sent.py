@@ -7,8 +7,10 @@ from typing import Any, get_args
 import pytest
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.training.calls import Call, Hiding, buckets, copies, stage_calls
+from colltool.training.calls import Call, Hiding, buckets, stage_calls
+from colltool.training.dispatchers import rank_copies
 from colltool.training.job import load_job
+from colltool.training.model import Moe
 from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
@@ -196,7 +198,7 @@ def test_tokens_go_once_to_a_rank_with_several_of_their_experts() -> None:
     forward, _ = sent(run, "ep")
     assert forward.bytes == pytest.approx(SEQ * H * 2 * (8 * (1 - (7 / 8) ** 2)))
     assert forward.bytes * 7 / 8 == pytest.approx(SEQ * H * 2 * 1.640625)
-    assert copies(1, 4, deduplicated=True) == 1
+    assert rank_copies(1, Moe(8, 4, 512)) == 1
 
 
 def test_small_tokens_on_the_way_out_and_whole_ones_back() -> None:

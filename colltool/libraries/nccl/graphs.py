@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from colltool.libraries.nccl.hardware import ChannelSearch, Constants, GpuNodes, Graph
+from colltool.libraries.nccl.hardware import ChannelSearch, Constants, GpuNodes, Graph, Hardware
 
 # rates may fill a link but for rounding
 _FULL = 1 + 1e-9
@@ -16,6 +16,8 @@ _FULL = 1 + 1e-9
 _INTEL_STAGED = 1.2
 # share of the rate that was found first: the search goes no lower
 _LEAST_TRIED = 0.49
+# to one peer across nodes, on its NIC. Source: NCCL 2.30, src/graph/paths.cc, ncclTopoGetNchannels
+_MESSAGE_CHANNELS = 2
 
 
 def ring_graph(numbers: Constants, machine: GpuNodes) -> Graph:
@@ -87,6 +89,20 @@ def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) ->
     if machine.from_hopper and machine.nodes > 1 and fast and doubled < limits["twice_more_below"]:
         doubled *= 2
     return int(min(doubled, limits["most"]))
+
+
+def sent_channels(on: Hardware, *, to_all: bool) -> int:
+    """Channels of messages: all that a communicator has, its number rounded up to a power of two, and
+    of a single message across nodes two.
+
+    Source: NCCL 2.30, src/graph/paths.cc, ncclTopoComputeP2pChannels.
+    """
+    if on.nodes > 1 and not to_all:
+        return min(_MESSAGE_CHANNELS, on.channels)
+    channels = 1
+    while channels < on.channels:
+        channels *= 2
+    return channels
 
 
 def _nic(search: ChannelSearch, machine: GpuNodes) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isclose
 from operator import attrgetter
 
 from colltool.base.errors import argument_text, either, localize
@@ -512,6 +513,9 @@ def _finding_blocks(
         yield from series
         return
     yield from _causes(main) or series
+    alike = _alike(main)
+    if len(alike) > 1:
+        yield from listed("no run tells these apart; look at", map(_check, alike))
     yield from map(later, experiments[1:])
     if main.causes:
         yield from map(later, series)
@@ -575,13 +579,18 @@ def _causes(finding: DiagnosisFinding) -> list[Block]:
 
 
 def _details(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
-    look = listed("look at", (f"{cause.name}: {cause.look}" for cause in finding.causes))
+    look = listed("look at", map(_check, finding.causes))
     series = Lines(_reached(finding, result), finding.series if len(finding.series) > 1 else ())
     return [series, *listed("what the numbers say", finding.hints), *look]
 
 
 def _experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
+    alike = _alike(finding)
     purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
+    if len(alike) > 1:
+        purpose = f"to tell {and_text([cause.name for cause in alike])} from the others"
+        if len(alike) == len(finding.causes):
+            purpose = "to be sure"
     across = any((health.judged.series.nodes or 1) > 1 for health in result.series)
     out: list[Block] = []
     when = "next"
@@ -593,9 +602,27 @@ def _experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     return out
 
 
+def _check(cause: Cause) -> str:
+    return f"{cause.name}: {cause.look}"
+
+
+def _alike(finding: DiagnosisFinding) -> list[Cause]:
+    """The leading cause, and those whose times no experiment tells from its own."""
+    times: dict[str, list[float]] = {cause.name: [] for cause in finding.causes}
+    for experiment in finding.experiments:
+        for outcome in experiment.foretold:
+            times.setdefault(outcome.cause, []).append(outcome.seconds)
+    found = []
+    if finding.experiments:
+        for cause in finding.causes:
+            if all(map(isclose, times[cause.name], times[finding.causes[0].name])):
+                found.append(cause)
+    return found
+
+
 def _test(title: str, experiment: Experiment) -> list[Block]:
     """The command of an experiment, and what each cause would give."""
-    foretold = f"at {size_text(experiment.bytes)}"
+    foretold = f"what it gives at {size_text(experiment.bytes)}"
     if experiment.note:
         foretold += f", {experiment.note}"
     return [

@@ -541,6 +541,9 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     if not any(winner.protocol for winner in result.winners):
         winners = winners.without("protocol")
     pairs = _crossings_for_people(result)
+    # flat schedules, which the library's own names do not mean
+    if picks_known:
+        pairs = pairs._replace(first=0)
     out: list[Block] = [Headline(_verdict(result)), winners, pairs, *_never_crossing(result)]
     if result.uneven:
         library = LIBRARIES[result.library].label

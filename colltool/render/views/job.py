@@ -113,6 +113,9 @@ def _answer(result: JobShown) -> str:
     needs += f" per GPU on stage {memory.worst_stage}, mostly {memory.binds}"
     if memory.fits is None:
         return f"{text} It needs {needs}."
+    if memory.tight and memory.share is not None:
+        share = f"{whole_percent(memory.share)} +-{whole_percent(memory.within)}"
+        return f"{text} It fits, tight ({share}): {needs}{_room(result)}."
     if memory.fits:
         return f"{text} It fits: {needs}."
     return f"{text} It does not fit: {needs}; {_cure(result)}."
@@ -128,6 +131,15 @@ def _cure(result: JobShown) -> str:
     values, size = result.cure
     typed = to_type(values, "--job-set", "overrides")
     return f"{typed} makes it fit ({format_bytes(size, 3)})"
+
+
+def _room(result: JobShown) -> str:
+    """What to change so that a tight job has room; empty where nothing helps."""
+    if result.cure is None:
+        return ""
+    values, size = result.cure
+    typed = to_type(values, "--job-set", "overrides")
+    return f"; {typed} gives it room ({format_bytes(size, 3)})"
 
 
 def to_type(values: Iterable[tuple[str, str]], option: str, keyword: str) -> str:
@@ -311,6 +323,9 @@ class JobShowDocument(Document):
     worst_stage: int | None = derived("memory.worst_stage")
     capacity_bytes: float | None = derived("memory.capacity_bytes")
     fits: bool | None = derived("memory.fits")
+    tight: bool | None = derived("memory.tight")
+    # nine runs in ten take from 1 - this to 1 + this of memory_bytes
+    memory_within: float | None = derived("memory.within")
 
 
 def _with_dp(job: Job) -> ParallelConfig:

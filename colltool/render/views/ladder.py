@@ -352,11 +352,13 @@ _FIELDS: Columns[_Field] = (
     number("from", path="before"),
     number("to", path="after"),
 )
+_FORMULA = "a formula (n_alpha, n_beta)"
+_BANDWIDTH = "bandwidth of the fabric"
 # causes of a change, by the fields that show it
 _CAUSES = {
-    "a formula (n_alpha, n_beta)": {"n_alpha", "n_beta"},
+    _FORMULA: {"n_alpha", "n_beta"},
     "contention (eta) of the fabric": {"eta_alpha", "eta_beta"},
-    "bandwidth of the fabric": {"bandwidth_Bps"},
+    _BANDWIDTH: {"bandwidth_Bps"},
     "library overhead": {"software_s"},
     "launch overhead of the fabric": {"overhead_s"},
     "the size": {"bytes"},
@@ -378,7 +380,7 @@ def _size_of(change: ValueChange) -> float:
 
 def _diff_answer(result: Diff, found: list[_Field]) -> str:
     if not result.moved:
-        return f"Nothing changed by more than {result.rtol:g}."
+        return f"Nothing changed by more than {100 * result.rtol:g}%."
     sentences = []
     if result.winners:
         sentences.append(_winner_moves(result))
@@ -422,7 +424,7 @@ def _winner_moves(result: Diff) -> str:
     ordered = sorted(result.winners, key=lambda change: -abs(change.relative))
     moves = "; ".join(map(_winner_move, ordered[:_MOST_WINNERS]))
     more = len(ordered) - _MOST_WINNERS
-    return f"{moves}; {more} more winners changed." if more > 0 else f"{moves}."
+    return f"{moves}; {more} more of the least times moved." if more > 0 else f"{moves}."
 
 
 def _winner_move(change: TotalChange) -> str:
@@ -440,6 +442,9 @@ def _winner_move(change: TotalChange) -> str:
 def _causes(found: list[_Field]) -> list[str]:
     names = {field.name for field in found}
     causes = [cause for cause, shown_by in _CAUSES.items() if names & shown_by]
+    # the lower bound knows neither contention nor a library, whose numbers follow the bandwidth
+    if "lower_bound_s" in names and not names & {"bytes", "ranks"}:
+        causes = [_BANDWIDTH, *(cause for cause in causes if cause == _FORMULA)]
     if not causes:
         causes.append("latency of the fabric" if "alpha_s" in names else "numbers")
     return causes

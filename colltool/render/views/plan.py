@@ -109,6 +109,7 @@ _COLLECTIVES: Columns[PlannedCall] = (
     number("bytes", "bytes per call", format_bytes, path="sent.call.bytes"),
     label("algorithm", drop=2, path="sent.cost.algorithm"),
     label("protocol", drop=5, path="sent.cost.protocol", hidden=True),
+    number("channels", path="sent.cost.channels", hidden=True),
     number("each_s", "each", format_time, path="sent.each_s"),
     label("within", "90% interval", drop=3, get=_nine_in_ten),
     number("accuracy", "+-", whole_percent, get=_accuracy, hidden=True),
@@ -231,8 +232,12 @@ def _sentences(result: Plan) -> Iterator[str]:
         yield f"does not fit: stage {memory.worst_stage} needs {needs} per GPU; try {_cure(result)}"
         yield f"If it did fit, a step would take {took}"
         return
+    tight = memory is not None and memory.tight
+    if memory is not None and tight:
+        yield f"{_tight_text(memory)}; for room try {_cure(result)}"
     error = _error_text(result)
-    yield f"takes {took} per step ({error})" if error else f"takes {took} per step"
+    takes = f"takes {took} per step ({error})" if error else f"takes {took} per step"
+    yield f"It {takes}" if tight else takes
     if result.collectives and result.step_s:
         exposed = percent(result.exposed_s / result.step_s)
         yield f"Exposed communication is {exposed} of it{_mostly(result)}"
@@ -240,8 +245,9 @@ def _sentences(result: Plan) -> Iterator[str]:
     if rate is not None:
         share = percent(rate.share)
         yield f"With failures it makes {rate.steps_per_day:,.0f} steps per day ({share} of the time)"
-    if result.changes:
-        best = result.changes[0]
+    best = result.changes[0] if result.changes else None
+    # the change that a tight job needs for room may cost time
+    if best is not None and best.gain > 0:
         gain = percent(best.gain)
         yield f"Gains most: {best.change} ({gain}), {_typed(best.set, best.where)}"
     elif result.collectives:
@@ -251,7 +257,7 @@ def _sentences(result: Plan) -> Iterator[str]:
 def _cure(result: Plan) -> str:
     """The first change that makes the step fit, or where to look for a layout that does."""
     for change in result.changes:
-        if change.fits:
+        if change.fits and not change.tight and change.where == "job":
             return f"{_typed(change.set, change.where)} ({format_time(change.step_s)} per step)"
     return f"more ranks, or {localize(either(shell='plan --search', python='search_layouts()'))}"
 
@@ -551,6 +557,8 @@ class PlannedCallDocument(Document, of=PlannedCall):
     algorithm: str = derived("sent.cost.algorithm")
     protocol: str | None = or_null("sent.cost.protocol")
     picked_by: str | None = or_null("sent.cost.pick")
+    # of the library's kernel; None where they are not known
+    channels: int | None = derived("sent.cost.channels")
     each_s: float = derived("sent.each_s")
     total_s: float = derived("sent.total_s")
     hidden_s: float = derived("sent.hidden_s")
@@ -618,6 +626,9 @@ class PlanDocument(PlannedDocument):
     memory_bytes: float | None
     capacity_bytes: float | None = derived("memory.capacity_bytes")
     fits: bool | None = derived("memory.fits")
+    tight: bool | None = derived("memory.tight")
+    # nine runs in ten take from 1 - this to 1 + this of memory_bytes
+    memory_within: float | None = derived("memory.within")
     busiest: list[TierUse] = derived("wires")
     busiest_links: list[JobLinkDocument] = optional(
         lambda result: result.links.links if result.links else LEFT_OUT
@@ -686,16 +697,18 @@ def _memory_text(memory: Memory) -> str:
     if memory.capacity_bytes is None:
         return f"memory: {size} per GPU on the worst stage, {memory.worst_stage}"
     text = f"memory: {size} of {format_bytes(memory.capacity_bytes, 3)} per GPU"
-    usual = memory_error().median
-    # less than what such figures were off by: it may be the other way round
-    close = ""
-    if memory.fits is not None and abs(memory.bytes / memory.capacity_bytes - 1) <= usual:
-        close = f", but the margin is below the error of such figures ({percent(usual)})"
     if memory.fits is False:
-        return f"{text} on stage {memory.worst_stage}: DOES NOT FIT{close}"
-    if memory.fits:
-        return f"{text}: fits{close}"
-    return text
+        return f"{text} on stage {memory.worst_stage}: DOES NOT FIT"
+    if memory.tight:
+        return f"{text}: {_tight_text(memory)}"
+    return f"{text}: fits"
+
+
+def _tight_text(memory: Memory) -> str:
+    """``fits, tight: 97% +-4% of the memory of stage 0``."""
+    assert memory.share is not None  # nothing is tight without a device
+    share = f"{whole_percent(memory.share)} +-{whole_percent(memory.within)}"
+    return f"fits, tight: {share} of the memory on stage {memory.worst_stage}"
 
 
 def _error_text(result: Plan) -> str:

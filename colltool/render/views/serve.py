@@ -74,9 +74,12 @@ def _network(phase: ServedPhase) -> str:
     return f"{format_time(phase.network_s)}{off}"
 
 
+def _number(tokens_per_s: float) -> str:
+    return f"{tokens_per_s:,.0f}" if tokens_per_s >= 100 else f"{tokens_per_s:.3g}"
+
+
 def _tokens(tokens_per_s: float) -> str:
-    shown = f"{tokens_per_s:,.0f}" if tokens_per_s >= 100 else f"{tokens_per_s:.3g}"
-    return f"{shown} tokens/s"
+    return f"{_number(tokens_per_s)} tokens/s"
 
 
 def _answer(result: Served) -> str:
@@ -87,7 +90,7 @@ def _answer(result: Served) -> str:
     if result.tokens_per_s is None or result.time_per_token_s is None:
         sentences += _network_answer(result)
     else:
-        sentences.append(_limits_answer(result))
+        sentences.append(_estimate_answer(result))
         sentences.append(_limited(decode))
     if result.tpot_s is not None and decode.network_s:
         sentences.append(_given_time(result, result.tpot_s))
@@ -99,18 +102,26 @@ def _answer(result: Served) -> str:
     return " ".join(sentences)
 
 
-def _limits_answer(result: Served) -> str:
-    tokens = _tokens(result.tokens_per_s or 0.0)
-    token = f"at least {format_time(result.time_per_token_s or 0.0)} per token (TPOT)"
-    prefill = f"{format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
-    first = "At most"
+def _estimate_answer(result: Served) -> str:
+    first = "About"
     if result.fits is False:
-        first = "If it did: at most"
+        first = "If it did: about"
+    tokens = _tokens(result.estimated_tokens_per_s or 0.0)
     # the smallest that fills the layout is the default, which few mean
     smallest = result.deployment.dp * result.deployment.pp
     if result.deployment.batch == smallest:
         tokens += f" at batch {smallest}"
-    return f"{first} {tokens}, with {token} and {prefill}: {result.job} on {_where(result)}."
+    limits = f"at most {_number(result.tokens_per_s or 0.0)}"
+    interval = result.decode.estimate_interval
+    if interval is not None:
+        # the longest step serves the fewest tokens
+        least = _number(result.deployment.batch / interval.high_s)
+        most = _number(result.deployment.batch / interval.low_s)
+        limits = f"{least} to {most}: {interval.reason}; {limits}"
+    token = f"{format_time(result.estimated_time_per_token_s or 0.0)} per token (TPOT)"
+    prefill = f"at least {format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
+    where = f"{result.job} on {_where(result)}"
+    return f"{first} {tokens} ({limits}), with {token} and {prefill}: {where}."
 
 
 def _kernels(decode: ServedPhase) -> str:
@@ -125,7 +136,7 @@ def _limited(decode: ServedPhase) -> str:
     kernels = _kernels(decode)
     least = format_time(decode.floor_s or 0.0)
     if not decode.network_s:
-        return f"{kernels.capitalize()} bounds decode; nothing is sent."
+        return f"{kernels.capitalize()} bounds decode (at least {least}); nothing is sent."
     network = _network(decode)
     if decode.limited_by == "network":
         return f"The network bounds decode: it takes {network}, {kernels} at least {least}."
@@ -180,13 +191,15 @@ def _misfit(result: Served) -> str:
 
 def _change(change: ServedChange) -> str:
     """Such as ``batch 128: 11,010 tokens/s (+47%) at 11.6 ms per token``."""
-    if change.tokens_per_s is None or change.time_per_token_s is None:
+    tokens_per_s = change.estimated_tokens_per_s
+    token_s = change.estimated_time_per_token_s
+    if tokens_per_s is None or token_s is None:
         took = f"{format_time(change.network_s)} of network time per token"
         return f"{change.change}: {took} ({change.factor:.3g} times)"
     sign = "+" if change.gain >= 1 else "-"
     gain = f"{sign}{whole_percent(abs(change.gain - 1))}"
-    token = f"{format_time(change.time_per_token_s)} per token"
-    return f"{change.change}: {_tokens(change.tokens_per_s)} ({gain}) at {token}"
+    token = f"{format_time(token_s)} per token"
+    return f"{change.change}: {_tokens(tokens_per_s)} ({gain}) at {token}"
 
 
 class _ServedLine(NamedTuple):
@@ -229,8 +242,14 @@ def _operations(result: Served) -> Table:
 
 
 def _limit_lines(result: Served) -> list[str]:
-    """The parts of the least time of both phases, and what a checkpoint does not quantize."""
+    """The parts of the estimate of decode and of the least time of both phases, and what a
+    checkpoint does not quantize."""
     lines = []
+    decode = result.decode
+    if decode.kernels_s is not None and decode.estimate_s is not None:
+        about = f"about {format_time(decode.estimate_s)} per token under CUDA graphs"
+        network = f"network {format_time(decode.network_s)}"
+        lines.append(f"decode: {about}: {network}, kernels {format_time(decode.kernels_s)}")
     for phase, what in ((result.decode, "token"), (result.prefill, "prefill")):
         if phase.floor_s is None or phase.limit_s is None:
             continue
@@ -262,12 +281,20 @@ def _kv_lines(kv: KvTransfer) -> list[str]:
 
 
 def _blocks(result: Served) -> list[Block]:
+    # a first screen has room for two changes, less what else was asked
+    changes = 2
+    if result.kv is not None:
+        changes = 0
+    elif result.tpot_s is not None:
+        changes = 1
     return [
         Headline(_answer(result)),
         _operations(result),
-        *listed("lower limits (no kernel reaches them)", _limit_lines(result), first=0),
+        *listed(
+            "estimate, and lower limits (no kernel reaches them)", _limit_lines(result), first=0
+        ),
         *listed("KV transfer", _kv_lines(result.kv) if result.kv else (), first=2),
-        *listed("what would change it", map(_change, result.changes), first=0 if result.kv else 2),
+        *listed("what would change it", map(_change, result.changes), first=changes),
         *listed("notes", without_warnings(result.notes), first=1),
     ]
 
@@ -290,6 +317,10 @@ class ServedPhaseDocument(Document, of=ServedPhase):
     limit_s: float | None
     limited_by: str | None
     network_interval: IntervalDocument | None
+    # of decode where the device is known
+    kernels_s: float | None
+    estimate_s: float | None
+    estimate_interval: IntervalDocument | None
     operations: list[OperationDocument]
 
 
@@ -313,6 +344,8 @@ class ServeDocument(ServedJobDocument, OnFabricDocument):
     weights: WeightFormat
     tokens_per_s: float | None
     time_per_token_s: float | None
+    estimated_tokens_per_s: float | None
+    estimated_time_per_token_s: float | None
     phases: list[ServedPhaseDocument]
     kv: KvDocument | None
     tpot_s: float | None
@@ -343,8 +376,20 @@ class _NamedServed(NamedTuple):
 
 _SERVED: Columns[_NamedServed] = (
     label("name", "deployment"),
-    number("tokens_per_s", "tokens/s at most", "{:,.0f}".format, path="served.tokens_per_s"),
-    number("time_per_token_s", "per token", format_time, path="served.time_per_token_s"),
+    number(
+        "estimated_tokens_per_s",
+        "tokens/s",
+        "{:,.0f}".format,
+        path="served.estimated_tokens_per_s",
+    ),
+    number(
+        "estimated_time_per_token_s",
+        "per token",
+        format_time,
+        path="served.estimated_time_per_token_s",
+    ),
+    number("tokens_per_s", "at most", "{:,.0f}".format, 4, path="served.tokens_per_s"),
+    number("time_per_token_s", None, format_time, hidden=True, path="served.time_per_token_s"),
     number("network_s", "network", format_time, path="served.decode.network_s"),
     number("floor_s", "memory or FLOPs", format_time, 3, path="served.decode.floor_s"),
     number("prefill_limit_s", "per prefill", format_time, 2, path="served.prefill.limit_s"),
@@ -362,7 +407,7 @@ def _list_records(result: ServeList) -> list[_NamedServed]:
 def _time_per_sequence(record: _NamedServed) -> float:
     """The inverse of tokens/s; of the network alone where the device is unknown."""
     served = record.served
-    took_s = served.time_per_token_s
+    took_s = served.estimated_time_per_token_s
     return (served.decode.network_s if took_s is None else took_s) / served.deployment.batch
 
 
@@ -381,18 +426,17 @@ def _list_table(result: ServeList) -> Table:
 
 
 def _least(served: Served) -> str:
-    """``at most 7,472 tokens/s, 8.565 ms per token: 2.428 ms of network and 6.137 ms of memory``."""
+    """``about 3,580 tokens/s, 17.9 ms per token: 2.428 ms of network and 15.4 ms of kernels``."""
     decode = served.decode
-    if served.tokens_per_s is None or served.time_per_token_s is None:
+    if decode.kernels_s is None or decode.estimate_s is None:
         return f"{format_time(decode.network_s)} of network time per token"
-    kernels = _kernels(decode)
-    least = f"{format_time(decode.floor_s or 0.0)} of {kernels}"
+    least = f"{format_time(decode.kernels_s)} of kernels"
     if decode.network_s:
         interval = decode.network_interval
         off = f" ({within(interval, decode.network_s)})" if interval else ""
         least = f"{format_time(decode.network_s)} of network{off} and {least}"
-    token = f"{format_time(served.time_per_token_s)} per token"
-    return f"at most {_tokens(served.tokens_per_s)}, {token}: {least}"
+    token = f"{format_time(decode.estimate_s)} per token"
+    return f"about {_tokens(served.deployment.batch / decode.estimate_s)}, {token}: {least}"
 
 
 def _list_answer(result: ServeList) -> str:
@@ -413,11 +457,11 @@ def _list_answer(result: ServeList) -> str:
     ratio = _time_per_sequence(second) / _time_per_sequence(best)
     # less than half a percent is no difference
     if ratio < 1.005:
-        rest = f"at most {_tokens(best.served.tokens_per_s or 0.0)}"
+        rest = f"about {_tokens(best.served.estimated_tokens_per_s or 0.0)}"
         return f"{best.name} and {second.name} serve the same, {rest}. {where}."
     if _overlap(best.served, second.served):
-        first = f"{best.name} serves at most {_tokens(best.served.tokens_per_s or 0.0)}"
-        behind = f"{second.name} {_tokens(second.served.tokens_per_s or 0.0)}"
+        first = f"{best.name} serves about {_tokens(best.served.estimated_tokens_per_s or 0.0)}"
+        behind = f"{second.name} {_tokens(second.served.estimated_tokens_per_s or 0.0)}"
         why = "the network's error is larger than the difference"
         return f"Too close to call: {first}, {behind}; {why}. {where}."
     ahead = f"{ratio:.3g} times {second.name}"
@@ -432,7 +476,8 @@ def _overlap(best: Served, second: Served) -> bool:
     fast = second.decode.network_interval
     if slow is None or fast is None or best.deployment.batch != second.deployment.batch:
         return False
-    return (best.decode.floor_s or 0) + slow.high_s > (second.decode.floor_s or 0) + fast.low_s
+    # the law of the kernels errs alike on both
+    return (best.decode.kernels_s or 0) + slow.high_s > (second.decode.kernels_s or 0) + fast.low_s
 
 
 def _list_blocks(result: ServeList) -> list[Block]:

@@ -37,6 +37,8 @@ Module = Literal[
     "core_attn", "attention", "mlp", "moe", "shared_experts", "moe_act", "layernorm", "mla_up_proj"
 ]
 ContextMode = Literal["ring", "all-gather", "ulysses"]
+# how tokens reach their experts
+DispatcherName = Literal["alltoall", "allgather", "deepep", "hybridep", "uccl-ep", "deepep-nvshmem"]
 # what tensor parallel calls hide under: nothing, weight gradients, or GEMMs in pieces
 TensorOverlap = Literal["none", "bulk", "split"]
 # of an element, by precision
@@ -376,14 +378,17 @@ class StackFile(Part):
     takes to launch a layer and micro-batch, without and with experts; a layer takes no less.
     ``memory_*``: the share of memory bandwidth that a GEMM, an elementwise kernel and the optimizer
     reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a doubling of
-    devices beyond 8. ``runtime``: memory that is no tensor of the model; ``loss_bytes``: of a logit
-    for the loss, beside what the head wrote. ``slowed``: by how much compute slows while
-    communication runs beside it. ``allocator``: what the memory allocator holds beyond activations,
-    logits and gathered layers, a share of them; ``routing``: what a layer with experts takes
-    forward beside its kernels, as the host waits for the tokens of each; ``tensor_overlap``: how
-    tensor parallelism hides, and ``recompute``: what runs again, where a job does not say;
-    ``quantized_inputs``: GEMMs keep their inputs for the backward pass in their own precision.
-    ``assumed``: generations whose shares no measured kernel stands behind.
+    devices beyond 8. ``runtime``: memory that is no tensor of the model, on one device, and
+    ``group_memory``: more of each group that a rank communicates in; ``gradient_buffers``: gradients
+    have buffers from the start, else they come as activations go; ``eager_copies``: every
+    elementwise kernel keeps inputs of its own, nothing is fused; ``loss_bytes``: of a logit for the
+    loss, beside what the head wrote. ``slowed``: by how much compute slows while communication runs
+    beside it; left out, the library's channels say. ``allocator``: what the memory allocator holds
+    beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
+    experts takes forward beside its kernels, as the host waits for the tokens of each;
+    ``tensor_overlap``: how tensor parallelism hides, and ``recompute``: what runs again, where a job
+    does not say; ``quantized_inputs``: GEMMs keep their inputs for the backward pass in their own
+    precision. ``assumed``: generations whose shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -427,6 +432,9 @@ class StackFile(Part):
         0.007
     )
     runtime: Size
+    group_memory: Size = 0.0
+    gradient_buffers: Flag = True
+    eager_copies: Flag = False
     assumed: Annotated[
         tuple[Generation, ...],
         Field(max_length=32),
@@ -443,4 +451,6 @@ class StackFile(Part):
     tensor_overlap: Annotated[TensorOverlap, FieldHint("none, bulk or split")] = "none"
     recompute: Annotated[Recompute, FieldHint("none, selective or full")] = "none"
     quantized_inputs: Flag = False
-    slowed: Annotated[float, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")] = 0.0
+    slowed: Annotated[
+        float | None, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")
+    ] = None

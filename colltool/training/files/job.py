@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from colltool.definitions.field_types import (
     MAX_LISTED,
@@ -23,6 +23,7 @@ from colltool.training.files import (
     ContextMode,
     DeviceFile,
     Dimension,
+    DispatcherName,
     Duration,
     MaybeFlag,
     ModelFile,
@@ -41,6 +42,7 @@ from colltool.training.files import (
 from colltool.training.strategies import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
+_ANY = f"({'|'.join(get_args(Module))})"
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
 
 _Called = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -62,6 +64,9 @@ class ParallelLayoutFile(Part):
     cp: Parallel = 1
     cp_mode: ContextMode = "ring"
     ep: Parallel = 1
+    dispatcher: Annotated[
+        DispatcherName | None, FieldHint(f"one of {', '.join(get_args(DispatcherName))}")
+    ] = None
     deduplicate: Flag = False
     etp: Annotated[Parallel | None, FieldHint("the tensor parallelism of an expert, 1 or tp")] = (
         None
@@ -83,6 +88,13 @@ class ParallelLayoutFile(Part):
         Field(max_length=10_000),
         FieldHint("the layers of each pipeline stage, such as [21, 20, 20]"),
     ] = None
+
+    @model_check
+    def _sends_one_way(self) -> Iterator[FieldError]:
+        if self.deduplicate and self.dispatcher in ("alltoall", "allgather"):
+            what = f"{self.dispatcher} does not send a token once to a rank"
+            fix = "deduplicate: false, or a dispatcher that does, such as deepep"
+            yield FieldError(what, fix, ("deduplicate",))
 
     @model_check
     def _order_is_whole(self) -> Iterator[FieldError]:
@@ -148,8 +160,8 @@ class PrecisionFile(Part):
 
 class OverlapFile(Part):
     """What hides: each dimension's communication under compute, or not. ``overhead``: LogP's o of a
-    call; ``sm_share``: by how much compute slows while something runs beside it, the stack's when
-    left out.
+    call; ``sm_share``: by how much compute slows while something runs beside it; left out, the
+    library's channels and the kind of kernel say.
     """
 
     dp: MaybeFlag = None
@@ -224,16 +236,38 @@ class RanksFile(Part):
     stride: Parallel = 1
 
 
+def _module_names(value: Any) -> Any:
+    """Names of modules as Megatron's ``--recompute-modules`` is often quoted: ``mla_up_proj, mlp``."""
+    if not isinstance(value, str):
+        return value
+    names = [module.strip() for module in value.split(",")]
+    # any other word is refused as a whole
+    return names if set(names) <= set(get_args(Module)) else value
+
+
+_MODULE = FieldHint(f"one of {', '.join(get_args(Module))}")
+ModuleNames = Annotated[
+    tuple[Annotated[Module, _MODULE], ...],
+    BeforeValidator(_module_names),
+    Field(min_length=1, max_length=8),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"enum": list(get_args(Module))}, "minItems": 1},
+                {"type": "string", "pattern": rf"^\s*{_ANY}(\s*,\s*{_ANY})*\s*$"},
+            ]
+        }
+    ),
+    FieldHint("modules, such as mla_up_proj, mlp"),
+]
+
+
 class RecomputeFile(Part):
     """Part of the layers: so many of each stage, or some modules of every layer, by Megatron-Core's
     names and ``attention``."""
 
     layers: Dimension | None = None
-    modules: Annotated[
-        tuple[Annotated[Module, FieldHint(f"one of {', '.join(get_args(Module))}")], ...] | None,
-        Field(min_length=1, max_length=8),
-        FieldHint("a list of modules, such as [core_attn, mlp]"),
-    ] = None
+    modules: ModuleNames | None = None
 
     @model_check
     def _is_one(self) -> Iterator[FieldError]:
@@ -317,10 +351,10 @@ class JobFile(Part):
     shard: Annotated[ShardFile, FieldHint("a mapping such as {mode: zero1}")] = ShardFile()
     schedule: Schedule | None = None
     recompute: Annotated[
-        Recompute | RecomputeFile | None,
+        Recompute | RecomputeFile | ModuleNames | None,
         FieldHint(
-            "none, selective (attention's core), full, or a mapping such as {layers: 4} or"
-            " {modules: [core_attn, mlp]}"
+            "none, selective (attention's core), full, modules such as 'mla_up_proj, mlp' (of"
+            f" {', '.join(get_args(Module))}), or a mapping such as {{layers: 4}}"
         ),
     ] = None
     optimizer: Annotated[

@@ -236,6 +236,8 @@ def _room(memory: Memory) -> str:
         text += f" of {_bytes(memory.capacity_bytes)}"
     if memory.fits is None:
         return text
+    if memory.tight:
+        return f"{text}: fits, tight"
     return f"{text}: fits" if memory.fits else f"{text}: DOES NOT FIT"
 
 

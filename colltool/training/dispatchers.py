@@ -1,0 +1,387 @@
+"""How tokens reach their experts and come back: dispatchers by name, what each sends, and its price.
+
+A dispatcher sends every token to the ranks that have its experts (dispatch) and brings the results
+back (combine). They differ in the copies that cross the network (a copy an expert, a rank or a
+node), in what forwards them inside a node, in the time until the first byte leaves, and in where
+they run. :func:`exchange_cost` prices one call on the fabric from the plain collectives of the bytes
+that it sends; :func:`dispatcher_violations` says why a dispatcher does not run on a fabric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from math import comb
+from typing import Literal, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, distinct
+from colltool.fabric.library_numbers import media_of
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, sum_by_tier
+from colltool.training.files import DispatcherName
+from colltool.training.model import Moe
+from colltool.training.parallel_config import ParallelConfig, ParallelLayout, split_group
+from colltool.training.strategies import rows_for
+from colltool.training.violation import Violation
+
+# a copy of a token for each expert, for each rank, or for each node with forwarding inside it; or
+# all tokens to all ranks
+Copies = Literal["expert", "rank", "node", "all"]
+
+# Ranks of one exchange for which DeepEP has a configuration; others fail an assertion.
+_DEEPEP_RANKS = (2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 144, 160)
+_UCCL_RANKS = (2, 4, 8, 16, 24, 32, 64, 128, 144, 160)
+_DEEPEP_DOMAIN = 8  # ranks of a node that its kernels reach over NVLink
+# Share of the time of all node copies, that of a token's own node among them, over the time in which
+# NCCL sends the remote ones: kernels that forward reach 43 to 60 GB/s of 50 GB/s NICs by that count.
+_WITH_OWN_NODE = 0.9
+# bytes/s that the multiprocessors of such a kernel copy over NVLink
+_FORWARDED_BPS = 470e9
+# bytes/s of a rank that NCCL's all-to-all reaches on EFA between more than two nodes
+_CROWDED_BPS = 34e9
+_FEWEST_CROWDED = 3  # nodes
+# Of a dispatcher's price, where two are compared: 22 pairs of runs on EFA (B300) differ in their
+# exchanges by the price or less than this.
+_ERROR = 0.25
+
+
+class Dispatcher(NamedTuple):
+    """A dispatcher: what it sends, and where it runs.
+
+    Args:
+        spoken: its name in texts.
+        startup_s: seconds of a call until bytes flow, in which the host waits; nothing hides them.
+        startup_per_node_s: seconds more for each node that takes part, where there are several.
+        messages_per_s: messages, of a token each, that a rank's proxy posts; 0 where the GPU does.
+        inside: media of a node on which it runs; empty for any.
+        across: media between nodes on which it runs; empty for any.
+        ranks: sizes of an exchange that it has; empty for any.
+        domain: most ranks that a node may have, and what it must have between nodes; 0 for any.
+        why: why it does not run on other media.
+    """
+
+    name: DispatcherName
+    spoken: str
+    copies: Copies
+    source: str
+    startup_s: float = 0.0
+    startup_per_node_s: float = 0.0
+    messages_per_s: float = 0.0
+    inside: tuple[str, ...] = ()
+    across: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    domain: int = 0
+    why: str = ""
+
+    @property
+    def forwards(self) -> bool:
+        """Whether a token crosses once to a node, and is forwarded inside it."""
+        return self.copies == "node"
+
+
+GSHARD = "GShard, Lepikhin 2020, arXiv:2006.16668, section 3; Megatron-Core's token dispatcher"
+_DEEPEP = (
+    "DeepSeek-V3 Technical Report, arXiv:2412.19437, section 3.2.2; github.com/deepseek-ai/DeepEP,"
+    " docs/legacy.md: normal kernels on EP16 to EP64"
+)
+DISPATCHERS = rows_for(
+    DispatcherName,
+    [
+        Dispatcher("alltoall", "all-to-all", "expert", GSHARD),
+        Dispatcher("allgather", "all-gather", "all", GSHARD),
+        Dispatcher(
+            "deepep",
+            "DeepEP",
+            "node",
+            _DEEPEP,
+            startup_s=100e-6,
+            inside=("nvlink",),
+            across=("ib", "roce"),
+            ranks=_DEEPEP_RANKS,
+            domain=_DEEPEP_DOMAIN,
+            why="its kernels write to InfiniBand or RoCE NICs themselves (IBGDA)",
+        ),
+        Dispatcher(
+            "hybridep",
+            "HybridEP",
+            "node",
+            "github.com/deepseek-ai/DeepEP, docs/README_Hybrid-EP.md: H100 on EP16 to EP64, GB200"
+            " on EP8 to EP36",
+            startup_s=100e-6,
+            inside=("nvlink",),
+            across=("ib", "roce"),
+            why="it needs an NVLink domain, and InfiniBand or RoCE NICs between domains",
+        ),
+        Dispatcher(
+            "uccl-ep",
+            "UCCL-EP",
+            "node",
+            "github.com/uccl-project/uccl, ep/README.md: normal kernels on p5en and p6-b200, EP16"
+            " to EP32; start-up and messages: pairs of runs of awslabs/awsome-distributed-ai on B300",
+            startup_s=100e-6,
+            startup_per_node_s=225e-6,
+            messages_per_s=2.5e6,
+            inside=("nvlink", "xgmi"),
+            across=("efa", "ib", "roce"),
+            ranks=_UCCL_RANKS,
+            domain=_DEEPEP_DOMAIN,
+            why="it needs NVLink or xGMI inside a node, and RDMA NICs between nodes",
+        ),
+        Dispatcher(
+            "deepep-nvshmem",
+            "DeepEP over NVSHMEM's proxy",
+            "node",
+            "pairs of runs of awslabs/awsome-distributed-ai on B300 (3.test_cases/megatron)",
+            startup_s=100e-6,
+            startup_per_node_s=175e-6,
+            messages_per_s=2.2e6,
+            inside=("nvlink",),
+            across=("efa",),
+            ranks=_DEEPEP_RANKS,
+            domain=_DEEPEP_DOMAIN,
+            why="it is built for EFA, by libfabric; DeepEP itself runs on InfiniBand and RoCE",
+        ),
+    ],
+)
+
+
+def dispatcher_of(layout: ParallelLayout, fabric: Fabric | None = None) -> Dispatcher | None:
+    """Return the dispatcher of a layout; None where ``deduplicate`` alone says what is sent.
+
+    On EFA the libraries that deduplicate reach less than on other networks: there it is UCCL-EP.
+    """
+    if layout.dispatcher:
+        return DISPATCHERS[layout.dispatcher]
+    if not layout.deduplicate:
+        return DISPATCHERS["alltoall"]
+    if fabric is not None and len(fabric.tiers) > 1 and _network(fabric) == "efa":
+        return DISPATCHERS["uccl-ep"]
+    return None
+
+
+def copies(layout: ParallelLayout, moe: Moe) -> float:
+    """Copies of a token in a rank's send buffer, those for itself counted.
+
+    k, one for each rank with any of its experts, or one for every rank.
+    """
+    row = dispatcher_of(layout)
+    if row is not None and row.copies == "all":
+        return float(layout.ep)
+    if row is not None and row.copies == "expert":
+        return float(moe.top_k)
+    return rank_copies(layout.ep, moe)
+
+
+def rank_copies(ranks: int, moe: Moe) -> float:
+    """Expected ranks with any of a token's experts: e (1 - (1 - 1/e)^k), over the share of ranks
+    that limited routing reaches.
+
+    >>> rank_copies(8, Moe(experts=8, top_k=2, ffn=1))
+    1.875
+    """
+    return distinct(max(1.0, moe.reached * ranks), moe.top_k)
+
+
+def node_copies(nodes: int, moe: Moe) -> float:
+    """Expected nodes with any of a token's experts.
+
+    Routing that is limited to some of the groups of experts reaches the nodes that have one of
+    them: of 8 groups on 4 nodes, 4 are on 3.14 nodes in the mean.
+
+    >>> node_copies(2, Moe(experts=8, top_k=2, ffn=1))
+    1.5
+    """
+    reached = max(1.0, moe.reached * nodes)
+    groups, rest = divmod(moe.groups, nodes)  # of a node
+    if groups and not rest:
+        missed = comb(moe.groups - groups, moe.top_groups) / comb(moe.groups, moe.top_groups)
+        reached = nodes * (1 - missed)
+    return distinct(reached, moe.top_k)
+
+
+def exchange_cost(
+    config: ParallelConfig, costs: CollectiveCostCache, size: float
+) -> CollectiveCost:
+    """Price one dispatch or combine whose send buffer has ``size`` bytes.
+
+    Raises:
+        ColltoolError: the dispatcher does not run on the fabric, or the group has no place on it.
+    """
+    layout, moe = config.layout, config.moe
+    assert moe is not None
+    group = layout.group("ep", experts=True)
+    plain = costs.of(A2A, group, size, "ep")
+    inner = _members_of_node(costs.fabric, plain)
+    nodes = max(1, group.ranks // inner)
+    row = dispatcher_of(layout, costs.fabric)
+    if row is None:
+        return plain.scaled(_once_a_node(layout, moe, inner))
+    for problem in dispatcher_violations(config, costs):
+        raise ColltoolError(problem.what, argument="job_overrides", fix=problem.fix)
+    if not row.forwards:
+        return _crowded(plain, costs.fabric, nodes, size)
+    token_bytes = size / copies(layout, moe)
+    within_s = size * (inner - 1) / inner / _FORWARDED_BPS
+    if nodes == 1:
+        # NCCL's kernels reach no more of NVLink than these
+        return _started(row, nodes, plain, (plain,), max(plain.bandwidth_s, within_s))
+    inside, across = split_group(group, inner)
+    sent = token_bytes * node_copies(nodes, moe)
+    between = costs.of(A2A, across, sent, "ep")
+    between = between.scaled(max(1.0, _WITH_OWN_NODE * nodes / (nodes - 1)))
+    moved_s = max(between.bandwidth_s, within_s)
+    if inner == 1:
+        forwarded: tuple[CollectiveCost, ...] = ()
+    else:
+        forwarded = (costs.of(A2A, inside, size, "ep"),)
+        moved_s = max(moved_s, forwarded[0].bandwidth_s)
+    if row.messages_per_s:
+        tokens = config.tokens / (layout.tp if layout.sp else 1)
+        messages = tokens * node_copies(nodes, moe) * (nodes - 1) / nodes
+        moved_s = max(moved_s, messages / row.messages_per_s)
+    return _started(row, nodes, plain, (between, *forwarded), moved_s)
+
+
+def _once_a_node(layout: ParallelLayout, moe: Moe, inner: int) -> float:
+    """Share of a deduplicated all-to-all's bytes that cross, where a token crosses once a node and
+    not once a rank."""
+    if inner in (0, 1, layout.ep):
+        return 1.0
+    return rank_copies(layout.ep // inner, moe) / rank_copies(layout.ep, moe)
+
+
+def _crowded(plain: CollectiveCost, fabric: Fabric, nodes: int, size: float) -> CollectiveCost:
+    """NCCL's all-to-all as it is priced, but on EFA at most at the rate of jobs between several
+    nodes."""
+    if nodes < _FEWEST_CROWDED or _network(fabric) != "efa":
+        return plain
+    least_s = size * (nodes - 1) / nodes / _CROWDED_BPS
+    if least_s <= plain.bandwidth_s:
+        return plain
+    return plain.scaled(least_s / plain.bandwidth_s)
+
+
+def _started(
+    row: Dispatcher,
+    nodes: int,
+    plain: CollectiveCost,
+    parts: tuple[CollectiveCost, ...],
+    moved_s: float,
+) -> CollectiveCost:
+    """Return the cost of parts that run at once, as a pipeline, after the dispatcher's start-up.
+
+    ``plain``: the all-to-all of the whole group, for where it lies.
+    """
+    startup_s = row.startup_s
+    if nodes > 1:
+        startup_s += nodes * row.startup_per_node_s
+    energies_J = [part.energy_J for part in parts if part.energy_J is not None]
+    return plain._replace(
+        algorithm=row.spoken,
+        protocol="",
+        pick="",
+        latency_s=startup_s + max(part.latency_s for part in parts),
+        bandwidth_s=moved_s,
+        startup_s=startup_s,
+        busy=sum_by_tier(chain.from_iterable(part.busy for part in parts)),
+        energy_J=sum(energies_J) if energies_J else None,
+        ran=tuple(chain.from_iterable(part.ran for part in parts)),
+    )
+
+
+def _medium(fabric: Fabric, tier: int) -> str:
+    """The medium of a tier, whatever its generation; empty where nothing tells."""
+    medium = media_of(fabric)[tier]
+    name = medium.name.rstrip("0123456789") if medium is not None else ""
+    return "nvlink" if name == "nvswitch" else name
+
+
+def _network(fabric: Fabric) -> str:
+    """The medium of the outermost tier."""
+    return _medium(fabric, -1)
+
+
+def _members_of_node(fabric: Fabric, cost: CollectiveCost) -> int:
+    """Members of a priced group in a node or NVLink domain; 1 on a fabric whose innermost tier
+    joins hosts."""
+    if capabilities_of(fabric.tiers[0]).joins == "hosts":
+        return 1
+    return max(1, cost.per_domain[0])
+
+
+def dispatcher_violations(
+    config: ParallelConfig, costs: CollectiveCostCache
+) -> Iterator[Violation]:
+    """Yield why the named dispatcher of a layout does not run on a fabric, with what does."""
+    layout = config.layout
+    if layout.dispatcher is None or layout.ep == 1:
+        return
+    group = layout.group("ep", experts=True)
+    inner = _members_of_node(costs.fabric, costs.of(A2A, group, 1.0, "ep"))
+    what = _obstacle(DISPATCHERS[layout.dispatcher], layout, costs.fabric, inner)
+    if what:
+        names = [known.name for known in dispatchers_here(layout, costs.fabric, inner)]
+        fix = f"what runs here: {', '.join(names)}"
+        yield Violation(("layout", "dispatcher"), what, fix)
+
+
+def dispatchers_here(layout: ParallelLayout, fabric: Fabric, inner: int) -> list[Dispatcher]:
+    """Return the dispatchers that run for a layout on a fabric.
+
+    ``inner``: members of the exchange in a node, or NVLink domain.
+    """
+    return [known for known in DISPATCHERS.values() if not _obstacle(known, layout, fabric, inner)]
+
+
+def faster_dispatchers(
+    config: ParallelConfig, fabric: Fabric, now: CollectiveCost, size: float
+) -> list[Dispatcher]:
+    """Return the dispatchers that send a layout's tokens faster than now by more than the error of
+    their prices.
+
+    ``now``: the cost of a dispatch whose send buffer has ``size`` bytes.
+    """
+    layout, moe = config.layout, config.moe
+    assert moe is not None
+    costs = CollectiveCostCache(fabric)
+    found = []
+    token_bytes = size / copies(layout, moe)
+    for known in dispatchers_here(layout, fabric, _members_of_node(fabric, now)):
+        other = layout._replace(dispatcher=known.name, deduplicate=False)
+        if known.copies == "all":
+            # all tokens to all ranks: never less than what the others send
+            continue
+        changed = config._replace(layout=other)
+        each_s = exchange_cost(changed, costs, token_bytes * copies(other, moe)).each_s
+        if (1 + _ERROR) * each_s < now.each_s:
+            found.append(known)
+    return found
+
+
+def _obstacle(row: Dispatcher, layout: ParallelLayout, fabric: Fabric, inner: int) -> str:
+    """Why a dispatcher does not run for a layout on a fabric; empty where it does."""
+    ranks = layout.ep * layout.etp
+    crossed = []
+    if inner > 1:
+        crossed.append((_medium(fabric, 0), row.inside))
+    if inner < layout.ep:
+        crossed.append((_network(fabric), row.across))
+    for medium, known_media in crossed:
+        # wires of which nothing is known are taken at the user's word
+        if medium and known_media and medium not in known_media:
+            return f"{row.spoken} does not run over {medium}: {row.why}"
+    if row.ranks and ranks not in row.ranks:
+        known = ", ".join(map(str, row.ranks))
+        return f"{row.spoken} has no configuration for {ranks} ranks: it has {known}"
+    if row.inside and inner == 1:
+        return f"{row.spoken} forwards inside nodes, and each rank here is on a node of its own"
+    # the ranks that share an expert take part
+    in_node = min(inner * layout.etp, ranks)
+    if row.domain and (in_node > row.domain or in_node < min(ranks, row.domain)):
+        return (
+            f"{row.spoken} takes {row.domain} ranks of a node, and {in_node} of this exchange are"
+            " in one"
+        )
+    return ""

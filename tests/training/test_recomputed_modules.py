@@ -1,0 +1,132 @@
+"""Time and calls of the modules that a job recomputes by name: what each repeats, and no more."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, get_args
+
+import pytest
+from planning import two_tiers
+
+import colltool
+from colltool.training.calls import stage_calls
+from colltool.training.files import Module
+from colltool.training.job import load_job
+from colltool.training.operations import (
+    LayerTimes,
+    cut_of,
+    hardware_flops,
+    layer_operations,
+    layer_times,
+    model_flops,
+)
+from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+
+MODULES: tuple[str, ...] = get_args(Module)
+# operations of a layer whose GEMMs a module repeats
+GEMMS = {
+    "attention": {"attention"},
+    "mlp": {"ffn"},
+    "moe": {"router", "shared expert"},
+    "shared_experts": {"shared expert"},
+}
+
+
+def setup(recompute: Any) -> ParallelConfig:
+    job = {
+        "model": "deepseek-v3",
+        "sequence": 4096,
+        "batch": {"global": 512},
+        "layout": {"ep": 32, "pp": 4},
+        "recompute": recompute,
+        "device": "h100",
+        "stack": "megatron",
+    }
+    return load_job(job).setup(128)
+
+
+def layers(recompute: Any) -> tuple[LayerTimes, LayerTimes]:
+    config = setup(recompute)
+    return layer_times(config, experts=False), layer_times(config, experts=True)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_runs_again_where_a_layer_has_it(module: str) -> None:
+    """Forward and backward stay as they are, and no part runs again for longer than it took."""
+    in_dense, in_moe = {
+        "mlp": (True, False),
+        "moe": (False, True),
+        "moe_act": (False, True),
+        "shared_experts": (False, True),
+    }.get(module, (True, True))
+    once, again = layers("none"), layers({"modules": [module]})
+    for before, after, has in zip(once, again, (in_dense, in_moe), strict=True):
+        assert before.all.again_s == 0
+        assert (after.all.again_s > 0) is has
+        for part, same in zip(after, before, strict=True):
+            assert part._replace(again_s=0.0) == same
+            assert part.again_s <= part.forward_s * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_flops_of_a_module_are_those_of_its_operations(module: str) -> None:
+    config = setup({"modules": [module]})
+    shape, model = config.shape, config.model
+    assert shape is not None
+    assert model is not None
+    even = shape._replace(moe=shape.moe._replace(imbalance=1.0)) if shape.moe else shape
+    counted = 0.0
+    cut = cut_of(config)._replace(ep=1, tokens=float(512 * 4096), tp=1)
+    for experts, count in ((False, model.dense_layers), (True, model.moe_layers)):
+        for operation in layer_operations(even, cut, experts=experts):
+            repeated = ()
+            if operation.name in GEMMS.get(module, set()):
+                repeated = operation.gemms
+            elif module == "mla_up_proj":
+                repeated = operation.up
+            elif module == "moe" and operation.name == "experts":
+                repeated = operation.gemms
+            counted += count * sum(gemm.flops for gemm in repeated)
+            if module in ("core_attn", "attention"):
+                counted += count * operation.causal
+    assert hardware_flops(config) - model_flops(config) == pytest.approx(counted, rel=1e-6)
+
+
+def test_more_modules_never_take_less_and_all_of_them_no_more_than_whole_layers() -> None:
+    whole = layers("full")
+    for first, second in combinations(MODULES, 2):
+        pair = layers({"modules": [first, second]})
+        for alone in (first, second):
+            for both, one in zip(pair, layers({"modules": [alone]}), strict=True):
+                assert both.all.again_s >= one.all.again_s
+    for every, full in zip(layers({"modules": list(MODULES)}), whole, strict=True):
+        assert every.all.again_s <= full.all.again_s * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_tokens_are_sent_again_only_where_experts_run_again(module: str) -> None:
+    config = setup({"modules": [module]})
+    calls = [
+        call
+        for stage in pipeline_stages(config)
+        for call in stage_calls(config, stage)
+        if call.dimension == "ep" and call.phase == "again"
+    ]
+    assert bool(calls) is (module == "moe")
+
+
+def test_a_step_with_recomputed_modules_lies_between_none_and_full() -> None:
+    job = {
+        "model": "deepseek-v3",
+        "sequence": 4096,
+        "batch": {"global": 64},
+        "layout": {"ep": 32},
+        "device": "h100",
+        "stack": "megatron",
+    }
+    steps = [
+        colltool.plan(job | {"recompute": recompute}, two_tiers(), 64).step_s
+        for recompute in ("none", {"modules": ["mla_up_proj", "mlp", "moe_act"]}, "full")
+    ]
+    assert steps == sorted(steps)
+    assert len(set(steps)) == 3
