@@ -53,7 +53,7 @@ SENTENCES = {
         "stack {stack} ({what}): assumed, as the job does not say {word}; {on} or {off} chooses"
     ),
     "power": (
-        "GEMMs take {busy} of a layer, so the GPU is at {state}: they reach {share} of their rate alone"
+        "GEMMs take {busy} of each layer: the GPU is at {state}, and they reach {share} of their rate alone"
     ),
     "host_bound": (
         "the host launches kernels more slowly than the GPU runs them: it waits {waits} of each"

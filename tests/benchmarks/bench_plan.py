@@ -39,10 +39,6 @@ EFA = RUNS.with_name("training_efa.csv")
 WITHOUT_GRAPHS = ("awslabs-moe-ep",)
 BRIDGE = "https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0a25f91/docs/performance-summary-archive.md"
 SOURCES = {
-    "awslabs-moe-ep": (
-        "https://github.com/awslabs/awsome-distributed-ai,"
-        " 3.test_cases/megatron/megatron-bridge/qwen3-235b/benchmarks/RESULTS.md"
-    ),
     "dgxc": (
         "https://github.com/NVIDIA/dgxc-benchmarking (README of nemotron, llama3.1, nemo_megatron,"
         " grok1, deepseek_v3)"
