@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colltool.base.errors import argument_text
-from colltool.base.formatting import format_time, shape_text
+from colltool.base.formatting import format_time, percent, shape_text
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
 from colltool.training.dispatchers import dispatcher_of
 from colltool.training.job import Job
+from colltool.training.model import Roofline, power_limited
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import SPLIT_UNITS, USUAL_SHARE, share_held
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
+from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep
 
 # seconds to start a collective that a note adds up where a fabric gives none: libraries were measured
@@ -123,6 +125,59 @@ def recompute_of_stack(priced: PricedJob) -> Remarks:
     if recompute == stack.recompute:
         other = argument_text("job_overrides", ["recompute=none"])
         yield remark("recompute_of_stack", recompute=recompute, stack=stack.name, other=other)
+
+
+def stack_choice(priced: PricedJob) -> Remarks:
+    """Which stack of a family the job runs on, and why."""
+    stack, file = priced.step.config.stack, priced.job.file
+    if stack is None or priced.step.config.compute is not None:
+        return
+    family = FAMILIES.get(family_of(stack.name))
+    if family is None or not isinstance(file.stack, str):
+        return
+    word = family.word.replace("_", " ")
+    said = getattr(file, family.word)
+    if said is not None:
+        yield remark(
+            "stack_by_word",
+            stack=stack.name,
+            what=stack.description,
+            word=word,
+            said="on" if said else "off",
+        )
+    elif file.stack == family_of(stack.name):
+        on, off = (
+            argument_text("job_overrides", [f"{family.word}={on}"]) for on in ("true", "false")
+        )
+        yield remark(
+            "stack_left_open", stack=stack.name, what=stack.description, word=word, on=on, off=off
+        )
+
+
+def power(priced: PricedJob) -> Remarks:
+    """The power state that GEMMs run in."""
+    config, stage = priced.step.config, priced.step.slowest.compute
+    layer = stage.moe or stage.dense
+    if config.stack is None or config.device is None or layer is None or config.compute:
+        return
+    sustained = dict(config.stack.sustained).get(config.device.generation, 1.0)
+    if sustained == 1 or not layer.all.total_s:
+        return
+    gemms_s = layer.gemms.total_s + layer.experts.total_s
+    roofline = Roofline(config.device, config.stack, config.precision.compute)
+    slower = power_limited(gemms_s, layer.all.total_s - gemms_s, roofline)
+    state = "its full clock" if slower == 1 else "its power limit"
+    yield remark(
+        "power", busy=percent(gemms_s / layer.all.total_s), state=state, share=percent(1 / slower)
+    )
+
+
+def host_bound(priced: PricedJob) -> Remarks:
+    """Kernels that wait for the host to launch them."""
+    stage = priced.step.slowest.compute
+    if stage.host.total_s:
+        waits = percent(stage.host.total_s / stage.all.total_s)
+        yield remark("host_bound", waits=waits)
 
 
 def not_counted(priced: PricedJob) -> Remarks:
@@ -258,6 +313,9 @@ CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
     assumed_imbalance,
     deduplicated_on_efa,
     recompute_of_stack,
+    stack_choice,
+    power,
+    host_bound,
     not_counted,
     assumed_efficiency,
     whole_step_times,

@@ -34,6 +34,7 @@ from colltool.training.files.presets import (
 )
 from colltool.training.job_configuration import configuration, lacks_keys
 from colltool.training.parallel_config import ParallelConfig, RankGroup
+from colltool.training.stack_words import WORDS, chosen_stack
 from colltool.training.violation import Violation
 
 SHORTHAND = Shorthand(example="layout.tp=4")
@@ -334,6 +335,8 @@ def _job_reading(
     for part in ("model", "device", "stack"):
         named = source.data.get(part) if isinstance(source.data, dict) else None
         if isinstance(named, str) and part in overridden_parts:
+            if part == "stack":
+                named = chosen_stack(named, {word: source.data.pop(word, None) for word in WORDS})
             with suppress(ColltoolError):  # a name that is not there is refused where it is read
                 source.data[part] = mapping_of(part, named, folder)
     return read_source(JobFile, source, problems, overrides, short)

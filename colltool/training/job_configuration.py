@@ -15,6 +15,7 @@ from colltool.training.files import Schedule, TensorOverlap
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
 from colltool.training.files.presets import read_device, read_model, read_stack
 from colltool.training.model import (
+    Accelerator,
     Stack,
     TransformerModel,
     accelerator_of,
@@ -31,6 +32,7 @@ from colltool.training.parallel_config import (
     Precision,
     Shard,
 )
+from colltool.training.stack_words import WORDS, chosen_stack, idle_word, stack_on
 from colltool.training.strategies import SCHEDULES, default_schedule
 
 File = TypeVar("File", bound=Part)
@@ -45,7 +47,10 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     named_part = partial(_named_part, reading, folder, failed)
     model = named_part("model", file.model, read_file=read_model, convert=transformer_of)
     device = named_part("device", file.device, read_file=read_device, convert=accelerator_of)
-    stack = named_part("stack", file.stack, read_file=read_stack, convert=stack_of)
+    named = file.stack
+    if isinstance(named, str):
+        named = stack_of_job(file, device)
+    stack = named_part("stack", named, read_file=read_stack, convert=stack_of)
     # every named file is read first, so that all errors are in one report
     if failed:
         return None
@@ -101,6 +106,21 @@ def _named_part(
             else:
                 reading.refuse((key,), problem.what, problem.fix)
         return None
+
+
+def stack_of_job(file: JobFile, device: Accelerator | None) -> str:
+    """The shipped stack that a job's name of one and its words mean on a device; None: not known
+    yet."""
+    assert isinstance(file.stack, str)
+    named = chosen_stack(file.stack, _words(file))
+    if device is None:
+        return named
+    return stack_on(named, device.name)
+
+
+def _words(file: JobFile) -> dict[str, bool | None]:
+    """The words of a job that choose a stack of a family."""
+    return {word: getattr(file, word) for word in WORDS}
 
 
 def _given_times(file: JobFile) -> GivenTimes | None:
@@ -187,6 +207,12 @@ def lacks_keys(reading: Reading[JobFile], file: JobFile) -> bool:
         ),
     )
     found = False
+    idle = idle_word(file.stack, _words(file))
+    if idle is not None:
+        found = True
+        word, fix = idle
+        what = f"{word} chooses among the shipped stacks of a family, and the job's is another"
+        reading.refuse((word,), what, fix, about_key=True)
     for key, is_missing, what, fix in checks:
         if is_missing:
             found = True

@@ -21,6 +21,7 @@ from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job, PlainCall, find_job, load_job
+from colltool.training.job_configuration import stack_of_job
 from colltool.training.memory import Memory, cures, memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.offload import with_offload
@@ -189,8 +190,13 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
         what = f"{fabric.name} has {fabric.device}, which has no compute figures here"
         job.refuse([Violation(("device",), what, DEVICE_MAPPING)])
     assert fabric_device is not None
-    changed = replace(job, draft=draft._replace(device=fabric_device), device_from="fabric")
     stack, precision = draft.stack, draft.precision.compute
+    if stack is not None and isinstance(job.file.stack, str):
+        meant = stack_of_job(job.file, fabric_device)
+        if meant != stack.name:
+            stack = stack_of(read_stack(meant, Path()), meant)._replace(measured=stack.measured)
+    draft = draft._replace(device=fabric_device, stack=stack)
+    changed = replace(job, draft=draft, device_from="fabric")
     if stack is not None and draft.compute is None and not stack.knows(fabric_device, precision):
         what = (
             f"stack {stack.name} has no efficiency for {precision} on {fabric_device.name}, the fabric's"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import exp, log
+from math import ceil, exp, log
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -398,10 +398,25 @@ class Stack(NamedTuple):
     half_wave: float = 0.15
     weight_gradient: float = 0.95
     attention_half_wave: float = 1.0
+    fp8_half_wave: float | None = None
+    fp8_memory_gemm: float | None = None
+    sustained: Pairs = ()
+    grouped_k_half: float | None = None
+    grouped_tile: float = 0.0
+    grouped_launch: float | None = None
+    attention_backward: Pairs = ()
+    elementwise_ffn: float = 0.0
+    permute: float = 6.0
+    loss_moves: float = 12.0
+    cast_bytes: float = 0.0
+    quantize: float = 0.0  # bytes moved an input of a GEMM in 8 bits
+    host_s: float = 0.0  # to launch a layer and micro-batch
+    host_moe_s: float = 0.0
     group_bytes: float = 0.0
     gradient_buffers: bool = True
     eager_copies: bool = False
     measured: tuple[MeasuredGemm, ...] = ()
+    description: str = ""
 
     def gemm_share(self, precision: str, generation: str) -> float:
         """Share of the peak that GEMMs reach; ColltoolError where it is not known."""
@@ -414,9 +429,10 @@ class Stack(NamedTuple):
             )
         return self._share_of(table, generation, f"GEMMs in {precision}")
 
-    def attention_share(self, generation: str) -> float:
+    def attention_share(self, generation: str, *, backward: bool = False) -> float:
         """Share of the bf16 peak that attention reaches."""
-        return self._share_of(self.attention, generation, "attention")
+        forward = self._share_of(self.attention, generation, "attention")
+        return dict(self.attention_backward).get(generation, forward) if backward else forward
 
     def grouped_share(self, precision: str, generation: str) -> float:
         """Share of the peak that a GEMM over several experts reaches; that of any GEMM where the
@@ -478,6 +494,10 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         "measured": (),
         "fixed_s": file.fixed,
         "routing_s": file.routing,
+        "host_s": file.host,
+        "host_moe_s": file.host_moe,
+        "sustained": _pairs_of(file.sustained),
+        "attention_backward": _pairs_of(file.attention.backward),
         "runtime_bytes": file.runtime,
         "group_bytes": file.group_memory,
     }
@@ -502,6 +522,14 @@ class Gemm(NamedTuple):
     def flops(self) -> float:
         return 2.0 * self.m * self.n * self.k * self.copies
 
+    def moved(self, precision: str) -> float:
+        """Bytes of its inputs and its result."""
+        width = BYTES[precision]
+        # results stay in 16 bits where the inputs are in 8
+        out = 4.0 if self.summed else max(2.0, width)
+        elements = width * (self.m * self.k + self.k * self.n) + out * self.m * self.n
+        return self.copies * elements
+
     @property
     def backward(self) -> tuple[Gemm, Gemm]:
         """The gradients of the input and of the weight."""
@@ -519,6 +547,9 @@ class Roofline(NamedTuple):
 
 TILE = 128 * 256  # elements of a result that a multiprocessor computes at once (cuBLAS, CUTLASS)
 BLOCK = 128  # queries of a block of fused attention
+# share of a layer's time in GEMMs below which an H100 keeps its clock, and from which it is at the
+# clock of GEMMs without pause (700 W): clocks of steps on one H100 SXM, 2026-11
+COOL, HOT = 0.65, 0.85
 
 
 def waves(tiles: float, device: Accelerator, half: float) -> float:
@@ -562,41 +593,76 @@ def _measured_ratio(gemm: Gemm, machine: Roofline) -> float:
 
 
 def gemm_s(gemm: Gemm, machine: Roofline) -> float:
-    """Seconds of a GEMM: t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)).
+    """Seconds of a GEMM alone: t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)).
 
-    E falls with the shape: E w / (w + 0.15) K / (K + 150), w the tiles of 128 x 256 a
-    multiprocessor, K the inner dimension, in 8 bits K / (K + 512); 5% less where a weight gradient
-    adds up in 32 bits. Over 276 published GEMMs of A100, H100 and B200 that is 8% off in the mean,
-    one E a device 19% (``tests/data/gemms.csv``). Several experts are a launch each, and M tokens
-    of one reach M / (M + 100) of the share: they do not fill tiles. A single expert is an ordinary
-    GEMM.
+    E falls with the shape: E w / (w + half_wave) K / (K + half), w the tiles of 128 x 256 a
+    multiprocessor, K the inner dimension, in 8 bits with constants of their own; 5% less where a
+    weight gradient adds up in 32 bits. On an H100 (``tests/data/h100``) that is 4% off in
+    the mean in bf16, 5% in fp8. Several experts are one launch, with the tokens of each in whole
+    tiles. A single expert is an ordinary GEMM.
     """
     if not gemm.flops:
         return 0.0
-    device, stack, precision = machine
     # a single expert is an ordinary GEMM
-    several = gemm.grouped and gemm.copies > 1
-    reached = stack.grouped_share if several else stack.gemm_share
-    share = reached(precision, device.generation)
-    half = stack.fp8_half if precision in EIGHT_BITS else stack.half
-    share *= gemm.k / (gemm.k + half)
-    share *= waves(gemm.copies * gemm.m * gemm.n / TILE, device, stack.half_wave)
-    if several:
-        share *= gemm.m / (gemm.m + stack.grouped_half)
+    if gemm.grouped and gemm.copies > 1:
+        modelled_s = _grouped_s(gemm, machine)
+    else:
+        modelled_s = _single_s(gemm, machine)
+    return modelled_s * _measured_ratio(gemm, machine) if machine.stack.measured else modelled_s
+
+
+def _single_s(gemm: Gemm, machine: Roofline) -> float:
+    device, stack, precision = machine
+    half, half_wave, memory = stack.half, stack.half_wave, stack.memory_gemm
+    if precision in EIGHT_BITS:
+        half = stack.fp8_half
+        half_wave = half_wave if stack.fp8_half_wave is None else stack.fp8_half_wave
+        memory = stack.fp8_memory_gemm or memory
+    share = stack.gemm_share(precision, device.generation) * gemm.k / (gemm.k + half)
+    share *= waves(gemm.copies * gemm.m * gemm.n / TILE, device, half_wave)
     if gemm.summed:
         share *= stack.weight_gradient
-    width = BYTES[precision]
-    # results stay in 16 bits where the inputs are in 8
-    out = 4.0 if gemm.summed else max(2.0, width)
-    moved = gemm.copies * (width * (gemm.m * gemm.k + gemm.k * gemm.n) + out * gemm.m * gemm.n)
     computing_s = gemm.flops / (share * device.peak_flops(precision))
-    moving_s = moved / (stack.memory_gemm * device.bandwidth_Bps)
-    launches = gemm.copies if several else 1
-    modelled_s = stack.launch_s(precision) * launches + max(computing_s, moving_s)
-    return modelled_s * _measured_ratio(gemm, machine) if stack.measured else modelled_s
+    moving_s = gemm.moved(precision) / (memory * device.bandwidth_Bps)
+    return stack.launch_s(precision) + max(computing_s, moving_s)
 
 
-def core_s(flops: float, blocks: float, machine: Roofline) -> float:
+def _grouped_s(gemm: Gemm, machine: Roofline) -> float:
+    """Seconds of a GEMM over several experts, whose rows fill whole tiles."""
+    device, stack, precision = machine
+    half = stack.grouped_k_half
+    if half is None:
+        half = stack.fp8_half if precision in EIGHT_BITS else stack.half
+    share = stack.grouped_share(precision, device.generation) * gemm.k / (gemm.k + half)
+    share *= waves(gemm.copies * gemm.m * gemm.n / TILE, device, stack.half_wave)
+    share *= gemm.m / (gemm.m + stack.grouped_half)
+    if stack.grouped_tile:
+        share *= gemm.m / (stack.grouped_tile * ceil(gemm.m / stack.grouped_tile))
+    if gemm.summed:
+        share *= stack.weight_gradient
+    start_s = stack.grouped_launch
+    if start_s is None:
+        start_s = stack.launch_s(precision) * gemm.copies
+    computing_s = gemm.flops / (share * device.peak_flops(precision))
+    moving_s = gemm.moved(precision) / (stack.memory_gemm * device.bandwidth_Bps)
+    return start_s + max(computing_s, moving_s)
+
+
+def power_limited(gemms_s: float, others_s: float, machine: Roofline) -> float:
+    """Times as long as alone that GEMMs take among other kernels.
+
+    GEMMs draw the most power. Where they take little of a layer the device keeps its clock; where
+    they take nearly all of it, it runs at the clock of GEMMs without pause.
+    """
+    sustained = dict(machine.stack.sustained).get(machine.device.generation, 1.0)
+    if sustained == 1 or not gemms_s:
+        return 1.0
+    busy = gemms_s / (gemms_s + others_s)
+    limited = min(1.0, max(0.0, (busy - COOL) / (HOT - COOL)))
+    return 1 + limited * (1 / sustained - 1)
+
+
+def core_s(flops: float, blocks: float, machine: Roofline, *, backward: bool = False) -> float:
     """Seconds of attention's scores and their sum over values, in 16 bits; ``blocks``: of 128
     queries, for all heads."""
     if not flops:
@@ -604,7 +670,7 @@ def core_s(flops: float, blocks: float, machine: Roofline) -> float:
     device, stack, precision = machine
     if precision in EIGHT_BITS:
         precision = "bf16"
-    share = stack.attention_share(device.generation)
+    share = stack.attention_share(device.generation, backward=backward)
     share *= waves(blocks, device, stack.attention_half_wave)
     return stack.launch_s(precision) + flops / (share * device.peak_flops(precision))
 

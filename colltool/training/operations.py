@@ -28,22 +28,23 @@ from colltool.training.model import (
     core_s,
     gemm_s,
     moved_s,
+    power_limited,
 )
 from colltool.training.parallel_config import (
     GivenTimes,
     ParallelConfig,
     PipelineStage,
+    RankParameters,
+    ends_parameters,
+    layer_parameters_of,
     pipeline_stages,
 )
 from colltool.training.strategies import Recomputation
 
-# reads and writes of a token for each of its experts: sorted in, sorted out, weighted and summed
-PERMUTE_MOVES = 6
 # bytes kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
 SCORE_BYTES = 5.0
 # times flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 FLASH_BACKWARD = 2.5
-LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
 # share of a layer's elementwise moves that recomputing a module repeats: activation functions are in
 # tensor parallel regions, norms and residuals outside
 ELEMENTWISE_OF = {
@@ -132,7 +133,7 @@ class Operation(NamedTuple):
     causal: float = 0.0  # the same under a causal mask, less in windows
     scores: float = 0.0  # number of attention scores
     keys: float = 1.0  # keys that a query is multiplied with
-    moved: float = 0.0  # elements moved by elementwise kernels, besides those of norms
+    permuted: float = 0.0  # elements of tokens, once for each of their experts
     stored: float = 0.0  # bytes kept for the backward pass, without scores
     region: bool = False  # whether it ends a tensor parallel region, with a sum over ranks
     routed: float = 0.0  # elements of tokens sent to the experts' ranks
@@ -140,6 +141,15 @@ class Operation(NamedTuple):
     widths: tuple[float, ...] = ()  # of the matrices that the first GEMM is
     up: tuple[Gemm, ...] = ()  # GEMMs out of the bottlenecks of latent attention
     up_stored: float = 0.0  # bytes kept of what they make
+
+    @property
+    def activated(self) -> float:
+        """Elements that the activation function of an FFN makes; half without a gate, which halves
+        what it reads."""
+        if self.name not in ("ffn", "shared expert", "experts"):
+            return 0.0
+        first = self.gemms[0]
+        return first.m * first.n * first.copies / 2
 
     @property
     def flops(self) -> float:
@@ -195,7 +205,7 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
             Gemm(busiest, inputs * width, token, local, grouped=True),
             Gemm(busiest, token, width, local, grouped=True),
         ),
-        moved=PERMUTE_MOVES * cut.outside * moe.top_k * token,
+        permuted=cut.outside * moe.top_k * token,
         stored=cut.outside * moe.top_k * moe.imbalance * kept,
         # with sequence parallelism their tokens are apart already
         region=not cut.sp and not moe.shared_ffn,
@@ -440,6 +450,7 @@ class StageTimes(NamedTuple):
     moe: LayerTimes | None
     ends: Times  # embedding and head
     all: Times
+    host: Times = Times()  # of all: the device waits for the host to launch kernels
 
 
 def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
@@ -458,6 +469,7 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
         times.moe and times.moe.times(slower),
         times.ends.times(slower),
         times.all.times(slower),
+        times.host.times(slower),
     )
 
 
@@ -472,7 +484,8 @@ def _stage_from_layers(config: ParallelConfig, stage: PipelineStage) -> StageTim
     if stage.moe_layers:
         moe = layer_times(config, experts=True).again(share)
         total = total.plus(moe.all.times(stage.moe_layers))
-    return StageTimes(stage, dense, moe, ends, total)
+    host = _host_waits(config, stage, total)
+    return StageTimes(stage, dense, moe, ends, total.plus(host), host)
 
 
 def _stage_from_given_times(
@@ -494,9 +507,49 @@ def _stage_from_given_times(
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     """A layer's compute in a micro-batch."""
     assert config.shape is not None
-    return _layer_times(
-        config.shape, cut_of(config), _roofline_of(config), config.again, experts, config.lora
+    roofline = _roofline_of(config)
+    times = _layer_times(config.shape, cut_of(config), roofline, config.again, experts, config.lora)
+    casts = _casts(config, layer_parameters_of(config, experts=experts), roofline)
+    if casts.total_s:
+        times = times._replace(elementwise=times.elementwise.plus(casts))
+    return times
+
+
+# of the host's time for a layer, forward; measured on one H100 SXM, torch 2.11, 2026-11
+HOST_FORWARD = 0.45
+
+
+def _host_waits(config: ParallelConfig, stage: PipelineStage, kernels: Times) -> Times:
+    """Seconds of a micro-batch in which a device waits for its host to launch kernels.
+
+    The host runs ahead of the device, so only what a whole pass takes longer on the host counts.
+    """
+    if config.stack is None:
+        return Times()
+    host_s = config.stack.host_s * stage.dense_layers + config.stack.host_moe_s * stage.moe_layers
+    if config.again.layers:
+        host_s *= 1 + HOST_FORWARD * config.again.share(stage.layers)
+    waits_s = max(0.0, host_s - kernels.total_s)
+    return Times(HOST_FORWARD * waits_s, (1 - HOST_FORWARD) * waits_s)
+
+
+def _casts(config: ParallelConfig, parameters: RankParameters, roofline: Roofline) -> Times:
+    """Seconds of the casts of weights in 32 bits, and of gradients back, in a micro-batch.
+
+    Half of the bytes are moved each way; recomputation casts again, and where gradients accumulate
+    over micro-batches they are read and written once more.
+    """
+    moved = roofline.stack.cast_bytes
+    if not moved or (not config.shard.layers and config.precision.params != "fp32"):
+        return Times()
+    # FSDP casts the shard that a rank sends and gets
+    own = parameters.total / (
+        (config.shard.group or config.layout.dp) if config.shard.layers else 1
     )
+    way_s = moved_s(moved / 2 * own, roofline)
+    accumulated_s = 2 * way_s if config.micro_batches > 1 else 0.0
+    repeated_s = way_s if config.again.layers else 0.0
+    return Times(way_s, way_s + accumulated_s, repeated_s)
 
 
 def _roofline_of(config: ParallelConfig) -> Roofline:
@@ -516,41 +569,55 @@ def _layer_times(
 ) -> LayerTimes:
     """Model the times of a layer by the roofline of its operations."""
     operations, stack = layer_operations(shape, cut, experts=experts), roofline.stack
-    gemms = core = Times()
+    gemms = core = experts_times = Times()
+    # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
+    # parallelism the rest
+    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
+    elements = stack.elementwise * tokens * shape.hidden
     for operation in operations:
-        if operation.name != "experts":
-            gemms = gemms.plus(_gemm_times(operation.gemms, roofline).times(operation.share))
+        elements += stack.elementwise_ffn * operation.share * operation.activated
+        if operation.name == "experts":
+            experts_times = _gemm_times(operation.gemms, roofline)
+            continue
+        gemms = gemms.plus(_gemm_times(operation.gemms, roofline).times(operation.share))
         if operation.core:
             times = _core_times(operation, cut.width, roofline)
             core = core.plus(times.times(operation.share))
     if lora:
         adapter_times = _gemm_times(adapters(operations, lora), roofline)
         gemms = _without_weight_gradients(gemms).plus(adapter_times)
-    # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
-    # parallelism the rest
-    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
-    moved = moved_s(stack.elementwise * tokens * shape.hidden * cut.width, roofline)
+        experts_times = _without_weight_gradients(experts_times)
+    moved = moved_s(elements * cut.width, roofline)
     elementwise = Times(moved, stack.backward_elementwise * moved)
-    experts_times = Times()
+    routing = routing_times(operations, cut.width, roofline)
+    others_s = core.total_s + elementwise.total_s + routing.total_s
+    slower = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
+    if slower != 1:
+        gemms, experts_times = gemms.times(slower), experts_times.times(slower)
+    layer = LayerTimes(gemms, core, elementwise, experts_times.plus(routing))
+    return _with_recomputation(layer, operations, roofline, again, slower)
+
+
+def routing_times(operations: Sequence[Operation], width: float, roofline: Roofline) -> Times:
+    """Times of sorting tokens by expert and back, and of what routing takes beside its kernels."""
+    stack, routing = roofline.stack, Times()
     for operation in operations:
         if operation.name == "experts":
-            permuted = moved_s(operation.moved * cut.width, roofline)
-            routing = Times(
-                permuted + stack.routing_s,
-                stack.backward_elementwise * permuted + 2 * stack.routing_s,
-            )
-            experts_times = _gemm_times(operation.gemms, roofline)
-            if lora:
-                experts_times = _without_weight_gradients(experts_times)
-            experts_times = experts_times.plus(routing)
-    layer = LayerTimes(gemms, core, elementwise, experts_times)
-    return _with_recomputation(layer, operations, roofline, again)
+            permuted_s = moved_s(stack.permute * operation.permuted * width, roofline)
+            backward_s = stack.backward_elementwise * permuted_s + 2 * stack.routing_s
+            routing = Times(permuted_s + stack.routing_s, backward_s)
+    return routing
 
 
 def _with_recomputation(
-    times: LayerTimes, operations: Sequence[Operation], roofline: Roofline, again: Recomputation
+    times: LayerTimes,
+    operations: Sequence[Operation],
+    roofline: Roofline,
+    again: Recomputation,
+    slower: float,
 ) -> LayerTimes:
-    """Return a layer with the seconds of its recomputation."""
+    """Return a layer with the seconds of its recomputation, whose GEMMs take ``slower`` times as
+    long as alone."""
     if again.layers:
         return LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
     repeated_s = 0.0
@@ -560,7 +627,8 @@ def _with_recomputation(
             repeated = operation.gemms if operation.name != "experts" else ()
         elif "mla_up_proj" in again.modules:
             repeated = operation.up
-        repeated_s += operation.share * sum(gemm_s(gemm, roofline) for gemm in repeated)
+        alone_s = sum(gemm_s(gemm, roofline) for gemm in repeated)
+        repeated_s += slower * operation.share * alone_s
     share = 0.0
     names = [operation.name for operation in operations]
     for module in again.modules:
@@ -580,13 +648,20 @@ def _with_recomputation(
 
 
 def _gemm_times(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
-    """Times of GEMMs: forward, and the gradients of their inputs and weights."""
+    """Times of GEMMs: forward, and the gradients of their inputs and weights.
+
+    In 8 bits inputs and gradients of outputs are cast before.
+    """
     forward = inputs = weights = 0.0
+    moved = roofline.stack.quantize if roofline.precision in EIGHT_BITS else 0.0
     for gemm in gemms:
         of_input, of_weight = gemm.backward
         forward += gemm_s(gemm, roofline)
         inputs += gemm_s(of_input, roofline)
         weights += gemm_s(of_weight, roofline)
+        if moved:
+            forward += moved_s(moved * gemm.copies * gemm.m * gemm.k, roofline)
+            inputs += moved_s(moved * gemm.copies * gemm.m * gemm.n, roofline)
     return Times(forward, inputs + weights, weight_s=weights)
 
 
@@ -619,7 +694,8 @@ def _core_times(attention: Operation, width: float, roofline: Roofline) -> Times
     if roofline.stack.flash or attention.keys == 1:
         blocks = attention.scores / attention.keys / BLOCK
         forward_s = core_s(attention.causal, blocks, roofline)
-        return Times(forward_s, core_s(FLASH_BACKWARD * attention.causal, blocks, roofline))
+        backward = FLASH_BACKWARD * attention.causal
+        return Times(forward_s, core_s(backward, blocks, roofline, backward=True))
     blocks = attention.scores / TILE  # GEMMs over all keys
     forward_s = core_s(attention.core, blocks, roofline)
     scores_s = moved_s(SCORE_MOVES * attention.scores * width, roofline)
@@ -628,17 +704,29 @@ def _core_times(attention: Operation, width: float, roofline: Roofline) -> Times
 
 
 def _end_times(config: ParallelConfig, stage: PipelineStage) -> Times:
-    """Times of the head and the loss; the embedding is a copy, covered by the fixed part of a
-    step."""
-    shape = config.shape
-    if not stage.head or shape is None:
+    """Times of the head, the loss and casts; the embedding is a copy, covered by the fixed part of
+    a step."""
+    if config.shape is None:
         return Times()
+    head, loss = head_times(config) if stage.head else (Times(), Times())
+    assert config.stack is not None
+    if not config.stack.cast_bytes:
+        return head.plus(loss)
+    parameters = RankParameters(ends_parameters(config, stage))
+    casts = _casts(config, parameters, _roofline_of(config))._replace(again_s=0.0)
+    return head.plus(loss).plus(casts)
+
+
+def head_times(config: ParallelConfig) -> tuple[Times, Times]:
+    """Times of the head's GEMMs and of the loss over its logits."""
+    assert config.shape is not None
     roofline = _roofline_of(config)
     if roofline.precision in EIGHT_BITS:
         roofline = roofline._replace(precision="bf16")  # the head stays in 16 bits
-    vocab = shape.vocab / config.layout.tp
-    head = _gemm_times([Gemm(config.tokens, vocab, shape.hidden)], roofline)
+    vocab = config.shape.vocab / config.layout.tp
+    head = _gemm_times([Gemm(config.tokens, vocab, config.shape.hidden)], roofline)
     if config.lora:
         head = _without_weight_gradients(head)
-    loss_s = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, roofline)
-    return head.plus(Times(loss_s, loss_s))
+    loss_s = moved_s(roofline.stack.loss_moves * config.tokens * vocab, roofline)
+    head = head.times(power_limited(head.total_s, 2 * loss_s, roofline))
+    return head, Times(loss_s, loss_s)

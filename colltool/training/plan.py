@@ -38,9 +38,10 @@ from colltool.training.overlap import (
 )
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.proposals import Proposal, proposals
-from colltool.training.published import PublishedError, published_error
+from colltool.training.published import PublishedError, published_error, with_measured_gemms
 from colltool.training.search_space import idle_overrides
 from colltool.training.sentences import sentence
+from colltool.training.stack_choice import StackStep, other_stacks
 from colltool.training.step_time import (
     StepCalibration,
     StepPart,
@@ -95,6 +96,7 @@ class Plan(Result):
     compression: GradientCompression | None
     grounds: tuple[str, ...]  # what the figures rest on, a line each
     step: TrainingStep  # that the figures are of
+    stacks: tuple[StackStep, ...] = ()  # where another stack of the family gives another step
     links: JobLinks | None = None
     targeted: Targeted | None = None
     goodput: Goodput | None = None
@@ -143,7 +145,23 @@ class Plan(Result):
         setup, stack, model = self.setup, self.setup.stack, self.setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
-        return published_error(stack.name, moe=bool(model and model.moe_layers))
+        found = published_error(stack.name, moe=bool(model and model.moe_layers))
+        if found is None or not stack.measured:
+            return found
+        return with_measured_gemms(found, self.gemm_share)
+
+    @property
+    def gemm_share(self) -> float:
+        """Share of the step that the GEMMs of the slowest stage's layers take."""
+        compute = self.step.slowest.compute
+        total_s = 0.0
+        for layer, layers in (
+            (compute.dense, compute.stage.dense_layers),
+            (compute.moe, compute.stage.moe_layers),
+        ):
+            if layer is not None:
+                total_s += layers * (layer.gemms.total_s + layer.experts.total_s)
+        return min(1.0, total_s * self.setup.micro_batches / self.step_s)
 
     @property
     def exposed_s(self) -> float:
@@ -260,6 +278,7 @@ def plan(
         compression=gradient_compression(config, step, uncompressed),
         grounds=tuple(map(sentence, assumptions(PricedJob(job, whole_fabric, costs, step)))),
         step=step,
+        stacks=other_stacks(config, costs, plain, step),
     )
     if extras.links:
         found = replace(found, links=job_links(fabric, step, readings or ModelOptions()))

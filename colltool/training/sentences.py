@@ -48,6 +48,17 @@ SENTENCES = {
     "recompute_of_stack": (
         "assumed: recompute {recompute}, the default of {stack}; {other} turns it off"
     ),
+    "stack_by_word": "stack {stack} ({what}): {word} {said}, as the job says",
+    "stack_left_open": (
+        "stack {stack} ({what}): assumed, as the job does not say {word}; {on} or {off} chooses"
+    ),
+    "power": (
+        "GEMMs take {busy} of each layer: the GPU is at {state}, and they reach {share} of their rate alone"
+    ),
+    "host_bound": (
+        "the host launches kernels more slowly than the GPU runs them: it waits {waits} of each"
+        " micro-batch"
+    ),
     "not_counted": "not counted: {part}",
     # what a step rests on
     "assumed_efficiency": (

@@ -3,6 +3,7 @@ states, and the seconds of an update on the device or on its host."""
 
 from __future__ import annotations
 
+from colltool.training.files import BYTES
 from colltool.training.model import BYTES_OF_ADAM
 from colltool.training.operations import adapters, cut_of, layer_operations
 from colltool.training.parallel_config import (
@@ -14,6 +15,10 @@ from colltool.training.parallel_config import (
     stage_parameters,
 )
 
+# bytes of a parameter that Adam moves in fp32: gradient read, weight and two moments read and written
+MOVED_BY_ADAM = 28.0
+# rate of an update of weights in 16 bits over that in 32: fused AdamW on one H100 SXM, 2026-11
+HALVES = 0.75
 NEWTON_SCHULZ = 5  # iterations (Jordan 2024, Muon, github.com/KellerJordan/Muon)
 # seconds of an update per parameter on the host: eight devices share a host whose Adam takes 0.25 ns
 # (Ren 2021, ZeRO-Offload, arXiv:2101.06840, table 4)
@@ -67,12 +72,21 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
         dense_ranks, expert_ranks = config.gradient_ranks, config.layout.expert_dp
     own_parameters = parameters.dense / dense_ranks + parameters.experts / expert_ranks
     offloaded = config.offload.optimizer
-    bytes_per_parameter = config.stack.optimizer_bytes - BYTES_OF_ADAM + config.update.states
+    bytes_per_parameter = config.stack.optimizer_bytes * _moved(config) / MOVED_BY_ADAM
     rate_Bps = config.stack.memory_optimizer * config.device.bandwidth_Bps
     device_s = (1 - offloaded) * own_parameters * bytes_per_parameter / rate_Bps
     if config.update.orthogonal:
         device_s += _orthogonal_s(config, stage, dense_ranks)
     return config.slower * device_s + _host_s(config, offloaded * own_parameters)
+
+
+def _moved(config: ParallelConfig) -> float:
+    """Bytes of a parameter that an update reads and writes."""
+    states = 2 * config.update.states
+    if config.precision.master == "none":
+        moved = states + 3 * config.precision.param_bytes
+        return moved / HALVES if config.precision.param_bytes < BYTES["fp32"] else moved
+    return states + MOVED_BY_ADAM - 2 * BYTES_OF_ADAM
 
 
 def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> float:

@@ -36,6 +36,7 @@ RUNS = Path(__file__).parents[1] / "data" / "training_runs.csv"
 # experts on EFA by three dispatchers, the same jobs: https://github.com/awslabs/awsome-distributed-ai,
 # 3.test_cases/megatron/megatron-bridge, dsv3 and qwen3-235b, benchmarks/RESULTS.md (2026)
 EFA = RUNS.with_name("training_efa.csv")
+WITHOUT_GRAPHS = ("awslabs-moe-ep",)
 BRIDGE = "https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0a25f91/docs/performance-summary-archive.md"
 SOURCES = {
     "dgxc": (
@@ -192,7 +193,8 @@ def fused_loss() -> dict[str, Any]:
         Path(colltool.__file__).parent / "training" / "data" / "stacks" / "fsdp.yaml"
     ).read_text(encoding="utf-8")
     return {key: value for key, value in yaml.safe_load(text).items() if key != "source"} | {
-        "loss_bytes": 1
+        "loss_bytes": 1,
+        "loss_moves": 4,
     }
 
 
@@ -288,6 +290,7 @@ def job_of(row: Row) -> dict[str, Any]:
         },
         "offload": {"activations": 1 if row["recompute"] in ON_THE_HOST else 0},
         "device": MACHINES[row["device"]][1],
+        "cuda_graphs": False if row["source"] in WITHOUT_GRAPHS else None,
         "stack": fused_loss() if row["source"] == "mosaic" else stack,
         "overlap": (
             {"dp": None if whole(row, "dp") > 1 and not plain else False}

@@ -68,7 +68,7 @@ def test_a_shipped_job_follows_the_fabric() -> None:
         )
         assert typed.step_s == one.step_s
         assert typed.control_step_s == one.control_step_s
-    assert found.plans[1].control_step_s < 0.65 * found.plans[0].control_step_s
+    assert found.plans[1].control_step_s < 0.7 * found.plans[0].control_step_s
     columns = document(found)
     assert [(one["device"], one["device_from"]) for one in columns["plans"]] == [
         ("h100", "fabric"),
@@ -116,7 +116,7 @@ def test_the_same_chip_with_other_memory_is_no_clash() -> None:
 
 def test_a_stack_that_does_not_know_the_device_names_one_that_does() -> None:
     said = refused(colltool.load_job("llama3-70b", ["stack=megatron"]), "tpu-v5p", 256)
-    assert "stack megatron has no efficiency for bf16 on tpu-v5p" in said
+    assert "stack megatron-eager has no efficiency for bf16 on tpu-v5p" in said
     assert "--job-set stack=jax" in said
 
 

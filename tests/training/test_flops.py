@@ -181,30 +181,38 @@ def machine(precision: str = "bf16", device: str = "h100", stack: str = "megatro
 
 def test_a_large_gemm_is_bound_by_its_share_of_the_peak() -> None:
     found = gemm_s(Gemm(8192, 8192, 8192), machine())
-    assert found == pytest.approx(4e-6 + 2 * 8192**3 / (0.66 * 989.4e12))
+    assert found == pytest.approx(3.9e-6 + 2 * 8192**3 / (0.81 * 989.4e12))
 
 
 def test_a_thin_gemm_is_bound_by_memory() -> None:
     found = gemm_s(Gemm(8, 8192, 8192), machine())
     moved = 2 * (8 * 8192 + 8192 * 8192 + 8 * 8192)
-    assert found == pytest.approx(4e-6 + moved / (0.85 * 3.35e12))
+    assert found == pytest.approx(3.9e-6 + moved / (0.83 * 3.35e12))
 
 
 def test_eight_bits_lose_short_sums() -> None:
+    tiles = 16384**2 / (128 * 256)
+    full = tiles / (tiles + 0.17 * 132)
     long, short = (gemm_s(Gemm(16384, 16384, k), machine("fp8")) for k in (16384, 512))
-    assert long == pytest.approx(8e-6 + 2 * 16384**3 / (0.58 * 16384 / 16896 * 1978.9e12))
-    assert short == pytest.approx(8e-6 + 2 * 16384**2 * 512 / (0.29 * 1978.9e12), rel=0.2)
+    assert long == pytest.approx(2.5e-6 + 2 * 16384**3 / (0.82 * 16384 / 16758 * full * 1978.9e12))
+    assert short == pytest.approx(
+        2.5e-6 + 2 * 16384**2 * 512 / (0.82 * 512 / 886 * full * 1978.9e12), rel=0.2
+    )
 
 
 def test_eight_bits_are_never_twice_as_fast() -> None:
-    """1.3 to 1.6 times on dense layers."""
+    """GEMMs alone: 1.9 times; casts, attention and the rest make it 1.3 to 1.6 on dense layers."""
     times = [gemm_s(Gemm(8192, 8192, 8192), machine(one)) for one in ("bf16", "fp8")]
-    assert 1.3 < times[0] / times[1] < 1.75
+    assert 1.3 < times[0] / times[1] < 2
 
 
-def test_experts_are_a_launch_each() -> None:
-    many = gemm_s(Gemm(4, 2048, 64, copies=32, grouped=True), machine())
-    assert many > 32 * 4e-6
+def test_experts_are_one_launch_and_their_tokens_fill_tiles() -> None:
+    few, tile = (gemm_s(Gemm(m, 2048, 64, copies=32, grouped=True), machine()) for m in (4, 64))
+    assert 16e-6 < few <= tile < 32 * 4e-6
+    part, next_tile = (
+        gemm_s(Gemm(m, 8192, 8192, copies=2, grouped=True), machine()) for m in (1030, 1088)
+    )
+    assert part == pytest.approx(next_tile), "1030 tokens take what 17 x 64 do"
     assert gemm_s(Gemm(0, 2048, 64), machine()) == 0
 
 
@@ -214,9 +222,9 @@ def test_few_tokens_do_not_fill_the_tiles_of_an_expert() -> None:
     rate = {}
     for tokens in (256, 1024, 8192):
         gemm = Gemm(tokens, 4096, 7168, copies=4, grouped=True)
-        rate[tokens] = gemm.flops / (gemm_s(gemm, machine("fp8")) - 4 * 8e-6)
-    assert rate[256] / rate[8192] == pytest.approx(932 / 1297, rel=0.03)
-    assert rate[1024] / rate[8192] == pytest.approx(1233 / 1297, rel=0.04)
+        rate[tokens] = gemm.flops / gemm_s(gemm, machine("fp8"))
+    assert rate[256] / rate[8192] == pytest.approx(932 / 1297, rel=0.12)
+    assert rate[1024] / rate[8192] == pytest.approx(1233 / 1297, rel=0.08)
 
 
 def test_a_single_expert_is_a_gemm_like_any_other() -> None:
@@ -232,7 +240,9 @@ def test_backward_is_the_same_operations_twice() -> None:
 
 
 def test_attention_reaches_half_of_the_peak_in_sixteen_bits() -> None:
-    assert core_s(1e15, 1, machine()) == pytest.approx(4e-6 + 1e15 / (0.55 * 989.4e12))
+    assert core_s(1e15, 1, machine()) == pytest.approx(3.9e-6 + 1e15 / (0.47 * 989.4e12))
+    back_s = core_s(1e15, 1, machine(), backward=True)
+    assert back_s == pytest.approx(3.9e-6 + 1e15 / (0.42 * 989.4e12))
     assert core_s(1e15, 1, machine("fp8")) == core_s(1e15, 1, machine()), (
         "attention stays in 16 bits"
     )
@@ -371,6 +381,6 @@ def test_the_update_reads_what_a_rank_keeps() -> None:
     first = pipeline_stages(run)[0]
     layer = (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672) / 8 + 2 * 8192
     held = 20 * layer + 128256 * 8192 / 8
-    assert optimizer_s(run, first) == pytest.approx(18 * held / 16 / (0.7 * 3.35e12))
+    assert optimizer_s(run, first) == pytest.approx(28 * held / 16 / (0.76 * 3.35e12))
     everybody = run._replace(shard=run.shard._replace(mode="ddp"))
-    assert optimizer_s(everybody, first) == pytest.approx(18 * held / (0.7 * 3.35e12))
+    assert optimizer_s(everybody, first) == pytest.approx(28 * held / (0.76 * 3.35e12))

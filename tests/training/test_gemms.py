@@ -19,11 +19,16 @@ ALONE = {"a100-80gb": 0.8, "h100": 0.88, "b200": 0.52}
 """Share of the peak of the largest GEMMs that run alone; XLA's on H100 are too short to heat it."""
 
 
+# of the libraries of 2021 to 2024 that those GEMMs were measured with
+SHAPE = {"half": 150.0, "half_wave": 0.15, "weight_gradient": 0.95, "memory_gemm": 0.85}
+
+
 def machine(device: str = "h100", share: float = 0.0, **changed: Any) -> Roofline:
     accelerator, stack = (
         accelerator_of(read_device(device, Path()), device),
         stack_of(read_stack("megatron", Path()), "megatron"),
     )
+    changed = SHAPE | changed
     if share:
         stack = stack._replace(gemm=(("bf16", ((accelerator.generation, share),)),))
     return Roofline(accelerator, stack._replace(**changed), "bf16")
@@ -71,18 +76,18 @@ def test_published_gemms(device: str, most: float) -> None:
 
 def test_a_gemm_that_fills_the_device_reaches_the_share() -> None:
     large = Gemm(65536, 65536, 65536)
-    assert large.flops / gemm_s(large, machine()) == pytest.approx(0.66 * 989.4e12, rel=0.01)
+    assert large.flops / gemm_s(large, machine()) == pytest.approx(0.81 * 989.4e12, rel=0.01)
 
 
 def test_half_where_the_stack_says() -> None:
     """Tiles of 128 x 256: 132 multiprocessors have 0.15 of one each, at K = 150 half of that
     again."""
     tiles = Gemm(128, 256 * 132 * 0.15, 1e6)
-    rate = tiles.flops / (gemm_s(tiles, machine(memory_gemm=1e9)) - 4e-6)
-    assert rate == pytest.approx(0.66 / 2 * 989.4e12, rel=0.001)
+    rate = tiles.flops / (gemm_s(tiles, machine(memory_gemm=1e9)) - 3.9e-6)
+    assert rate == pytest.approx(0.81 / 2 * 989.4e12, rel=0.001)
     short = Gemm(65536, 65536, 150)
-    assert short.flops / (gemm_s(short, machine(memory_gemm=1e9)) - 4e-6) == pytest.approx(
-        0.66 / 2 * 989.4e12, rel=0.001
+    assert short.flops / (gemm_s(short, machine(memory_gemm=1e9)) - 3.9e-6) == pytest.approx(
+        0.81 / 2 * 989.4e12, rel=0.001
     )
 
 
@@ -99,7 +104,7 @@ def test_few_heads_leave_multiprocessors_idle() -> None:
     """SimuMax, B200, 4096 tokens, head dimension 128: 8 heads reach 0.43 of the rate of 64 forward,
     0.83 backward."""
     flops = 4.0 * 4096 * 2048 * 128
-    b200 = machine("b200", launch=(("bf16", 0.0),))
+    b200 = machine("b200", launch=(("bf16", 0.0),), attention_half_wave=1.0)
     few, many = (core_s(heads * flops, heads * 4096 / 128, b200) for heads in (8, 64))
     assert 0.43 < 8 * few / many * (many / few / 8) ** 2 < 0.83
 
@@ -117,5 +122,5 @@ def test_a_stack_without_shape_terms_is_a_roofline() -> None:
     stack: Stack = machine().stack._replace(half=0.0, half_wave=0.0, launch=(("bf16", 0.0),))
     gemm = Gemm(1024, 1024, 1024)
     assert gemm_s(gemm, machine()._replace(stack=stack)) == pytest.approx(
-        gemm.flops / (0.66 * 989.4e12)
+        gemm.flops / (0.81 * 989.4e12)
     )

@@ -532,7 +532,7 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
     "a stack without the device": (
         {"device": "tpu-v4"},
         None,
-        "stack megatron has no efficiency for GEMMs in bf16 on tpu-v4",
+        "stack megatron-eager has no efficiency for GEMMs in bf16 on tpu-v4",
     ),
     "a precision that the device has not": (
         {"device": "a100-80gb", "precision.compute": "fp8"},

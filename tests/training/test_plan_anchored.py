@@ -19,7 +19,8 @@ def test_the_step_is_the_measured_one_and_the_network_stays(measured: float) -> 
     assert found.measured_error == pytest.approx(plain.step_s / measured - 1)
     for name in ("compute", "optimizer"):
         assert part(found, name).exposed_s == pytest.approx(
-            found.anchor.factor * part(plain, name).exposed_s
+            found.anchor.factor * part(plain, name).exposed_s,
+            rel=1e-4,  # another stage may be the last to end
         )
     assert [
         one.sent.each_s for one in found.collectives if one.sent.call.dimension == "tp"
@@ -123,7 +124,7 @@ def test_what_the_figures_rest_on_is_said(name: str) -> None:
 
 
 def test_a_measured_launch_needs_no_word() -> None:
-    found = colltool.plan(dense(), "dgx-h100", 64)
+    found = colltool.plan(dense(cuda_graphs=True), "dgx-h100", 64)
     assert not [
         line for line in found.grounds if "launch" in line or "assumed" in line or "tile" in line
     ]

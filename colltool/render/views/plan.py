@@ -57,9 +57,10 @@ from colltool.training.overlap import GradientCompression, PricedCall
 from colltool.training.parallel_config import ParallelLayout
 from colltool.training.plan import Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
-from colltool.training.published import PublishedError, memory_error
+from colltool.training.published import PublishedError, memory_error, published_error
 from colltool.training.search_space import CHOICES
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
+from colltool.training.stack_choice import StackStep
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
@@ -613,6 +614,8 @@ class PlanDocument(PlannedDocument):
     run_s: float | None
     compression: CompressionDocument | None = derived(_compression)
     energy_J: float | None
+    # the same job under the other stacks of its family, where that changes the step
+    stacks: list[StackStep]
     grounds: list[str]
     tokens_per_s: float | None
     mfu: float | None
@@ -652,6 +655,11 @@ def _facts(result: Plan) -> Iterator[str]:
     stack = result.setup.stack
     if stack is not None:
         yield f"compute: kernel efficiencies of stack {stack.name}; {_stack_error(result)}"
+    if result.stacks:
+        others = []
+        for other in result.stacks:
+            others.append(f"{format_time(other.step_s)} under {other.name} ({other.asked_by})")
+        yield f"by stack: {', '.join(others)}"
     yield from result.grounds
     yield from _measured(result)
     yield from _run(result)
@@ -664,10 +672,22 @@ def _stack_error(result: Plan) -> str:
         return "no published run to compare with"
     memory = memory_error()
     free = f"{percent(found.control)} with a free network"
-    return (
+    text = (
         f"median error on {found.runs} held-out published runs {percent(found.median)}"
         f" ({free}), of memory on {memory.runs} runs {percent(memory.median)}"
     )
+    stack, model = result.setup.stack, result.setup.model
+    if stack is None or not stack.measured:
+        return text
+    wide = published_error(stack.name, moe=bool(model and model.moe_layers))
+    if wide is None:
+        return text
+    before, after = (
+        f"{percent(error.low - 1, sign='+')} to {percent(error.high - 1, sign='+')}"
+        for error in (wide, found)
+    )
+    share = percent(result.gemm_share)
+    return f"{text}; your GEMM times, {share} of the step, narrow the interval from {before} to {after}"
 
 
 def _memory_text(memory: Memory) -> str:

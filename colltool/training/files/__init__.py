@@ -348,11 +348,12 @@ class AttentionFile(Part):
     back.
 
     ``half_wave``: the blocks a unit, of 128 queries and a head each, at which it reaches half of
-    that share.
+    that share. ``backward``: the share of its backward kernel, that of ``efficiency`` when left out.
     """
 
     flash: Flag = True
     efficiency: ByGeneration
+    backward: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
     half_wave: Factor = 1.0
 
 
@@ -362,10 +363,19 @@ class StackFile(Part):
     ``gemm``: the share of peak that a large GEMM reaches, by precision and generation. A smaller
     one reaches half of it where the device has ``half_wave`` tiles a unit, and where the inner
     dimension is ``half`` (in 8 bits ``fp8_half``); ``weight_gradient``: the share of that where it
-    adds to a gradient in 32 bits. ``grouped``: of a GEMM over several experts, by generation, and
-    ``grouped_half``: the tokens of an expert at which it reaches half of that. ``elementwise``:
-    bytes moved a token and layer forward, in units of hidden x bytes of an activation, ``inside``:
-    the part of it in tensor parallel regions; ``backward_elementwise`` times that backward.
+    adds to a gradient in 32 bits. ``sustained``: the share of that rate which is left where GEMMs
+    run without pause and the device reaches its power limit, by generation. ``grouped``: of a GEMM
+    over several experts, by generation, ``grouped_half``: the tokens of an expert at which it
+    reaches half of that, ``grouped_k_half``: the inner dimension, ``grouped_tile``: the tokens that
+    those of an expert are rounded up to, and ``grouped_launch``: the start of the one kernel for all
+    experts; without it each expert is a launch of its own. ``elementwise``: bytes moved a token and
+    layer forward, in units of hidden x bytes of an activation, ``inside``: the part of it in tensor
+    parallel regions, ``elementwise_ffn``: the same in units of the FFN's width; ``permute``: of a
+    token for each of its experts; ``backward_elementwise`` times that backward. ``loss_moves``:
+    bytes of a logit that the loss moves each way. ``cast_bytes``: moved a parameter and micro-batch
+    where weights are kept in 32 bits and cast for GEMMs, ``quantize``: an element
+    that is cast to 8 bits for a GEMM. ``host`` and ``host_moe``: what the host
+    takes to launch a layer and micro-batch, without and with experts; a layer takes no less.
     ``memory_*``: the share of memory bandwidth that a GEMM, an elementwise kernel and the optimizer
     reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a doubling of
     devices beyond 8. ``runtime``: memory that is no tensor of the model, on one device, and
@@ -388,14 +398,21 @@ class StackFile(Part):
     gemm: Annotated[dict[Precision, ByGeneration], Field(min_length=1), _BY_PRECISION]
     grouped: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
     grouped_half: Factor = 100.0
+    grouped_k_half: Factor | None = None
+    grouped_tile: Factor = 0.0
+    grouped_launch: Duration | None = None
     fp8_half: Factor = 512.0
     half: Factor = 150.0
     half_wave: Factor = 0.15
+    fp8_half_wave: Factor | None = None
+    sustained: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
     weight_gradient: Share = 0.95
     attention: Annotated[
         AttentionFile, FieldHint("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")
     ]
     elementwise: Factor
+    elementwise_ffn: Factor = 0.0
+    permute: Factor = 6.0
     inside: Share = 0.4
     backward_elementwise: Factor = 2.0
     launch: Annotated[
@@ -404,9 +421,12 @@ class StackFile(Part):
         FieldHint("a mapping by precision, such as {bf16: 4us}"),
     ]
     memory_gemm: Share = 0.85
+    fp8_memory_gemm: Share | None = None
     memory_elementwise: Share = 0.8
     memory_optimizer: Share = 0.7
     optimizer_bytes: Factor = 18.0
+    cast_bytes: Factor = 0.0
+    quantize: Factor = 0.0
     fixed: Duration = 0.0075
     jitter: Annotated[float, Field(ge=0, le=1, strict=True), FieldHint("a share such as 0.007")] = (
         0.007
@@ -421,10 +441,13 @@ class StackFile(Part):
         FieldHint("a list of generations, such as [tpu-v4]"),
     ] = ()
     loss_bytes: Factor = 4.0
+    loss_moves: Factor = 12.0
     allocator: Annotated[
         float, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")
     ] = 0.0
     routing: Duration = 0.0
+    host: Duration = 0.0
+    host_moe: Duration = 0.0
     tensor_overlap: Annotated[TensorOverlap, FieldHint("none, bulk or split")] = "none"
     recompute: Annotated[Recompute, FieldHint("none, selective or full")] = "none"
     quantized_inputs: Flag = False

@@ -327,7 +327,9 @@ class MeasuredFile(Part):
 
 class JobFile(Part):
     """A job file. ``slower``: times as long as the stack says everything computes, such as a
-    measured step found."""
+    measured step found. ``cuda_graphs`` of ``stack: megatron`` and ``compile`` of ``stack: fsdp``:
+    which of its stacks runs.
+    """
 
     schema_: Annotated[Literal["colltool.job/1"], Field(alias="schema")] = "colltool.job/1"
     name: Label = ""
@@ -371,6 +373,8 @@ class JobFile(Part):
     stack: Annotated[
         _Called | StackFile | None, FieldHint("a shipped stack such as megatron, or a mapping")
     ] = None
+    cuda_graphs: MaybeFlag = None
+    compile: MaybeFlag = None
     overlap: Annotated[OverlapFile, FieldHint("a mapping such as {dp: true}")] = OverlapFile()
     compression: Annotated[
         CompressionFile | None, FieldHint("a mapping such as {scheme: int8, block: 128}")
