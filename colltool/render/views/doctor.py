@@ -515,7 +515,7 @@ def _finding_blocks(
     yield from _causes(main) or series
     alike = _alike(main)
     if len(alike) > 1:
-        yield from listed("no run tells these apart; look at", map(_check, alike))
+        yield from listed("no run tells these apart; look at", map(_check, alike), first=0)
     yield from map(later, experiments[1:])
     if main.causes:
         yield from map(later, series)
