@@ -146,12 +146,7 @@ def stack_choice(priced: PricedJob) -> Remarks:
             said="on" if said else "off",
         )
     elif file.stack == family_of(stack.name):
-        on, off = (
-            argument_text("job_overrides", [f"{family.word}={on}"]) for on in ("true", "false")
-        )
-        yield remark(
-            "stack_left_open", stack=stack.name, what=stack.description, word=word, on=on, off=off
-        )
+        yield remark("stack_left_open", stack=stack.name, what=stack.description, key=family.word)
 
 
 def power(priced: PricedJob) -> Remarks:

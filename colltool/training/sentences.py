@@ -50,7 +50,7 @@ SENTENCES = {
     ),
     "stack_by_word": "stack {stack} ({what}): {word} {said}, as the job says",
     "stack_left_open": (
-        "stack {stack} ({what}): assumed, as the job does not say {word}; {on} or {off} chooses"
+        "stack {stack} ({what}): assumed, as the job does not say {key}: true or false"
     ),
     "power": (
         "GEMMs take {busy} of each layer: the GPU is at {state}, and they reach {share} of their rate alone"
