@@ -91,7 +91,7 @@ def _answer(result: Served) -> str:
         sentences += _network_answer(result)
     else:
         sentences.append(_estimate_answer(result))
-        sentences.append(_limited(decode))
+        sentences.append(_parts(decode))
     if result.tpot_s is not None and decode.network_s:
         sentences.append(_given_time(result, result.tpot_s))
     if result.fits:
@@ -131,16 +131,16 @@ def _kernels(decode: ServedPhase) -> str:
     return "memory"
 
 
-def _limited(decode: ServedPhase) -> str:
-    """What bounds decode: ``Memory bounds decode (at least 6.137 ms); the network takes 2.4 ms.``"""
-    kernels = _kernels(decode)
+def _parts(decode: ServedPhase) -> str:
+    """What a token's time goes to: ``Kernels take 12.18 ms of it (memory alone at least 6.137 ms),
+    the network 2.4 ms, 17%.``"""
+    took = format_time(decode.kernels_s or 0.0)
     least = format_time(decode.floor_s or 0.0)
+    kernels = f"Kernels take {took} of it ({_kernels(decode)} alone at least {least})"
     if not decode.network_s:
-        return f"{kernels.capitalize()} bounds decode (at least {least}); nothing is sent."
-    network = _network(decode)
-    if decode.limited_by == "network":
-        return f"The network bounds decode: it takes {network}, {kernels} at least {least}."
-    return f"{kernels.capitalize()} bounds decode (at least {least}); the network takes {network}."
+        return f"{kernels}; nothing is sent."
+    share = whole_percent(decode.network_s / (decode.estimate_s or 1.0))
+    return f"{kernels}, the network {share}: {_network(decode)}."
 
 
 def _network_answer(result: Served) -> list[str]:
