@@ -54,6 +54,8 @@ START: Values = {
     "megatron-graphs routing": 0.1e-3,
     "megatron-2021 elementwise": 10.0,
     "megatron-2021 attention": 0.5,
+    "megatron bf16 hopper": 0.81,
+    "megatron fp8 hopper": 0.82,
     "jax bf16 hopper": 0.75,
     "jax fp8 hopper": 0.75,
 }
@@ -125,8 +127,11 @@ def share_name(stack: Stack, precision: str, generation: str) -> str:
     bits = bits_of(precision)
     if bits == "bf16":
         generation = ULTRA.get(generation, generation)
-    own = "jax " if stack.name == "jax" and generation == "hopper" else ""
-    return f"{own}{bits} {generation}"
+    # XLA and the jobs of Megatron reach less of it than cuBLAS alone on a card of 2026
+    own = family(stack)
+    if own in ("jax", "megatron") and generation == "hopper":
+        return f"{own} {bits} {generation}"
+    return f"{bits} {generation}"
 
 
 def attention_name(stack: Stack, generation: str) -> str:
