@@ -29,6 +29,7 @@ from colltool.estimate.spread import (
     by_size,
     comparable,
     index,
+    one_sided,
     sigma_table,
     spread_without_dials,
     unmeasured,
@@ -130,6 +131,12 @@ class Interval(NamedTuple):
     def sigma(self) -> float:
         """Standard deviation without the shift of datasheets, which moves both ends."""
         return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
+
+    def slowest_s(self, seconds: float, share: float) -> float:
+        """The time within which this share of healthy machines stay, of a price of so many
+        seconds."""
+        shift = dict(self.parts).get("shift", 0.0)
+        return seconds * exp(max(shift + one_sided(share) * self.sigma, 0.0))
 
 
 class ErrorModel(NamedTuple):
