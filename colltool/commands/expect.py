@@ -26,6 +26,7 @@ from colltool.commands.options import (
     result_options,
     sizes_options,
 )
+from colltool.commands.output import write
 from colltool.estimate.expected import (
     SHARE,
     SIZES,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from colltool.estimate.expected import ExpectedSize
     from colltool.estimate.placement import GroupPlacement
     from colltool.estimate.results import Infeasible
-    from colltool.logs.series import Measurements
+    from colltool.logs.series import Measurements, Series
 
 GATE_FORMATS = (
     "nccl-tests",
@@ -118,7 +119,7 @@ def expect(
     request = price_request(fabric, first, ranks, options)
     if against is None:
         return _unmeasured(request, tests, each, kept)
-    measurements = measurements_of(against, ranks, None, nodes, in_place)
+    measurements = _each_log(against, ranks, nodes, in_place)
     result = _judged(request, tests, each, kept, measurements, against)
     # a fabric that was loaded before goes by its name
     name = request.fabric.name if isinstance(fabric, Fabric) else typed_of(fabric)
@@ -180,6 +181,21 @@ def _unmeasured(
     group = place(request.fabric, request.group).placement
     result = _result(request, share, found, group)
     return replace(result, left_out=tests.left_out)
+
+
+def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) -> Measurements:
+    """The series of each log by itself, so that a slow machine does not hide behind healthy ones;
+    logs of which each has the calls of one rank stay joined."""
+    from colltool.commands.reading import paths_of
+    from colltool.logs.series import Measurements
+
+    together = measurements_of(logs, ranks, None, nodes, in_place)
+    if isinstance(logs, Measurements) or any(series.joined for series in together.series):
+        return together
+    found: list[Series] = []
+    for path in paths_of(logs, "against", "logs", "all_reduce.log"):
+        found += measurements_of(path, ranks, None, nodes, in_place).series
+    return together._replace(series=tuple(found))
 
 
 def _judged(
@@ -287,6 +303,13 @@ def expect_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
         ranks = arguments.get("ranks")
         line = doctor_line(result, fabric.names, fabric.overrides, ranks)
         result = replace(result, doctor=line)
-    out.emit(result)
+    if out.form in GATE_FORMATS:
+        from colltool.render.dispatch import without_columns
+        from colltool.render.gates import gate_text
+
+        without_columns([] if out.columns is None else [out.columns])
+        write(gate_text(result, out.form), out.path)
+    else:
+        out.emit(result)
     if not result.passed:
         failed()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Primitive
+from colltool.calibration.other_hardware import other_devices
 from colltool.calibration.series_prices import check_fits
 from colltool.diagnosis.machines import hardware_note
 from colltool.estimate.assumptions import ModelOptions
@@ -53,7 +54,8 @@ def judge_logs(
     """
     note = hardware_note(fabric, devices)
     if note:
-        fix = f"name the fabric of that machine: {argument_text('fabric', ...)}"
+        nearest = next(iter(other_devices(fabric, devices).values()))
+        fix = f"name the fabric of that machine: {argument_text('fabric', nearest or ...)}"
         raise ColltoolError(localize(str(note)), argument="against", fix=fix)
     asked: list[ExpectedSize] = []
     measured: list[MeasuredSize] = []
@@ -80,7 +82,7 @@ def judge_logs(
             measured.append(
                 MeasuredSize(
                     series=series.title,
-                    file=series.files[0] if series.files else "",
+                    file=point.where.rpartition(":")[0],
                     where=point.where,
                     ranks=series.ranks,
                     measured_s=point.seconds,

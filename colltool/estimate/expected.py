@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, either
+from colltool.base.formatting import percent
 from colltool.base.primitives import NCCL_TESTS, Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
@@ -45,6 +46,7 @@ class ExpectedSize(NamedTuple):
 
     primitive: Primitive
     test: str
+    ranks: int
     bytes: float
     row: AlgorithmEstimate
     slowest_s: float
@@ -84,7 +86,7 @@ class MeasuredSize(NamedTuple):
 
     Args:
         series: the log's series in words.
-        file: the first log that has it.
+        file: the log that has it, of several ranks' the first.
         where: ``file:line`` of its row.
     """
 
@@ -172,7 +174,9 @@ def check_share(share: float) -> float:
     """The share of machines that a gate lets pass, checked."""
     if LEAST_SHARE <= share <= MOST_SHARE:
         return share
-    what = f"a gate that {share:.4g} of healthy machines pass is none that measurements can give"
+    what = (
+        f"a gate that {percent(share)} of healthy machines keep does not follow from measurements"
+    )
     fix = f"write {either(shell='95% or 0.95', python='0.95')}: from 50% to 99.9%"
     raise ColltoolError(what, argument="share", fix=fix)
 
@@ -203,6 +207,7 @@ def expected(
             ExpectedSize(
                 primitive=primitive,
                 test=test_name(primitive),
+                ranks=price.ranks,
                 bytes=float(price.bytes),
                 row=row,
                 slowest_s=row.interval.slowest_s(float(row.total_s), share),

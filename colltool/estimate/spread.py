@@ -12,7 +12,7 @@ import csv
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from math import acos, cos, hypot, inf, log2, sqrt
+from math import hypot, inf, log2, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -233,20 +233,6 @@ def comparable(request: ErrorRequest, index: Index) -> int:
         if near and series.collective == request.collective:
             rows += sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
     return rows
-
-
-def one_sided(share: float) -> float:
-    """How many sigma above a price this share of measurements end, 50% or more of them.
-
-    The quantile of Student's t with 4 degrees of freedom, ``nu`` of ``spread.csv``, by which sigma
-    is fitted (Shaw 2006, closed form): 2.13 for 95%.
-    """
-    width = sqrt(4 * share * (1 - share))
-    third = acos(width) / 3
-    ratio = cos(third) / width
-    # at 50% the difference is a rounding error, perhaps below 0
-    beyond = max(ratio - 1, 0.0)
-    return 2 * sqrt(beyond)
 
 
 def unmeasured(sigma_table: SigmaTable, scope: str, at: float) -> float:

@@ -34,6 +34,7 @@ def _support(size: ExpectedSize) -> str:
 
 _COLUMNS: Columns[ExpectedSize] = (
     label("test", hidden=True),
+    number("ranks", hidden=True),
     number("bytes", "size", title_size, get=lambda size: whole_bytes(size.bytes)),
     number("expected_s", "time", format_time, 3),
     number("busbw_Bps", "busbw", format_rate),
@@ -52,7 +53,8 @@ _COLUMNS: Columns[ExpectedSize] = (
     label("protocol", hidden=True, path="row.protocol"),
 )
 _MEASURED: Columns[MeasuredSize] = (
-    label("series"),
+    label("file", "log", hidden=True, fold=24),
+    label("series", fold=24),
     number("bytes", "size", title_size, get=lambda size: whole_bytes(size.expected.bytes)),
     number("measured_busbw_Bps", "measured", format_rate),
     number("floor_busbw_Bps", "gate", format_rate, path="expected.floor_busbw_Bps"),
@@ -82,7 +84,8 @@ def machine_text(result: Expected) -> str:
     name = on_fabric(result.fabric, result.overrides)
     if result.nodes > 1:
         return f"{counted(result.nodes, result.noun)} of {name} ({result.group.label})"
-    return f"{result.group.label} of {name}"
+    comma = "," if "," in result.group.label else ""
+    return f"{result.group.label}{comma} of {name}"
 
 
 def keepers_text(share: float) -> str:
@@ -101,18 +104,20 @@ def _blocks(result: Expected) -> list[Block]:
         out += [largest.with_shown("test"), every.with_shown("test")]
     else:
         out.append(Table(_COLUMNS, result.sizes, first=_FIRST_ROWS, spread=True))
-    out += listed("left out", (f"{row.algorithm}: {row.reason}" for row in result.left_out))
+    out += listed("left out", (f"{test.algorithm}: {test.reason}" for test in result.left_out))
     return [*out, *readings_block(result.readings)]
 
 
 def _measured_blocks(result: Expected) -> list[Block]:
     short = result.short
     every = Table(_MEASURED, result.measured, title="every measured size")
+    if len(result.logs) > 1:
+        every = every.with_shown("file")
     if not short:
         return [every._replace(title="", first=_FIRST_ROWS, spread=True)]
     next_step = Lines("to find out why", (result.doctor,), verbatim=True)
     worst = tuple(sorted(short, key=lambda size: size.of_floor))
-    table = Table(_MEASURED, worst, title="short of the gate", first=_FIRST_ROWS)
+    table = every._replace(records=worst, title="short of the gate", first=_FIRST_ROWS)
     return [next_step, table.without("short"), every._replace(first=0)]
 
 
@@ -137,11 +142,13 @@ def _answer(result: Expected) -> str:
 
 def _basis(size: ExpectedSize) -> str:
     """``33 comparable measurements``, else the reason of the interval, and the nearest one."""
-    words = size.interval.reason
-    if size.interval.rows:
-        words = counted(size.interval.rows, "comparable measurement")
-    nearest = size.interval.nearest
-    return f"{words}, the nearest {nearest}" if nearest else words
+    interval = size.interval
+    if interval.nearest is None:
+        return interval.reason
+    if not interval.rows:
+        return f"the nearest measurement, {interval.nearest}"
+    words = counted(interval.rows, "comparable measurement")
+    return f"{words}, the nearest {interval.nearest}"
 
 
 def _judgement(result: Expected) -> str:
@@ -152,19 +159,25 @@ def _judgement(result: Expected) -> str:
     if not short:
         least = min(result.measured, key=lambda size: size.of_floor)
         margin = whole_percent(least.of_floor)
+        who = f"All {count} measured sizes pass" if count > 1 else "The measured size passes"
         return (
-            f"All {counted(count, 'measured size')} pass the gate that {keepers} keep; the nearest"
-            f" to it, {least.series} at {title_size(least.expected.bytes)}, reaches {margin} of it."
+            f"{who} the gate that {keepers} keep; the nearest"
+            f" to it, {_series(result, least)} at {title_size(least.expected.bytes)}, reaches {margin} of it."
             f"{_unsupported(result)}"
         )
     worst = min(short, key=lambda size: size.of_floor)
     verb = "falls" if len(short) == 1 else "fall"
     return (
         f"{len(short)} of {counted(count, 'measured size')} {verb} short of what {keepers} keep:"
-        f" {worst.series} reaches {format_rate(worst.measured_busbw_Bps, 3)} at"
+        f" {_series(result, worst)} reaches {format_rate(worst.measured_busbw_Bps, 3)} at"
         f" {title_size(worst.expected.bytes)}, where a gate may ask"
         f" {format_rate(worst.expected.floor_busbw_Bps, 3)}.{_unsupported(result)}"
     )
+
+
+def _series(result: Expected, size: MeasuredSize) -> str:
+    """The series of a size, with its log where there are several."""
+    return f"{size.series} of {size.file}" if len(result.logs) > 1 else size.series
 
 
 def _unsupported(result: Expected) -> str:
@@ -206,6 +219,7 @@ class ExpectedSizeDocument(Document, of=ExpectedSize):
 
     test: str
     primitive: str
+    ranks: int
     bytes: float = whole("bytes")
     algorithm: str = derived("row.name")
     protocol: str = optional("row.protocol")
