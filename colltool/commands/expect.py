@@ -57,8 +57,8 @@ GATE_FORMATS = (
 )
 """Formats of other programs, beside the usual ones."""
 _NOT_PRICED = {
-    "gather": "nothing was measured of it that a price could rest on",
-    "scatter": "nothing was measured of it that a price could rest on",
+    "gather": "no measurement to price it by",
+    "scatter": "no measurement to price it by",
     "hypercube": "it is a pattern of sends, not a collective of the library",
 }
 """Tests of nccl-tests that have no price, and why."""

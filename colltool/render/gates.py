@@ -139,11 +139,11 @@ def _prometheus(result: Expected) -> Iterator[str]:
         gauges.append(
             ("colltool_measured_busbw_bytes_per_second", "Bus bandwidth of the log.", measured)
         )
-    for name, text, series in gauges:
-        yield f"# HELP {name} {text}"
-        yield f"# TYPE {name} gauge"
+    for gauge, text, series in gauges:
+        yield f"# HELP {gauge} {text}"
+        yield f"# TYPE {gauge} gauge"
         for labels, value in series.items():
-            yield f"{name}{labels} {value!r}"
+            yield f"{gauge}{labels} {value!r}"
 
 
 def _labels(result: Expected, size: ExpectedSize) -> str:

@@ -14,7 +14,17 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.expected import Expected, ExpectedSize, MeasuredSize
 from colltool.estimate.results import Infeasible
-from colltool.render.blocks import Block, Columns, Headline, Lines, Table, flag, label, number
+from colltool.render.blocks import (
+    Block,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    flag,
+    label,
+    lines_by_names,
+    number,
+)
 from colltool.render.chart import BusbwChart, BusbwCurve
 from colltool.render.dispatch import View, listed, on_fabric
 from colltool.render.documents import Document, derived, optional
@@ -25,11 +35,24 @@ _FIRST_ROWS = 11
 _FEWEST_TESTS = 2
 
 
+_BASIS = {
+    "measured": "measurements near it",
+    "interpolated": "measurements around it",
+    "extrapolated": "beyond what is measured",
+    "other machine": "other machines",
+    "changed": "numbers set by you",
+    "datasheet": "datasheets",
+    "announced": "what is announced",
+}
+"""What a gate rests on, where no measurement is comparable."""
+
+
 def _support(size: ExpectedSize) -> str:
-    """What a gate rests on: ``33 measurements``, or why there are none."""
-    if size.supported and size.interval.rows:
-        return counted(size.interval.rows, "measurement")
-    return size.interval.reason
+    """What a gate rests on: ``33 measurements``, or what takes their place."""
+    interval = size.interval
+    if size.supported and interval.rows:
+        return counted(interval.rows, "measurement")
+    return _BASIS[interval.basis]
 
 
 _COLUMNS: Columns[ExpectedSize] = (
@@ -40,7 +63,7 @@ _COLUMNS: Columns[ExpectedSize] = (
     number("busbw_Bps", "busbw", format_rate),
     number("floor_busbw_Bps", "a gate may ask", format_rate),
     number("floor_share", "of busbw", whole_percent, 2),
-    label("support", "it rests on", fold=30, get=_support),
+    label("support", "it rests on", get=_support),
     number("slowest_s", "slowest", format_time, hidden=True),
     number("low_s", "fast end", format_time, hidden=True, path="interval.low_s"),
     number("high_s", "slow end", format_time, hidden=True, path="interval.high_s"),
@@ -104,7 +127,8 @@ def _blocks(result: Expected) -> list[Block]:
         out += [largest.with_shown("test"), every.with_shown("test")]
     else:
         out.append(Table(_COLUMNS, result.sizes, first=_FIRST_ROWS, spread=True))
-    out += listed("left out", (f"{test.algorithm}: {test.reason}" for test in result.left_out))
+    left_out = [(test.reason, test.algorithm) for test in result.left_out]
+    out += listed("left out", lines_by_names(left_out))
     return [*out, *readings_block(result.readings)]
 
 
