@@ -14,6 +14,7 @@ _HOMES = {
     "commands.crossover": ("crossover",),
     "commands.diff": ("diff", "diff_libraries"),
     "commands.doctor": ("doctor",),
+    "commands.expect": ("expect",),
     "commands.explain": ("explain",),
     "commands.fabric": ("draw_fabric", "list_fabrics", "size_fabric"),
     "commands.job": ("load_job",),
@@ -50,6 +51,7 @@ __all__ = [
     "diff_libraries",
     "doctor",
     "draw_fabric",
+    "expect",
     "explain",
     "ladder",
     "list_fabrics",
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from colltool.commands.crossover import crossover
     from colltool.commands.diff import diff, diff_libraries
     from colltool.commands.doctor import doctor
+    from colltool.commands.expect import expect
     from colltool.commands.explain import explain
     from colltool.commands.fabric import draw_fabric, list_fabrics, size_fabric
     from colltool.commands.job import load_job

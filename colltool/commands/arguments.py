@@ -395,6 +395,22 @@ ARGUMENTS = {
         ABOVE_ZERO,
         hint="95% or 0.95",
     ),
+    "test": Argument(
+        "--test",
+        "TEST,...",
+        "Tests by nccl-tests' names: all_reduce, alltoall, ..., or all. [default: all_reduce; with"
+        " --against those of the logs]",
+        kind="names",
+        offers="test",
+    ),
+    "share": Argument(
+        "--share",
+        "SHARE",
+        "Share of healthy machines that keep the gate. [default: 95%]",
+        "share",
+        ABOVE_ZERO,
+        hint="95% or 0.95",
+    ),
     "max_mape": Argument(
         "--max-mape",
         "SHARE",

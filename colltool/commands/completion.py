@@ -236,6 +236,16 @@ def complete_primitive(incomplete: str) -> list[str]:
     return words(dict.fromkeys(known))(incomplete)
 
 
+def complete_test(incomplete: str) -> list[str]:
+    """nccl-tests' names of tests."""
+    from colltool.base.primitives import NCCL_TESTS
+
+    known = ["all"]
+    for program in NCCL_TESTS.values():
+        known.append(program.removesuffix("_perf"))
+    return words(known)(incomplete)
+
+
 def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
     """Names of algorithms and compositions: those of the collective, where one was typed; the last
     of a list."""

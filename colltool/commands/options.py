@@ -296,7 +296,12 @@ def plot_views(views: tuple[str, ...], help: str | None = None) -> Option:
 
 def extra_format(form: str, help: str) -> Option:
     """``--format`` with one more format than the usual ones."""
-    return option("form", help, words=(*FORMATS, form), default=None)
+    return extra_formats((form,), help)
+
+
+def extra_formats(forms: tuple[str, ...], help: str) -> Option:
+    """``--format`` with more formats than the usual ones."""
+    return option("form", help, words=(*FORMATS, *forms), default=None)
 
 
 def readings_options(without: str = "") -> OptionGroup:

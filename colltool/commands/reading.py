@@ -126,6 +126,11 @@ def names_of(algorithms: Sequence[str] | str) -> list[str]:
     return _texts(algorithms, "algorithms", "names of algorithms", ["ring", "tree"])
 
 
+def tests_of(test: Sequence[str] | str) -> list[str]:
+    """One test of nccl-tests or several, as a list."""
+    return _texts(test, "test", "names of tests", ["all_reduce", "alltoall"])
+
+
 def vary_of(vary: Sequence[str] | str) -> list[str]:
     """One key with its values, or several, as a list."""
     return _texts(vary, "vary", "keys with their values", ["ib.bandwidth=50GB/s,100GB/s"])

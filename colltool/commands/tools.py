@@ -181,7 +181,8 @@ TOOLS = {
     "fabric": Tool(
         "Machines and networks. list: the shipped fabrics. show: tiers, diameter, bisection,"
         " switches and cost of one. size: switches and cables for a number of endpoints."
-        " draw: a picture (SVG).",
+        " draw: a picture (SVG). expect: busbw of a healthy machine in nccl-tests, what a gate"
+        " may ask, and logs against it.",
         {
             "list": Kind(f"{THIS_MODULE}:list_fabrics"),
             "show": Kind(f"{THIS_MODULE}:show_fabric", ("fabric",)),
@@ -189,8 +190,9 @@ TOOLS = {
                 "colltool:size_fabric", ("endpoints", "radix", "fat_tree", "oversubscription")
             ),
             "draw": Kind("colltool:draw_fabric"),
+            "expect": Kind("colltool:expect", ("test", "share")),
         },
-        "what fabric overrides endpoints radix oversubscription topology rails prices",
+        "what fabric overrides test ranks sizes share endpoints radix oversubscription topology rails prices",
     ),
     "doctor": Tool(
         "What is wrong with a machine or a run, from logs of nccl-tests, rccl-tests or OSU, or"
@@ -248,6 +250,7 @@ ALIASES = {
     "reshard": ("serve", "reshard"),
     "list_libraries": ("serve", "libraries"),
     "show_library": ("serve", "library"),
+    "expect": ("fabric", "expect"),
     "list_fabrics": ("fabric", "list"),
     "show_fabric": ("fabric", "show"),
     "draw_fabric": ("fabric", "draw"),
@@ -433,6 +436,8 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "nodes": (_COUNT, "Nodes, where a log does not say."),
     "expect": (_NUMBER, "Share of the expected bandwidth that passes: 0.8."),
     "against": (_CONFIGS, "Of trace: traces of an earlier run."),
+    "test": (_TEXTS, "all_reduce, alltoall ..., or all."),
+    "share": (_NUMBER, "Of healthy machines that pass: 0.95."),
     "tier": (_TEXT, "The tier to fit."),
     "name": (_TEXT, "Name of the result."),
     "env": (_FLAG, "As NCCL_ALGO instead of a file."),

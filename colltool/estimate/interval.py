@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from math import exp, hypot, inf, isfinite, log, log2, sqrt
+from math import acos, cos, exp, hypot, inf, isfinite, log, log2, sqrt
 from typing import Any, Literal, NamedTuple
 
 from colltool.base.formatting import counted, size_text
@@ -131,6 +131,12 @@ class Interval(NamedTuple):
         """Standard deviation without the shift of datasheets, which moves both ends."""
         return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
 
+    def slowest_s(self, seconds: float, share: float) -> float:
+        """The time within which this share of healthy machines stay, of a price of so many
+        seconds."""
+        shift = dict(self.parts).get("shift", 0.0)
+        return seconds * exp(max(shift + one_sided(share) * self.sigma, 0.0))
+
 
 class ErrorModel(NamedTuple):
     """The part of a price's error that is the same for all sizes and schedules on a group.
@@ -174,6 +180,20 @@ class ErrorModel(NamedTuple):
         request = self.request._replace(size=size, foreign=foreign)
         posterior = None if self.machine is None or foreign else self.machine(size)
         return _measured(self, request, total_s, posterior, moved, changed=changed)
+
+
+def one_sided(share: float) -> float:
+    """How many sigma above a price this share of measurements end, 50% or more of them.
+
+    The quantile of Student's t with 4 degrees of freedom, ``nu`` of ``spread.csv``, by which sigma
+    is fitted (Shaw 2006, closed form): 2.13 for 95%.
+    """
+    width = sqrt(4 * share * (1 - share))
+    third = acos(width) / 3
+    ratio = cos(third) / width
+    # at 50% the difference is a rounding error, perhaps below 0
+    beyond = max(ratio - 1, 0.0)
+    return 2 * sqrt(beyond)
 
 
 def interval_of(

@@ -37,6 +37,7 @@ DOCUMENTS = {
     "crossover": ("explain:CrossoverDocument", "kernels:KernelCrossoverDocument"),
     "diff": ("ladder:DiffDocument",),
     "doctor": ("doctor:DoctorDocument",),
+    "expect": ("expect:ExpectDocument",),
     "explain": ("explain:ExplainDocument",),
     "explain-list": ("explain:AlgorithmsDocument",),
     "fabric-check": ("checked_files:CheckDocument",),

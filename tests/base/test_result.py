@@ -69,6 +69,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "contention": contention,
         "eta": contention.as_eta(),
         "calibration": colltool.calibrate("dgx-h100", log),
+        "expected": colltool.expect("dgx-h100", ranks=16, sizes=["1MB", "1GB"]),
         "validation": colltool.validate("dgx-h100", log),
         "trace": colltool.trace("dgx-h100", ran),
         "plan of traces": colltool.plan_traces(
@@ -133,6 +134,7 @@ NAMES = (
     "contention",
     "eta",
     "calibration",
+    "expected",
     "validation",
     "trace",
     "plan of traces",

@@ -139,7 +139,7 @@ class Judged(NamedTuple):
 
     @property
     def scope(self) -> str:
-        return "across" if self.request.place.across else "inside"
+        return "across" if self.asked.place.across else "inside"
 
     @property
     def weight_key(self) -> tuple[str, int, str]:

@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "price sizes": ("price", "ar", "-f", "dgx-h100", "-n", "64", "-M", "1MB,1GB"),
     "breakdown": ("breakdown", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB"),
     "crossover": ("crossover",),
+    "expect": ("expect", "-f", "dgx-h100", "-n", "32"),
+    "expect tests": ("expect", "-f", "nvl72", "-n", "144", "--test", "all"),
     "sweep": ("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB"),
     "compare": ("compare", "ar", "-f", "dgx-h100", "-f", "nvl72", "-n", "64"),
     "sensitivity": (

@@ -98,6 +98,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "validate": ("validate", "log.csv", "-f", "dgx-h100"),
     "validate strict": ("validate", "log.csv", "-f", "dgx-h100", "--max-mape", "1%"),
+    "expect": ("expect", "-f", "dgx-h100", "-n", "16", "-M", "1M,1G"),
+    "expect short": ("expect", "-f", "dgx-h100", "--against", "log.csv"),
     "trace": ("trace", "rank0.json", "-f", "dgx-h100"),
     "doctor": ("doctor", "log.csv", "-f", "dgx-h100", "--expect", "1%"),
     "doctor off": ("doctor", "log.csv", "-f", "dgx-h100"),
@@ -206,7 +208,14 @@ WITHOUT_FORMATS = {
     "guide",
     "mcp",
 }  # files of other programs: tests/export; Markdown: test_guide.py; a protocol: test_mcp.py
-CHECKS_THAT_FAIL = ("diff", "diff libraries", "doctor off", "ladder check moved", "validate strict")
+CHECKS_THAT_FAIL = (
+    "diff",
+    "diff libraries",
+    "doctor off",
+    "expect short",
+    "ladder check moved",
+    "validate strict",
+)
 FORMATS = ("table", "json", "csv", "markdown")
 SCHEMAS = {
     "ladder check": "colltool.diff/1",
@@ -767,6 +776,32 @@ REPORT: Shape = HEAD | {
         }
     ],
 }
+EXPECTED_SIZE: Shape = {
+    "test": str,
+    "primitive": str,
+    "bytes": int,
+    "expected_s": float,
+    "busbw_Bps": float,
+    "slowest_s": float,
+    "floor_busbw_Bps": float,
+    "floor_share": float,
+    "supported": bool,
+    "support": str,
+    "basis": str,
+    "rows": int,
+}
+EXPECT: Shape = HEAD | {"fabric": str, "share": float, "sizes": [EXPECTED_SIZE], "passed": bool}
+MEASURED_SIZE: Shape = {
+    "series": str,
+    "file": str,
+    "where": str,
+    "ranks": int,
+    "measured_s": float,
+    "measured_busbw_Bps": float,
+    "of_floor": float,
+    "short": bool,
+    "expected": EXPECTED_SIZE,
+}
 PROMISED: dict[str, Shape] = {
     "report": REPORT,
     "price": HEAD | ONE_PRICE,
@@ -805,6 +840,8 @@ PROMISED: dict[str, Shape] = {
     "validate": VALIDATE,
     "validate strict": VALIDATE,
     "trace": TRACE,
+    "expect": EXPECT,
+    "expect short": EXPECT | {"measured": [MEASURED_SIZE], "doctor": str},
 }
 
 

@@ -23,7 +23,7 @@ PRIMITIVES = (
     " (broadcast), reduce (reduce), p2p (p2p)"
 )
 NAMES = """
-    price crossover breakdown compare ladder diff explain plan serve fabric doctor calibrate report
+    price crossover breakdown compare ladder diff explain plan serve expect fabric doctor calibrate report
     sweep sensitivity contention verify reshard job validate trace library export schema mcp guide
 """
 COMMANDS = f"commands: {', '.join(NAMES.split())}"

@@ -82,6 +82,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "contention": {"fabric": "star512", "layout": {"kind": "block", "group": 8, "count": 1}},
     "calibrate": {"fabric": "dgx-h100", "logs": "log.csv", "algorithms": "ring"},
     "validate": {"fabric": "dgx-h100", "logs": "log.csv"},
+    "expect": {"fabric": "dgx-h100", "ranks": 8, "against": "log.csv"},
     "doctor": {"logs": "log.csv", "fabric": "dgx-h100"},
     "trace": {"fabric": "dgx-h100", "files": "log.csv"},
     "plan_traces": {"fabric": "dgx-h100", "files": "log.csv"},

@@ -64,6 +64,12 @@ def test_other_answers_about_prices_are_in_plain_words(fabric: str) -> None:
     check(first_screen(colltool.price_list(fabric, "ar", sizes=["1MB", "1GB"], **asked)))
 
 
+@pytest.mark.parametrize("fabric", ["dgx-h100", "nvl72", "tpu-v4-512", "mi300x-cluster"])
+def test_what_to_expect_is_in_plain_words(fabric: str) -> None:
+    check(first_screen(colltool.expect(fabric)))
+    check(first_screen(colltool.expect(fabric, "all", sizes=["1GiB", "8GiB"])))
+
+
 def test_a_ladder_is_in_plain_words() -> None:
     check(first_screen(colltool.ladder()))
 

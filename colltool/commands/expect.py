@@ -1,0 +1,315 @@
+"""What a machine should reach in nccl-tests, and what a gate may ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import floor
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+
+from colltool.base.errors import ColltoolError, clipped, nearest, rename_arguments
+from colltool.base.files import remembering
+from colltool.base.primitives import AR, NCCL_TESTS, Primitive, parse_primitive
+from colltool.commands.arguments import Options, command_line, with_options
+from colltool.commands.command import command, failed
+from colltool.commands.logs import devices_of, measurements_of
+from colltool.commands.options import (
+    CHART,
+    FABRIC,
+    GROUP,
+    READINGS,
+    FabricChoice,
+    Out,
+    extra_formats,
+    option,
+    result_options,
+    sizes_options,
+)
+from colltool.commands.output import write
+from colltool.estimate.expected import (
+    SHARE,
+    SIZES,
+    Expected,
+    check_share,
+    expected,
+    test_name,
+)
+from colltool.estimate.groups import place
+from colltool.fabric.model import Fabric
+
+if TYPE_CHECKING:
+    from colltool.commands.logs import Logs
+    from colltool.commands.reading import AnyFabric
+    from colltool.commands.requests import Request
+    from colltool.estimate.expected import ExpectedSize
+    from colltool.estimate.placement import GroupPlacement
+    from colltool.estimate.results import Infeasible
+    from colltool.logs.series import Measurements, Series
+
+GATE_FORMATS = (
+    "nccl-tests",
+    "prometheus",
+    "nvsentinel",
+    "aicr",
+    "preflight-slurm",
+    "preflight-kubernetes",
+)
+"""Formats of other programs, beside the usual ones."""
+_NOT_PRICED = {
+    "gather": "no measurement to price it by",
+    "scatter": "no measurement to price it by",
+    "hypercube": "it is a pattern of sends, not a collective of the library",
+}
+"""Tests of nccl-tests that have no price, and why."""
+
+
+class RequestedTests(NamedTuple):
+    """The tests that are priced, and those that ``all`` leaves out."""
+
+    primitives: tuple[Primitive, ...]
+    left_out: tuple[Infeasible, ...] = ()
+
+
+@with_options
+@remembering()
+def expect(
+    fabric: AnyFabric,
+    test: Sequence[str] | str = (),
+    *,
+    ranks: int | None = None,
+    sizes: Sequence[str | float] = (),
+    share: float | None = None,
+    against: Logs | None = None,
+    nodes: int | None = None,
+    in_place: bool = False,
+    **options: Unpack[Options],
+) -> Expected:
+    """What a healthy machine reaches in each test of nccl-tests, and the bus bandwidth that a gate
+    may ask of it.
+
+    Args:
+        fabric: as :func:`price`.
+        test: tests by nccl-tests' names, with or without ``_perf``, or ``"all"``; default:
+            all_reduce, with logs the tests that they hold.
+        ranks: N; default: all of the fabric; of logs, only for those that do not state it.
+        sizes: bytes as nccl-tests counts them, as for :func:`price`: the total of all_gather,
+            reduce_scatter and alltoall; default: 8 B to 16 GiB, doubling. With logs: judge only
+            measured sizes from the smallest to the largest of these.
+        share: of healthy machines that the gate lets pass; default: 0.95.
+        against: logs as :func:`validate`: which of their sizes fall short.
+        nodes, in_place: as :func:`validate`.
+
+    Returns:
+        A :class:`colltool.estimate.expected.Expected`; ``passed`` is False where a measured size
+        falls short.
+
+    Raises:
+        ColltoolError: as :func:`price`; a test without a price, logs of another machine or on other
+            ranks.
+    """
+    from colltool.commands.reading import fraction_if
+    from colltool.commands.requests import price_request, typed_of
+
+    given = fraction_if(share, "share")
+    kept = check_share(SHARE if given is None else given)
+    tests = requested_tests(test)
+    each = _sizes_of(sizes)
+    first = tests.primitives[0] if tests.primitives else AR
+    request = price_request(fabric, first, ranks, options)
+    if against is None:
+        return _unmeasured(request, tests, each, kept)
+    measurements = _each_log(against, ranks, nodes, in_place)
+    result = _judged(request, tests, each, kept, measurements, against)
+    # a fabric that was loaded before goes by its name
+    name = request.fabric.name if isinstance(fabric, Fabric) else typed_of(fabric)
+    sets = [f"{key}={value}" for key, value in request.fabric.overrides]
+    return replace(result, doctor=doctor_line(result, [name], sets, ranks))
+
+
+def requested_tests(tests: Sequence[str] | str) -> RequestedTests:
+    """The tests that a user names; none for no name.
+
+    Raises:
+        ColltoolError: a name that nccl-tests does not have, or a test that is not priced.
+    """
+    from colltool.commands.reading import tests_of
+    from colltool.estimate.results import Infeasible
+
+    names = tests_of(tests)
+    if "all" in names:
+        left_out = [Infeasible(f"{test}_perf", why) for test, why in _NOT_PRICED.items()]
+        return RequestedTests(tuple(NCCL_TESTS), tuple(left_out))
+    found: dict[Primitive, None] = {}
+    for typed in names:
+        word = typed.lower().replace("-", "_").removesuffix("_perf")
+        if word in _NOT_PRICED:
+            what = f"{word}_perf has no price: {_NOT_PRICED[word]}"
+            raise ColltoolError(what, argument="test", fix=f"priced: {_known_tests()}")
+        try:
+            found[parse_primitive(word)] = None
+        except ColltoolError:
+            hint = nearest(word, [test_name(primitive) for primitive in NCCL_TESTS])
+            what = f"nccl-tests has no test '{clipped(typed)}'"
+            fix = f"{hint} known: {_known_tests()}".strip()
+            raise ColltoolError(what, argument="test", fix=fix) from None
+    return RequestedTests(tuple(found))
+
+
+def _known_tests() -> str:
+    return f"{', '.join(map(test_name, NCCL_TESTS))}, all"
+
+
+def _sizes_of(sizes: Any) -> list[float]:
+    """Bytes of each size, ascending, each once."""
+    from colltool.commands.reading import each_size
+
+    with rename_arguments("python", size="sizes"):
+        return sorted(set(each_size(sizes)))
+
+
+def _unmeasured(
+    request: Request, tests: RequestedTests, sizes: Sequence[float], share: float
+) -> Expected:
+    """What is expected of the group at each size."""
+    from colltool.commands.reading import sizes_between
+
+    each = sizes or sizes_between(*SIZES)
+    found: list[ExpectedSize] = []
+    for primitive in tests.primitives or (AR,):
+        found += expected(request.fabric, primitive, each, request.group, request.readings, share)
+    group = place(request.fabric, request.group).placement
+    result = _result(request, share, found, group)
+    return replace(result, left_out=tests.left_out)
+
+
+def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) -> Measurements:
+    """The series of each log by itself, so that a slow machine does not hide behind healthy ones;
+    logs of which each has the calls of one rank stay joined."""
+    from colltool.commands.reading import paths_of
+    from colltool.logs.series import Measurements
+
+    together = measurements_of(logs, ranks, None, nodes, in_place)
+    if isinstance(logs, Measurements) or any(series.joined for series in together.series):
+        return together
+    found: list[Series] = []
+    for path in paths_of(logs, "against", "logs", "all_reduce.log"):
+        found += measurements_of(path, ranks, None, nodes, in_place).series
+    return together._replace(series=tuple(found))
+
+
+def _judged(
+    request: Request,
+    tests: RequestedTests,
+    sizes: Sequence[float],
+    share: float,
+    measurements: Measurements,
+    logs: Logs,
+) -> Expected:
+    """The sizes of logs beside what is expected of them."""
+    from colltool.commands.reading import paths_of
+    from colltool.diagnosis.gates import judge_logs
+    from colltool.logs.series import Measurements
+
+    judged = judge_logs(
+        request.fabric,
+        measurements,
+        devices_of(logs),
+        primitives=tests.primitives,
+        sizes=sizes,
+        readings=request.readings,
+        share=share,
+    )
+    files: tuple[str, ...] = ()
+    if not isinstance(logs, Measurements):
+        files = tuple(str(path) for path in paths_of(logs, "against", "logs", "all_reduce.log"))
+    result = _result(request, share, judged.expected, judged.group)
+    return replace(result, logs=files, measured=judged.measured)
+
+
+def _result(
+    request: Request, share: float, sizes: Sequence[ExpectedSize], group: GroupPlacement
+) -> Expected:
+    from colltool.analysis.fitted import noun_of
+
+    fabric = request.fabric
+    noun = noun_of(fabric)
+    return Expected(
+        fabric=fabric.name,
+        group=group,
+        library=fabric.library_name or "",
+        share=share,
+        readings=request.readings,
+        sizes=tuple(sizes),
+        noun="" if noun == "domain" else noun,
+        device=fabric.device or "",
+        overrides=fabric.overrides,
+    )
+
+
+def doctor_line(
+    result: Expected, fabrics: Sequence[str], sets: Sequence[str], ranks: int | None
+) -> str:
+    """The command that finds out why sizes fall short, at the pass mark of the gate; empty where
+    none does."""
+    if not result.short:
+        return ""
+    files = sorted({size.file for size in result.short})
+    mark = median(size.expected.floor_share for size in result.short)
+    # rounded down: what passes the gate passes the doctor
+    options = {"ranks": ranks, "expect": f"{floor(100 * mark)}%"}
+    return command_line("doctor", *files, fabrics=fabrics, sets=sets, options=options)
+
+
+@command(
+    [
+        FABRIC,
+        "test",
+        *GROUP,
+        sizes_options(
+            "Bytes as nccl-tests counts them: 1G or 1M-16G. [default: 8 to 16G, doubling]"
+        ),
+        "share",
+        option(
+            "against",
+            "Log to hold against the gate (repeatable): nccl-tests, rccl-tests, OSU, Inspector and"
+            " all else that doctor reads.",
+            metavar="LOG",
+        ),
+        "nodes",
+        "in_place",
+        "library",
+        result_options(CHART, form=extra_formats(GATE_FORMATS, "Output format. [default: table]")),
+        READINGS,
+    ],
+    public=expect,
+)
+def expect_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
+    """What a machine should reach in nccl-tests, and the bus bandwidth that a gate may ask of it.
+
+    The gate is what 95 of 100 healthy machines of this kind keep (--share). With --against, logs
+    are held against it: exit 1 if a size falls short. Sizes are nccl-tests' own: the total of
+    all_gather, reduce_scatter and alltoall.
+
+    Examples:
+      colltool expect -f dgx-h100 -n 32
+      colltool expect -f dgx-h100 -n 32 --test all -b 1G -e 16G --factor 4
+      colltool expect -f dgx-h100 --against all_reduce.log
+      colltool expect -f dgx-h100 -n 16 -M 8G --share 99% --format nvsentinel
+      colltool expect -f dgx-h100 -n 16 -b 1G -e 8G --format preflight-slurm -o preflight.sh
+    """
+    result = expect(fabric.load_for(arguments), **arguments)
+    if result.measured:
+        ranks = arguments.get("ranks")
+        line = doctor_line(result, fabric.names, fabric.overrides, ranks)
+        result = replace(result, doctor=line)
+    if out.form in GATE_FORMATS:
+        from colltool.render.dispatch import without_columns
+        from colltool.render.gates import gate_text
+
+        without_columns([] if out.columns is None else [out.columns])
+        write(gate_text(result, out.form), out.path)
+    else:
+        out.emit(result)
+    if not result.passed:
+        failed()

@@ -1,0 +1,119 @@
+"""Logs against what a gate may ask: ``colltool expect --against``.
+
+:func:`judge_logs` prices what the library runs at each measured size, on the ranks of the log, and
+takes the gate from the price as :mod:`colltool.estimate.expected` does. Why a size falls short is
+the doctor's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, argument_text, localize
+from colltool.base.primitives import Primitive
+from colltool.calibration.other_hardware import other_devices
+from colltool.calibration.series_prices import check_fits
+from colltool.diagnosis.machines import hardware_note
+from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.expected import ExpectedSize, MeasuredSize, expected, test_name
+from colltool.estimate.placement import GroupPlacement
+from colltool.fabric.library_numbers import under_library
+from colltool.fabric.model import Fabric
+from colltool.logs.series import Measurements, Series, log_library
+
+
+class JudgedLogs(NamedTuple):
+    """The measured sizes of logs, what was expected of them, and the largest group among them."""
+
+    expected: tuple[ExpectedSize, ...]
+    measured: tuple[MeasuredSize, ...]
+    group: GroupPlacement
+
+
+def judge_logs(
+    fabric: Fabric,
+    measurements: Measurements,
+    devices: Sequence[str],
+    *,
+    primitives: Sequence[Primitive],
+    sizes: Sequence[float],
+    readings: ModelOptions,
+    share: float,
+) -> JudgedLogs:
+    """Each measured size beside what a gate may ask of it.
+
+    Args:
+        devices: what the logs name.
+        primitives: judge only these; all if empty.
+        sizes: judge only from the first to the last of these, bytes; all if empty.
+
+    Raises:
+        ColltoolError: logs of another machine, on ranks that the fabric places elsewhere, or
+            without a size that was asked for.
+    """
+    note = hardware_note(fabric, devices)
+    if note:
+        nearest = next(iter(other_devices(fabric, devices).values()))
+        fix = f"name the fabric of that machine: {argument_text('fabric', nearest or ...)}"
+        raise ColltoolError(localize(str(note)), argument="against", fix=fix)
+    asked: list[ExpectedSize] = []
+    measured: list[MeasuredSize] = []
+    largest: GroupPlacement | None = None
+    for series in measurements.series:
+        if primitives and series.primitive not in primitives:
+            continue
+        points = [
+            point for point in series.points if not sizes or min(sizes) <= point.bytes <= max(sizes)
+        ]
+        if not points:
+            continue
+        placed = check_fits(fabric, series)
+        found = expected(
+            _under_library_of(fabric, series),
+            series.primitive,
+            [point.bytes for point in points],
+            series.ranks,
+            readings,
+            share,
+        )
+        asked += found
+        for point, size in zip(points, found, strict=True):
+            measured.append(
+                MeasuredSize(
+                    series=series.title,
+                    file=point.where.rpartition(":")[0],
+                    where=point.where,
+                    ranks=series.ranks,
+                    measured_s=point.seconds,
+                    measured_busbw_Bps=series.busbw_Bps(point),
+                    expected=size,
+                )
+            )
+        if largest is None or series.ranks > largest.ranks:
+            largest = placed.placement
+    if largest is None:
+        raise _nothing_asked(measurements, primitives)
+    return JudgedLogs(tuple(asked), tuple(measured), largest)
+
+
+def _under_library_of(fabric: Fabric, series: Series) -> Fabric:
+    """The fabric under the library that the log names; as it is where it names none."""
+    library = log_library(series.library).in_fabrics
+    if library is None or fabric.library_name in (library, "all"):
+        return fabric
+    return under_library(fabric, library)
+
+
+def _nothing_asked(measurements: Measurements, primitives: Sequence[Primitive]) -> ColltoolError:
+    """The error for logs that hold nothing of what was asked for."""
+    if not measurements.series:
+        what = "the logs hold no usable measurement"
+        return ColltoolError(what, argument="against", fix="give the whole output of the benchmark")
+    held = dict.fromkeys(test_name(series.primitive) for series in measurements.series)
+    if primitives and not any(series.primitive in primitives for series in measurements.series):
+        what = f"the logs hold {', '.join(held)}, not {', '.join(map(test_name, primitives))}"
+        fix = f"write {argument_text('test', next(iter(held)))}, or leave it out"
+        return ColltoolError(what, argument="test", fix=fix)
+    what = "the logs hold no size of this range"
+    return ColltoolError(what, argument="begin", fix="leave the sizes out to judge all of them")

@@ -1,0 +1,216 @@
+"""What a healthy machine reaches in a test of nccl-tests, and what a gate may ask of it.
+
+:func:`expected` prices what the library runs at each size. The gate is the bus bandwidth that a
+share of healthy machines keep: the one-sided end of the price's interval
+(:mod:`colltool.estimate.interval`), at 95% a little narrower than the interval's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from colltool.base.errors import ColltoolError, argument_text, either
+from colltool.base.formatting import percent
+from colltool.base.primitives import NCCL_TESTS, Primitive
+from colltool.base.result import Result, result
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.interval import Interval
+from colltool.estimate.library_pick import with_library_choice
+from colltool.estimate.placement import AnyGroup, GroupPlacement
+from colltool.estimate.price import price_list
+from colltool.estimate.results import Infeasible, Overrides
+from colltool.estimate.user_price import judged_row
+from colltool.fabric.model import Fabric
+
+SHARE = 0.95
+"""Share of healthy machines that a gate lets pass."""
+LEAST_SHARE = 0.5
+MOST_SHARE = 0.999
+"""Shares that a gate may be asked for: below half it is no gate, above no measurement tells."""
+SIZES = (8.0, 16 * 2.0**30)
+"""The first and the last size, bytes, as nccl-tests is usually run."""
+MEASURED = ("measured", "interpolated")
+"""What an interval rests on where measurements support a gate."""
+
+
+class ExpectedSize(NamedTuple):
+    """What is expected of one test at one size.
+
+    Args:
+        test: nccl-tests' name without ``_perf``.
+        row: the price of what the library runs, with its interval.
+        slowest_s: seconds within which the share of healthy machines stay.
+    """
+
+    primitive: Primitive
+    test: str
+    ranks: int
+    bytes: float
+    row: AlgorithmEstimate
+    slowest_s: float
+
+    @property
+    def expected_s(self) -> float:
+        return float(self.row.total_s)
+
+    @property
+    def busbw_Bps(self) -> float:
+        """The expected bus bandwidth."""
+        return float(self.row.busbw_Bps)
+
+    @property
+    def floor_busbw_Bps(self) -> float:
+        """What a gate may ask."""
+        return self.busbw_Bps * self.expected_s / self.slowest_s
+
+    @property
+    def floor_share(self) -> float:
+        """What a gate may ask, relative to what is expected."""
+        return self.expected_s / self.slowest_s
+
+    @property
+    def interval(self) -> Interval:
+        assert self.row.interval is not None
+        return self.row.interval
+
+    @property
+    def supported(self) -> bool:
+        """Whether measurements of such machines support the gate; else it is the wide one."""
+        return self.interval.basis in MEASURED
+
+
+class MeasuredSize(NamedTuple):
+    """A measured size beside what was expected of it.
+
+    Args:
+        series: the log's series in words.
+        file: the log that has it, of several ranks' the first.
+        where: ``file:line`` of its row.
+    """
+
+    series: str
+    file: str
+    where: str
+    ranks: int
+    measured_s: float
+    measured_busbw_Bps: float
+    expected: ExpectedSize
+
+    @property
+    def short(self) -> bool:
+        """Whether it is slower than a gate may ask."""
+        return self.measured_s > self.expected.slowest_s
+
+    @property
+    def of_floor(self) -> float:
+        """The measured bus bandwidth relative to what a gate may ask."""
+        return self.expected.slowest_s / self.measured_s
+
+
+@result
+class Expected(Result):
+    """What is expected of a machine, test by test and size by size, and what was measured of it.
+
+    Args:
+        group: of the machine, or of the largest series of the logs.
+        library: the library whose picks are priced; empty where any may run.
+        share: of healthy machines that reach what a gate asks.
+        noun: what holds the innermost ranks: ``node``, ``rack``; empty where nothing does.
+        device: the accelerator; empty where the fabric does not say.
+        left_out: tests that are not priced, and why.
+        logs: what was judged; empty without logs.
+        measured: their sizes.
+        doctor: the command that finds out why a size falls short; empty where none does.
+    """
+
+    subject: ClassVar[str] = "expect"
+    fabric: str
+    group: GroupPlacement
+    library: str
+    share: float
+    readings: ModelOptions
+    sizes: tuple[ExpectedSize, ...]
+    noun: str = ""
+    device: str = ""
+    left_out: tuple[Infeasible, ...] = ()
+    logs: tuple[str, ...] = ()
+    measured: tuple[MeasuredSize, ...] = ()
+    doctor: str = ""
+    overrides: Overrides = ()
+
+    @property
+    def nodes(self) -> int:
+        """Whole nodes, or racks, that the group fills; 1 where its ranks are within one."""
+        if not self.noun or self.group.domains or self.group.stride > 1:
+            return 1
+        return self.group.per_domain[-1]
+
+    @property
+    def short(self) -> tuple[MeasuredSize, ...]:
+        """The measured sizes that fall short."""
+        return tuple(size for size in self.measured if size.short)
+
+    @property
+    def passed(self) -> bool:
+        return not self.short
+
+    @property
+    def largest(self) -> tuple[ExpectedSize, ...]:
+        """Each test at its largest size, in the order of the tests."""
+        last: dict[Primitive, ExpectedSize] = {}
+        for size in self.sizes:
+            last[size.primitive] = size
+        return tuple(last.values())
+
+
+def test_name(primitive: Primitive) -> str:
+    """nccl-tests' name of a primitive: ``alltoall``."""
+    return NCCL_TESTS[primitive].removesuffix("_perf")
+
+
+def check_share(share: float) -> float:
+    """The share of machines that a gate lets pass, checked."""
+    if LEAST_SHARE <= share <= MOST_SHARE:
+        return share
+    what = (
+        f"a gate that {percent(share)} of healthy machines keep does not follow from measurements"
+    )
+    fix = f"write {either(shell='95% or 0.95', python='0.95')}: from 50% to 99.9%"
+    raise ColltoolError(what, argument="share", fix=fix)
+
+
+def expected(
+    fabric: Fabric,
+    primitive: Primitive,
+    sizes: Sequence[float],
+    group: AnyGroup,
+    readings: ModelOptions,
+    share: float,
+) -> list[ExpectedSize]:
+    """What is expected of a group at each size, in bytes as nccl-tests counts them.
+
+    Raises:
+        ColltoolError: an ideal price, which no measurement is compared with.
+    """
+    if readings.ideal:
+        what = "an ideal price is compared with no measurement, so no gate follows from it"
+        raise ColltoolError(what, argument="ideal", fix=f"leave {argument_text('ideal')} out")
+    prices = price_list(fabric, primitive, sizes, group, readings).prices
+    picked = with_library_choice(prices, fabric, readings, required=False, lead=True)
+    found = []
+    for price in picked:
+        row = judged_row(price.best, primitive, fabric, price.group.spec, readings)
+        assert row.interval is not None
+        found.append(
+            ExpectedSize(
+                primitive=primitive,
+                test=test_name(primitive),
+                ranks=price.ranks,
+                bytes=float(price.bytes),
+                row=row,
+                slowest_s=row.interval.slowest_s(float(row.total_s), share),
+            )
+        )
+    return found

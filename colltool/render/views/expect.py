@@ -1,0 +1,297 @@
+"""``expect``: what a machine should reach in nccl-tests, what a gate may ask, and which measured
+sizes fall short of it."""
+
+from __future__ import annotations
+
+from colltool.base.formatting import (
+    counted,
+    format_rate,
+    format_time,
+    sentence,
+    title_size,
+    whole_bytes,
+    whole_percent,
+)
+from colltool.estimate.expected import Expected, ExpectedSize, MeasuredSize
+from colltool.estimate.results import Infeasible
+from colltool.render.blocks import (
+    Block,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    flag,
+    label,
+    lines_by_names,
+    number,
+)
+from colltool.render.chart import BusbwChart, BusbwCurve
+from colltool.render.dispatch import View, listed, on_fabric
+from colltool.render.documents import Document, derived, optional
+from colltool.render.estimates import ModelDocument, readings_block
+from colltool.render.shared_documents import GroupDocument, OnFabricDocument, model_echo, whole
+
+_FIRST_ROWS = 11
+_FEWEST_TESTS = 2
+
+
+_BASIS = {
+    "measured": "measurements near it",
+    "interpolated": "measurements around it",
+    "extrapolated": "beyond what is measured",
+    "other machine": "other machines",
+    "changed": "numbers set by you",
+    "datasheet": "datasheets",
+    "announced": "what is announced",
+}
+"""What a gate rests on, where no measurement is comparable."""
+
+
+def _support(size: ExpectedSize) -> str:
+    """What a gate rests on: ``33 measurements``, or what takes their place."""
+    interval = size.interval
+    if size.supported and interval.rows:
+        return counted(interval.rows, "measurement")
+    return _BASIS[interval.basis]
+
+
+_COLUMNS: Columns[ExpectedSize] = (
+    label("test", hidden=True),
+    number("ranks", hidden=True),
+    number("bytes", "size", title_size, get=lambda size: whole_bytes(size.bytes)),
+    number("expected_s", "time", format_time, 3),
+    number("busbw_Bps", "busbw", format_rate),
+    number("floor_busbw_Bps", "a gate may ask", format_rate),
+    number("floor_share", "of busbw", whole_percent, 2),
+    label("support", "it rests on", get=_support),
+    number("slowest_s", "slowest", format_time, hidden=True),
+    number("low_s", "fast end", format_time, hidden=True, path="interval.low_s"),
+    number("high_s", "slow end", format_time, hidden=True, path="interval.high_s"),
+    flag("supported", hidden=True),
+    label("basis", hidden=True, path="interval.basis"),
+    number("rows", hidden=True, path="interval.rows"),
+    label("reason", hidden=True, path="interval.reason"),
+    label("nearest", hidden=True, path="interval.nearest"),
+    label("algorithm", hidden=True, path="row.name"),
+    label("protocol", hidden=True, path="row.protocol"),
+)
+_MEASURED: Columns[MeasuredSize] = (
+    label("file", "log", hidden=True, fold=24),
+    label("series", fold=24),
+    number("bytes", "size", title_size, get=lambda size: whole_bytes(size.expected.bytes)),
+    number("measured_busbw_Bps", "measured", format_rate),
+    number("floor_busbw_Bps", "gate", format_rate, path="expected.floor_busbw_Bps"),
+    number("of_floor", "of gate", whole_percent),
+    flag("short", "short", 1),
+    number("busbw_Bps", "expected", format_rate, 2, path="expected.busbw_Bps"),
+    number("measured_s", "time", format_time, hidden=True),
+    number("expected_s", "expected time", format_time, hidden=True, path="expected.expected_s"),
+    number("slowest_s", "slowest", format_time, hidden=True, path="expected.slowest_s"),
+    label("test", hidden=True, path="expected.test"),
+    number("ranks", hidden=True),
+    flag("supported", hidden=True, path="expected.supported"),
+    label("support", "it rests on", hidden=True, get=lambda size: _support(size.expected)),
+    label("where", hidden=True),
+)
+
+
+def _table(result: Expected) -> Table:
+    """What CSV has: the measured sizes, else the expected ones."""
+    if result.logs or result.measured:
+        return Table(_MEASURED, result.measured)
+    return Table(_COLUMNS, result.sizes).with_shown("test")
+
+
+def machine_text(result: Expected) -> str:
+    """``4 nodes of dgx-h100``, with its ranks where they do not fill nodes."""
+    name = on_fabric(result.fabric, result.overrides)
+    if result.nodes > 1:
+        return f"{counted(result.nodes, result.noun)} of {name} ({result.group.label})"
+    comma = "," if "," in result.group.label else ""
+    return f"{result.group.label}{comma} of {name}"
+
+
+def keepers_text(share: float) -> str:
+    """``95 of 100 healthy machines``."""
+    hundredths = round(100 * share, 1)
+    return f"{hundredths:g} of 100 healthy machines"
+
+
+def _blocks(result: Expected) -> list[Block]:
+    out: list[Block] = [Headline(_answer(result))]
+    if result.measured:
+        out += _measured_blocks(result)
+    elif len(result.largest) >= _FEWEST_TESTS:
+        largest = Table(_COLUMNS, result.largest, title="at the largest size")
+        every = Table(_COLUMNS, result.sizes, title="at every size", first=0)
+        out += [largest.with_shown("test"), every.with_shown("test")]
+    else:
+        out.append(Table(_COLUMNS, result.sizes, first=_FIRST_ROWS, spread=True))
+    left_out = [(test.reason, test.algorithm) for test in result.left_out]
+    out += listed("left out", lines_by_names(left_out))
+    return [*out, *readings_block(result.readings)]
+
+
+def _measured_blocks(result: Expected) -> list[Block]:
+    short = result.short
+    every = Table(_MEASURED, result.measured, title="every measured size")
+    if len(result.logs) > 1:
+        every = every.with_shown("file")
+    if not short:
+        return [every._replace(title="", first=_FIRST_ROWS, spread=True)]
+    next_step = Lines("to find out why", (result.doctor,), verbatim=True)
+    worst = tuple(sorted(short, key=lambda size: size.of_floor))
+    table = every._replace(records=worst, title="short of the gate", first=_FIRST_ROWS)
+    return [next_step, table.without("short"), every._replace(first=0)]
+
+
+def _answer(result: Expected) -> str:
+    if result.measured:
+        return _judgement(result)
+    last = result.largest[0]
+    machine = machine_text(result)
+    said = (
+        f"{sentence(machine)} should reach {format_rate(last.busbw_Bps, 3)} of bus bandwidth in"
+        f" {last.test}_perf at {title_size(last.bytes)};"
+    )
+    ask = format_rate(last.floor_busbw_Bps, 3)
+    keepers = keepers_text(result.share)
+    if last.supported:
+        return f"{said} a gate may ask {ask} ({keepers} keep it; it rests on {_basis(last)})."
+    return (
+        f"{said} no measurement supports a gate there ({last.interval.reason}): the wide one asks"
+        f" {ask}, which {keepers} should keep."
+    )
+
+
+def _basis(size: ExpectedSize) -> str:
+    """``33 comparable measurements``, else the reason of the interval, and the nearest one."""
+    interval = size.interval
+    if interval.nearest is None:
+        return interval.reason
+    if not interval.rows:
+        return f"the nearest measurement, {interval.nearest}"
+    words = counted(interval.rows, "comparable measurement")
+    return f"{words}, the nearest {interval.nearest}"
+
+
+def _judgement(result: Expected) -> str:
+    """Which sizes fall short, and how far."""
+    short = result.short
+    count = len(result.measured)
+    keepers = keepers_text(result.share)
+    if not short:
+        least = min(result.measured, key=lambda size: size.of_floor)
+        margin = whole_percent(least.of_floor)
+        who = f"All {count} measured sizes pass" if count > 1 else "The measured size passes"
+        return (
+            f"{who} the gate that {keepers} keep; the nearest"
+            f" to it, {_series(result, least)} at {title_size(least.expected.bytes)}, reaches {margin} of it."
+            f"{_unsupported(result)}"
+        )
+    worst = min(short, key=lambda size: size.of_floor)
+    verb = "falls" if len(short) == 1 else "fall"
+    return (
+        f"{len(short)} of {counted(count, 'measured size')} {verb} short of what {keepers} keep:"
+        f" {_series(result, worst)} reaches {format_rate(worst.measured_busbw_Bps, 3)} at"
+        f" {title_size(worst.expected.bytes)}, where a gate may ask"
+        f" {format_rate(worst.expected.floor_busbw_Bps, 3)}.{_unsupported(result)}"
+    )
+
+
+def _series(result: Expected, size: MeasuredSize) -> str:
+    """The series of a size, with its log where there are several."""
+    return f"{size.series} of {size.file}" if len(result.logs) > 1 else size.series
+
+
+def _unsupported(result: Expected) -> str:
+    """How many of the gates rest on no measurement."""
+    wide = [size for size in result.measured if not size.expected.supported]
+    if not wide:
+        return ""
+    if len(wide) == len(result.measured):
+        return " Every gate is wide, for want of measurements."
+    are = "is wide" if len(wide) == 1 else "are wide"
+    return f" {len(wide)} of the {len(result.measured)} gates {are}, for want of measurements."
+
+
+def _summary(result: Expected) -> str:
+    return _answer(result)
+
+
+def _chart(result: Expected) -> BusbwChart | None:
+    """Expected and asked bandwidth of one test, and what was measured."""
+    if len(result.largest) != 1:
+        return None
+    expected_points = []
+    asked = []
+    for size in result.sizes:
+        expected_points.append((size.bytes, size.busbw_Bps))
+        asked.append((size.bytes, size.floor_busbw_Bps))
+    curves = [BusbwCurve("expected", tuple(expected_points)), BusbwCurve("gate", tuple(asked))]
+    measured = [(size.expected.bytes, size.measured_busbw_Bps) for size in result.measured]
+    if measured:
+        # sizes of several series would go back and forth
+        if len({size.series for size in result.measured}) > 1:
+            return None
+        curves.append(BusbwCurve("measured", tuple(measured)))
+    return BusbwChart(f"bus bandwidth of {result.largest[0].test}_perf", tuple(curves))
+
+
+class ExpectedSizeDocument(Document, of=ExpectedSize):
+    """What is expected at a size."""
+
+    test: str
+    primitive: str
+    ranks: int
+    bytes: float = whole("bytes")
+    algorithm: str = derived("row.name")
+    protocol: str = optional("row.protocol")
+    expected_s: float
+    busbw_Bps: float
+    slowest_s: float
+    floor_busbw_Bps: float
+    floor_share: float
+    low_s: float = derived("interval.low_s")
+    high_s: float = derived("interval.high_s")
+    supported: bool
+    support: str = derived(_support)
+    basis: str = derived("interval.basis")
+    rows: int = derived("interval.rows")
+    reason: str = derived("interval.reason")
+    nearest: str | None = derived("interval.nearest")
+
+
+class MeasuredSizeDocument(Document, of=MeasuredSize):
+    """A measured size against the gate."""
+
+    series: str
+    file: str
+    where: str
+    ranks: int
+    measured_s: float
+    measured_busbw_Bps: float
+    of_floor: float
+    short: bool
+    expected: ExpectedSizeDocument
+
+
+class ExpectDocument(OnFabricDocument):
+    """What a machine should reach, and whether logs do."""
+
+    group: GroupDocument
+    library: str = optional("library")
+    nodes: int
+    share: float
+    model: ModelDocument = derived(model_echo)
+    sizes: list[ExpectedSizeDocument]
+    left_out: list[Infeasible] = optional("left_out")
+    logs: list[str] = optional("logs")
+    measured: list[MeasuredSizeDocument] = optional("measured")
+    passed: bool
+    doctor: str = optional("doctor")
+
+
+VIEWS = {
+    Expected: View("expect", _blocks, ExpectDocument.of, _table, _summary, chart=_chart),
+}
