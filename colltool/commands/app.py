@@ -99,6 +99,7 @@ GROUPS = {
     "More on machines": {
         "validate": "Measured logs against a fabric's prices.",
         "trace": "Collectives of profiler traces against a fabric's prices.",
+        "score": "Any tool's predicted times on published measurements.",
         "library": "Libraries of kernels; list, show, check and write your own.",
     },
     "For other programs": {

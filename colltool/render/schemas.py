@@ -61,6 +61,7 @@ DOCUMENTS = {
     "price": ("price:PriceDocument", "price:PricesDocument", "kernels:KernelPriceDocument"),
     "report": ("report:ReportDocument",),
     "reshard": ("serve:ReshardDocument",),
+    "score": ("score:ScoreDocument",),
     "sensitivity": ("sensitivity:SensitivityDocument",),
     "sensitivity-compare": ("sensitivity:ContestDocument",),
     "serve": ("serve:ServeDocument",),
