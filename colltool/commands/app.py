@@ -103,7 +103,7 @@ GROUPS = {
         "library": "Libraries of kernels; list, show, check and write your own.",
     },
     "For other programs": {
-        "export": "Tables for NCCL's tuner, MSCCL, ASTRA-sim, LogGOPSim, Chakra.",
+        "export": "Files for NCCL's tuner, compilers, MSCCL, ASTRA-sim, LogGOPSim, Chakra.",
         "schema": "The JSON Schema of an output, or of a kind of files.",
         "mcp": "MCP server: these commands as tools for AI assistants.",
     },

@@ -68,6 +68,7 @@ DOCUMENTS = {
     "serve-list": ("serve:ServeListDocument",),
     "serve-spread": ("serve:ServeSpreadDocument",),
     "sweep": ("sweep:SweepDocument",),
+    "table": ("law_table:TableDocument",),
     "trace": ("trace:TracesDocument",),
     "validate": ("calibrate:ValidateDocument",),
     "verify": ("verify:VerifyDocument",),
@@ -87,6 +88,7 @@ _COMMANDS = {
     "library-diff": "diff --library",
     "fabric-size-direct": "fabric size --topology T",
     "assumptions": "report",
+    "table": "export table",
 }
 """The commands of documents whose name is not that of the command."""
 
