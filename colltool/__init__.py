@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from colltool.commands.reading import readings
     from colltool.commands.report import report
     from colltool.commands.reshard import reshard
+    from colltool.commands.score import score
     from colltool.commands.sensitivity import compare_sensitivity, sensitivity
     from colltool.commands.serve import serve
     from colltool.commands.sweep import sweep

@@ -9,7 +9,7 @@ from io import StringIO
 from math import isfinite
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.base.errors import ColltoolError, clipped, either, nearest
 from colltool.base.files import AnyPath, read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
@@ -19,7 +19,10 @@ _QUESTION = ("source", "machine", "hardware", "nodes", "ranks", "collective", "b
 _TEMPLATE = (*_QUESTION, "time_us", "low_us", "high_us")
 _NEEDED = ("machine", "ranks", "collective", "bytes")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-_FIX = "colltool score --template > questions.csv writes the columns"
+_FIX = either(
+    shell="colltool score --template > questions.csv writes the columns",
+    python="colltool.calibration.predictions.template() has the columns",
+)
 
 
 class Predicted(NamedTuple):

@@ -70,7 +70,8 @@ def published_rows() -> tuple[PublishedRow, ...]:
     found = []
     for series in _table("published.csv"):
         columns = [
-            series[name].split() for name in ("bytes", "time_us", "price_us", "low_us", "high_us")
+            series[column].split()
+            for column in ("bytes", "time_us", "price_us", "low_us", "high_us")
         ]
         for size, *micro in zip(*columns, strict=True):
             time_s, price_s, low_s, high_s = (float(value) / 1e6 for value in micro)

@@ -211,15 +211,15 @@ def _groups() -> Iterator[tuple[By, str]]:
         names = (
             CLASSES if by == "size" else [_group_of(measured, by) for measured in published_rows()]
         )
-        for name in dict.fromkeys(names):
-            yield by, name
+        for group in dict.fromkeys(names):
+            yield by, group
 
 
 def _score_rows(judged: dict[str, list[Judged]], by: By, group: str) -> Iterator[ScoreRow]:
-    for name, several in judged.items():
+    for predictor, several in judged.items():
         mine = [entry for entry in several if _group_of(entry.row, by) == group]
         if mine:
-            yield _score_row(name, by, group, mine)
+            yield _score_row(predictor, by, group, mine)
 
 
 def _score_row(name: str, by: By, group: str, mine: Sequence[Judged]) -> ScoreRow:
@@ -256,10 +256,10 @@ def _share(yes: Sequence[bool]) -> float | None:
 
 def _lost(judged: dict[str, list[Judged]]) -> list[LostRow]:
     by_distance = []
-    for name, several in judged.items():
+    for predictor, several in judged.items():
         for entry in several:
-            if name != OWN and entry.row.unseen and entry.nearer_by > 0:
-                by_distance.append((entry.nearer_by, _lost_row(name, entry)))
+            if predictor != OWN and entry.row.unseen and entry.nearer_by > 0:
+                by_distance.append((entry.nearer_by, _lost_row(predictor, entry)))
     by_distance.sort(key=lambda found: -found[0])
     return [lost for _, lost in by_distance]
 

@@ -179,7 +179,7 @@ def law_table(
     target = to_file(output)
     as_header = format == "c" or (format is None and target is not None and target.suffix == ".h")
     loaded = fabric.load()
-    wanted = [primitive_of(name) for name in _names(primitives)]
+    wanted = [primitive_of(word) for word in _names(primitives)]
     table = laws_of(loaded, wanted, sorted(set(ranks or usual_counts(loaded))))
     text = table_header(table) if as_header else table_json(table)
     if len(text) > MOST_TABLE:
@@ -193,7 +193,7 @@ def _names(primitives: str | None) -> list[str]:
     """The collectives of a table."""
     if primitives is None:
         return ["ar", "ag", "rs", "a2a", "bc", "reduce"]
-    return [name.strip() for name in primitives.split(",")]
+    return [word.strip() for word in primitives.split(",")]
 
 
 @command(

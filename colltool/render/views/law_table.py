@@ -110,7 +110,7 @@ def table_header(table: LawTable) -> str:
         least=format_bytes(table.from_bytes),
         most="16 GiB",
         not_covered="".join(_not_covered(table)),
-        names=",\n".join(f"  {name}" for name in names),
+        names=",\n".join(f"  {constant}" for constant in names),
         pieces="\n".join(pieces),
         laws="\n".join(laws),
         least_bytes=table.from_bytes,

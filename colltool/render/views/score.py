@@ -86,17 +86,17 @@ def _notes(result: Score) -> list[str]:
     for scored in result.predictors:
         if scored.name == OWN:
             found.append(
-                f"{scored.name}: {counted(scored.missing, 'line')} that its numbers come from"
+                f"{scored.name}: {counted(scored.missing, 'row')} that its numbers come from"
             )
         elif scored.missing:
-            found.append(f"{scored.name}: {counted(scored.missing, 'line')} without a prediction")
+            found.append(f"{scored.name}: {counted(scored.missing, 'row')} without a prediction")
         for machine, count in scored.unknown:
             hint = nearest(machine, machines)
-            text = f"{scored.name}: machine '{machine}' has no published line ({counted(count, 'line')})"
+            text = f"{scored.name}: machine '{machine}' has no published row ({counted(count, 'line')})"
             found.append(f"{text} {hint}".strip())
         if scored.unasked:
             unasked = counted(scored.unasked, "line")
-            found.append(f"{scored.name}: {unasked} for ranks, sizes or sources that no line has")
+            found.append(f"{scored.name}: {unasked} for ranks, sizes or sources that no row has")
     return found
 
 
