@@ -25,6 +25,7 @@ _HOMES = {
     "commands.reading": ("readings",),
     "commands.report": ("report",),
     "commands.reshard": ("reshard",),
+    "commands.score": ("score",),
     "commands.sensitivity": ("compare_sensitivity", "sensitivity"),
     "commands.serve": ("serve",),
     "commands.sweep": ("sweep",),
@@ -66,6 +67,7 @@ __all__ = [
     "readings",
     "report",
     "reshard",
+    "score",
     "search_layouts",
     "sensitivity",
     "serve",
@@ -105,6 +107,7 @@ if TYPE_CHECKING:
     from colltool.commands.reading import readings
     from colltool.commands.report import report
     from colltool.commands.reshard import reshard
+    from colltool.commands.score import score
     from colltool.commands.sensitivity import compare_sensitivity, sensitivity
     from colltool.commands.serve import serve
     from colltool.commands.sweep import sweep

@@ -100,10 +100,11 @@ GROUPS = {
     "More on machines": {
         "validate": "Measured logs against a fabric's prices.",
         "trace": "Collectives of profiler traces against a fabric's prices.",
+        "score": "Any tool's predicted times on published measurements.",
         "library": "Libraries of kernels; list, show, check and write your own.",
     },
     "For other programs": {
-        "export": "Tables for NCCL's tuner, MSCCL, ASTRA-sim, LogGOPSim, Chakra.",
+        "export": "Files for NCCL's tuner, compilers, MSCCL, ASTRA-sim, LogGOPSim, Chakra.",
         "schema": "The JSON Schema of an output, or of a kind of files.",
         "mcp": "MCP server: these commands as tools for AI assistants.",
     },

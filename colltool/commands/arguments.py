@@ -386,6 +386,19 @@ ARGUMENTS = {
         python="primitive",
     ),
     "nodes": Argument("--nodes", "N", "Number of nodes, if the log does not state it.", "count"),
+    "predictions": Argument(
+        "",
+        "PREDICTIONS...",
+        "CSV files of predicted times, or colltool, nccl, datasheet, alpha-beta. [default: colltool]",
+        many=True,
+        file="read",
+        words=("colltool", "nccl", "datasheet", "alpha-beta"),
+    ),
+    "template": Argument(
+        "--template",
+        help="Write the questions as CSV, with an empty column for the times, and stop.",
+        kind="flag",
+    ),
     "in_place": Argument("--in-place", help="Use the in-place columns of nccl-tests.", kind="flag"),
     "expect": Argument(
         "--expect",

@@ -51,6 +51,10 @@ ALGORITHM = option(
 )
 
 
+MOST_TABLE = 200_000
+"""Bytes of a table of laws."""
+
+
 export_command = CommandGroup("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
 
 
@@ -129,6 +133,67 @@ def nccl_tuner(
     else:
         text = tuner.tuner_config(loaded, groups, channels)
     write(text, target)
+
+
+@command(
+    [
+        FABRIC,
+        option("rank_counts", f"{COUNTS} [default: doublings, and all of the fabric]"),
+        option(
+            "primitives",
+            "Collectives: ar, ag, rs, a2a, bc, reduce, p2p. [default: all but p2p]",
+            default=None,
+        ),
+        option(
+            "form",
+            "json, or c for a header. [default: by the suffix of -o, else json]",
+            words=("json", "c"),
+            default=None,
+        ),
+        "output",
+    ],
+    within=export_command,
+    name="table",
+    short_help="Prices as piecewise laws, for compilers: JSON or a C header.",
+)
+def law_table(
+    fabric: FabricChoice,
+    ranks: list[int] | None = None,
+    primitives: str | None = None,
+    format: str | None = None,
+    output: Path | None = None,
+) -> None:
+    """Write the prices of a fabric as laws that take a microsecond to ask: time = a + b (bytes - from),
+    for each collective and number of ranks, within 2% of price from 8 B to 16 GiB.
+
+    Examples:
+      colltool export table -f dgx-h100 -o dgx_h100.h
+      colltool export table -f nvl72 -n 8,72,144 --primitive ar,ag -o nvl72.json
+    """
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.analysis.laws import law_table as laws_of
+    from colltool.analysis.laws import usual_counts
+    from colltool.commands.reading import primitive_of
+    from colltool.render.views.law_table import table_header, table_json
+
+    target = to_file(output)
+    as_header = format == "c" or (format is None and target is not None and target.suffix == ".h")
+    loaded = fabric.load()
+    wanted = [primitive_of(word) for word in _names(primitives)]
+    table = laws_of(loaded, wanted, sorted(set(ranks or usual_counts(loaded))))
+    text = table_header(table) if as_header else table_json(table)
+    if len(text) > MOST_TABLE:
+        what = f"the table has {len(text):,} bytes, more than {MOST_TABLE:,}"
+        fix = f"fewer counts ({argument_text('ranks', '8,64')}) or fewer {argument_text('primitives', 'ar')}"
+        raise ColltoolError(what, argument="ranks", fix=fix)
+    write(text, target)
+
+
+def _names(primitives: str | None) -> list[str]:
+    """The collectives of a table."""
+    if primitives is None:
+        return ["ar", "ag", "rs", "a2a", "bc", "reduce"]
+    return [word.strip() for word in primitives.split(",")]
 
 
 @command(

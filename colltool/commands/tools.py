@@ -136,12 +136,14 @@ TOOLS = {
         "How a number is derived. algorithm: the formula, its source, what it assumes, who ships"
         " it, with the numbers of a fabric. algorithms: all of them. verify: formulas against schedules executed message by"
         " message. contention: what a layout of groups on a fabric costs. ladder: the reference"
-        " table of 512 ranks, with and without contention.",
+        " table of 512 ranks, with and without contention. score: how far prices, or predictions"
+        " in a CSV, are off on published measurements.",
         {
             "algorithms": Kind("colltool.commands.explain:list_algorithms"),
             "algorithm": Kind("colltool:explain", ("algorithm",)),
             "contention": Kind("colltool:contention", ("layout", "matrix", "hot", "zipf")),
             "ladder": Kind("colltool:ladder", ("definition",)),
+            "score": Kind("colltool:score", ("predictions",)),
             "verify": Kind("colltool:verify", ("segments",)),
         },
         "what algorithm primitive fabric ranks size layout definition overrides readings",
@@ -239,6 +241,7 @@ ALIASES = {
     "diff_libraries": ("compare", "libraries"),
     "list_algorithms": ("explain", "algorithms"),
     "ladder": ("explain", "ladder"),
+    "score": ("explain", "score"),
     "contention": ("explain", "contention"),
     "verify": ("explain", "verify"),
     "compare_plans": ("plan", "compare"),

@@ -62,12 +62,14 @@ DOCUMENTS = {
     "price": ("price:PriceDocument", "price:PricesDocument", "kernels:KernelPriceDocument"),
     "report": ("report:ReportDocument",),
     "reshard": ("serve:ReshardDocument",),
+    "score": ("score:ScoreDocument",),
     "sensitivity": ("sensitivity:SensitivityDocument",),
     "sensitivity-compare": ("sensitivity:ContestDocument",),
     "serve": ("serve:ServeDocument",),
     "serve-list": ("serve:ServeListDocument",),
     "serve-spread": ("serve:ServeSpreadDocument",),
     "sweep": ("sweep:SweepDocument",),
+    "table": ("law_table:TableDocument",),
     "trace": ("trace:TracesDocument",),
     "validate": ("calibrate:ValidateDocument",),
     "verify": ("verify:VerifyDocument",),
@@ -87,6 +89,7 @@ _COMMANDS = {
     "library-diff": "diff --library",
     "fabric-size-direct": "fabric size --topology T",
     "assumptions": "report",
+    "table": "export table",
 }
 """The commands of documents whose name is not that of the command."""
 

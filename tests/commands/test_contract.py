@@ -65,6 +65,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ladder": ("ladder",),
     "ladder check": ("ladder", "--check", "old.json"),
     "ladder check moved": ("ladder", "--check", "new.json"),
+    "score": ("score",),
     "diff": ("diff", "old.json", "new.json"),
     "diff same": ("diff", "old.json", "old.json"),
     "explain": ("explain", "ring"),
@@ -817,6 +818,26 @@ PROMISED: dict[str, Shape] = {
     "compare": COMPARE,
     "sensitivity": SENSITIVITY,
     "ladder": HEAD | {"ladder": str, "bytes": int, "rows": [RUNG]},
+    "score": HEAD
+    | {
+        "published": int,
+        "sources": int,
+        "seen": int,
+        "predictors": [{"name": str, "answered": int, "missing": int}],
+        "rows": [
+            {
+                "predictor": str,
+                "by": str,
+                "name": str,
+                "rows": int,
+                "median": Number,
+                "p90": Number,
+                "bias": Number,
+                "covered": Number,
+            }
+        ],
+        "lost": list,
+    },
     "ladder check": DIFF,
     "ladder check moved": DIFF,
     "diff": DIFF,

@@ -24,7 +24,8 @@ PRIMITIVES = (
 )
 NAMES = """
     price crossover breakdown compare ladder diff explain plan serve expect fabric doctor calibrate report
-    sweep sensitivity contention verify reshard job validate trace library export schema mcp guide
+    sweep sensitivity contention verify reshard job validate trace score library export schema mcp
+    guide
 """
 COMMANDS = f"commands: {', '.join(NAMES.split())}"
 WRITE_SIZE = "write 16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)"

@@ -70,6 +70,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "draw_fabric": {"fabric": "star512"},
     "size_fabric": {"endpoints": 64, "radix": 8},
     "ladder": {},
+    "score": {},
     "diff": {"old": DOCUMENT, "new": DOCUMENT},
     "serve": {"job": "llama3-8b", "fabric": "dgx-h100", "tp": 2},
     "reshard": {"job": "llama3-8b", "fabric": "dgx-h100", "senders": 8, "receivers": 8},

@@ -126,9 +126,9 @@ def test_every_view_has_a_schema_and_the_table_no_other() -> None:
     modules = [
         import_module(f"{views.__name__}.{one.name}") for one in iter_modules(views.__path__)
     ]
-    assert {view.schema for one in modules for view in getattr(one, "VIEWS", {}).values()} == set(
-        documents()
-    )
+    # tables of laws are an export, which has no view
+    shown = {view.schema for one in modules for view in getattr(one, "VIEWS", {}).values()}
+    assert shown | {"table"} == set(documents())
 
 
 def test_every_table_says_what_its_records_are() -> None:

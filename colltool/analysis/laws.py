@@ -1,0 +1,236 @@
+"""Prices of one fabric as piecewise laws, for programs that ask many times: time = a + b (bytes -
+from) on each piece, for each collective and number of ranks.
+
+Pieces are as long as the price allows: prices are asked where a straight line may miss them, down
+to single bytes where the library changes its algorithm.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.primitives import Primitive
+from colltool.base.result import with_progress
+from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.groups import place
+from colltool.estimate.library_pick import with_library_choice
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.price import price
+from colltool.estimate.results import Overrides
+from colltool.fabric.model import Fabric
+
+FROM_BYTES, TO_BYTES = 8, 16 * 2**30
+"""Sizes that a table covers, both included."""
+WITHIN = 0.02
+"""Most relative distance of a law from the price."""
+_ASKED = 0.008
+"""The distance that pieces keep at the sizes that they are made from, so that others keep
+:data:`WITHIN`."""
+_CHECKS = 6
+"""Sizes an octave, between those that pieces are made from, at which a law is checked."""
+
+Seconds = Callable[[int], float]
+
+
+class LinePiece(NamedTuple):
+    """Seconds are ``a_s + b_s * (bytes - from_bytes)`` from this size on, up to the next piece."""
+
+    from_bytes: int
+    a_s: float
+    b_s: float
+
+
+class Law(NamedTuple):
+    """The price of a collective on the first ``ranks`` of a fabric; ``worst``: its largest relative
+    distance from the price at the sizes where it was checked."""
+
+    primitive: Primitive
+    ranks: int
+    nodes: int
+    pieces: tuple[LinePiece, ...]
+    worst: float
+
+    def seconds(self, size: float) -> float:
+        """The time of a size in bytes that the table covers."""
+        return _at(self.pieces, size)
+
+
+class NotCovered(NamedTuple):
+    """A collective that has no law on so many ranks, and why."""
+
+    primitive: Primitive
+    ranks: int
+    reason: str
+
+
+class LawTable(NamedTuple):
+    """The laws of a fabric: ``within`` is what they keep everywhere between ``from_bytes`` and
+    ``to_bytes``; ``overrides`` are what was set on it."""
+
+    fabric: str
+    library: str
+    from_bytes: int
+    to_bytes: int
+    within: float
+    laws: tuple[Law, ...]
+    not_covered: tuple[NotCovered, ...] = ()
+    overrides: Overrides = ()
+
+
+def usual_counts(fabric: Fabric) -> list[int]:
+    """Numbers of ranks that a table has by default: doublings inside a domain, all of it, doublings
+    of it, and all ranks."""
+    everything = place(fabric, None).placement.ranks
+    inside = min(fabric.tiers[0].endpoints, everything)
+    found = {inside, everything}
+    for start, end in ((2, inside), (inside, everything)):
+        count = start
+        while count < end:
+            found.add(count)
+            count *= 2
+    return sorted(count for count in found if count > 1)
+
+
+def law_table(fabric: Fabric, primitives: Sequence[Primitive], counts: Sequence[int]) -> LawTable:
+    """The laws of collectives on the first ranks of a fabric.
+
+    Raises:
+        ColltoolError: no collective can be priced on any of the counts.
+    """
+    laws = []
+    refused = []
+    for primitive, ranks in with_progress(list(product(primitives, counts))):
+        try:
+            laws.append(_law(fabric, primitive, ranks))
+        except ColltoolError as error:
+            refused.append(NotCovered(primitive, ranks, error.what))
+    if not laws:
+        first = refused[0]
+        what = (
+            f"no collective can be priced: {first.primitive.label} on {first.ranks}: {first.reason}"
+        )
+        fix = f"give other counts: {argument_text('ranks', 8)}"
+        raise ColltoolError(what, argument="ranks", fix=fix)
+    return LawTable(
+        fabric=fabric.name,
+        library=fabric.library_name or "",
+        from_bytes=FROM_BYTES,
+        to_bytes=TO_BYTES,
+        within=WITHIN,
+        laws=tuple(laws),
+        not_covered=tuple(refused),
+        overrides=fabric.overrides,
+    )
+
+
+def _law(fabric: Fabric, primitive: Primitive, ranks: int) -> Law:
+    group = GroupSpec(ranks)
+    placed = place(fabric, group)
+    nodes = max(ranks // placed.spans[0].tier.endpoints, 1)
+    readings = ModelOptions()
+    known: dict[int, float] = {}
+
+    def seconds(size: int) -> float:
+        if size not in known:
+            found = price(fabric, primitive, float(size), group, readings)
+            picked = with_library_choice([found], fabric, readings, required=False)[0]
+            known[size] = float(picked.best.total_s)
+        return known[size]
+
+    pieces, worst = _checked_pieces(seconds, known)
+    return Law(primitive, ranks, nodes, pieces, worst)
+
+
+def _checked_pieces(
+    seconds: Seconds, known: dict[int, float]
+) -> tuple[tuple[LinePiece, ...], float]:
+    """Pieces that keep :data:`WITHIN` where they were not made from, and the worst distance there.
+
+    Sizes that miss it are knots of the next try, so that this ends.
+    """
+    _sample(seconds, FROM_BYTES, TO_BYTES)
+    while True:
+        pieces = _fitted(known)
+        missed = []
+        worst = 0.0
+        for size in _between():
+            off = _distance(_at(pieces, size), seconds(size))
+            worst = max(worst, off)
+            if off > WITHIN:
+                missed.append(size)
+        if not missed:
+            return pieces, worst
+        for size in missed:
+            sizes = sorted(known)
+            at = sizes.index(size)
+            _sample(seconds, sizes[at - 1], size)
+            _sample(seconds, size, sizes[at + 1])
+
+
+def _between() -> list[int]:
+    """Sizes of the check, off those of doublings."""
+    found = []
+    step = 2 ** (1 / _CHECKS)
+    size = FROM_BYTES * step**0.37
+    while size < TO_BYTES:
+        found.append(round(size))
+        size *= step
+    return sorted(set(found))
+
+
+def _sample(seconds: Seconds, low: int, high: int) -> None:
+    """Ask for prices between two sizes until straight lines between neighbours meet them."""
+    ahead = [(low, high)]
+    while ahead:
+        low, high = ahead.pop()
+        middle = round((low * high) ** 0.5)
+        if not low < middle < high:
+            continue
+        line = (LinePiece(low, seconds(low), _slope(seconds, low, high)),)
+        near = [round(low**0.75 * high**0.25), middle, round(low**0.25 * high**0.75)]
+        off = max(_distance(_at(line, size), seconds(size)) for size in near)
+        # over a wide range three sizes say little of those between them
+        if off > _ASKED or high > 4 * low:
+            ahead += [(low, middle), (middle, high)]
+
+
+def _slope(seconds: Seconds, low: int, high: int) -> float:
+    return (seconds(high) - seconds(low)) / (high - low)
+
+
+def _fitted(known: dict[int, float]) -> tuple[LinePiece, ...]:
+    """The longest straight lines through known prices that keep :data:`_ASKED` from those they
+    pass over."""
+    sizes = sorted(known)
+    pieces = []
+    start = 0
+    while start < len(sizes) - 1:
+        end = start + 1
+        while end + 1 < len(sizes) and _keeps(known, sizes, start, end + 1):
+            end += 1
+        low, high = sizes[start], sizes[end]
+        slope = (known[high] - known[low]) / (high - low)
+        pieces.append(LinePiece(low, known[low], slope))
+        start = end
+    return tuple(pieces)
+
+
+def _keeps(known: dict[int, float], sizes: Sequence[int], start: int, end: int) -> bool:
+    low, high = sizes[start], sizes[end]
+    line = (LinePiece(low, known[low], (known[high] - known[low]) / (high - low)),)
+    passed = sizes[start + 1 : end]
+    return all(_distance(_at(line, size), known[size]) <= _ASKED for size in passed)
+
+
+def _at(pieces: Sequence[LinePiece], size: float) -> float:
+    place_of = bisect_right(pieces, size, key=lambda piece: piece.from_bytes) - 1
+    piece = pieces[max(place_of, 0)]
+    return piece.a_s + piece.b_s * (size - piece.from_bytes)
+
+
+def _distance(found: float, expected: float) -> float:
+    return abs(found / expected - 1)

@@ -1,0 +1,58 @@
+"""Predictors that need no file: colltool's own prices as they ship, and plainer models next to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from colltool.base.primitives import parse_primitive
+from colltool.calibration.predictions import Predicted
+from colltool.calibration.published import PublishedRow
+from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.groups import as_read
+from colltool.estimate.library_pick import with_library_choice
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.price import price
+from colltool.estimate.results import Price
+from colltool.fabric.load import load_fabric
+
+Predictor = Callable[[PublishedRow], Predicted | None]
+
+
+def _price(row: PublishedRow, readings: ModelOptions) -> Price:
+    """The price of a row, with what the library picks first."""
+    fabric = as_read(load_fabric(row.source.machine), readings)
+    group = GroupSpec(row.ranks)
+    found = price(fabric, parse_primitive(row.collective), float(row.bytes), group, readings)
+    return with_library_choice([found], fabric, readings, required=False)[0]
+
+
+def _own(row: PublishedRow) -> Predicted:
+    return Predicted(row.price_s, row.low_s, row.high_s)
+
+
+def _nccl(row: PublishedRow) -> Predicted | None:
+    """The time that NCCL's tuning model gives what it picks; None where it has no model."""
+    library = _price(row, ModelOptions()).library
+    pick = library.pick if library else None
+    if pick is None or pick.seconds is None:
+        return None
+    return Predicted(float(pick.seconds))
+
+
+def _datasheet(row: PublishedRow) -> Predicted:
+    """colltool's price without a measured number."""
+    return Predicted(float(_price(row, ModelOptions(numbers="datasheet")).best.total_s))
+
+
+def _alpha_beta(row: PublishedRow) -> Predicted:
+    """Latency and bandwidth of the links alone, of the fastest algorithm."""
+    return Predicted(float(_price(row, ModelOptions(ideal=True)).best.total_s))
+
+
+PREDICTORS: dict[str, Predictor] = {
+    "colltool": _own,
+    "nccl": _nccl,
+    "datasheet": _datasheet,
+    "alpha-beta": _alpha_beta,
+}
+"""By the name that the command line takes."""

@@ -1,0 +1,281 @@
+"""Predictors held to published measurements: errors by size, scope, vendor, machine and collective."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from math import log
+from pathlib import Path
+from statistics import median
+from typing import ClassVar, Literal, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.files import AnyPath
+from colltool.base.result import Result, result, with_progress
+from colltool.calibration.predictions import Predicted, read_predictions
+from colltool.calibration.predictors import PREDICTORS
+from colltool.calibration.published import PublishedRow, published_rows, published_sources
+from colltool.estimate.accuracy import CLASSES, size_class
+
+OWN = "colltool"
+By = Literal["all", "size", "scope", "vendor", "collective", "machine"]
+_UNITS = {1e-3: "ms", 1e-6: "s", 1e3: "ns"}
+"""The unit that times are in, by the factor that they are off when read as microseconds."""
+_WITHIN = 3.0
+"""A median that is a factor of a thousand off within this factor is a wrong unit."""
+
+
+class Judged(NamedTuple):
+    """A published row and its prediction."""
+
+    row: PublishedRow
+    predicted: Predicted
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured time."""
+        return self.predicted.time_s / self.row.time_s
+
+    @property
+    def error(self) -> float:
+        return abs(self.ratio - 1)
+
+    @property
+    def own_ratio(self) -> float:
+        """That of colltool's price."""
+        return self.row.price_s / self.row.time_s
+
+    @property
+    def nearer_by(self) -> float:
+        """How much nearer it is than colltool's price, as a logarithm: half and twice the measured
+        time are equally far; negative where colltool is nearer."""
+        return abs(log(self.own_ratio)) - abs(log(self.ratio))
+
+
+class ScoreRow(NamedTuple):
+    """The errors of a predictor on a group of rows, |predicted / measured - 1|.
+
+    Args:
+        by, name: what the rows share.
+        bias: the median of predicted / measured - 1.
+        covered: the share of measurements inside the predictor's intervals; None without any.
+        own_median: colltool's median error on those of the rows that it has not seen; None where it
+            has seen them all.
+        nearer: on which share of these the predictor is nearer than colltool, by factor; None for
+            colltool.
+    """
+
+    predictor: str
+    by: By
+    name: str
+    rows: int
+    median: float
+    p90: float
+    bias: float
+    covered: float | None
+    own_median: float | None
+    nearer: float | None
+
+
+class ScoredPredictor(NamedTuple):
+    """What a predictor answered: ``missing``, rows without a prediction; ``unknown``, lines of
+    machines without a row, and ``unasked`` other lines that answer no row. ``unit``: that its times
+    seem to be in, where it is not the column's."""
+
+    name: str
+    answered: int
+    missing: int
+    unit: str = ""
+    unknown: tuple[tuple[str, int], ...] = ()
+    unasked: int = 0
+
+
+class LostRow(NamedTuple):
+    """A row on which another predictor is nearer than colltool; errors are predicted / measured -
+    1."""
+
+    predictor: str
+    source: str
+    machine: str
+    ranks: int
+    collective: str
+    bytes: int
+    measured_s: float
+    predicted_s: float
+    colltool_s: float
+    error: float
+    colltool_error: float
+
+
+@result
+class Score(Result):
+    """Predictors on published measurements; ``rows``: a line for each predictor and group, those of
+    one group together. ``lost``: where a predictor is nearer than colltool, by how much, the most
+    first. ``published``, ``sources``: how many rows there are, of how many sources; ``seen``: of
+    them, rows that colltool's own numbers were fitted to, on which it is not scored."""
+
+    subject: ClassVar[str] = "score"
+    predictors: tuple[ScoredPredictor, ...]
+    rows: tuple[ScoreRow, ...]
+    lost: tuple[LostRow, ...]
+    published: int
+    sources: int
+    seen: int
+
+
+def score(predictions: Sequence[AnyPath]) -> Score:
+    """Score files of predictions and predictors by name."""
+    told: list[ScoredPredictor] = []
+    judged: dict[str, list[Judged]] = {}
+    for given in predictions:
+        path = os.fsdecode(given)
+        name = path if path in PREDICTORS else Path(path).stem
+        if name in judged:
+            raise ColltoolError(
+                f"'{name}' is given twice",
+                argument="predictions",
+                fix="name files of different tools differently",
+            )
+        found, scored = _judged(name, path)
+        told.append(scored)
+        judged[name] = found
+    rows: list[ScoreRow] = []
+    for by, group in _groups():
+        rows += _score_rows(judged, by, group)
+    published = published_rows()
+    return Score(
+        tuple(told),
+        tuple(rows),
+        tuple(_lost(judged)),
+        len(published),
+        len(published_sources()),
+        sum(not measured.unseen for measured in published),
+    )
+
+
+def _judged(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
+    """The rows that a predictor answers."""
+    published = published_rows()
+    file = None
+    answer = PREDICTORS.get(path)
+    if answer is None:
+        file = read_predictions(path)
+        answer = file.answer
+    found = []
+    for measured in with_progress(published):
+        # what a price was fitted to says nothing of its error
+        if name == OWN and not measured.unseen:
+            continue
+        predicted = answer(measured)
+        if predicted is not None:
+            found.append(Judged(measured, predicted))
+    missing = len(published) - len(found)
+    scored = ScoredPredictor(name, len(found), missing, _unit(found))
+    if file is not None:
+        scored = scored._replace(unknown=tuple(file.unknown.items()), unasked=file.unasked)
+    return found, scored
+
+
+def _unit(found: Sequence[Judged]) -> str:
+    """The unit that times are likely in, where the median is a factor of a thousand off; else
+    nothing."""
+    middle = median(entry.ratio for entry in found)
+    for factor, unit in _UNITS.items():
+        if factor / _WITHIN <= middle <= factor * _WITHIN:
+            return unit
+    return ""
+
+
+def _group_of(row: PublishedRow, by: By) -> str:
+    match by:
+        case "all":
+            return "all"
+        case "size":
+            return CLASSES[size_class(row.bytes)]
+        case "scope":
+            return "across nodes" if row.nodes > 1 else "inside a node"
+        case "vendor":
+            return row.source.vendor
+        case "collective":
+            return row.collective
+        case "machine":
+            return row.fabric
+
+
+_BY: tuple[By, ...] = ("all", "size", "scope", "vendor", "collective", "machine")
+
+
+def _groups() -> Iterator[tuple[By, str]]:
+    """All groups; sizes from small to large, others by their first row."""
+    for by in _BY:
+        names = (
+            CLASSES if by == "size" else [_group_of(measured, by) for measured in published_rows()]
+        )
+        for group in dict.fromkeys(names):
+            yield by, group
+
+
+def _score_rows(judged: dict[str, list[Judged]], by: By, group: str) -> Iterator[ScoreRow]:
+    for predictor, several in judged.items():
+        mine = [entry for entry in several if _group_of(entry.row, by) == group]
+        if mine:
+            yield _score_row(predictor, by, group, mine)
+
+
+def _score_row(name: str, by: By, group: str, mine: Sequence[Judged]) -> ScoreRow:
+    unseen = [entry for entry in mine if entry.row.unseen]
+    told = []
+    for entry in mine:
+        inside = entry.predicted.covers(entry.row.time_s)
+        if inside is not None:
+            told.append(inside)
+    errors = sorted(entry.error for entry in mine)
+    own_median = nearer = None
+    if unseen:
+        own_median = median(abs(entry.own_ratio - 1) for entry in unseen)
+    if name != OWN:
+        nearer = _share([entry.nearer_by > 0 for entry in unseen])
+    return ScoreRow(
+        predictor=name,
+        by=by,
+        name=group,
+        rows=len(mine),
+        median=median(errors),
+        # the smallest error that nine of ten do not exceed
+        p90=errors[-(-9 * len(errors) // 10) - 1],
+        bias=median(entry.ratio for entry in mine) - 1,
+        covered=_share(told),
+        own_median=own_median,
+        nearer=nearer,
+    )
+
+
+def _share(yes: Sequence[bool]) -> float | None:
+    return sum(yes) / len(yes) if yes else None
+
+
+def _lost(judged: dict[str, list[Judged]]) -> list[LostRow]:
+    by_distance = []
+    for predictor, several in judged.items():
+        for entry in several:
+            if predictor != OWN and entry.row.unseen and entry.nearer_by > 0:
+                by_distance.append((entry.nearer_by, _lost_row(predictor, entry)))
+    by_distance.sort(key=lambda found: -found[0])
+    return [lost for _, lost in by_distance]
+
+
+def _lost_row(name: str, entry: Judged) -> LostRow:
+    row = entry.row
+    return LostRow(
+        predictor=name,
+        source=row.source.source,
+        machine=row.source.machine,
+        ranks=row.ranks,
+        collective=row.collective,
+        bytes=row.bytes,
+        measured_s=row.time_s,
+        predicted_s=entry.predicted.time_s,
+        colltool_s=row.price_s,
+        error=entry.ratio - 1,
+        colltool_error=entry.own_ratio - 1,
+    )
