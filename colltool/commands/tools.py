@@ -181,10 +181,9 @@ TOOLS = {
         " overrides",
     ),
     "fabric": Tool(
-        "Machines and networks. list: the shipped fabrics. show: tiers, diameter, bisection,"
-        " switches and cost of one. size: switches and cables for a number of endpoints."
-        " draw: a picture (SVG). expect: busbw of a healthy machine in nccl-tests, what a gate"
-        " may ask, and logs against it.",
+        "Networks. list: the shipped fabrics. show: tiers, diameter, bisection,"
+        " switches and cost of one. size: switches and cables for endpoints."
+        " draw: a picture (SVG). expect: what nccl-tests should reach, and what a gate may ask.",
         {
             "list": Kind(f"{THIS_MODULE}:list_fabrics"),
             "show": Kind(f"{THIS_MODULE}:show_fabric", ("fabric",)),
