@@ -79,7 +79,7 @@ GROUPS = {
         "serve": "What a token costs: engine, layout, network and memory.",
     },
     "Machines": {
-        "expect": "What a machine should reach in nccl-tests, and what a gate may ask.",
+        "expect": "What a machine should reach in nccl-tests; what a gate may ask.",
         "fabric": "Shipped fabrics; show, draw, check, import and size your own.",
         "doctor": "Why a machine is slow, from its logs.",
         "calibrate": "Put measurements of your machine on top of a fabric.",

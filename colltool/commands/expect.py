@@ -1,4 +1,4 @@
-"""What a machine should reach in nccl-tests, and what a gate may ask of it."""
+"""What a machine should reach in nccl-tests, and a gate's floor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from colltool.base.errors import ColltoolError, clipped, nearest, rename_arguments
 from colltool.base.files import remembering
 from colltool.base.primitives import AR, NCCL_TESTS, Primitive, parse_primitive
-from colltool.commands.arguments import Options, command_line, with_options
+from colltool.commands.arguments import FORMATS, Options, command_line, with_options
 from colltool.commands.command import command, failed
 from colltool.commands.logs import devices_of, measurements_of
 from colltool.commands.options import (
@@ -56,6 +56,10 @@ GATE_FORMATS = (
     "preflight-kubernetes",
 )
 """Formats of other programs, beside the usual ones."""
+FORMAT_HELP = (
+    f"Output format: {', '.join(FORMATS)}, or a gate for other programs: {', '.join(GATE_FORMATS)}."
+    " [default: table]"
+)
 _NOT_PRICED = {
     "gather": "no measurement to price it by",
     "scatter": "no measurement to price it by",
@@ -279,13 +283,13 @@ def doctor_line(
         "nodes",
         "in_place",
         "library",
-        result_options(CHART, form=extra_formats(GATE_FORMATS, "Output format. [default: table]")),
+        result_options(CHART, form=extra_formats(GATE_FORMATS, FORMAT_HELP, metavar="FORMAT")),
         READINGS,
     ],
     public=expect,
 )
 def expect_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """What a machine should reach in nccl-tests, and the bus bandwidth that a gate may ask of it.
+    """What a machine should reach in nccl-tests, and what a gate may ask of it.
 
     The gate is what 95 of 100 healthy machines of this kind keep (--share). With --against, logs
     are held against it: exit 1 if a size falls short. Sizes are nccl-tests' own: the total of

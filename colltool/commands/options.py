@@ -299,9 +299,9 @@ def extra_format(form: str, help: str) -> Option:
     return extra_formats((form,), help)
 
 
-def extra_formats(forms: tuple[str, ...], help: str) -> Option:
+def extra_formats(forms: tuple[str, ...], help: str, **row: Any) -> Option:
     """``--format`` with more formats than the usual ones."""
-    return option("form", help, words=(*FORMATS, *forms), default=None)
+    return option("form", help, words=(*FORMATS, *forms), default=None, **row)
 
 
 def readings_options(without: str = "") -> OptionGroup:

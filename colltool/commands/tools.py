@@ -183,7 +183,7 @@ TOOLS = {
     "fabric": Tool(
         "Networks. list: the shipped fabrics. show: tiers, diameter, bisection,"
         " switches and cost of one. size: switches and cables for endpoints."
-        " draw: a picture (SVG). expect: what nccl-tests should reach, and what a gate may ask.",
+        " draw: a picture (SVG). expect: what nccl-tests should reach, and a gate's floor.",
         {
             "list": Kind(f"{THIS_MODULE}:list_fabrics"),
             "show": Kind(f"{THIS_MODULE}:show_fabric", ("fabric",)),
@@ -197,8 +197,8 @@ TOOLS = {
     ),
     "doctor": Tool(
         "What is wrong with a machine or a run, from logs of nccl-tests, rccl-tests or OSU, or"
-        " profiler traces: expected against measured, and the likely causes. validate: how far the"
-        " model is off from logs. trace: a profiled step against the model, call by call.",
+        " profiler traces: expected against measured, and the likely causes. validate: how far off"
+        " the model is. trace: a profiled step against the model.",
         {
             "doctor": Kind("colltool:doctor"),
             "validate": Kind("colltool:validate", ("max_mape",)),

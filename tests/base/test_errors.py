@@ -99,6 +99,7 @@ OF_OTHERS = (
     "extras/pictures/plot/page.py",
     "fabric/dumps/hwloc.py",
     "logs/launch_line.py",
+    "render/gates.py",
 )
 # What says which option shows the rest of an output.
 OF_THE_COMMAND_LINE = (

@@ -219,7 +219,7 @@ def test_a_repr_is_a_line_and_a_summary_a_few(name: str, results: dict[str, Resu
     result = results[name]
     assert repr(result).startswith(f"<{type(result).__name__}: ")
     assert "\n" not in repr(result)
-    assert len(repr(result)) < 500
+    assert len(repr(result)) < 520
     assert 1 <= len(result.summary().splitlines()) <= 4
 
 

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "breakdown": ("breakdown", "ar", "-f", "nvl72", "-n", "144", "-M", "16MB"),
     "crossover": ("crossover",),
     "expect": ("expect", "-f", "dgx-h100", "-n", "32"),
+    "score": ("score",),
     "expect tests": ("expect", "-f", "nvl72", "-n", "144", "--test", "all"),
     "sweep": ("sweep", "ar", "-f", "dgx-h100", "-n", "8,64", "-M", "1MB,1GB"),
     "compare": ("compare", "ar", "-f", "dgx-h100", "-f", "nvl72", "-n", "64"),
