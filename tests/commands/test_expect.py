@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def test_a_gate_of_all_reduce_needs_it(form: str, run: Any) -> None:
 _SRUN = """#!/bin/bash
 # an nccl-tests that reaches SHARE of what is expected, at a size rounded down to whole elements
 test=$(basename "$1" _perf)
-python - "$test" "$3" <<'END'
+"$PYTHON" - "$test" "$3" <<'END'
 import os, sys
 import colltool
 found = colltool.expect("dgx-h100", sys.argv[1], ranks=16, sizes=[int(sys.argv[2])]).sizes[0]
@@ -244,7 +245,7 @@ def test_the_slurm_script_passes_and_fails(share: str, code: int, run: Any, fold
     Path("srun").write_text(_SRUN)
     Path("srun").chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "SHARE": share}
+    environment = {**os.environ, "PATH": path, "SHARE": share, "PYTHON": sys.executable}
     done = subprocess.run(
         ["bash", "preflight.sh"], env=environment, capture_output=True, text=True, check=False
     )
