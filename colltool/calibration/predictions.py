@@ -105,7 +105,7 @@ def read_predictions(path: AnyPath) -> Predictions:
             its time, two lines for one question; says the line.
     """
     name = str(path)
-    text = StringIO(read_text(path, "log"))
+    text = StringIO(read_text(path, "matrix"))
     lines = csv.DictReader(text, skipinitialspace=True)
     try:
         return _read(lines, name)
