@@ -36,12 +36,24 @@ def preset_names(kind: Kind) -> list[str]:
     return list(_names(kind))
 
 
+def _shipped(kind: Kind, stem: str) -> dict[str, Any]:
+    """The content of a shipped file, with what it has from the one that it is ``like``: its own keys
+    replace those of the other, sources one by one."""
+    file = f"{stem}{SUFFIX}"
+    text = read_text(str(preset_folder(kind) / file), "definition", file)
+    own: dict[str, Any] = sourced(text, file)[0].data
+    like = own.pop("like", None)
+    if like is None:
+        return own
+    other = _shipped(kind, like)
+    sources = other["source"] | own.get("source", {})
+    return other | own | {"source": sources}
+
+
 # shipped files do not change while we run
 @cache
 def _preset(kind: Kind, model: type[M], stem: str) -> M:
-    file = f"{stem}{SUFFIX}"
-    text = read_text(str(preset_folder(kind) / file), "definition", file)
-    return read(model, text, file).result()
+    return read(model, _shipped(kind, stem), f"{stem}{SUFFIX}").result()
 
 
 def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
@@ -92,10 +104,11 @@ def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
         return model.model_dump(by_alias=True, exclude_defaults=True, mode="json")
     kind = _KIND_OF_PART[part]
     stem = name.removesuffix(SUFFIX)
-    path = str(preset_folder(kind) / f"{stem}{SUFFIX}")
-    if stem not in _names(kind):
+    if stem in _names(kind):
+        found = _shipped(kind, stem)
+    else:
         path = _path_of(kind, name, folder)
-    found: dict[str, Any] = sourced(read_text(path, "definition", path), path)[0].data
+        found = sourced(read_text(path, "definition", path), path)[0].data
     return {key: value for key, value in found.items() if key not in ("source", "notes")}
 
 
