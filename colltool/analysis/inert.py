@@ -67,8 +67,9 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
     changes = _file_values(fabric, filed)
     # the file may also have the value that was set
     numbers = {key: changed for key, changed in changes.items() if _are_numbers(changed)}
-    set_s = priced.seconds_on(fabric)
-    filed_s = None
+    set_s = filed_s = None
+    if numbers:
+        set_s = priced.seconds_on(fabric)
     if len(numbers) == len(changes):
         filed_s = priced.seconds_on(filed)
     inert = []

@@ -196,8 +196,11 @@ def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) 
     together = measurements_of(logs, ranks, None, nodes, in_place)
     if isinstance(logs, Measurements) or any(series.joined for series in together.series):
         return together
+    paths = paths_of(logs, "against", "logs", "all_reduce.log")
+    if len(paths) == 1:
+        return together
     found: list[Series] = []
-    for path in paths_of(logs, "against", "logs", "all_reduce.log"):
+    for path in paths:
         found += measurements_of(path, ranks, None, nodes, in_place).series
     return together._replace(series=tuple(found))
 

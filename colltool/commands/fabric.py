@@ -16,7 +16,7 @@ from colltool.commands.options import (
     YAML_TOO,
     Out,
     as_yaml,
-    extra_format,
+    extra_formats,
     new_file,
     option,
     result_options,
@@ -238,8 +238,8 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
         FABRIC_FILE,
         "overrides",
         result_options(
-            form=extra_format(
-                "svg",
+            form=extra_formats(
+                ("svg",),
                 "Format of the output. [default: text, or by the suffix of -o]",
             )
         ),

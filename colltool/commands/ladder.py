@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text
+from colltool.commands.arguments import command_line
 from colltool.commands.command import command
 from colltool.commands.diff import DEFAULT_RTOL, diff, emit_difference
 from colltool.commands.options import RESULT, Out, option, readings_options, schema_option
@@ -103,8 +103,6 @@ def _say_how_to_check(out: Out, definition: str | None) -> None:
     """Say, after prices were written as JSON, with which command a later run is held to them."""
     if out.path is None or chosen_format(out.form, out.path) != "json":
         return
-    parts = ["colltool", "ladder"]
-    if definition is not None:
-        parts.append(str(definition))
-    parts += ["--check", str(out.path), "--rtol", "2%"]
-    say(f"note: to fail where a price moves by more than 2%: {shlex.join(parts)}")
+    files = [] if definition is None else [str(definition)]
+    typed = command_line("ladder", *files, options={"check": out.path, "rtol": "2%"})
+    say(f"note: to fail where a price moves by more than 2%: {typed}")

@@ -294,11 +294,6 @@ def plot_views(views: tuple[str, ...], help: str | None = None) -> Option:
     return option("plot_what", help, words=views, default=views[0])
 
 
-def extra_format(form: str, help: str) -> Option:
-    """``--format`` with one more format than the usual ones."""
-    return extra_formats((form,), help)
-
-
 def extra_formats(forms: tuple[str, ...], help: str, **row: Any) -> Option:
     """``--format`` with more formats than the usual ones."""
     return option("form", help, words=(*FORMATS, *forms), default=None, **row)
@@ -326,8 +321,8 @@ def _model_option(option_name: str) -> Option:
 
 
 READINGS = readings_options()
-YAML_TOO = extra_format(
-    "yaml",
+YAML_TOO = extra_formats(
+    ("yaml",),
     "Output format; yaml can be loaded again. [default: table, or by the suffix of -o]",
 )
 NEW_FILE = option(

@@ -19,7 +19,7 @@ from colltool.training.dispatchers import dispatcher_of
 from colltool.training.job import Job
 from colltool.training.model import Roofline, power_limited
 from colltool.training.overlap import PricedCall
-from colltool.training.overlap_slowdown import SPLIT_UNITS, USUAL_SHARE, share_held
+from colltool.training.overlap_slowdown import USUAL_SHARE, share_held, units_held
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep
@@ -158,13 +158,11 @@ def power(priced: PricedJob) -> Remarks:
     sustained = dict(config.stack.sustained).get(config.device.generation, 1.0)
     if sustained == 1 or not layer.all.total_s:
         return
-    gemms_s = layer.gemms.total_s + layer.experts.total_s
     roofline = Roofline(config.device, config.stack, config.precision.compute)
-    slower = power_limited(gemms_s, layer.all.total_s - gemms_s, roofline)
+    slower = power_limited(layer.gemms_s, layer.all.total_s - layer.gemms_s, roofline)
     state = "its full clock" if slower == 1 else "its power limit"
-    yield remark(
-        "power", busy=percent(gemms_s / layer.all.total_s), state=state, share=percent(1 / slower)
-    )
+    busy = percent(layer.gemms_s / layer.all.total_s)
+    yield remark("power", busy=busy, state=state, share=percent(1 / slower))
 
 
 def host_bound(priced: PricedJob) -> Remarks:
@@ -224,13 +222,11 @@ def overlap_by_channels(priced: PricedJob) -> Remarks:
         # messages between stages count for nothing: they hold few channels for a short time
         if call.call.per == "border" or not call.hidden_s or not share_held(config, call):
             continue
-        dimension = call.call.dimension
-        if call.call.hides == "split gemm":
-            known[dimension] = max(known.get(dimension, 0), SPLIT_UNITS)
-        elif call.cost.channels is None:
+        dimension, units = call.call.dimension, units_held(call)
+        if units is None:
             assumed[dimension] = None
         else:
-            known[dimension] = max(known.get(dimension, 0), call.cost.channels)
+            known[dimension] = max(known.get(dimension, 0), units)
     if known:
         held = ", ".join(f"{dimension} {channels}" for dimension, channels in known.items())
         yield remark("overlap_by_channels", held=held, units=config.device.units)

@@ -432,6 +432,11 @@ class LayerTimes(NamedTuple):
     def all(self) -> Times:
         return self.gemms.plus(self.core).plus(self.elementwise).plus(self.experts)
 
+    @property
+    def gemms_s(self) -> float:
+        """Seconds of GEMMs, those of experts too."""
+        return self.gemms.total_s + self.experts.total_s
+
     def times(self, factor: float) -> LayerTimes:
         return LayerTimes(*(part.times(factor) for part in self))
 

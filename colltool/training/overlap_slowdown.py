@@ -71,13 +71,20 @@ def share_held(config: ParallelConfig, priced: PricedCall) -> float:
     device = config.device
     if device is None or not device.units:
         return 0.0
-    if priced.call.hides == "split gemm":
-        if priced.call.primitive is AG:
-            return 0.0
-        return SPLIT_UNITS / device.units
-    if priced.cost.channels is None:
+    units = units_held(priced)
+    if units is None:
         return USUAL_SHARE
-    return min(MOST_SHARE, priced.cost.channels / device.units)
+    return min(MOST_SHARE, units / device.units)
+
+
+def units_held(priced: PricedCall) -> int | None:
+    """The units that a call holds on a device that has any; None where the library's are not
+    known."""
+    if priced.call.hides != "split gemm":
+        return priced.cost.channels
+    if priced.call.primitive is AG:
+        return 0
+    return SPLIT_UNITS
 
 
 def slowed_s(config: ParallelConfig, times: StageTimes, calls: Iterable[PricedCall]) -> float:

@@ -160,7 +160,7 @@ class Plan(Result):
             (compute.moe, compute.stage.moe_layers),
         ):
             if layer is not None:
-                total_s += layers * (layer.gemms.total_s + layer.experts.total_s)
+                total_s += layers * layer.gemms_s
         return min(1.0, total_s * self.setup.micro_batches / self.step_s)
 
     @property

@@ -585,12 +585,13 @@ def _details(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
 
 
 def _experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
-    alike = _alike(finding)
-    purpose = "to tell these causes apart" if len(finding.causes) > 1 else "to be sure"
-    if len(alike) > 1:
-        purpose = f"to tell {and_text([cause.name for cause in alike])} from the others"
-        if len(alike) == len(finding.causes):
-            purpose = "to be sure"
+    alike = [cause.name for cause in _alike(finding)]
+    if len(finding.causes) in (1, len(alike)):
+        purpose = "to be sure"
+    elif len(alike) > 1:
+        purpose = f"to tell {and_text(alike)} from the others"
+    else:
+        purpose = "to tell these causes apart"
     across = any((health.judged.series.nodes or 1) > 1 for health in result.series)
     out: list[Block] = []
     when = "next"
