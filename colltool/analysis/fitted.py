@@ -40,13 +40,14 @@ class Fitted(NamedTuple):
 
     @property
     def noun(self) -> str:
-        return _noun(self.rack)
+        return node_noun(self.rack)
 
 
 AS_IT_IS = Fitted()
 
 
-def _noun(ranks: int) -> str:
+def node_noun(ranks: int) -> str:
+    """What people call so many ranks that one tier joins: a node or a rack."""
     return "rack" if ranks >= _RACK else "node"
 
 
@@ -54,7 +55,7 @@ def noun_of(fabric: Fabric) -> str:
     """What the outermost tier of a fabric joins: racks, nodes, or nothing that has a name."""
     if len(fabric.tiers) == 1 or fabric.domains:
         return "domain"
-    return _noun(fabric.ranks // fabric.tiers[-1].endpoints)
+    return node_noun(fabric.ranks // fabric.tiers[-1].endpoints)
 
 
 def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = ()) -> Fitted:

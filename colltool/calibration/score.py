@@ -176,6 +176,18 @@ def _judged(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
     return found, scored
 
 
+def machine_score(machine: str) -> list[ScoreRow]:
+    """colltool's errors on the rows of a shipped machine that its numbers have not seen: all, and
+    by size, scope and collective; none where it has no such rows."""
+    judged, _ = _judged(OWN, OWN)
+    mine = [entry for entry in judged if entry.row.fabric == machine]
+    rows: list[ScoreRow] = []
+    for by, group in _groups():
+        if by not in ("vendor", "machine"):
+            rows += _score_rows({OWN: mine}, by, group)
+    return rows
+
+
 def _unit(found: Sequence[Judged]) -> str:
     """The unit that times are likely in, where the median is a factor of a thousand off; else
     nothing."""

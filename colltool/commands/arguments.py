@@ -831,7 +831,7 @@ ARGUMENTS = {
     "site": Argument(
         "--html",
         "DIR",
-        "Write the whole manual as a web site into this folder.",
+        "Write a web site into this folder: a page for each shipped machine, and the manual.",
         kind="path",
         file="written",
     ),

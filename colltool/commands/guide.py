@@ -1,4 +1,4 @@
-"""The manual: a chapter in the terminal, as Markdown, or all of it as a site."""
+"""The manual: a chapter in the terminal, as Markdown, or all of it as a site with the machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from colltool.guides import TOPICS
 
 
 def _write_site(folder: Path) -> None:
-    """Write the pages and pictures of the manual, and print where the first page is."""
+    """Write the pages and pictures of the site, and print where the first page is."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.site import site
 
@@ -30,8 +30,8 @@ def guide_command(
     no_pager: bool = False,
     output: Path | None = None,
 ) -> None:
-    """Read the manual: one chapter, formatted for the terminal, as Markdown in a pipe or file, or the
-    whole manual as a web site.
+    """Read the manual: one chapter, formatted for the terminal, as Markdown in a pipe or file, or a
+    web site with all of it and a page for each shipped machine: what it should reach in nccl-tests.
 
     Examples:
       colltool guide

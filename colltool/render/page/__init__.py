@@ -27,7 +27,7 @@ from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
-from colltool.render.page.lines import ChartLine, ChartPoint, line_chart
+from colltool.render.page.lines import ChartLine, ChartPoint, chart_style, line_chart
 from colltool.render.text import fitting
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.report_decision import (
@@ -72,7 +72,7 @@ def report_page(report: Report) -> str:
     """The HTML page of a report, self-contained."""
     pictures = _pictures(report)
     title = html(report_title(report))
-    style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    style = chart_style() + (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     # all pictures are drawn before the outlines of their letters are read
     decision = "".join(_decision(report))
     appendix = "".join(_appendix(report, pictures))

@@ -1,7 +1,8 @@
-"""A line chart as inline SVG, for the page of a report: both axes logarithmic, each line with its
-name at its end, the band where its measurements lie behind it.
+"""A line chart as inline SVG, for the pages of reports and machines: logarithmic axes, each line with
+its name at its end, the band where its measurements lie behind it, and measured points, which lead
+to their sources.
 
-Colours are CSS classes (``ct-line-0`` and on, in ``page.css``), so that the chart is readable in
+Colours are CSS classes (``ct-line-0`` and on, in ``chart.css``), so that the chart is readable in
 light, dark and on paper.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
+from pathlib import Path
 from typing import NamedTuple
 
+from colltool.render.chart import Scale
 from colltool.render.markup import html
 
 COLOURS = 6
-"""Colours of lines in ``page.css``."""
+"""Colours of lines in ``chart.css``."""
 WIDTH = 480
 HEIGHT = 320
 _LEFT, _TOP, _BOTTOM = 72, 28, 48
@@ -43,8 +46,23 @@ class ChartLine(NamedTuple):
     points: Sequence[ChartPoint]
 
 
+class ChartDots(NamedTuple):
+    """Measured points of a source, which lead to ``url``.
+
+    Args:
+        line: of which line they have the colour; None for that of none.
+        title: what they are, in a few words.
+    """
+
+    points: Sequence[ChartPoint]
+    line: int | None
+    title: str
+    url: str
+
+
 class ChartAxis(NamedTuple):
-    """A logarithmic axis from ``low`` to ``high``, drawn from ``start`` to ``end``."""
+    """An axis from ``low`` to ``high``, drawn from ``start`` to ``end``; logarithmic unless
+    ``linear``. ``ticks``: default are round decimal numbers."""
 
     title: str
     show: Show
@@ -52,17 +70,40 @@ class ChartAxis(NamedTuple):
     high: float
     start: float
     end: float
+    ticks: Sequence[float] = ()
+    linear: bool = False
 
     def at(self, value: float) -> float:
-        share = log10(value / self.low) / log10(self.high / self.low)
+        if self.linear:
+            share = (value - self.low) / (self.high - self.low)
+        else:
+            share = log10(value / self.low) / log10(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
 
+def chart_style() -> str:
+    """The style sheet of charts and drawings, and the colours of pages."""
+    return (Path(__file__).parent / "chart.css").read_text(encoding="utf-8")
+
+
 def line_chart(
-    lines: Sequence[ChartLine], alt: str, x: tuple[str, Show], y: tuple[str, Show]
+    lines: Sequence[ChartLine],
+    alt: str,
+    x: tuple[str, Show],
+    y: tuple[str, Show],
+    *,
+    dots: Sequence[ChartDots] = (),
+    ticks: Sequence[float] = (),
+    linear: bool = False,
 ) -> str:
     """The chart as one ``<svg>``; ``x`` and ``y`` are the title of each axis and how its numbers
-    are written. Empty without a line of at least two points."""
+    are written. Empty without a line of at least two points.
+
+    Args:
+        dots: drawn as far as their sizes are among the lines'.
+        ticks: across; default: round decimal numbers.
+        linear: upward from zero, in equal steps.
+    """
     lines = [line for line in lines if len(line.points) > 1]
     if not lines:
         return ""
@@ -70,17 +111,44 @@ def line_chart(
     right = WIDTH - max(map(len, names)) * _LETTER - 14
     points = [point for line in lines for point in line.points]
     xs = [point.x for point in points]
-    across = ChartAxis(*x, min(xs), max(xs), _LEFT, right)
-    up = ChartAxis(*y, *_whole_steps(_heights(points)), HEIGHT - _BOTTOM, _TOP)
+    across = ChartAxis(*x, min(xs), max(xs), _LEFT, right, ticks)
+    shown = [_within(several, across) for several in dots]
+    for several in shown:
+        points += several.points
+    up = _upright(y, _heights(points), linear=linear)
     body = [*_grid(across, up)]
     for number, line in enumerate(lines):
         body += _drawn(line, number % COLOURS, across, up)
+    body += [_dotted(several, across, up) for several in shown if several.points]
     ends = [up.at(line.points[-1].y) for line in lines]
     for number, (name, end) in enumerate(zip(names, _apart(ends), strict=True)):
         place = f'x="{right + 8:.1f}" y="{end + 4:.1f}"'
         body.append(f'<text class="ct-name-{number % COLOURS}" {place}>{html(name)}</text>')
     head = f'<svg class="lines" role="img" aria-label="{html(alt)}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     return f'{head} width="{WIDTH}" height="{HEIGHT}">\n' + "\n".join(body) + "\n</svg>"
+
+
+def _upright(y: tuple[str, Show], values: Sequence[float], *, linear: bool) -> ChartAxis:
+    """The axis that holds all values."""
+    place = (HEIGHT - _BOTTOM, _TOP)
+    if not linear:
+        return ChartAxis(*y, *_whole_steps(values), *place)
+    scale = Scale.up_to(max(values), _MOST_TICKS)
+    ticks = [scale.step * step for step in range(round(scale.top / scale.step) + 1)]
+    return ChartAxis(*y, 0.0, scale.top, *place, ticks, linear=True)
+
+
+def _within(dots: ChartDots, across: ChartAxis) -> ChartDots:
+    inside = [point for point in dots.points if across.low <= point.x <= across.high]
+    return dots._replace(points=inside)
+
+
+def _dotted(dots: ChartDots, across: ChartAxis, up: ChartAxis) -> str:
+    """The points as one path of round dots, a link."""
+    path = "".join(f"M{across.at(point.x):.0f} {up.at(point.y):.1f}h0" for point in dots.points)
+    colour = "none" if dots.line is None else str(dots.line % COLOURS)
+    drawn = f'<path class="ct-dots-{colour}" d="{path}"/>'
+    return f'<a href="{html(dots.url)}"><title>{html(dots.title)}</title>{drawn}</a>'
 
 
 def _clipped(name: str) -> str:
@@ -119,11 +187,11 @@ def _ticks(axis: ChartAxis, most: float) -> list[float]:
 
 
 def _grid(across: ChartAxis, up: ChartAxis) -> Iterable[str]:
-    for tick in _ticks(up, _MOST_TICKS):
+    for tick in up.ticks or _ticks(up, _MOST_TICKS):
         y = up.at(tick)
         yield f'<path class="ct-grid" d="M{across.start} {y:.1f}H{across.end:.1f}"/>'
         yield _text(across.start - 8, y + 4, up.show(tick), "end")
-    for tick in _ticks(across, (across.end - across.start) / _TICK_APART):
+    for tick in across.ticks or _ticks(across, (across.end - across.start) / _TICK_APART):
         x = across.at(tick)
         yield f'<path class="ct-grid" d="M{x:.1f} {up.start}V{up.end}"/>'
         yield _text(x, up.start + 17, across.show(tick), "middle")

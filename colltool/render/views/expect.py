@@ -55,7 +55,7 @@ def _support(size: ExpectedSize) -> str:
     return _BASIS[interval.basis]
 
 
-_COLUMNS: Columns[ExpectedSize] = (
+EXPECTED_COLUMNS: Columns[ExpectedSize] = (
     label("test", hidden=True),
     number("ranks", hidden=True),
     number("bytes", "size", title_size, get=lambda size: whole_bytes(size.bytes)),
@@ -99,7 +99,7 @@ def _table(result: Expected) -> Table:
     """What CSV has: the measured sizes, else the expected ones."""
     if result.logs or result.measured:
         return Table(_MEASURED, result.measured)
-    return Table(_COLUMNS, result.sizes).with_shown("test")
+    return Table(EXPECTED_COLUMNS, result.sizes).with_shown("test")
 
 
 def machine_text(result: Expected) -> str:
@@ -122,11 +122,11 @@ def _blocks(result: Expected) -> list[Block]:
     if result.measured:
         out += _measured_blocks(result)
     elif len(result.largest) >= _FEWEST_TESTS:
-        largest = Table(_COLUMNS, result.largest, title="at the largest size")
-        every = Table(_COLUMNS, result.sizes, title="at every size", first=0)
+        largest = Table(EXPECTED_COLUMNS, result.largest, title="at the largest size")
+        every = Table(EXPECTED_COLUMNS, result.sizes, title="at every size", first=0)
         out += [largest.with_shown("test"), every.with_shown("test")]
     else:
-        out.append(Table(_COLUMNS, result.sizes, first=_FIRST_ROWS, spread=True))
+        out.append(Table(EXPECTED_COLUMNS, result.sizes, first=_FIRST_ROWS, spread=True))
     left_out = [(test.reason, test.algorithm) for test in result.left_out]
     out += listed("left out", lines_by_names(left_out))
     return [*out, *readings_block(result.readings)]

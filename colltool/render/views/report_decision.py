@@ -657,7 +657,7 @@ def risks(result: Report) -> Iterator[str]:
             inside = f"between {around.replace(' to ', ' and ').replace('that', 'the price')}"
         yield f"{sentence(', '.join(names))}: {inside}{why and f' ({why})'}."
     yield from map(_most_sensitive_text, _of_type(results, Sensitivity))
-    bases = [(_basis_text(basis_of(fabric)), title) for fabric, title in _named_fabrics(result)]
+    bases = [(basis_text(basis_of(fabric)), title) for fabric, title in _named_fabrics(result)]
     for basis, names in gathered(bases).items():
         yield f"{', '.join(names)}: {basis}."
     for assumptions in _of_type(results, Assumptions):
@@ -689,7 +689,7 @@ _BASIS = {
 }
 
 
-def _basis_text(basis: str) -> str:
+def basis_text(basis: str) -> str:
     """What the prices of a fabric rest on; ``basis`` may be ``as`` with the name of a machine."""
     return _BASIS.get(basis) or f"prices come from measurements of {basis[3:]}"
 

@@ -10,7 +10,7 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, listed, signed_percent
 from colltool.render.documents import Document, derived
 
-_COLUMNS: Columns[ScoreRow] = (
+SCORE_COLUMNS: Columns[ScoreRow] = (
     label("predictor"),
     label("by", hidden=True),
     label("name", "rows of"),
@@ -35,7 +35,7 @@ _MOST_LOST = 20
 
 def _table(result: Score) -> Table:
     several = len(result.predictors) > 1
-    return Table(_COLUMNS, result.rows, first=_SEVERAL_ROWS if several else _FIRST_ROWS)
+    return Table(SCORE_COLUMNS, result.rows, first=_SEVERAL_ROWS if several else _FIRST_ROWS)
 
 
 def _table_for_people(result: Score) -> Table:

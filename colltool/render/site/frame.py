@@ -1,0 +1,79 @@
+"""What all pages of the site share: head, navigation, sections, tables and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from colltool.render.blocks import Table
+from colltool.render.markup import html, unstyled_html
+
+
+class SiteLink(NamedTuple):
+    """A page, by its path from the folder of the site, and its name in menus."""
+
+    path: str
+    title: str
+
+
+HOME = SiteLink("index.html", "colltool")
+MACHINES = SiteLink("index.html#machines", "Machines")
+SCOREBOARD = SiteLink("scoreboard.html", "Scoreboard")
+GUIDES = SiteLink("index.html#guides", "Guides")
+MENU = (HOME, MACHINES, SCOREBOARD, GUIDES)
+"""The navigation of every page, in its order."""
+
+
+def machine_link(name: str) -> SiteLink:
+    return SiteLink(f"machines/{name}.html", name)
+
+
+def guide_link(topic: str, title: str) -> SiteLink:
+    return SiteLink(f"guides/{topic}.html", title)
+
+
+def page(link: SiteLink, title: str, body: str) -> str:
+    """A whole page, with links that work from a folder."""
+    up = "../" * link.path.count("/")
+    menu = ""
+    for item in MENU:
+        mark = ' aria-current="page"' if item.path == link.path else ""
+        menu += f'<a href="{up}{item.path}"{mark}>{html(item.title)}</a>\n'
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{html(title)}</title>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<link rel="stylesheet" href="{up}style.css">\n</head>\n'
+        f"<body>\n<nav>\n{menu}</nav>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+
+
+def section(key: str, title: str, parts: Iterable[str]) -> str:
+    """A section with a stable address, ``#key``."""
+    inside = "".join(parts)
+    head = f'<h2 id="{key}"><a href="#{key}">{html(title)}</a></h2>\n'
+    return f"<section>\n{head}{inside}</section>\n"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    mark = f' class="{kind}"' if kind else ""
+    return f"<p{mark}>{html(text)}</p>\n"
+
+
+def table(content: Table) -> str:
+    return unstyled_html([content], None)
+
+
+def folded(summary: str, inside: str) -> str:
+    """What opens by a click; both as HTML."""
+    return f"<details>\n<summary>{summary}</summary>\n{inside}</details>\n"
+
+
+def commands(lines: Sequence[str]) -> str:
+    """Commands to paste."""
+    inside = "\n".join(map(html, lines))
+    return f'<pre class="again" tabindex="0"><code>{inside}</code></pre>\n'
+
+
+def anchor(href: str, text: str) -> str:
+    return f'<a href="{html(href)}">{html(text)}</a>'

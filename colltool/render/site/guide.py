@@ -1,0 +1,54 @@
+"""Guides as HTML: links to the guides that they name, and stable addresses of their headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from colltool.guides import TOPICS, read_guide
+from colltool.render.site.frame import guide_link, page
+
+_HEADING = re.compile(r"<h([2-4])>(.*?)</h\1>")
+_MARKUP = re.compile(r"<[^>]+>|&\w+;|[^\w\s-]")
+
+
+def guide_title(topic: str) -> str:
+    first, _, _ = read_guide(topic).partition("\n")
+    return first.removeprefix("# ")
+
+
+def guide_files() -> Iterator[tuple[str, str]]:
+    """The path and text of the page of each guide."""
+    for topic in TOPICS:
+        title = guide_title(topic)
+        link = guide_link(topic, title)
+        # guides are beside each other
+        body = body_of(read_guide(topic), "")
+        yield link.path, page(link, title, body)
+
+
+def body_of(markdown: str, up: str = "guides/") -> str:
+    """Markdown as HTML; ``up``: the way from the page to the folder of the guides."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": True})
+    parser.enable("table")
+    text = parser.render(markdown)
+    for topic in TOPICS:
+        # a guide that is named is a link to it
+        name = f"<code>colltool guide {topic}</code>"
+        link = f'<a href="{up}{topic}.html">{name}</a>'
+        text = text.replace(name, link)
+    # a wide table scrolls by itself
+    text = text.replace("<table>", '<div class="scroll" tabindex="0">\n<table>')
+    text = text.replace("</table>", "</table>\n</div>")
+    return _HEADING.sub(_addressed, text)
+
+
+def _addressed(found: re.Match[str]) -> str:
+    """A heading with an address, as GitHub gives it one."""
+    level, text = found.groups()
+    plain = _MARKUP.sub("", text)
+    words = plain.lower().split()
+    key = "-".join(words)
+    return f'<h{level} id="{key}">{text}</h{level}>'

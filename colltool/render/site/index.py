@@ -1,0 +1,169 @@
+"""The first page of the site, and its twin for language models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from colltool import __version__
+from colltool.analysis.machine_curves import MachineCurve, MachineCurves
+from colltool.base.formatting import format_rate
+from colltool.fabric.model import Fabric
+from colltool.fabric.properties import basis_of
+from colltool.guides import TOPICS, about, read_guide
+from colltool.render.dispatch import described
+from colltool.render.markup import html
+from colltool.render.site.frame import (
+    HOME,
+    SCOREBOARD,
+    anchor,
+    guide_link,
+    machine_link,
+    page,
+    section,
+)
+from colltool.render.site.guide import body_of, guide_title
+
+_PURPOSE = (
+    "What an all-reduce, all-gather or all-to-all costs on a network: what a machine should reach and"
+    " what a gate may ask of it, which algorithm wins, where the time goes, and what would change it."
+)
+# the table of the guide to accuracy with rows for all devices together
+_SUMMARY = re.compile(r"^\|.*\n\|[-|]+\n(?:\| all .*\n)+", re.MULTILINE)
+_TEXTBOOK = "Textbook networks"
+_VENDORS = (
+    ("Huawei", r"Huawei|Ascend"),
+    ("Google", r"\bTPU"),
+    ("AWS", r"Trainium|\bTrn\d"),
+    ("AMD", r"\bMI\d{3}"),
+    ("Intel", r"\bArc\b|\bB[56]0\b|Gaudi"),
+    ("Microsoft", r"\bMaia\b"),
+    ("Broadcom", r"Broadcom"),
+    ("CPUs", r"\bMPI\b"),
+)
+"""Whose accelerators a description names; all others are NVIDIA's."""
+_KINDS = ("measured", "as", "datasheet", "announced", "hypothetical")
+"""Kinds of machines by what their numbers rest on, the surest first."""
+
+
+class IndexEntry(NamedTuple):
+    """A machine in the list."""
+
+    fabric: Fabric
+    kind: str
+    reach: Sequence[str]
+
+
+def index_page(machines: Sequence[MachineCurves]) -> str:
+    """What colltool is for, the machines by vendor and kind, how far off it is, and the guides."""
+    body = f'<h1>colltool {__version__}</h1>\n<p class="lead">{_PURPOSE}</p>\n'
+    body += section("machines", "Machines", _machines(machines))
+    body += section("accuracy", "How accurate is it?", _accuracy())
+    body += section("guides", "Guides", _guides())
+    return page(HOME, "colltool", body)
+
+
+def vendor_of(fabric: Fabric) -> str:
+    """The vendor of a machine's accelerators, by its description."""
+    if fabric.hypothetical:
+        return _TEXTBOOK
+    for vendor, pattern in _VENDORS:
+        if re.search(pattern, fabric.description or ""):
+            return vendor
+    return "NVIDIA"
+
+
+def _by_vendor(machines: Sequence[MachineCurves]) -> dict[str, list[IndexEntry]]:
+    """The machines of each vendor, the surest kind first; vendors with most machines first, and
+    what no one sells last."""
+    found: dict[str, list[IndexEntry]] = {}
+    for curves in machines:
+        fabric = curves.fabric
+        kind = basis_of(fabric)
+        entry = IndexEntry(fabric, kind, _reach(curves))
+        found.setdefault(vendor_of(fabric), []).append(entry)
+    for entries in found.values():
+        entries.sort(key=_surest_first)
+    order = sorted(found, key=lambda vendor: (vendor == _TEXTBOOK, -len(found[vendor]), vendor))
+    return {vendor: found[vendor] for vendor in order}
+
+
+def _surest_first(entry: IndexEntry) -> tuple[int, str]:
+    # "as dgx-b200" is a kind of its own
+    kind = entry.kind.partition(" ")[0]
+    return _KINDS.index(kind), entry.fabric.name
+
+
+def _reach(curves: MachineCurves) -> list[str]:
+    """What its smallest and its largest group reach."""
+    told = [_reach_of(curves.headline[0])]
+    if len(curves.headline) > 1:
+        told.append(_reach_of(curves.headline[-1]))
+    return told
+
+
+def _reach_of(curve: MachineCurve) -> str:
+    large = curve.sizes[-1]
+    rate = format_rate(large.busbw_Bps, 3)
+    floor = format_rate(large.floor_busbw_Bps, 3)
+    return f"{curve.group.label} {rate}, gate {floor}"
+
+
+def _machines(machines: Sequence[MachineCurves]) -> Iterator[str]:
+    yield (
+        "<p>What each should reach in every test of nccl-tests, with published measurements. Beside"
+        " its name: what its numbers rest on. On the right: the expected bus bandwidth of an"
+        " all-reduce of 1 GiB, and what a gate may ask.</p>\n"
+    )
+    for vendor, entries in _by_vendor(machines).items():
+        yield f'<h3 id="{vendor.split()[0].lower()}">{html(vendor)}</h3>\n<div class="scroll machines" tabindex="0">\n'
+        yield "<table>\n<thead><tr><th>machine</th><th>all-reduce, 1 GiB</th></tr></thead>\n<tbody>\n"
+        for entry in entries:
+            link = machine_link(entry.fabric.name)
+            what = f"{anchor(*link)} <span>{html(entry.kind)}</span><br>{html(described(entry.fabric))}"
+            reach = "<br>".join(map(html, entry.reach))
+            yield f"<tr><td>{what}</td><td>{reach}</td></tr>\n"
+        yield "</tbody>\n</table>\n</div>\n"
+
+
+def _accuracy() -> Iterator[str]:
+    accuracy = _SUMMARY.search(read_guide("accuracy"))
+    assert accuracy is not None  # tests ensure that the guide has this table
+    yield (
+        "<p>Median errors on published rows by the size of the collective, the source of each left"
+        f" out of the fit; in brackets how many rows:</p>\n{body_of(accuracy[0])}"
+    )
+    yield f"<p>{anchor(SCOREBOARD.path, 'Scoreboard')}: colltool beside other predictors. "
+    yield f"{anchor('guides/accuracy.html', 'How accuracy is measured')}.</p>\n"
+
+
+def _guides() -> Iterator[str]:
+    yield "<ul>\n"
+    for topic in TOPICS:
+        told = body_of(about(topic)).strip().removeprefix("<p>").removesuffix("</p>")
+        yield f"<li>{anchor(*guide_link(topic, guide_title(topic)))}: {told}</li>\n"
+    yield "</ul>\n"
+
+
+def llms_text(machines: Sequence[MachineCurves]) -> str:
+    """The index as ``llms.txt`` has it: a title, a summary, and links of a line each."""
+    lines = ["# colltool", "", f"> {_PURPOSE}", ""]
+    lines += [
+        "A page of a machine has, for each test of nccl-tests, what is expected on 1 to 128 nodes, a",
+        "gate's floor, published measurements with their sources, and the commands that give the numbers;",
+        "its anchors are the tests: machines/dgx-h100.html#all_reduce. Bandwidths are bus bandwidths.",
+    ]
+    for vendor, entries in _by_vendor(machines).items():
+        lines += ["", f"## {vendor}", ""]
+        for entry in entries:
+            link = machine_link(entry.fabric.name)
+            told = f"{described(entry.fabric)} ({entry.kind}). All-reduce of 1 GiB: {'; '.join(entry.reach)}"
+            lines.append(f"- [{link.title}]({link.path}): {told}")
+    lines += ["", "## Accuracy", ""]
+    lines.append(f"- [{SCOREBOARD.title}]({SCOREBOARD.path}): predictors on published measurements")
+    lines += ["", "## Guides", ""]
+    for topic in TOPICS:
+        link = guide_link(topic, guide_title(topic))
+        lines.append(f"- [{link.title}]({link.path}): {about(topic)}")
+    return "\n".join([*lines, ""])

@@ -1,0 +1,299 @@
+"""The page of a machine: what it is, what it should reach, how it is joined, each test of nccl-tests
+with what was measured of it, and how far off its prices are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+from colltool.analysis.machine_curves import (
+    HEADLINE_OPTIONS,
+    HEADLINE_SIZES,
+    SIZE_OPTIONS,
+    MachineCurve,
+    MachineCurves,
+)
+from colltool.base.extras import drawing
+from colltool.base.formatting import format_rate, percent, size_text, title_size
+from colltool.base.primitives import Primitive
+from colltool.calibration.score import machine_score
+from colltool.estimate.accuracy import CLASSES, DATASHEET
+from colltool.estimate.accuracy import table as accuracy_table
+from colltool.estimate.expected import SHARE, ExpectedSize, test_name
+from colltool.fabric.load import SUFFIX, shipped_folder
+from colltool.fabric.model import Fabric
+from colltool.fabric.properties import basis_of, fabric_facts
+from colltool.fabric.results import FabricShown
+from colltool.render.blocks import (
+    Block,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    in_brief,
+    label,
+    number,
+)
+from colltool.render.dispatch import blocks, described
+from colltool.render.markup import html, unstyled_html
+from colltool.render.page.lines import ChartDots, ChartLine, ChartPoint, line_chart
+from colltool.render.site.frame import (
+    anchor,
+    commands,
+    folded,
+    machine_link,
+    page,
+    paragraph,
+    section,
+    table,
+)
+from colltool.render.site.measured import MeasuredCurve, measured_curves
+from colltool.render.views.expect import EXPECTED_COLUMNS, keepers_text
+from colltool.render.views.report_decision import basis_text
+from colltool.render.views.score import SCORE_COLUMNS
+
+# 1 KiB, 32 KiB, 1 MiB ...; of the chart of large sizes 16 MiB, 128 MiB, 1 GiB, 8 GiB
+_TICKS = tuple(2.0**power for power in range(10, 31, 5))
+_LARGE_TICKS = tuple(2.0**power for power in range(24, 34, 3))
+
+
+_SIZE = ("size", size_text)
+_RATE = ("bus bandwidth", partial(format_rate, digits=3))
+
+
+class HeadlineRow(NamedTuple):
+    """What a group should reach in an all-reduce, at each of :data:`HEADLINE_SIZES`."""
+
+    nodes: str
+    ranks: int
+    small: ExpectedSize
+    large: ExpectedSize
+
+
+_SMALL, _LARGE = map(title_size, HEADLINE_SIZES)
+_HEADLINE: Columns[HeadlineRow] = (
+    label("nodes", "all-reduce on"),
+    number("ranks"),
+    number("small", f"busbw, {_SMALL}", format_rate, path="small.busbw_Bps"),
+    number("small_floor", "a gate may ask", format_rate, path="small.floor_busbw_Bps"),
+    number("large", f"busbw, {_LARGE}", format_rate, path="large.busbw_Bps"),
+    number("large_floor", "a gate may ask", format_rate, path="large.floor_busbw_Bps"),
+    label("support", "it rests on", path="large.interval.reason"),
+)
+
+
+def machine_files(curves: MachineCurves) -> Iterator[tuple[str, str]]:
+    """The path and text of the page of a machine, of its file and of its drawing."""
+    fabric = curves.fabric
+    name = fabric.name
+    file = f"{name}{SUFFIX}"
+    path = f"fabrics/{file}"
+    yield machine_link(name).path, machine_page(curves, f"../{path}")
+    filed = shipped_folder() / file
+    yield path, filed.read_text(encoding="utf-8")
+    svg = drawing().fabric_svg(fabric)
+    yield f"drawings/{name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'
+
+
+def machine_page(curves: MachineCurves, yaml: str) -> str:
+    """The page; ``yaml``: its file from here."""
+    fabric = curves.fabric
+    name = fabric.name
+    body = f"<h1>{html(name)}</h1>\n"
+    body += paragraph(f"{described(fabric)}.", "lead")
+    body += paragraph(_about(fabric))
+    body += section("expected", "What it should reach", _headline(curves))
+    body += section("machine", "How it is joined", _drawn(fabric, yaml))
+    body += section("tests", "Tests", [_contents(curves)])
+    for primitive, of_test in curves.tests.items():
+        title = f"{test_name(primitive)}_perf"
+        body += section(test_name(primitive), title, _test(name, primitive, of_test))
+    body += section("accuracy", "How accurate it is", _accuracy(fabric))
+    return page(machine_link(name), f"{name}: what it should reach in nccl-tests", body)
+
+
+def _about(fabric: Fabric) -> str:
+    library = fabric.library_facts
+    runs = "any library would run"
+    if library is not None and library.name != "all":
+        runs = " ".join(filter(None, (library.name.upper(), library.version, "runs")))
+    device = f" of {fabric.device}" if fabric.device else ""
+    basis = basis_text(basis_of(fabric))
+    return f"{fabric.ranks} ranks{device}, priced as {runs} them; {basis}."
+
+
+def _headline(curves: MachineCurves) -> Iterator[str]:
+    """The short table, and the commands that give it."""
+    rows = []
+    lines = []
+    for curve in curves.headline:
+        group = curve.group
+        small, large = curve.sizes
+        rows.append(HeadlineRow(group.label, group.ranks, small, large))
+        lines.append(group.command(Primitive.ALL_REDUCE, HEADLINE_OPTIONS))
+    yield table(Table(_HEADLINE, tuple(rows)))
+    yield paragraph(
+        f"A gate may ask what {keepers_text(SHARE)} keep. Where no measurement supports it, it is"
+        " wide: it says what such prices may be off by.",
+        "soft",
+    )
+    yield commands(lines)
+
+
+def _drawn(fabric: Fabric, yaml: str) -> Iterator[str]:
+    """The drawing, the tiers and the notes of the file."""
+    name = fabric.name
+    picture = f"../drawings/{name}.svg"
+    image = f'<img src="{picture}" alt="{name} as colltool draws it" loading="lazy">'
+    yield f'<div class="beside">\n<figure><a href="{picture}">{image}</a></figure>\n<div>\n'
+    yield unstyled_html(list(_joined(FabricShown(fabric, fabric_facts(fabric)))))
+    yield f"<p>All numbers with their sources: {anchor(yaml, f'{name}.yaml')}.</p>\n"
+    yield commands([f"colltool fabric show {name} --all", f"colltool fabric draw {name}"])
+    yield "</div>\n</div>\n"
+
+
+def _joined(result: FabricShown) -> Iterator[Block]:
+    """The tiers, what follows from them, and the notes of the file."""
+    parts = blocks(result)
+    shown, _ = in_brief(parts)
+    for part in shown:
+        if isinstance(part, Lines) and part.lines and part.lines[-1].lstrip().startswith("+-"):
+            yield part._replace(title="tiers, outermost first", verbatim=True)
+        # the page says before what it joins
+        elif not isinstance(part, Headline):
+            yield part
+    yield from (part for part in parts if isinstance(part, Lines) and part.title == "notes")
+
+
+def _contents(curves: MachineCurves) -> str:
+    """Links to the tests."""
+    links = []
+    for primitive in curves.tests:
+        name = test_name(primitive)
+        links.append(anchor(f"#{name}", name))
+    return f"<p>{', '.join(links)}.</p>\n"
+
+
+def _test(machine: str, primitive: Primitive, curves: Sequence[MachineCurve]) -> Iterator[str]:
+    """The chart of a test, what was measured, its numbers and their commands."""
+    measured = measured_curves(machine, primitive)
+    caption = (
+        "Bus bandwidth over size, and again for large sizes from zero. Line: expected; band: where"
+        " nine of ten measurements should lie."
+    )
+    if measured:
+        caption += " Dots: published measurements, each a link to its source; grey on other ranks."
+    alt = f"Bus bandwidth of {test_name(primitive)}_perf on {machine}, over size"
+    lines = list(map(_line, curves))
+    dots = list(_dots(machine, curves, measured))
+    charts = line_chart(lines, alt, _SIZE, _RATE, dots=dots, ticks=_TICKS)
+    large = [line._replace(points=_large(line.points)) for line in lines]
+    alt += ", large sizes"
+    charts += line_chart(large, alt, _SIZE, _RATE, dots=dots, ticks=_LARGE_TICKS, linear=True)
+    yield f'<figure>\n<div class="charts">\n{charts}\n</div>\n'
+    yield f"<figcaption>{caption}</figcaption>\n</figure>\n"
+    if measured:
+        items = "".join(series.item(machine) for series in measured)
+        yield f'<p>Published measurements; click a line for its values:</p>\n<ul class="measured">\n{items}</ul>\n'
+    else:
+        yield paragraph("No published measurement of this test on this machine is known.", "soft")
+    sizes: list[ExpectedSize] = []
+    typed = []
+    for curve in curves:
+        sizes += curve.sizes
+        typed.append(curve.group.command(primitive, SIZE_OPTIONS))
+    numbers = Table(EXPECTED_COLUMNS, tuple(sizes)).with_shown("ranks")
+    yield folded("Numbers of the chart", table(numbers))
+    yield commands(typed)
+
+
+def _line(curve: MachineCurve) -> ChartLine:
+    """A curve with its interval, as bus bandwidth."""
+    points = []
+    for size in curve.sizes:
+        # bus bandwidth times seconds: what a time is divided into
+        moved = size.busbw_Bps * size.expected_s
+        low = moved / size.interval.high_s
+        high = moved / size.interval.low_s
+        points.append(ChartPoint(size.bytes, size.busbw_Bps, low, high))
+    return ChartLine(curve.group.label, points)
+
+
+def _large(points: Sequence[ChartPoint]) -> list[ChartPoint]:
+    return [point for point in points if point.x >= _LARGE_TICKS[0]]
+
+
+def _dots(
+    machine: str, curves: Sequence[MachineCurve], measured: Sequence[MeasuredCurve]
+) -> Iterator[ChartDots]:
+    """The measured points, in the colour of the line that is on as many ranks."""
+    ranks = [curve.group.ranks for curve in curves]
+    for series in measured:
+        line = None
+        # another shape of the machine is none of its lines
+        if series.ranks in ranks and series.source.machine == machine:
+            line = ranks.index(series.ranks)
+        yield series.dots(line)
+
+
+class DeviceErrors(NamedTuple):
+    """Median errors of a device's prices in each class of size; None where nothing was measured."""
+
+    wire: str
+    test: str
+    small: str | None
+    medium: str | None
+    large: str | None
+    largest: str | None
+
+
+_ERRORS: Columns[DeviceErrors] = (
+    label("wire", "where"),
+    label("test"),
+    number("small", CLASSES[0]),
+    number("medium", CLASSES[1]),
+    number("large", CLASSES[2]),
+    number("largest", CLASSES[3]),
+)
+
+
+def _accuracy(fabric: Fabric) -> Iterator[str]:
+    """Errors on this machine, and on machines of the same device."""
+    name = fabric.name
+    rows = machine_score(name)
+    if rows:
+        scored = Table(SCORE_COLUMNS, tuple(rows), title=f"published rows of {name}")
+        yield table(scored.without("predictor", "own_median", "nearer"))
+        yield paragraph(
+            "error: median of |predicted/measured - 1|; p90: what nine of ten rows do not exceed;"
+            " bias: median of predicted/measured - 1; inside: measurements inside the interval."
+            " Each row is priced without its own source.",
+            "soft",
+        )
+    of_device = list(_device_errors(fabric.device or ""))
+    if of_device:
+        title = f"median errors on machines with {fabric.device}, rows in brackets"
+        yield table(Table(_ERRORS, tuple(of_device), title=title))
+    elif not rows:
+        off = zip(map(percent, DATASHEET), CLASSES, strict=True)
+        told = ", ".join(f"{error} ({where})" for error, where in off)
+        yield paragraph(
+            f"No published measurement judges these prices. Prices from datasheets alone were off by"
+            f" a median of {told}, on published rows of other machines."
+        )
+    yield f"<p>{anchor('../guides/accuracy.html', 'How accuracy is measured')}.</p>\n"
+    yield commands(["colltool score --all"])
+
+
+def _device_errors(device: str) -> Iterator[DeviceErrors]:
+    """The rows of the table of errors for a device, a line for each wire and collective."""
+    mine = [errors for errors in accuracy_table() if errors.device == device]
+    for (wire, collective), several in groupby(mine, key=attrgetter("wire", "collective")):
+        told: list[str | None] = [None] * len(CLASSES)
+        for errors in several:
+            told[errors.size] = f"{percent(errors.median)} ({errors.rows})"
+        where = "inside a node" if wire == "inside" else "across nodes"
+        yield DeviceErrors(where, collective, *told)
