@@ -1,5 +1,5 @@
-"""The page of a report in a real browser, where there is one: no error, no request, nothing wider
-than the window."""
+"""The page of a report and those of the site in a real browser, where there is one: no error, no
+request, nothing wider than the window."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.render.test_site import files
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(
@@ -184,6 +186,67 @@ def test_the_page_reads_without_scripts(browser: Any, path: Path) -> None:
     shown.locator("summary").first.click()
     assert shown.locator("article").first.is_visible()
     context.close()
+
+
+SITE_PAGES = (
+    "index.html",
+    "scoreboard.html",
+    "guides/accuracy.html",
+    "machines/nvl72.html",
+    "machines/tpu-v6e.html",
+)
+
+
+@pytest.fixture(scope="module")
+def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    for name, text in files().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.alike(6)
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", SITE_PAGES)
+def test_a_page_of_the_site_is_as_wide_as_the_window(
+    browser: Any, site_folder: Path, name: str, width: int
+) -> None:
+    with Opened(browser, site_folder / name, width) as opened:
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+        # what is wider scrolls in a box of its own
+        wide = opened.page.evaluate(
+            """[...document.querySelectorAll('main *')].filter(one => !one.closest('pre, .scroll')
+            && one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML.slice(0, 80))"""
+        )
+        assert not wide
+        assert all(address.startswith(site_folder.as_uri()) for address in opened.asked)
+        assert not opened.said
+
+
+@pytest.mark.alike(1)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_machine_is_readable_in_light_and_dark_without_scripts(
+    browser: Any, site_folder: Path, scheme: str
+) -> None:
+    context = browser.new_context(java_script_enabled=False, color_scheme=scheme)
+    shown = context.new_page()
+    shown.goto((site_folder / "machines" / "nvl72.html").as_uri() + "#alltoall")
+    assert shown.locator("svg.lines").first.is_visible()
+    assert shown.locator("section:has(#all_reduce) table").is_hidden()
+    shown.locator("section:has(#all_reduce) > details > summary").click()
+    assert shown.locator("section:has(#all_reduce) table").is_visible()
+    context.close()
+    with Opened(browser, site_folder / "machines" / "nvl72.html", scheme=scheme) as opened:
+        colours = opened.page.evaluate("""[...new Set([...document.querySelectorAll(
+            'h1, h2, p, td, th, li, p a, h2 a, nav a, summary, figcaption, pre, svg text')].map(one => {
+            const style = getComputedStyle(one);
+            return one instanceof SVGElement ? style.fill : style.color;
+        }))]""")
+        paper = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (luminance(paper) > 0.5) == (scheme == "light")
+    for colour in colours:
+        assert contrast(colour, paper) >= 4.5, colour
 
 
 def channels(colour: str) -> list[float]:

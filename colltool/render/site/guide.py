@@ -13,7 +13,8 @@ _MARKUP = re.compile(r"<[^>]+>|&\w+;|[^\w\s-]")
 
 
 def guide_title(topic: str) -> str:
-    first, _, _ = read_guide(topic).partition("\n")
+    text = read_guide(topic)
+    first, _, _ = text.partition("\n")
     return first.removeprefix("# ")
 
 
