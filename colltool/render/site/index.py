@@ -107,7 +107,7 @@ def _reach_of(curve: MachineCurve) -> str:
     large = curve.sizes[-1]
     rate = format_rate(large.busbw_Bps, 3)
     floor = format_rate(large.floor_busbw_Bps, 3)
-    return f"{curve.group.label} {rate}, gate {floor}"
+    return f"{curve.group.label}: {rate}, gate {floor}"
 
 
 def _machines(machines: Sequence[MachineCurves]) -> Iterator[str]:

@@ -162,6 +162,8 @@ def _joined(result: FabricShown) -> Iterator[Block]:
     for part in shown:
         if isinstance(part, Lines) and part.lines and part.lines[-1].lstrip().startswith("+-"):
             yield part._replace(title="tiers, outermost first", verbatim=True)
+        elif isinstance(part, Table):
+            yield part.without("topology", "neighbours")
         # the page says before what it joins
         elif not isinstance(part, Headline):
             yield part
@@ -169,7 +171,7 @@ def _joined(result: FabricShown) -> Iterator[Block]:
 
 
 def _contents(curves: MachineCurves) -> str:
-    """Links to the tests."""
+    """Links to the tests, and what they are shown on."""
     links = []
     for primitive in curves.tests:
         name = test_name(primitive)
@@ -275,7 +277,7 @@ def _accuracy(fabric: Fabric) -> Iterator[str]:
         )
     of_device = list(_device_errors(fabric.device or ""))
     if of_device:
-        title = f"median errors on machines with {fabric.device}, rows in brackets"
+        title = f"median errors on all machines with {fabric.device}, rows in brackets"
         yield table(Table(_ERRORS, tuple(of_device), title=title))
     elif not rows:
         off = zip(map(percent, DATASHEET), CLASSES, strict=True)
