@@ -158,6 +158,11 @@ def test_a_page_has_each_test_at_its_address(name: str) -> None:
         assert all(f"--test {test} " in line for line in found[test].commands)
 
 
+def test_a_grown_machine_is_said_to_be_one() -> None:
+    assert "nvl72:nodes=128 is the machine with so many nodes." in files()["machines/nvl72.html"]
+    assert "so many nodes" not in files()["machines/a100-pcie.html"]
+
+
 def cells_of(size: dict[str, Any]) -> list[str]:
     """What a row of the page says of a size of the JSON."""
     return [

@@ -176,7 +176,11 @@ def _contents(curves: MachineCurves) -> str:
     for primitive in curves.tests:
         name = test_name(primitive)
         links.append(anchor(f"#{name}", name))
-    return f"<p>{', '.join(links)}.</p>\n"
+    told = "gather_perf, scatter_perf and hypercube_perf have no price."
+    grown = [curve.group for curve in curves.headline if curve.group.typed != curves.fabric.name]
+    if grown:
+        told += f" {grown[-1].typed} is the machine with so many nodes."
+    return f"<p>{', '.join(links)}.</p>\n{paragraph(told, 'soft')}"
 
 
 def _test(machine: str, primitive: Primitive, curves: Sequence[MachineCurve]) -> Iterator[str]:
