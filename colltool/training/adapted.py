@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.estimate.assumptions import ModelOptions
@@ -23,13 +23,12 @@ from colltool.training.job_results import on_fabric
 from colltool.training.layout_search import LayoutSearch, Progress, fastest_layout, search
 from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
-from colltool.training.search_space import Keep, is_pinned
+from colltool.training.registry import members, proposal
+from colltool.training.search_space import CHOICES, Keep, is_pinned
 from colltool.training.sentences import Remark, remark, sentence
 
 # stacks to try, in this order, for a device that a job's stack has no efficiency for
 STACKS = ("megatron", "jax", "fsdp")
-# keys of a job that decide its layout: one that a user sets is kept
-LAYOUT_KEYS = ("layout", "schedule", "shard", "batch", "recompute")
 
 
 class FittedJob(NamedTuple):
@@ -38,10 +37,14 @@ class FittedJob(NamedTuple):
     fabric: Fabric
     job: Job
     ranks: int | None
-    changes: tuple[Remark, ...]  # what differs from the file
-    # where the layout was searched: the keys and values that pin it, and its text
+    readings: ModelOptions | None = None
+    changes: tuple[Remark, ...] = ()  # what differs from the file
+    # where the layout was searched: the keys and values that pin it
     searched: tuple[tuple[str, str], ...] = ()
-    layout: str = ""
+
+    def changed(self, change: Remark, **values: Any) -> FittedJob:
+        """Return the job with other values of these fields, and what was changed."""
+        return self._replace(changes=(*self.changes, change), **values)
 
 
 def fit_to_fabric(
@@ -52,10 +55,14 @@ def fit_to_fabric(
     Raises:
         ColltoolError: no layout fits the ranks and the memory, and why.
     """
-    job, fabric, changes = _on_device(job, fabric, ranks)
-    if not _is_fitted(job):
-        return FittedJob(fabric, job, ranks, ())
-    return _fit_layout(job, fabric, ranks, readings, changes)
+    now = _on_device(FittedJob(fabric, job, ranks, readings))
+    if not _is_fitted(job) or _keeps_layout(now):
+        return now
+    for member in members("layout", "job"):
+        found: FittedJob | None = member.make(now)
+        if found is not None:
+            return found
+    return now
 
 
 def search_on_fabric(
@@ -70,13 +77,13 @@ def search_on_fabric(
     headroom: float | None = None,
 ) -> LayoutSearch:
     """Search the layouts of a job as it runs on a fabric; see :func:`search`."""
-    job, fabric, changes = _on_device(job, fabric, ranks)
+    now = _on_device(FittedJob(fabric, job, ranks))
     if job.drafted and ranks is None:
-        ranks = _power_below(fabric.ranks)
+        ranks = _power_below(now.fabric.ranks)
     found = search(
-        job, fabric, ranks, keep, top=top, readings=readings, watch=watch, headroom=headroom
+        now.job, now.fabric, ranks, keep, top=top, readings=readings, watch=watch, headroom=headroom
     )
-    return replace(found, grounds=tuple(map(sentence, changes)))
+    return replace(found, grounds=tuple(map(sentence, now.changes)))
 
 
 def _is_fitted(job: Job) -> bool:
@@ -84,77 +91,107 @@ def _is_fitted(job: Job) -> bool:
     return job.adaptable and job.draft.model is not None and job.draft.compute is None
 
 
-def _on_device(
-    job: Job, fabric: Fabric, ranks: int | None
-) -> tuple[Job, Fabric, tuple[Remark, ...]]:
-    """Return the job on a stack that knows the fabric's device, the part of the fabric that layouts
-    use, and what was changed; all as they are for a user's own job."""
-    check_even(fabric)
-    if not _is_fitted(job):
-        return job, fabric, ()
-    job, of_job = _on_known_stack(job, fabric)
-    fabric, of_fabric = _whole_domains(fabric, ranks)
-    return job, fabric, (*of_job, *of_fabric)
+def _on_device(now: FittedJob) -> FittedJob:
+    """Return the job on a stack that knows the fabric's device, and the part of the fabric that
+    layouts use; as it is for a user's own job."""
+    check_even(now.fabric)
+    if _is_fitted(now.job):
+        for member in members("device", "job", "fabric"):
+            now = member.make(now)
+    return now
 
 
-def _fit_layout(
-    job: Job,
-    fabric: Fabric,
-    ranks: int | None,
-    readings: ModelOptions | None,
-    changes: tuple[Remark, ...],
-) -> FittedJob:
-    """Return the job in its own layout where that fits, else on fewer ranks, else in another
-    layout."""
-    if job.drafted:
-        if is_pinned(job):
-            return FittedJob(fabric, job, ranks, changes)
-        fitted = _searched(job, fabric, ranks, readings, changes)
-        return fitted._replace(changes=(*changes, _fastest(fitted)))
-    user_layout = any(key.split(".")[0] in LAYOUT_KEYS for key, _ in job.overrides)
-    if user_layout or _fits(job, fabric, ranks or fabric.ranks):
-        return FittedJob(fabric, job, ranks, changes)
-    used = _fewer_ranks(job, fabric) if ranks is None else None
-    if used is not None:
-        fewer = remark("fewer_ranks", used=used, ranks=fabric.ranks)
-        return FittedJob(fabric, job, used, (*changes, fewer))
-    try:
-        fitted = _searched(job, fabric, ranks, readings, changes)
-    except ColltoolError:
-        if ranks is None or not _can_run(job, fabric, ranks):
-            raise
-        # too large for its devices in any layout: the plan says so
-        return FittedJob(fabric, job, ranks, changes)
-    return fitted._replace(changes=(*changes, _fastest(fitted, "nearest_layout")))
+def _keeps_layout(now: FittedJob) -> bool:
+    """Whether a job runs in its own layout: where a user says it, or where it fits."""
+    if now.job.drafted:
+        return is_pinned(now.job)
+    sections = {key.partition(".")[0] for key in CHOICES}
+    if any(key.partition(".")[0] in sections for key, _ in now.job.overrides):
+        return True
+    return _fits(now.job, now.fabric, now.ranks or now.fabric.ranks)
 
 
-def _fastest(fitted: FittedJob, code: str = "fastest_layout") -> Remark:
-    """Return the remark on a job whose layout was searched."""
-    return remark(code, job=fitted.job.name, ranks=fitted.ranks, layout=fitted.layout)
+@proposal("device")
+def known_stack(now: FittedJob) -> FittedJob:
+    """Take a stack and a precision that work on the fabric's device."""
+    job, fabric = now.job, now.fabric
+    stack, precision = job.draft.stack, job.draft.precision.compute
+    if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
+        return now
+    device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
+    if stack.knows(device, precision) and precision in dict(device.peak):
+        return now
+    set_by_user = [key.split(".")[0] for key, _ in job.overrides]
+    stacks = [stack.name] if "stack" in set_by_user else [stack.name, *STACKS]
+    precisions = [precision] if "precision" in set_by_user else [precision, "bf16"]
+    for other_precision in precisions:
+        other_stack = _stack_for(device, other_precision, stacks)
+        if other_stack is None:
+            continue
+        values = {}
+        texts = []
+        if other_stack != stack.name:
+            values["stack"] = other_stack
+            texts.append(f"stack {other_stack}")
+        if other_precision != precision:
+            values |= {"precision.compute": other_precision, "precision.dispatch": "bf16"}
+            texts.append(f"precision {other_precision}")
+        change = remark("device_runs", values=", ".join(texts), device=device.name)
+        return now.changed(change, job=job.with_values(values))
+    return now
 
 
-def _fewer_ranks(job: Job, fabric: Fabric) -> int | None:
-    """Return the most ranks on which the job fits in its own layout; None where it fits on none."""
-    replica_ranks = job.draft.layout.tp * job.draft.layout.cp * job.draft.layout.pp
-    for dp in range(fabric.ranks // replica_ranks, 0, -1):
-        if _fits(job, fabric, replica_ranks * dp):
-            return replica_ranks * dp
-    return None
-
-
-def _whole_domains(fabric: Fabric, ranks: int | None) -> tuple[Fabric, list[Remark]]:
-    """Return the fabric with its innermost domains cut to a power of two, such as racks of 72 used
-    as 64, and the change; as it is where the ranks need them whole."""
-    tier = fabric.tiers[0]
+@proposal("device", of="fabric")
+def whole_domains(now: FittedJob) -> FittedJob:
+    """Cut innermost domains to a power of two, such as racks of 72 used as 64, unless the ranks need
+    them whole."""
+    fabric, tier = now.fabric, now.fabric.tiers[0]
     kind = capabilities_of(tier)
     used = _power_below(tier.endpoints)
     if used in (tier.endpoints, 1, 2, 4) or kind.axes or kind.levels or len(fabric.tiers) == 1:
-        return fabric, []
-    if ranks is not None and ranks > fabric.ranks // tier.endpoints * used:
-        return fabric, []
+        return now
+    if now.ranks is not None and now.ranks > fabric.ranks // tier.endpoints * used:
+        return now
     part = tier.model_copy(update={"size": used})
     change = remark("whole_domains", used=used, ranks=tier.endpoints, tier=tier.name)
-    return fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])}), [change]
+    return now.changed(
+        change, fabric=fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])})
+    )
+
+
+@proposal("layout")
+def fewer_ranks(now: FittedJob) -> FittedJob | None:
+    """Take the most ranks on which the job fits in its own layout; None where it fits on none."""
+    if now.job.drafted or now.ranks is not None:
+        return None
+    layout, ranks = now.job.draft.layout, now.fabric.ranks
+    replica_ranks = layout.tp * layout.cp * layout.pp
+    for dp in range(ranks // replica_ranks, 0, -1):
+        used = replica_ranks * dp
+        if _fits(now.job, now.fabric, used):
+            return now.changed(remark("fewer_ranks", used=used, ranks=ranks), ranks=used)
+    return None
+
+
+@proposal("layout")
+def searched_layout(now: FittedJob) -> FittedJob | None:
+    """Take the fastest layout of a search that keeps what the user set; None where a shipped job is
+    too large for its devices in any layout, and its plan says so."""
+    job, drafted = now.job, now.job.drafted
+    ranks = now.ranks or _power_below(now.fabric.ranks)
+    try:
+        found = fastest_layout(job, now.fabric, ranks, readings=now.readings)
+    except ColltoolError:
+        if drafted or now.ranks is None or not _can_run(job, now.fabric, ranks):
+            raise
+        return None
+    code = "fastest_layout" if drafted else "nearest_layout"
+    return now.changed(
+        remark(code, ranks=ranks, layout=found.choice.text),
+        job=job.with_values(dict(found.values)),
+        ranks=ranks,
+        searched=found.values,
+    )
 
 
 def _power_below(count: int) -> int:
@@ -176,49 +213,6 @@ def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
     if not _can_run(job, fabric, ranks):
         return False
     return memory(on_fabric(job, fabric).setup(ranks)).fits is not False
-
-
-def _searched(
-    job: Job,
-    fabric: Fabric,
-    ranks: int | None,
-    readings: ModelOptions | None,
-    changes: tuple[Remark, ...],
-) -> FittedJob:
-    """Return the job in its fastest layout that keeps what the user set."""
-    count = ranks or _power_below(fabric.ranks)
-    found = fastest_layout(job, fabric, count, readings=readings)
-    fitted = job.with_values(dict(found.values))
-    return FittedJob(fabric, fitted, count, changes, found.values, found.choice.text)
-
-
-def _on_known_stack(job: Job, fabric: Fabric) -> tuple[Job, list[Remark]]:
-    """Return the job on a stack and in a precision that work on the fabric's device, and the
-    change."""
-    stack, precision = job.draft.stack, job.draft.precision.compute
-    if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
-        return job, []
-    device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
-    if stack.knows(device, precision) and precision in dict(device.peak):
-        return job, []
-    set_by_user = [key.split(".")[0] for key, _ in job.overrides]
-    stacks = [stack.name] if "stack" in set_by_user else [stack.name, *STACKS]
-    precisions = [precision] if "precision" in set_by_user else [precision, "bf16"]
-    for other_precision in precisions:
-        other_stack = _stack_for(device, other_precision, stacks)
-        if other_stack is None:
-            continue
-        values = {}
-        texts = []
-        if other_stack != stack.name:
-            values["stack"] = other_stack
-            texts.append(f"stack {other_stack}")
-        if other_precision != precision:
-            values |= {"precision.compute": other_precision, "precision.dispatch": "bf16"}
-            texts.append(f"precision {other_precision}")
-        change = remark("device_runs", values=", ".join(texts), device=device.name)
-        return job.with_values(values), [change]
-    return job, []
 
 
 def _stack_for(device: Accelerator, precision: str, names: list[str]) -> str | None:

@@ -18,15 +18,15 @@ from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 from colltool.training.calls import DIMENSIONS, Call, stage_calls
-from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job, PlainCall, find_job, load_job
 from colltool.training.job_configuration import stack_of_job
-from colltool.training.memory import Memory, cures, memory
+from colltool.training.memory import Memory, memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.proposals import cures
 from colltool.training.sentences import WARNING_REASONS, Remark, remark, sentence
 from colltool.training.violation import Violation
 
@@ -114,11 +114,10 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
             senders.setdefault(call, []).append(stage.number)
     sent = [SentBy(tuple(numbers), call) for call, numbers in senders.items()]
     sent.sort(key=lambda row: DIMENSIONS.index(row.call.dimension))
-    cure = next(cures(config), None)
     shown_cure = None
-    if cure is not None:
-        values = tuple((key, written(value)) for key, value in cure.values.items())
-        shown_cure = values, cure.memory.bytes
+    for change, after in cures(job, config):
+        shown_cure = tuple(change.values.items()), after.bytes
+        break
     return JobShown(
         job=job,
         setup=config,

@@ -31,10 +31,12 @@ from colltool.training.parallel_config import (
     ParallelConfig,
     each_kind,
     pipeline_stages,
+    value_of,
 )
 from colltool.training.plan import check_ranks, rates
 from colltool.training.published import memory_error
 from colltool.training.search_space import (
+    CHOICES,
     Constraints,
     Keep,
     Sizes,
@@ -168,21 +170,8 @@ class Figures(NamedTuple):
 
     @property
     def choice(self) -> LayoutChoice:
-        config, layout = self.setup, self.setup.layout
-        return LayoutChoice(
-            tp=layout.tp,
-            sp=layout.sp,
-            cp=layout.cp,
-            ep=layout.ep,
-            etp=layout.etp,
-            pp=layout.pp,
-            virtual=layout.virtual,
-            dp=layout.dp,
-            micro=config.micro_batch,
-            shard=config.shard.mode,
-            recompute=config.recompute,
-            schedule=config.schedule,
-        )
+        values = {name: value_of(self.setup, key) for key, name in CHOICES.items()}
+        return LayoutChoice(**values)
 
     def compared_with(self, best: Figures) -> PricedLayout:
         """Return the figures as users see them, with the excess over the best step."""

@@ -1,8 +1,8 @@
-"""Memory of a rank by pipeline stage and part, and the changes with which a job fits its device.
+"""Memory of a rank by pipeline stage and part.
 
 :func:`memory` sums weights, gradients and optimizer states (:func:`state_bytes`), activations
 (:func:`layer_activations`), FSDP's gathered layers, the loss, and what a stack's allocator and
-runtime take. :func:`cures` tries changes that take less, the cheapest in time first.
+runtime take.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from math import inf
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.training.constraint_violations import constraint_violations
 from colltool.training.model import Shape
 from colltool.training.operations import (
     SCORE_BYTES,
@@ -25,16 +24,14 @@ from colltool.training.operations import (
 from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
-    Shard,
     each_kind,
     ends_parameters,
     layer_parameters_of,
     pipeline_stages,
     stage_parameters,
-    with_values,
 )
 from colltool.training.published import memory_error
-from colltool.training.strategies import PipelinePlace, Recomputation, default_schedule
+from colltool.training.strategies import PipelinePlace, Recomputation
 from colltool.training.updates import extra_state_bytes, trained_parameters
 
 MASTER = 4  # bytes of a master weight in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
@@ -97,12 +94,12 @@ def memory(config: ParallelConfig) -> Memory:
     by_stage = list(bytes_of_stages(config, stages))
     totals = [sum(parts.values()) for parts in by_stage]
     worst = totals.index(max(totals))
+    found = []
+    for number, parts in enumerate(by_stage):
+        for part, size in parts.items():
+            found.append(MemoryPart(number, part, size))
     return Memory(
-        tuple(
-            MemoryPart(number, part, size)
-            for number, parts in enumerate(by_stage)
-            for part, size in parts.items()
-        ),
+        tuple(found),
         worst,
         totals[worst],
         config.device.memory_bytes if config.device else None,
@@ -370,106 +367,3 @@ def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
     if not config.shard.reshard:
         return (layer * stage.layers + ends) * (weights + grads)
     return (layer + max(layer, ends)) * weights + max(layer, ends) * grads
-
-
-class Cure(NamedTuple):
-    """Values with which a job fits its device, its memory then, and its setup."""
-
-    values: dict[str, object]
-    memory: Memory
-    setup: ParallelConfig
-
-
-def cures(config: ParallelConfig) -> Iterator[Cure]:
-    """Yield changes with which a job that does not fit would, or with which a tight one has room,
-    the cheapest in time first; those that are still tight come last."""
-    now = memory(config)
-    if now.fits is not False and not now.tight:
-        return
-    still_tight = []
-    for values, changed in candidates(config):
-        if constraint_violations(changed):
-            continue
-        after = memory(changed)
-        if not after.fits:
-            continue
-        cure = Cure(values, after, changed)
-        if after.tight:
-            still_tight.append(cure)
-        else:
-            yield cure
-    if not now.fits:
-        yield from still_tight
-
-
-MemoryChanges = Iterator[tuple[dict[str, object], ParallelConfig]]
-# values of changes that take less memory
-SELECTIVE: dict[str, object] = {"recompute": "selective"}
-FULL: dict[str, object] = {"recompute": "full"}
-FSDP: dict[str, object] = {"shard.mode": "fsdp"}
-
-
-def candidates(config: ParallelConfig) -> MemoryChanges:
-    """Yield changes that take less memory, the cheapest in time first."""
-    layout, shard, again = config.layout, config.shard, config.again
-    tried: list[dict[str, object]] = []
-    if not shard.row.optimizer:
-        tried.append({"shard.mode": "zero1"})
-    if config.micro_batch > 1:
-        tried.append({"batch.micro": 1})
-    spread = {"layout.sp": True} | expert_width(config, layout.etp)
-    whole_tokens = layout.tp > 1 and not layout.sp
-    scores = not again.core and config.stack is not None and not config.stack.flash
-    if whole_tokens:
-        tried.append(spread)
-    if scores:
-        tried.append(SELECTIVE)
-    if whole_tokens and scores:
-        tried.append(spread | SELECTIVE)
-    if not again.layers:
-        tried.append(FULL)
-    for values in tried:
-        yield values, with_values(config, values)
-    sharded = config._replace(shard=fully_sharded(config))
-    if not shard.layers:
-        yield FSDP, sharded
-    yield from _larger_replicas(config)
-    if again.layers:
-        return
-    if not shard.layers:
-        yield FSDP | FULL, with_values(sharded, FULL)
-    for values, changed in _larger_replicas(config):
-        yield values | FULL, with_values(changed, FULL)
-
-
-def fully_sharded(config: ParallelConfig) -> Shard:
-    """FSDP with the defaults of a job file: in a pipeline weights are gathered once a step."""
-    if config.layout.pp > 1:
-        return config.shard._replace(mode="fsdp", reshard=False, gathers=1)
-    return config.shard._replace(mode="fsdp", reshard=True, gathers=2)
-
-
-def expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
-    """Return the value that sets etp of a model with experts, which otherwise follows from tp and
-    sp; empty without experts."""
-    return {"layout.etp": etp} if config.moe is not None else {}
-
-
-def _larger_replicas(config: ParallelConfig) -> MemoryChanges:
-    """Yield wider tensor groups and deeper pipelines, on as many ranks."""
-    layout = config.layout
-    schedule = config.schedule
-    if config.pipeline.from_layout:
-        schedule = default_schedule(1)
-    for factor in (2, 4, 8):
-        if layout.dp % factor:
-            continue
-        fewer: dict[str, object] = {"layout.dp": layout.dp // factor}
-        wider: dict[str, object] = {"layout.tp": layout.tp * factor, "layout.sp": True}
-        yield wider | expert_width(config, layout.etp), with_values(config, wider | fewer)
-        deeper: dict[str, object] = {
-            "layout.pp": layout.pp * factor,
-            "layout.virtual": 1,
-            "schedule": schedule,
-        }
-        yield deeper, with_values(config, deeper | fewer | {"layout.stages": ()})

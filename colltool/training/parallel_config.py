@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.primitives import ceil_div
@@ -346,6 +347,11 @@ def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelCo
         else:
             config = config._replace(**{name: value})
     return config
+
+
+def value_of(config: ParallelConfig, key: str) -> Any:
+    """Return the value of a configuration by key, such as ``layout.tp``."""
+    return config.micro_batch if key == "batch.micro" else attrgetter(key)(config)
 
 
 class PipelineStage(NamedTuple):

@@ -1,40 +1,40 @@
-"""Proposals of a plan: what to change of the fabric or of the job, the best gain first.
+"""Proposals that change a job, and what a plan tells of them: the best gain first.
 
-Each idea is a function under ``@idea`` that yields changes of the job where the step waits long
-enough for the parts that it names; :func:`candidates` runs them all. Changes of the fabric and
-neighbouring layouts come beside them. :func:`proposals` prices the step with each change and keeps
-those that gain.
+A function under ``@proposal`` yields changes of a job as it is (:class:`Situation`); those that cost
+less time stand first. :func:`proposals` prices the step with each change of the registry that is for
+time, of the fabric too, and keeps those that gain. :func:`cures` are those with which a job fits its
+device.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
+from math import sqrt
+from operator import itemgetter
 from typing import Any, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
+from colltool.base.primitives import AG, AR, RS, ceil_div
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import bandwidth_values, non_blocking, scaled_bandwidth, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.dispatchers import faster_dispatchers
+from colltool.training.fabric_changes import Knob
 from colltool.training.files import ContextMode, written
+from colltool.training.files.job import CallFile
 from colltool.training.job import Job, PlainCall
-from colltool.training.job_configuration import shard_of
-from colltool.training.memory import cures, expert_width, fully_sharded, memory
+from colltool.training.job_configuration import default_etp, shard_of
+from colltool.training.memory import Memory, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
-from colltool.training.plain_buckets import rebucketed
+from colltool.training.registry import Use, members, proposal
 from colltool.training.search_space import chunk_counts, possible_overlap, values_of
-from colltool.training.sentences import Remark, remark, sentence, spelled
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
-# times the bandwidth of a tier: the next generation of a NIC (200, 400, 800 Gb/s)
-FASTER = 2
 # share of the step: smaller gains are not listed, and shorter exposed parts not worked on
 LEAST_GAIN = 1e-3
 WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
@@ -45,6 +45,7 @@ _ORDER = ("tp", "cp", "ep", "dp", "pp")
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
 # dimensions whose calls sum gradients
 _GRADIENTS = ("dp", "expert dp")
+FULL = {"recompute": "full"}
 
 
 class Proposal(NamedTuple):
@@ -59,149 +60,81 @@ class Proposal(NamedTuple):
     tight: bool = False  # whether it may not, within the error of the memory
 
 
-class Idea(NamedTuple):
-    """A change before it is priced, with the values that make it."""
+class Change(NamedTuple):
+    """A change of a job before it is priced."""
 
     label: Remark
-    values: dict[str, Any]
-    setup: ParallelConfig | None = None  # where it does not follow from the values alone
+    values: dict[str, str]  # as ``--job-set`` takes them
+    setup: ParallelConfig
+    plain: tuple[PlainCall, ...] | None = None  # the calls that the job lists, where they change
 
 
 class Situation(NamedTuple):
-    """A job's step as it is, for which ideas are looked for."""
+    """A job as it is, for which changes are looked for.
 
+    Without ``costs`` and ``now``, its prices and its step, only memory can be asked for.
+    """
+
+    job: Job
     config: ParallelConfig
-    fabric: Fabric
-    step: TrainingStep
-    exposed_s: dict[str, float]  # by part of the step
+    costs: CollectiveCostCache | None = None
+    now: TrainingStep | None = None
+
+    @property
+    def prices(self) -> CollectiveCostCache:
+        assert self.costs is not None
+        return self.costs
+
+    @property
+    def fabric(self) -> Fabric:
+        return self.prices.fabric
+
+    @property
+    def step(self) -> TrainingStep:
+        assert self.now is not None
+        return self.now
+
+    @property
+    def exposed_s(self) -> dict[str, float]:
+        """Exposed seconds by part of the step."""
+        return {part.name: part.exposed_s for part in self.step.parts}
 
     def waits_for(self, *parts: str) -> bool:
         """Whether the step waits for these parts long enough to gain from less of them."""
-        exposed_s = sum(self.exposed_s.get(part, 0.0) for part in parts)
+        exposed = self.exposed_s
+        exposed_s = sum(exposed.get(part, 0.0) for part in parts)
         return exposed_s > LEAST_GAIN * self.step.step_s
 
-
-Ideas = Iterator[Idea]
-# parts of the step for which ideas are looked for, none for always, with the ideas
-_IDEAS: list[tuple[tuple[str, ...], Callable[[Situation], Ideas]]] = []
-
-
-def idea(*parts: str) -> Callable[[Callable[[Situation], Ideas]], Callable[[Situation], Ideas]]:
-    """Register a generator of ideas, to be run where the step waits for one of ``parts``; always
-    without parts."""
-
-    def register(ideas: Callable[[Situation], Ideas]) -> Callable[[Situation], Ideas]:
-        _IDEAS.append((parts, ideas))
-        return ideas
-
-    return register
+    def change(
+        self, label: Remark, values: Mapping[str, Any], setup: ParallelConfig | None = None
+    ) -> Change:
+        """Return a change by its values; ``setup`` where that does not follow from them alone."""
+        texts = {key: _written(value) for key, value in values.items()}
+        return Change(label, texts, with_values(self.config, values) if setup is None else setup)
 
 
-@idea()
-def less_recomputation(current: Situation) -> Ideas:
-    """Keep more activations, and recompute less."""
-    now = current.config.again
-    for name, row in RECOMPUTATIONS.items():
-        if row.whole and row.core + row.layers < now.core + now.layers:
-            yield Idea(remark("recompute", recompute=name), {"recompute": name})
+Changes = Iterator[Change]
 
 
-@idea()
-def sequence_parallelism(current: Situation) -> Ideas:
-    """Split what is outside tensor parallel regions as well, instead of copying it."""
-    layout = current.config.layout
-    if layout.tp > 1 and not layout.sp:
-        values = {"layout.sp": True} | expert_width(current.config, layout.etp)
-        yield Idea(remark("sequence_parallelism"), values)
+def job_changes(current: Situation, use: Use) -> Changes:
+    """Yield what the registry changes of a job for a use; for time where a part is exposed that can
+    gain."""
+    for member in members(use, "job", "calls"):
+        if member.of == "job" and current.config.model is None:
+            continue
+        if use != "time" or not member.parts or current.waits_for(*member.parts):
+            yield from member.make(current)
 
 
-def _hidden(current: Situation, key: str, value: object = True) -> Idea:
-    """Return the idea of hiding a dimension, with the setup of a job that asks for it."""
-    overlap = current.config.overlap
-    set_by_job = (*overlap.asked, key)
-    setup = with_values(current.config, {f"overlap.{key}": value, "overlap.asked": set_by_job})
-    return Idea(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
+def _written(value: Any) -> str:
+    return f"[{','.join(value)}]" if isinstance(value, tuple) else written(value)
 
 
-@idea("tp")
-def split_gemms(current: Situation) -> Ideas:
-    """Hide tensor parallel calls under GEMMs in pieces."""
-    layout = current.config.layout
-    if layout.tp > 1 and layout.sp and current.config.overlap.tp != "split":
-        yield _hidden(current, "tp", "split")
-
-
-@idea(*_GRADIENTS)
-def hidden_gradients(current: Situation) -> Ideas:
-    """Hide sums of gradients under the backward pass."""
-    if not current.config.overlap.dp:
-        yield _hidden(current, "dp")
-
-
-@idea("pp")
-def hidden_borders(current: Situation) -> Ideas:
-    """Hide messages between stages under other micro-batches."""
-    if not current.config.overlap.pp:
-        yield _hidden(current, "pp")
-
-
-@idea("cp")
-def hidden_ring(current: Situation) -> Ideas:
-    """Hide the messages of ring attention under attention."""
-    if not current.config.overlap.cp and current.config.layout.cp_mode == "ring":
-        yield _hidden(current, "cp")
-
-
-@idea("ep")
-def hidden_tokens(current: Situation) -> Ideas:
-    """Hide all-to-alls of experts under another micro-batch."""
-    if not current.config.overlap.ep and current.config.micro_batches > 1:
-        yield _hidden(current, "ep", "batch")
-
-
-@idea(*_GRADIENTS)
-def other_buckets(current: Situation) -> Ideas:
-    """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
-    if current.config.shard.layers:
-        return
-    sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
-    largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
-    for word, bucket in (("larger", WIDER * largest), ("smaller", largest / WIDER)):
-        if bucket:
-            size = float(f"{bucket / 1e6:.6g}")  # as it is printed
-            setup = with_values(current.config, {"shard.bucket": size * 1e6})
-            yield Idea(remark(f"{word}_buckets"), {"shard.bucket": f"{size:g}MB"}, setup)
-
-
-@idea(*_GRADIENTS)
-def gradients_in_16_bits(current: Situation) -> Ideas:
-    """Send half the bytes of gradients."""
-    if current.config.shard.grad_bytes == 4:
-        values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
-        yield Idea(remark("gradients_in_16_bits"), values)
-
-
-@idea(*_GRADIENTS)
-def compressed_gradients(current: Situation) -> Ideas:
-    """Send a quarter of the bytes, for more steps to the same accuracy."""
-    if current.config.compression is not None:
-        return
-    extra = EXTRA_STEPS["int8"][1]
-    values = {
-        "compression.scheme": "int8",
-        "compression.block": BLOCK,
-        "compression.extra_steps": extra,
-    }
-    compression = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
-    setup = current.config._replace(compression=compression)
-    yield Idea(remark("gradients_in_int8", extra_steps=extra), values, setup)
-
-
-@idea(*_GRADIENTS)
-def sharded_states(current: Situation) -> Ideas:
+@proposal("time", "memory", parts=_GRADIENTS)
+def sharded_states(current: Situation) -> Changes:
     """Share only the optimizer's states between replicas, ZeRO-1."""
     shard = current.config.shard
-    if current.config.layout.dp == 1 or shard.mode == "zero1":
+    if current.config.gradient_ranks == 1 or shard.mode == "zero1":
         return
     setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
     label = remark("sharded_states")
@@ -213,21 +146,76 @@ def sharded_states(current: Situation) -> Ideas:
     # a group of hsdp would be one of zero1 as well
     if shard.group:
         values["shard.group"] = "null"
-    yield Idea(label, values, setup)
+    yield current.change(label, values, setup)
 
 
-@idea(*_GRADIENTS)
-def sharded_weights(current: Situation) -> Ideas:
-    """Shard weights as well, FSDP, where a step gathers them once."""
+@proposal("memory")
+def single_sequences(current: Situation) -> Changes:
+    """Take the smallest micro-batch."""
+    if current.config.micro_batch > 1:
+        yield current.change(remark("smaller_micro_batches"), {"batch.micro": 1})
+
+
+@proposal("time", "memory")
+def sequence_parallelism(current: Situation) -> Changes:
+    """Split what is outside tensor parallel regions as well, instead of copying it."""
+    if copies_tokens(current.config):
+        yield current.change(remark("sequence_parallelism"), _split_tokens(current.config))
+
+
+def copies_tokens(config: ParallelConfig) -> bool:
+    """Whether every rank of a tensor group keeps all tokens outside its regions."""
+    return config.layout.tp > 1 and not config.layout.sp
+
+
+def _split_tokens(config: ParallelConfig) -> dict[str, object]:
+    """Return the values of sequence parallelism."""
+    return {"layout.sp": True} | expert_width(config, config.layout.etp)
+
+
+def expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
+    """Return the value that sets etp of a model with experts, which otherwise follows from tp and
+    sp; empty without experts."""
+    return {"layout.etp": etp} if config.moe is not None else {}
+
+
+@proposal("time")
+def less_recomputation(current: Situation) -> Changes:
+    """Keep more activations, and recompute less."""
+    now = current.config.again
+    for name, row in RECOMPUTATIONS.items():
+        if row.whole and row.core + row.layers < now.core + now.layers:
+            yield current.change(remark("recompute", recompute=name), {"recompute": name})
+
+
+@proposal("memory")
+def more_recomputation(current: Situation) -> Changes:
+    """Keep fewer activations: attention's scores, which flash attention has not, or all."""
     config = current.config
-    # with several micro-batches each of them gathers again
-    if config.layout.dp > 1 and not config.shard.layers and config.micro_batches == 1:
-        setup = config._replace(shard=fully_sharded(config))
-        yield Idea(remark("sharded_weights"), {"shard.mode": "fsdp"}, setup)
+    selective = {"recompute": "selective"}
+    label = remark("recompute", recompute="selective")
+    if not config.again.core and config.stack is not None and not config.stack.flash:
+        yield current.change(label, selective)
+        if copies_tokens(config):
+            yield current.change(label, _split_tokens(config) | selective)
+    if not config.again.layers:
+        yield current.change(remark("recompute", recompute="full"), FULL)
 
 
-@idea(*_GRADIENTS)
-def shards_inside_a_tier(current: Situation) -> Ideas:
+@proposal("time", "memory", parts=_GRADIENTS)
+def sharded_weights(current: Situation) -> Changes:
+    """Shard weights as well, FSDP, with the defaults of a job file: in a pipeline weights are gathered
+    once a step."""
+    config = current.config
+    if config.gradient_ranks > 1 and not config.shard.layers:
+        once = config.layout.pp > 1
+        shard = config.shard._replace(mode="fsdp", reshard=not once, gathers=1 if once else 2)
+        values = {"shard.mode": "fsdp"}
+        yield current.change(remark("sharded_weights"), values, config._replace(shard=shard))
+
+
+@proposal("time", parts=_GRADIENTS)
+def shards_inside_a_tier(current: Situation) -> Changes:
     """Gather weights on a faster tier, and sum gradients of the copies across, HSDP."""
     shard, group = current.config.shard, current.config.layout.group("cp", "dp")
     if current.config.layout.dp == 1 or not shard.layers:
@@ -238,11 +226,93 @@ def shards_inside_a_tier(current: Situation) -> Ideas:
         rows = inside // group.stride
         if 1 < rows < group.ranks and rows != shard.group:
             values = {"shard.mode": "hsdp", "shard.group": rows}
-            yield Idea(remark("shards_inside_tier", tier=tier.name), values)
+            yield current.change(remark("shards_inside_tier", tier=tier.name), values)
 
 
-@idea()
-def tensor_groups_inside_a_domain(current: Situation) -> Ideas:
+def _hidden(current: Situation, key: str, value: object = True) -> Change:
+    """Return the idea of hiding a dimension, with the setup of a job that asks for it."""
+    overlap = current.config.overlap
+    set_by_job = (*overlap.asked, key)
+    setup = with_values(current.config, {f"overlap.{key}": value, "overlap.asked": set_by_job})
+    return current.change(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
+
+
+@proposal("time", parts=("tp",))
+def split_gemms(current: Situation) -> Changes:
+    """Hide tensor parallel calls under GEMMs in pieces."""
+    layout = current.config.layout
+    if layout.tp > 1 and layout.sp and current.config.overlap.tp != "split":
+        yield _hidden(current, "tp", "split")
+
+
+@proposal("time", parts=_GRADIENTS)
+def hidden_gradients(current: Situation) -> Changes:
+    """Hide sums of gradients under the backward pass."""
+    if not current.config.overlap.dp:
+        yield _hidden(current, "dp")
+
+
+@proposal("time", parts=("pp",))
+def hidden_borders(current: Situation) -> Changes:
+    """Hide messages between stages under other micro-batches."""
+    if not current.config.overlap.pp:
+        yield _hidden(current, "pp")
+
+
+@proposal("time", parts=("cp",))
+def hidden_ring(current: Situation) -> Changes:
+    """Hide the messages of ring attention under attention."""
+    if not current.config.overlap.cp and current.config.layout.cp_mode == "ring":
+        yield _hidden(current, "cp")
+
+
+@proposal("time", parts=("ep",))
+def hidden_tokens(current: Situation) -> Changes:
+    """Hide all-to-alls of experts under another micro-batch."""
+    if not current.config.overlap.ep and current.config.micro_batches > 1:
+        yield _hidden(current, "ep", "batch")
+
+
+@proposal("time", parts=_GRADIENTS)
+def other_buckets(current: Situation) -> Changes:
+    """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
+    if current.config.shard.layers:
+        return
+    sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
+    largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
+    for word, bucket in (("larger", WIDER * largest), ("smaller", largest / WIDER)):
+        if bucket:
+            size = float(f"{bucket / 1e6:.6g}")  # as it is printed
+            setup = with_values(current.config, {"shard.bucket": size * 1e6})
+            yield current.change(remark(f"{word}_buckets"), {"shard.bucket": f"{size:g}MB"}, setup)
+
+
+@proposal("time", parts=_GRADIENTS)
+def gradients_in_16_bits(current: Situation) -> Changes:
+    """Send half the bytes of gradients."""
+    if current.config.shard.grad_bytes == 4:
+        values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
+        yield current.change(remark("gradients_in_16_bits"), values)
+
+
+@proposal("time", parts=_GRADIENTS)
+def compressed_gradients(current: Situation) -> Changes:
+    """Send a quarter of the bytes, for more steps to the same accuracy."""
+    if current.config.compression is not None:
+        return
+    extra = EXTRA_STEPS["int8"][1]
+    values = {
+        "compression.scheme": "int8",
+        "compression.block": BLOCK,
+        "compression.extra_steps": extra,
+    }
+    compression = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
+    setup = current.config._replace(compression=compression)
+    yield current.change(remark("gradients_in_int8", extra_steps=extra), values, setup)
+
+
+@proposal("time")
+def tensor_groups_inside_a_domain(current: Situation) -> Changes:
     """Keep tensor parallelism inside the innermost domain, with more replicas."""
     layout, domain = current.config.layout, current.fabric.tiers[0]
     factor, uneven = divmod(layout.tp, domain.endpoints)
@@ -251,11 +321,11 @@ def tensor_groups_inside_a_domain(current: Situation) -> Ideas:
         values = {"layout.tp": domain.endpoints, "layout.dp": layout.dp * factor}
         setup = with_values(current.config, values | {"layout.etp": etp})
         label = remark("tp_inside_tier", tier=domain.name)
-        yield Idea(label, values | expert_width(current.config, etp), setup)
+        yield current.change(label, values | expert_width(current.config, etp), setup)
 
 
-@idea()
-def worst_dimension_further_in(current: Situation) -> Ideas:
+@proposal("time")
+def worst_dimension_further_in(current: Situation) -> Changes:
     """Order ranks so that the most exposed dimension has a shorter stride."""
     by_axis: dict[str, float] = defaultdict(float)
     for part, seconds in current.exposed_s.items():
@@ -274,22 +344,22 @@ def worst_dimension_further_in(current: Situation) -> Ideas:
         other = layout._replace(order=order)
         now, then = (cut.group(worst, experts=worst == "ep") for cut in (layout, other))
         if then.stride < now.stride:
-            yield Idea(remark("further_in", dimension=worst), {"layout.order": order})
+            yield current.change(remark("further_in", dimension=worst), {"layout.order": order})
 
 
-@idea("ep")
-def experts_inside_a_domain(current: Situation) -> Ideas:
+@proposal("time", parts=("ep",))
+def experts_inside_a_domain(current: Situation) -> Changes:
     """Keep all-to-alls of experts inside the innermost domain, with fewer ranks each."""
     layout, moe, domain = current.config.layout, current.config.moe, current.fabric.tiers[0]
     if moe is None or layout.ep == 1:
         return
     ranks = domain.endpoints // layout.group("ep", experts=True).stride
     if 1 < ranks < layout.ep and moe.experts % ranks == 0:
-        yield Idea(remark("experts_inside_tier", tier=domain.name), {"layout.ep": ranks})
+        yield current.change(remark("experts_inside_tier", tier=domain.name), {"layout.ep": ranks})
 
 
-@idea("ep")
-def other_dispatchers(current: Situation) -> Ideas:
+@proposal("time", parts=("ep",))
+def other_dispatchers(current: Situation) -> Changes:
     """Send tokens by another library, where its price is lower by more than the error."""
     config = current.config
     if config.layout.deduplicate:
@@ -299,21 +369,21 @@ def other_dispatchers(current: Situation) -> Ideas:
             skewless = call.cost.scaled(1 / call.call.skew)
             for faster in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
                 values = {"layout.dispatcher": faster.name}
-                yield Idea(remark("dispatcher", dispatcher=faster.spoken), values)
+                yield current.change(remark("dispatcher", dispatcher=faster.spoken), values)
             return
 
 
-@idea("cp")
-def other_context_parallelism(current: Situation) -> Ideas:
+@proposal("time", parts=("cp",))
+def other_context_parallelism(current: Situation) -> Changes:
     """Take another mode of context parallelism."""
     layout = current.config.layout
     for mode in get_args(ContextMode):
         if layout.cp > 1 and mode != layout.cp_mode:
-            yield Idea(remark("context_mode", mode=mode), {"layout.cp_mode": mode})
+            yield current.change(remark("context_mode", mode=mode), {"layout.cp_mode": mode})
 
 
-@idea("bubble")
-def more_chunks(current: Situation) -> Ideas:
+@proposal("time", parts=("bubble",))
+def more_chunks(current: Situation) -> Changes:
     """Take the next number of chunks that a search tries."""
     layout, model = current.config.layout, current.config.model
     if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
@@ -321,68 +391,156 @@ def more_chunks(current: Situation) -> Ideas:
     for chunks in chunk_counts(model.layers, layout.pp):
         if chunks > layout.virtual:
             values = {"layout.virtual": chunks, "schedule": "interleaved"}
-            yield Idea(remark("more_chunks", chunks=chunks), values)
+            yield current.change(remark("more_chunks", chunks=chunks), values)
             return
 
 
-@idea("bubble")
-def weight_gradients_in_the_bubble(current: Situation) -> Ideas:
+@proposal("time", parts=("bubble",))
+def weight_gradients_in_the_bubble(current: Situation) -> Changes:
     """Compute weight gradients in the bubble of the pipeline."""
     layout, split = current.config.layout, current.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
         label = remark("split_weight_gradients", schedule=split.upper())
-        yield Idea(label, {"schedule": split})
+        yield current.change(label, {"schedule": split})
 
 
-@idea("bubble")
-def smaller_micro_batches(current: Situation) -> Ideas:
-    """Shorten the bubble with more and smaller micro-batches."""
-    half, odd = divmod(current.config.micro_batch, 2)
-    if current.config.layout.pp > 1 and half and not odd:
-        yield Idea(remark("smaller_micro_batches"), {"batch.micro": half})
+@proposal("memory")
+def larger_replicas(current: Situation) -> Changes:
+    """Wider tensor groups and deeper pipelines, on as many ranks."""
+    for factor in (2, 4, 8):
+        yield from _resized(current, "tp", factor * current.config.layout.tp, sp=True)
+        yield from _resized(current, "pp", factor * current.config.layout.pp)
 
 
-@idea("dp", "tp", "ep")
-def larger_micro_batches(current: Situation) -> Ideas:
-    """Gather and wait less often; not in a pipeline, whose bubble would be longer."""
-    if current.config.layout.pp == 1 and current.config.micro_batches % 2 == 0:
-        yield Idea(remark("larger_micro_batches"), {"batch.micro": 2 * current.config.micro_batch})
+@proposal("time")
+def other_layouts(current: Situation) -> Changes:
+    """Twice and half of TP and of the pipeline, on as many ranks: the nearest that a search tries."""
+    for dimension in ("tp", "pp"):
+        for size in _twice_and_half(getattr(current.config.layout, dimension)):
+            yield from _resized(current, dimension, size)
 
 
-class JobChange(NamedTuple):
-    """A change of the job, with the values as ``--job-set`` takes them."""
-
-    label: Remark
-    values: dict[str, str]
-    setup: ParallelConfig
-
-
-class FabricChange(NamedTuple):
-    """A change of one tier, with the values as ``--set`` takes them."""
-
-    label: Remark
-    values: dict[str, str]
-    fabric: Fabric
-    tier: str
+@proposal("time")
+def other_micro_batch(current: Situation) -> Changes:
+    """Twice the micro-batch gathers and waits less often; half of it shortens a pipeline's bubble."""
+    config = current.config
+    for size in _twice_and_half(config.micro_batch):
+        if config.global_batch % (size * config.layout.dp) == 0:
+            word = "larger" if size > config.micro_batch else "smaller"
+            yield current.change(remark(f"{word}_micro_batches"), {"batch.micro": size})
 
 
-def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Iterator[JobChange]:
-    """Yield changes of a job from the registered ideas, where enough time is exposed to gain."""
-    if config.model is None:
+def _twice_and_half(size: int) -> list[int]:
+    return [2 * size] if size % 2 else [2 * size, size // 2]
+
+
+def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None = None) -> Changes:
+    """Yield the layout with another TP or pipeline, where it fills the ranks of a job whose compute
+    follows from its shape.
+
+    Experts are still cut as a job does that says nothing of it, and chunks of a stage keep their
+    layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
+    """
+    job, config, layout = current.job, current.config, current.config.layout
+    if config.shape is None or config.compute is not None:
         return
-    current = Situation(config, fabric, now, {part.name: part.exposed_s for part in now.parts})
-    for parts, ideas in _IDEAS:
-        if parts and not current.waits_for(*parts):
-            continue
-        for label, values, setup in ideas(current):
-            texts = {key: _written(value) for key, value in values.items()}
-            if setup is None:
-                setup = with_values(config, values)
-            yield JobChange(label, texts, setup)
+    sizes = {"tp": layout.tp, "pp": layout.pp} | {dimension: size}
+    dp, rest = divmod(layout.ranks, sizes["tp"] * layout.cp * sizes["pp"])
+    if rest:
+        return
+    schedule = config.schedule
+    if dimension == "tp":
+        if sp is None:
+            sp = size > 1 and (layout.sp or layout.tp == 1)
+        etp = min(layout.etp, size)
+        if layout.etp == default_etp(layout.tp, sp=layout.sp, experts=config.moe):
+            etp = default_etp(size, sp=sp, experts=config.moe)
+        layout = layout._replace(tp=size, dp=dp, etp=etp, sp=sp)
+    else:
+        virtual = max(1, layout.virtual * layout.pp // size) if size > 1 else 1
+        layout = layout._replace(pp=size, dp=dp, virtual=virtual, stages=())
+        if config.pipeline.from_layout:
+            schedule = default_schedule(virtual)
+    shard = shard_of(job.file.shard, layout, config.precision.grads)
+    setup = config._replace(layout=layout, schedule=schedule, shard=shard)
+    setup = setup._replace(overlap=possible_overlap(job.file.overlap, setup)[0])
+    label = remark(f"other_{dimension}" if size > 1 else f"no_{dimension}", size=size)
+    yield current.change(label, dict(values_of(job, setup)), setup)
 
 
-def _written(value: Any) -> str:
-    return f"[{','.join(value)}]" if isinstance(value, tuple) else written(value)
+@proposal("time", of="calls")
+def other_call_buckets(current: Situation) -> Changes:
+    """Take of each listed call of dp the buckets with which the step is shortest."""
+    for index, listed in enumerate(current.job.file.calls):
+        steps = []
+        for change in _rebucketed(index, listed, current):
+            if current.job.accepts(change.values):
+                plain = current.job.with_values(change.values).plain_calls(current.config)
+                step_s = step_time(current.config, current.prices, plain).step_s
+                steps.append((step_s, change._replace(plain=plain)))
+        if steps:
+            yield min(steps, key=itemgetter(0))[1]
+
+
+def _rebucketed(index: int, listed: CallFile, current: Situation) -> Changes:
+    """Yield the job's ``index``-th call in buckets that may take less; none of calls whose time is
+    given, or that are no gradients or weights.
+
+    K calls pay K latencies. Behind compute all but the last bucket hide, so the best of M bytes is
+    M sqrt(latency / bandwidth part of M), where the bandwidth binds; in the open it is all of M.
+    """
+    gradients_or_weights = listed.group == "dp" and listed.primitive in (AR, RS, AG)
+    if listed.time is not None or not gradients_or_weights:
+        return
+    whole = listed.count * listed.size
+    yield _in_buckets(current, index, listed, whole)
+    cost = current.prices.of(
+        listed.primitive,
+        current.config.layout.group("dp"),
+        whole,
+        what="dp",
+    )
+    latency_s = cost.latency_s + 2 * current.config.overlap.overhead_s
+    if 0 < latency_s < cost.bandwidth_s:
+        share = sqrt(latency_s / cost.bandwidth_s)
+        yield _in_buckets(current, index, listed, share * whole)
+
+
+def _in_buckets(current: Situation, index: int, listed: CallFile, bucket: float) -> Change:
+    """Return a listed call in buckets of about so many bytes: whole tensors, or equal parts of
+    each."""
+    primitive = listed.primitive.label
+    parts = round(listed.size / bucket)
+    tensors = max(1, round(bucket / listed.size))
+    changed = {"bucket": _megabytes(tensors * listed.size)}
+    label = remark(
+        "fused_calls",
+        count=listed.count,
+        primitive=primitive,
+        calls=ceil_div(listed.count, tensors),
+    )
+    if parts > 1:
+        changed = {
+            "size": _megabytes(listed.size / parts),
+            "count": str(listed.count * parts),
+        }
+        if listed.bucket is not None:
+            changed["bucket"] = "null"
+        label = remark(
+            "split_calls",
+            primitive=primitive,
+            calls=parts,
+        )
+    values = {}
+    for key, text in changed.items():
+        values[f"calls.{index}.{key}"] = text
+    return current.change(label, values, current.config)
+
+
+def _megabytes(size: float) -> str:
+    """Bytes as a job file takes them, to the byte."""
+    megabytes = size / 1e6
+    return f"{megabytes:.12g}MB"
 
 
 def proposals(
@@ -398,42 +556,79 @@ def proposals(
     Changes that the job, its memory or the fabric cannot have are left out.
     """
 
-    def step_seconds(other: ParallelConfig, prices: CollectiveCostCache = costs) -> float | None:
+    def step_seconds(
+        other: ParallelConfig,
+        prices: CollectiveCostCache = costs,
+        listed: tuple[PlainCall, ...] | None = None,
+    ) -> float | None:
         try:
-            return step_time(other, prices, plain).step_s
+            return step_time(other, prices, plain if listed is None else listed).step_s
         except ColltoolError:  # a group cannot be placed on the fabric
             return None
 
     found: list[Proposal] = []
-    for change in _fabric_changes(costs.fabric, now):
-        step_s = step_seconds(config, costs.changed(change.fabric, change.tier))
-        if step_s is not None and _gains(config, change.values, step_s, now):
-            found.append(_proposal(change.label, "fabric", change.values, config, step_s, now))
+    for knob in _slow_knobs(costs.fabric, now):
+        assert knob.faster is not None
+        label, share = knob.faster
+        faster = knob.at(share)
+        step_s = step_seconds(config, costs.changed(faster.fabric, knob.tier))
+        if step_s is not None and _gains(config, faster.values, step_s, now):
+            found.append(_proposal(label, "fabric", faster.values, config, step_s, now))
     speed = _speed(job, config)
-    for label, values, setup in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
+    seen: set[ParallelConfig] = set()
+    for change in job_changes(Situation(job, config, costs, now), "time"):
+        setup, values = change.setup, change.values | speed
+        # another proposal led to the same
+        if change.plain is None and setup in seen:
+            continue
+        seen.add(setup)
         # what cannot be is left out before it is priced
         if constraint_violations(setup) or invalid_overlaps(setup) or _too_large(setup, config):
             continue
-        step_s = step_seconds(setup)
-        if (
-            step_s is not None
-            and _gains(setup, values, step_s, now)
-            and job.accepts(values | speed)
-        ):
-            found.append(_proposal(label, "job", values | speed, setup, step_s, now))
-    found += _best_buckets(job, config, costs, now)
+        step_s = step_seconds(setup, listed=change.plain)
+        if step_s is not None and _gains(setup, values, step_s, now) and job.accepts(values):
+            found.append(_proposal(change.label, "job", values, setup, step_s, now))
     # what does not fit never leads
     found.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
-    for values, setup in _cures(job, config):
-        step_s = step_seconds(setup)
-        if step_s is None:
+    if config.model is None:
+        return tuple(found)
+    for change, _ in cures(job, config):
+        values = change.values | speed
+        step_s = step_seconds(change.setup)
+        if step_s is None or not job.accepts(values):
             continue
-        cure = _proposal(remark("fit_memory"), "job", values, setup, step_s, now)
+        cure = _proposal(remark("fit_memory"), "job", values, change.setup, step_s, now)
         # a job that does not fit runs only with a cure, so it comes first whatever it gains
         if memory(config).fits is False:
             return cure, *found
         return *found, cure
     return tuple(found)
+
+
+def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
+    """Yield changes with which a job that does not fit its device would, or with which a tight one
+    has room, and its memory then: the cheapest in time first, each also with full recomputation;
+    those that are still tight come last."""
+    now = memory(config)
+    if now.fits is not False and not now.tight:
+        return
+    tried = [*job_changes(Situation(job, config), "memory")]
+    if not config.again.layers:
+        for change in tried[:]:
+            if "recompute" not in change.values:
+                values = change.values | FULL
+                tried.append(change._replace(values=values, setup=with_values(change.setup, FULL)))
+    still_tight = []
+    for change in tried:
+        if constraint_violations(change.setup):
+            continue
+        after = memory(change.setup)
+        if after.tight and after.fits:
+            still_tight.append((change, after))
+        elif after.fits:
+            yield change, after
+    if not now.fits:
+        yield from still_tight
 
 
 def _speed(job: Job, config: ParallelConfig) -> dict[str, str]:
@@ -442,16 +637,6 @@ def _speed(job: Job, config: ParallelConfig) -> dict[str, str]:
     if config.slower == 1 or job.file.slower is not None:
         return {}
     return {"measured.step": "null", "slower": repr(config.slower)}
-
-
-def _cures(job: Job, config: ParallelConfig) -> Iterator[tuple[dict[str, str], ParallelConfig]]:
-    """Yield values that make a job fit its device, where its file accepts them, and the setup."""
-    if config.model is None:
-        return
-    for cure in cures(config):
-        values = {key: written(value) for key, value in cure.values.items()} | _speed(job, config)
-        if job.accepts(values):
-            yield values, cure.setup
 
 
 def _too_large(other: ParallelConfig, config: ParallelConfig) -> bool:
@@ -501,96 +686,13 @@ def _proposal(
     )
 
 
-def _fabric_changes(fabric: Fabric, now: TrainingStep) -> Iterator[FabricChange]:
-    """Yield faster tiers and full bisections, of the tiers that the step waits for."""
+def _slow_knobs(fabric: Fabric, now: TrainingStep) -> Iterator[Knob]:
+    """Yield what the registry makes faster of a fabric, of the tiers that the step waits for."""
     exposed = {tier.name: 0.0 for tier in fabric.tiers}
     for call in now.critical_calls:
         for name in call.cost.tiers:
             exposed[name] += call.exposed_s
-    slow = [
-        (index, tier)
-        for index, tier in enumerate(fabric.tiers)
-        if exposed[tier.name] > LEAST_GAIN * now.step_s
-    ]
-    for index, tier in reversed(slow):
-        faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [index])
-        values = bandwidth_values(tier, FASTER)
-        yield FabricChange(
-            remark("faster_tier", tier=spelled(tier.name)), values, faster, tier.name
-        )
-    for index, tier in slow:
-        kind = capabilities_of(tier)
-        thin = [level.name for level in kind.classes if level.oversubscription > 1]
-        if kind.levels and thin:
-            values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
-            full = with_tiers(fabric, non_blocking, [index])
-            yield FabricChange(remark("non_blocking_tier", tier=tier.name), values, full, tier.name)
-
-
-def _reshaped(job: Job, config: ParallelConfig) -> Iterator[JobChange]:
-    """Yield layouts with twice and half of TP, of the pipeline and of the micro-batch, on as many
-    ranks: the nearest ones that a search tries."""
-    if config.shape is None or config.compute is not None:
-        return
-    layout = config.layout
-    for dimension, size, with_size in (("tp", layout.tp, _with_tp), ("pp", layout.pp, _with_pp)):
-        for other in _twice_and_half(size):
-            replica_ranks = layout.tp * layout.cp * layout.pp // size * other
-            if layout.ranks % replica_ranks == 0:
-                setup = with_size(config, other, layout.ranks // replica_ranks)
-                shard = shard_of(job.file.shard, setup.layout, config.precision.grads)
-                setup = setup._replace(shard=shard)
-                setup = setup._replace(overlap=possible_overlap(job.file.overlap, setup)[0])
-                label = remark(f"no_{dimension}")
-                if other > 1:
-                    label = remark(f"other_{dimension}", size=other)
-                yield JobChange(label, dict(values_of(job, setup)), setup)
-    for other in _twice_and_half(config.micro_batch):
-        if config.global_batch % (other * layout.dp) == 0:
-            setup = config._replace(micro_batch=other)
-            label = remark("other_micro_batch", size=other)
-            yield JobChange(label, dict(values_of(job, setup)), setup)
-
-
-def _best_buckets(
-    job: Job, config: ParallelConfig, costs: CollectiveCostCache, now: TrainingStep
-) -> Iterator[Proposal]:
-    """Yield for each plain call that a job lists the buckets with which the step is shortest, where
-    they gain."""
-    for index, listed in enumerate(job.file.calls):
-        found = []
-        for label, changed in rebucketed(index, listed, config, costs):
-            values = changed | _speed(job, config)
-            if job.accepts(values):
-                plain = job.with_values(values).plain_calls(config)
-                step_s = step_time(config, costs, plain).step_s
-                found.append(_proposal(label, "job", values, config, step_s, now))
-        best = max(found, key=lambda proposal: proposal.gain, default=None)
-        if best is not None and best.gain > LEAST_GAIN:
-            yield best
-
-
-def _twice_and_half(size: int) -> list[int]:
-    return [2 * size] if size % 2 else [2 * size, size // 2]
-
-
-def _with_tp(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
-    """Return the setup with another tensor parallelism; experts split as widely still are."""
-    layout = config.layout
-    # experts that were cut as wide as everything else still are
-    etp = tp if layout.etp == layout.tp else min(layout.etp, tp)
-    sp = tp > 1 and (layout.sp or layout.tp == 1)
-    return config._replace(layout=layout._replace(tp=tp, dp=dp, etp=etp, sp=sp))
-
-
-def _with_pp(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
-    """Return the setup with another pipeline, whose chunks keep their number of layers."""
-    layout = config.layout
-    virtual = 1
-    if pp > 1:
-        virtual = max(1, layout.virtual * layout.pp // pp)
-    schedule = config.schedule
-    if config.pipeline.from_layout:
-        schedule = default_schedule(virtual)
-    layout = layout._replace(pp=pp, dp=dp, virtual=virtual, stages=())
-    return config._replace(layout=layout, schedule=schedule)
+    for member in members("time", "fabric"):
+        for knob in member.make(fabric):
+            if knob.faster is not None and exposed[knob.tier] > LEAST_GAIN * now.step_s:
+                yield knob

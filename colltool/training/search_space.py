@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, nearest, options_of, quote
@@ -19,12 +21,13 @@ from colltool.training.constraint_violations import (
     constraint_violations,
     invalid_overlaps,
 )
-from colltool.training.files import Recompute, Schedule, ShardMode, written
+from colltool.training.files import Recompute, Recomputed, Schedule, ShardMode, written
 from colltool.training.files.job import OverlapFile, ShardFile
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, overlap_of, shard_of
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import Overlap, ParallelConfig
+from colltool.training.parallel_config import Overlap, ParallelConfig, value_of
+from colltool.training.registry import members, proposal
 from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
 from colltool.training.violation import Violation
 
@@ -33,8 +36,6 @@ from colltool.training.violation import Violation
 MIN_TOKENS = 4096
 # combinations of sizes of a search, about a minute: seven times those of a shipped job on 512 ranks
 MAX_SIZES = 20_000
-# constraints whose value is a number
-SIZES = ("tp", "cp", "ep", "etp", "pp", "virtual", "micro")
 # shardings that any job can have; others need a group size from the job
 MODES = tuple(row.name for row in SHARDINGS.values() if not row.grouped)
 # values of the other constraints, by how they are written
@@ -43,9 +44,6 @@ WORDS: dict[str, dict[str, Any]] = {
     "shard": {mode: mode for mode in SHARDINGS},
     "recompute": {row.name: row.name for row in RECOMPUTATIONS.values() if row.whole},
 }
-# of all constraints
-NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
-
 # keys of a job that decide its layout; what a user sets of them, a search keeps
 CHOICES = {
     "layout.tp": "tp",
@@ -55,11 +53,11 @@ CHOICES = {
     "layout.etp": "etp",
     "layout.pp": "pp",
     "layout.virtual": "virtual",
+    "schedule": "schedule",
     "layout.dp": "dp",
     "batch.micro": "micro",
     "shard.mode": "shard",
     "recompute": "recompute",
-    "schedule": "schedule",
 }
 
 # a layout without sharding and recomputation, and the calls that the job lists itself
@@ -91,6 +89,10 @@ class Constraints(NamedTuple):
     @property
     def text(self) -> str:
         return ", ".join(f"{name}={written(value)}" for name, value in self.values.items())
+
+
+# of all constraints
+NAMES = tuple(name for name in Constraints._fields if name not in ("dp", "schedule"))
 
 
 def constraints_of(keep: Keep | None) -> Constraints:
@@ -130,21 +132,23 @@ def overridden(job: Job, key: str) -> bool:
 
 def chosen_by(job: Job) -> Constraints:
     """Return what a user's overrides of a job say of its layout."""
-    file, draft = job.file, job.draft
-    values: dict[str, Any] = {
-        **{name: getattr(file.layout, name) for name in ("tp", "sp", "cp", "ep", "etp", "pp")},
-        "virtual": file.layout.virtual,
-        "dp": None if file.layout.dp == "auto" else file.layout.dp,
-        "micro": draft.micro_batch,
-        "shard": file.shard.mode,
-        # recomputation by layers or by module is no constraint: the search keeps it as it is
-        "recompute": file.recompute if isinstance(file.recompute, str) else None,
-        "schedule": file.schedule,
-    }
-    found = {name: values[name] for key, name in CHOICES.items() if overridden(job, key)}
-    if overridden(job, "layout.stages") and draft.layout.stages:
-        found["pp"] = len(draft.layout.stages)
+    found = {}
+    for key, name in CHOICES.items():
+        if overridden(job, key):
+            found[name] = _said(job, key)
+    if overridden(job, "layout.stages") and job.draft.layout.stages:
+        found["pp"] = len(job.draft.layout.stages)
     return Constraints(**found)
+
+
+def _said(job: Job, key: str) -> Any:
+    """Return what a job says of its layout; None where it leaves it open, or recomputes layers or
+    modules, which is no constraint."""
+    if key == "batch.micro":
+        return job.draft.micro_batch
+    value = attrgetter(key)(job.file)
+    left_open = value == "auto" or (key == "recompute" and not isinstance(value, str))
+    return None if left_open else value
 
 
 def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
@@ -201,7 +205,7 @@ def _name_and_value(text: Any, fix: str) -> tuple[str, str]:
 
 def _parsed(name: str, value: Any) -> Any:
     """Return the value of a constraint; ColltoolError where it has no such value."""
-    if name in SIZES:
+    if name not in WORDS:
         try:
             return parse_count(value, "keep", 1, 10**9)
         except ColltoolError:
@@ -242,21 +246,12 @@ class Space:
         self.examples: dict[str, Violation] = {}  # the first of each
         # of a user's overrides, those that act in some layouts only
         self._asked = {key for key, _ in job.overrides}
-        modes = [kept.shard] if kept.shard else [*MODES, job.file.shard.mode]
-        self._shards = {mode: _shard_file(job.file.shard, mode) for mode in modes}
-        self._recomputes = self._recomputations()
-
-    def _recomputations(self) -> list[Any]:
-        """Names of recomputations that save memory: flash attention keeps no scores to compute
-        again."""
-        if self.kept.recompute:
-            return [self.kept.recompute]
-        draft, stack = self.job.draft, self.job.draft.stack
-        if overridden(self.job, "recompute") and not RECOMPUTATIONS[draft.recompute].whole:
-            return [draft.recompute]
-        scores = stack is not None and not stack.flash
-        whole = [row for row in RECOMPUTATIONS.values() if row.whole]
-        return [row.name for row in whole if row.layers or scores or not row.core]
+        found = {member.choice: member for member in members("search", "job")}
+        self._shards = {
+            mode: _shard_file(job.file.shard, mode) for mode in found.pop("shard").make(self)
+        }
+        self._recomputes = found.pop("recompute").make(self)
+        self._axes = list(found.values())
 
     def sizes(self) -> list[Sizes]:
         """Return all sizes to try; ColltoolError where they are more than a search takes."""
@@ -344,51 +339,20 @@ class Space:
         self.refused[key] += 1
         self.examples.setdefault(key, found)
 
-    def _sizes(self) -> Iterator[Sizes]:
-        """Yield all sizes that fill the ranks, small micro-batches first."""
-        kept, sequences = self.kept, self.job.draft.global_batch
-        experts = self.shape.moe.experts if self.shape.moe else 1
-        for tp, cp, pp, dp in self._grids():
-            if dp > sequences:
-                what = f"{sequences} sequences are fewer than dp {dp}"
-                self.refuse(Violation(("batch", "global"), what, ""))
-                continue
-            fitting = [ep for ep in divisors(experts) if ep <= tp * cp * dp]
-            for ep in _values_to_try(kept.ep, fitting):
-                # the smallest first: where one does not fit the memory, no larger one does
-                for micro in _values_to_try(kept.micro, self._micro_batches(sequences // dp)):
-                    for virtual in _values_to_try(kept.virtual, self._chunk_counts(pp)):
-                        yield Sizes(tp=tp, cp=cp, ep=ep, pp=pp, virtual=virtual, dp=dp, micro=micro)
-
-    def _grids(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield tp, cp, pp and dp that fill the ranks."""
-        kept, layers = self.kept, self.model.layers
-        max_cp = max(1, self.job.draft.sequence // MIN_TOKENS)
-        job_cp = self.job.draft.layout.cp
-        for tp in _values_to_try(kept.tp, divisors(self.ranks)):
-            # a size that a user keeps is tried, and refused with its reason
-            if kept.tp is None and self.shape.heads % tp:
-                continue
-            cp_sizes = [cp for cp in divisors(self.ranks // tp) if cp <= max_cp or cp == job_cp]
-            for cp in _values_to_try(kept.cp, cp_sizes):
-                pp_sizes = [pp for pp in divisors(self.ranks // (tp * cp)) if pp <= layers]
-                for pp in _values_to_try(kept.pp, pp_sizes):
-                    dp, rest = divmod(self.ranks, tp * cp * pp)
-                    if not rest and kept.dp in (None, dp):
-                        yield tp, cp, pp, dp
-
-    def _micro_batches(self, most: int) -> list[int]:
-        """Micro-batches to try: powers of two, and the job's."""
-        found = {2**power for power in range(most.bit_length())}
-        if self.job.draft.micro_batch <= most:
-            found.add(self.job.draft.micro_batch)
-        return sorted(found)
-
-    def _chunk_counts(self, pp: int) -> list[int]:
-        """Chunks per stage to try."""
-        if pp == 1 or not self.job.draft.pipeline.from_layout:
-            return [1]
-        return chunk_counts(self.model.layers, pp)
+    def _sizes(self, found: Mapping[str, int] = MappingProxyType({})) -> Iterator[Sizes]:
+        """Yield all sizes that fill the ranks and are like those found, small micro-batches
+        first."""
+        if len(found) == len(self._axes):
+            yield Sizes(**found)
+            return
+        axis = self._axes[len(found)]
+        tried = axis.make(self, found)
+        kept = getattr(self.kept, axis.choice)
+        # a size that a user keeps is tried, and refused with its reason
+        if kept is not None and axis.choice != "dp":
+            tried = [kept]
+        for size in tried:
+            yield from self._sizes({**found, axis.choice: size})
 
     def _config(self, sizes: Sizes) -> ParallelConfig:
         """Return the configuration of sizes, without sharding and recomputation."""
@@ -425,35 +389,120 @@ class Space:
 _UNSHARDED = ShardFile()
 
 
+Found = Mapping[str, int]
+"""Sizes of a layout that are chosen already, by name."""
+
+
+@proposal("search", choice="tp")
+def tensor_groups(space: Space, _: Found) -> list[int]:
+    """Widths of tensor groups that divide the heads."""
+    return [tp for tp in divisors(space.ranks) if space.shape.heads % tp == 0]
+
+
+@proposal("search", choice="cp")
+def parts_of_a_sequence(space: Space, found: Found) -> list[int]:
+    """Context parallelism that leaves each rank MIN_TOKENS, and the job's."""
+    draft = space.job.draft
+    most = max(1, draft.sequence // MIN_TOKENS)
+    sizes = divisors(space.ranks // found["tp"])
+    return [cp for cp in sizes if cp <= most or cp == draft.layout.cp]
+
+
+@proposal("search", choice="pp")
+def pipelines(space: Space, found: Found) -> list[int]:
+    """Stages that have a layer at least."""
+    sizes = divisors(space.ranks // (found["tp"] * found["cp"]))
+    return [pp for pp in sizes if pp <= space.model.layers]
+
+
+@proposal("search", choice="dp")
+def replicas(space: Space, found: Found) -> list[int]:
+    """Take as many as fill the ranks, each with a sequence at least."""
+    dp, rest = divmod(space.ranks, found["tp"] * found["cp"] * found["pp"])
+    if rest or space.kept.dp not in (None, dp):
+        return []
+    sequences = space.job.draft.global_batch
+    if dp > sequences:
+        what = f"{sequences} sequences are fewer than dp {dp}"
+        space.refuse(Violation(("batch", "global"), what, ""))
+        return []
+    return [dp]
+
+
+@proposal("search", choice="ep")
+def expert_groups(space: Space, found: Found) -> list[int]:
+    """Ranks that divide the experts."""
+    experts = space.shape.moe.experts if space.shape.moe else 1
+    return [ep for ep in divisors(experts) if ep <= found["tp"] * found["cp"] * found["dp"]]
+
+
+@proposal("search", choice="micro")
+def micro_batches(space: Space, found: Found) -> list[int]:
+    """Powers of two, and the job's; the smallest first: where one does not fit the memory, no larger
+    one does."""
+    most, own = space.job.draft.global_batch // found["dp"], space.job.draft.micro_batch
+    sizes = {2**power for power in range(most.bit_length())}
+    if own <= most:
+        sizes.add(own)
+    return sorted(sizes)
+
+
+@proposal("search", choice="virtual")
+def chunks(space: Space, found: Found) -> list[int]:
+    """Chunks per stage."""
+    if found["pp"] == 1 or not space.job.draft.pipeline.from_layout:
+        return [1]
+    return chunk_counts(space.model.layers, found["pp"])
+
+
+@proposal("search", choice="shard")
+def shardings(space: Space) -> list[str]:
+    """Shardings that any job can have, and the job's."""
+    kept = space.kept.shard
+    return [kept] if kept else [*MODES, space.job.file.shard.mode]
+
+
+@proposal("search", choice="recompute")
+def recomputations(space: Space) -> list[Recomputed]:
+    """Recomputations that save memory: flash attention keeps no scores to compute again."""
+    if space.kept.recompute:
+        return [space.kept.recompute]
+    draft, stack = space.job.draft, space.job.draft.stack
+    if overridden(space.job, "recompute") and not RECOMPUTATIONS[draft.recompute].whole:
+        return [draft.recompute]
+    scores = stack is not None and not stack.flash
+    whole = [row for row in RECOMPUTATIONS.values() if row.whole]
+    return [row.name for row in whole if row.layers or scores or not row.core]
+
+
 def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
     """Return keys and values that turn the job into this configuration, without those that its file
     has already."""
-    file, layout, shard = job.file, config.layout, job.file.shard
-    stack = job.draft.stack
-    recompute = file.recompute or (stack.recompute if stack is not None else "none")
-    etp = file.layout.etp or default_etp(layout.tp, sp=layout.sp, experts=config.moe)
-    # key, value of this setup, value of the file
-    rows: list[tuple[str, Any, Any]] = [
-        ("layout.tp", layout.tp, file.layout.tp),
-        ("layout.cp", layout.cp, file.layout.cp),
-        ("layout.ep", layout.ep, file.layout.ep),
-        ("layout.pp", layout.pp, file.layout.pp),
-        ("layout.virtual", layout.virtual, file.layout.virtual),
-        ("layout.sp", layout.sp, file.layout.sp if layout.tp > 1 else layout.sp),
-        ("layout.etp", layout.etp, etp),
-        ("layout.stages", layout.stages or None, file.layout.stages or None),
-        ("layout.dp", layout.dp, layout.dp if file.layout.dp == "auto" else file.layout.dp),
-        ("batch.micro", config.micro_batch, file.batch.micro if file.batch else config.micro_batch),
-        ("schedule", config.schedule, file.schedule or default_schedule(layout.virtual)),
-        ("recompute", config.recompute, recompute),
-        ("shard.mode", config.shard.mode, shard.mode),
-        ("shard.group", shard.group if config.shard.group else None, shard.group),
-        ("shard.gathers", shard.gathers if config.shard.layers else None, shard.gathers),
-        ("shard.reshard", shard.reshard if config.shard.layers else None, shard.reshard),
-    ]
-    found = {key: value for key, value, before in rows if value != before}
-    if not isinstance(file.recompute, str | None) and config.recompute == job.draft.recompute:
-        del found["recompute"]  # by layers or by module, as the file says
+    file, layout, shard = job.file, config.layout, config.shard
+    # of keys that a job may leave open; of others that it leaves open, the value of this setup
+    usual = {
+        "layout.etp": default_etp(layout.tp, sp=layout.sp, experts=config.moe),
+        "schedule": default_schedule(layout.virtual),
+        "recompute": job.draft.recompute,
+    }
+    found: dict[str, Any] = {}
+    for key in CHOICES:
+        value, before = value_of(config, key), _said(job, key)
+        if before is None:
+            before = usual.get(key, value)
+        if value != before and (key != "layout.sp" or layout.tp > 1):
+            found[key] = value
+    if layout.stages != tuple(file.layout.stages or ()):
+        found["layout.stages"] = layout.stages or None
+    # what another sharding does not have
+    open_keys = []
+    if not shard.group:
+        open_keys.append("group")
+    if not shard.layers:
+        open_keys += ["gathers", "reshard"]
+    for name in open_keys:
+        if getattr(file.shard, name) is not None:
+            found[f"shard.{name}"] = None
     for name in possible_overlap(file.overlap, config)[1]:
         found[f"overlap.{name}"] = None
     return tuple((key, "null" if value is None else written(value)) for key, value in found.items())
@@ -463,20 +512,18 @@ def pins_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
     """Return keys and values that turn the job into this configuration and leave nothing to a
     search: all that :func:`values_of` returns, and the sizes that the file has already."""
     layout = config.layout
-    pins: dict[str, Any] = {"layout.tp": layout.tp}
-    if layout.tp > 1:
-        pins["layout.sp"] = layout.sp
-    pins["layout.cp"] = layout.cp
-    if config.moe is not None:
-        pins |= {"layout.ep": layout.ep, "layout.etp": layout.etp}
-    pins["layout.pp"] = layout.pp
-    if layout.pp > 1:
-        pins |= {"layout.virtual": layout.virtual, "schedule": config.schedule}
-    pins |= {"layout.dp": layout.dp, "batch.micro": config.micro_batch}
-    pins["shard.mode"] = config.shard.mode
-    if RECOMPUTATIONS[config.recompute].whole:
-        pins["recompute"] = config.recompute
-    texts = {key: written(value) for key, value in pins.items()}
+    idle: list[str] = []
+    if layout.tp == 1:
+        idle.append("sp")
+    if config.moe is None:
+        idle += ["ep", "etp"]
+    if layout.pp == 1:
+        idle += ["virtual", "schedule"]
+    if not RECOMPUTATIONS[config.recompute].whole:
+        idle.append("recompute")
+    texts = {
+        key: written(value_of(config, key)) for key, choice in CHOICES.items() if choice not in idle
+    }
     return tuple((texts | dict(values_of(job, config))).items())
 
 
@@ -495,10 +542,6 @@ def divisors(number: int) -> list[int]:
     small = [size for size in range(1, int(number**0.5) + 1) if number % size == 0]
     large = [number // size for size in reversed(small)]
     return sorted({*small, *large})
-
-
-def _values_to_try(kept: int | None, others: Iterable[int]) -> Iterable[int]:
-    return others if kept is None else (kept,)
 
 
 def _shard_file(file: ShardFile, mode: str) -> ShardFile:

@@ -143,7 +143,6 @@ SENTENCES = {
     "no_tp": "no TP",
     "other_pp": "PP {size}",
     "no_pp": "no PP",
-    "other_micro_batch": "micro-batch {size}",
     "fit_memory": "fit the memory",
     # proposals: changes of the fabric
     "faster_tier": "double the {tier} bandwidth",

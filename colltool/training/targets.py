@@ -1,26 +1,23 @@
 """The least network with which a step reaches a target.
 
-For each tier the least bandwidth, for each level of switches the most oversubscription, and for the
-innermost tier the smallest domain, each with everything else as it is (:func:`reach_target`).
+Of each number of the fabric that the registry has for a target the least, with everything else as
+it is (:func:`reach_target`): bandwidths, oversubscription, the innermost domain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from fractions import Fraction
-from functools import partial
+from collections.abc import Callable
 from math import ceil, floor, inf, log10
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.fabric.tier_parts import HopByHop
-from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import bandwidth_values, scaled_rates, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.fabric_changes import Knob
 from colltool.training.job import PlainCall
 from colltool.training.operations import ideal_step_s
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.registry import members
 from colltool.training.sentences import remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 
@@ -89,44 +86,35 @@ def reach_target(
             return inf
 
     possible = now.control_s <= limit_s
-    needed = tuple(_least_of_each(costs.fabric, step_on, limit_s)) if possible else ()
-    return Targeted(
-        target, limit_s, reached=now.step_s <= limit_s, possible=possible, needed=needed
-    )
+    needed: list[Needed] = []
+    if possible:
+        knobs = [
+            knob for member in members("target", "fabric") for knob in member.make(costs.fabric)
+        ]
+        # the outermost tier first
+        knobs.sort(key=lambda knob: -knob.number)
+        needed = [_least(knob, step_on, limit_s) for knob in knobs]
+    return Targeted(target, limit_s, now.step_s <= limit_s, possible, tuple(needed))
 
 
-StepOn = Callable[[Fabric], float]
-"""Seconds of the step on another fabric."""
+def _least(knob: Knob, step_on: Callable[[Fabric], float], limit_s: float) -> Needed:
+    """Return the least of a number of the fabric; ``step_on`` is the step on another fabric."""
+    assert knob.least is not None
 
+    def step_s(share: float) -> float:
+        return step_on(knob.at(share).fabric)
 
-def _least_of_each(fabric: Fabric, step_on: StepOn, limit_s: float) -> Iterator[Needed]:
-    """Yield the least of each kind, the outermost tier first."""
-    for index in reversed(range(len(fabric.tiers))):
-        yield _least_bandwidth(fabric, index, step_on, limit_s)
-        for level in capabilities_of(fabric.tiers[index]).levels[1:]:
-            yield _most_oversubscribed(fabric, index, level.name, step_on, limit_s)
-    yield from _smallest_domain(fabric, step_on, limit_s)
-
-
-def _least_bandwidth(fabric: Fabric, index: int, step_on: StepOn, limit_s: float) -> Needed:
-    """Return the least bandwidth of a tier."""
-    tier = fabric.tiers[index]
-
-    def scaled_s(share: float) -> float:
-        return step_on(_with_bandwidth_share(fabric, index, share))
-
-    found = least_share(scaled_s, limit_s)
-    what = sentence(remark("slowest_tier", tier=tier.name))
-    if found is None:
-        return Needed(what, (), None, tier.bandwidth, None)
-    share = rounded_up(found * tier.bandwidth) / tier.bandwidth
-    values = tuple(bandwidth_values(tier, share).items())
-    return Needed(what, values, share * tier.bandwidth, tier.bandwidth, scaled_s(share))
-
-
-def _with_bandwidth_share(fabric: Fabric, index: int, share: float) -> Fabric:
-    """Return a fabric as the printed overrides make it."""
-    return with_tiers(fabric, partial(scaled_rates, share=share), [index])
+    what = sentence(knob.least)
+    if knob.tries is not None:
+        share = next((share for share in knob.tries if step_s(share) <= limit_s), None)
+    else:
+        share = least_share(step_s, limit_s)
+        if share is not None:
+            share = rounded_up(share * knob.unit) / knob.unit
+    if share is None:
+        return Needed(what, (), None, knob.now, None)
+    found = knob.at(share)
+    return Needed(what, tuple(found.values.items()), found.value, knob.now, step_on(found.fabric))
 
 
 def least_share(step_s: Callable[[float], float], limit_s: float) -> float | None:
@@ -154,96 +142,3 @@ def rounded_up(value: float) -> float:
     """Round up to four digits, so that what is printed is no less than what is needed."""
     unit = 10.0 ** (floor(log10(value)) - 3)
     return ceil(value / unit * (1 - 1e-12)) * unit
-
-
-def _most_oversubscribed(
-    fabric: Fabric, index: int, level_name: str, step_on: StepOn, limit_s: float
-) -> Needed:
-    """Return the most oversubscription of a level of switches."""
-    tier = fabric.tiers[index]
-    now = {level.name: level.oversubscription for level in capabilities_of(tier).levels}
-
-    def thinned_s(over: float) -> float:
-        return step_on(_with_oversubscription(fabric, index, level_name, over))
-
-    found = None
-    if thinned_s(1.0) <= limit_s:
-        found = least_share(lambda share: thinned_s(max(1.0, 1 / share)), limit_s)
-    what = sentence(remark("thinnest_level", level=level_name, tier=tier.name))
-    if found is None:
-        return Needed(what, (), None, slowdown(now[level_name]), None)
-    over = max(1.0, 1 / rounded_up(found))
-    values = ((f"{tier.name}.levels.{level_name}.oversubscription", f"{over:.6g}"),)
-    return Needed(what, values, over, slowdown(now[level_name]), thinned_s(over))
-
-
-def _with_oversubscription(fabric: Fabric, index: int, level_name: str, over: float) -> Fabric:
-    """Return a fabric with another oversubscription of a level."""
-    levels = []
-    for level in capabilities_of(fabric.tiers[index]).levels:
-        if level.name == level_name:
-            level = level.model_copy(update={"oversubscription": over})
-        levels.append(level)
-    update = {"levels": tuple(levels)}
-    return with_tiers(fabric, lambda tier: tier.model_copy(update=update), [index])
-
-
-def _smallest_domain(fabric: Fabric, step_on: StepOn, limit_s: float) -> Iterator[Needed]:
-    """Yield the smallest innermost domain, by powers of two, with as many domains as then fill the
-    fabric; none for lattices."""
-    if len(fabric.tiers) < 2 or any(capabilities_of(tier).axes for tier in fabric.tiers[:2]):
-        return
-    inner = fabric.tiers[0]
-    what = sentence(remark("smallest_domain", tier=inner.name))
-    now = float(inner.endpoints)
-    for parts in domain_parts(fabric):
-        other = split_domain(fabric, parts)
-        step_s = step_on(other)
-        if step_s <= limit_s:
-            inner_tier, outer = other.tiers[:2]
-            sizes = {f"{tier.name}.size": str(tier.endpoints) for tier in (inner_tier, outer)}
-            for level in capabilities_of(outer).levels:
-                sizes[f"{outer.name}.levels.{level.name}.group"] = str(level.group)
-            yield Needed(what, tuple(sizes.items()), float(inner_tier.endpoints), now, step_s)
-            return
-    yield Needed(what, (), None, now, None)
-
-
-def domain_parts(fabric: Fabric) -> list[Fraction]:
-    """Return the numbers of parts that a domain may be cut in, the largest first.
-
-    A fraction joins domains: 1/2 makes one of two. Levels of switches keep whole domains.
-    """
-    inner, outer = fabric.tiers[:2]
-    groups = [level.group for level in capabilities_of(outer).levels]
-    groups.append(outer.endpoints)
-    found = [Fraction(2**step) for step in range(7, 0, -1) if _tiles(2**step, inner.endpoints)]
-    for step in range(8):
-        larger = inner.max_size is None or inner.endpoints * 2**step <= inner.max_size
-        if larger and all(_tiles(2**step, group) for group in groups):
-            found.append(Fraction(1, 2**step))
-    return found
-
-
-def _tiles(parts: int, size: int) -> bool:
-    """Whether a size can be cut in equal parts larger than 1."""
-    return size % parts == 0 and size > parts
-
-
-def slowdown(given: float | HopByHop) -> float:
-    """Return the oversubscription of a level as a number; per hop that of the uplinks."""
-    return given.uplinks if isinstance(given, HopByHop) else given
-
-
-def split_domain(fabric: Fabric, parts: Fraction) -> Fabric:
-    """Return a fabric whose innermost domains are cut in parts, or joined where parts are below 1."""
-    inner, outer, *others = fabric.tiers
-    levels = []
-    for level in capabilities_of(outer).levels:
-        levels.append(level.model_copy(update={"group": int(level.group * parts)}))
-    wider: dict[str, object] = {"size": int(outer.endpoints * parts)}
-    if levels:
-        wider["levels"] = tuple(levels)
-    smaller = inner.model_copy(update={"size": int(inner.endpoints / parts)})
-    tiers = (smaller, outer.model_copy(update=wider), *others)
-    return fabric.model_copy(update={"tiers": tiers})

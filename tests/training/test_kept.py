@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from colltool.base.errors import ColltoolError
-from colltool.training.job import load_job
+from colltool.training.job import Job, load_job
 from colltool.training.memory import (
-    Cure,
     Memory,
-    cures,
     layer_activations,
     loss_bytes,
     memory,
@@ -22,6 +20,7 @@ from colltool.training.memory import (
 from colltool.training.model import Shape
 from colltool.training.operations import evenly_loaded
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.proposals import Change, cures
 
 S, B, H, A, V = 2048, 4, 6144, 64, 51200
 # 22B of the paper
@@ -36,7 +35,7 @@ GPT = {
 }
 
 
-def setup(ranks: int = 8, **keys: Any) -> ParallelConfig:
+def job_of(**keys: Any) -> Job:
     content = {
         "model": GPT,
         "sequence": S,
@@ -45,7 +44,11 @@ def setup(ranks: int = 8, **keys: Any) -> ParallelConfig:
         "device": "a100-80gb",
         "stack": "megatron-2021",
     } | keys
-    return load_job(content).setup(ranks)
+    return load_job(content)
+
+
+def setup(ranks: int = 8, **keys: Any) -> ParallelConfig:
+    return job_of(**keys).setup(ranks)
 
 
 def shape(run: ParallelConfig) -> Shape:
@@ -293,38 +296,33 @@ def test_what_is_within_the_error_is_tight_and_fits() -> None:
     assert said == [(True, False), (True, True), (True, True), (False, False)]
 
 
-def smallest_change(run: ParallelConfig) -> Cure | None:
-    return next(cures(run), None)
+def smallest_change(job: Job, ranks: int) -> tuple[Change, Memory] | None:
+    return next(cures(job, job.setup(ranks)), None)
 
 
 def test_the_smallest_change_that_fits() -> None:
-    run = setup(
-        64,
+    run = job_of(
         model="gpt3-175b",
         batch={"global": 64, "micro": 1},
         layout={"tp": 8, "pp": 8, "virtual": 3},
     )
-    found = smallest_change(run)
+    found = smallest_change(run, 64)
     assert found is not None
-    assert found[0] == {"layout.sp": True, "recompute": "selective"}, "what the paper does"
+    what_the_paper_does = {"layout.sp": "true", "recompute": "selective"}
+    assert found[0].values == what_the_paper_does
     assert found[1].fits
-    replicated = setup(
-        16, model="gpt3-175b", batch={"global": 16, "micro": 1}, layout={"tp": 8}, recompute="full"
+    replicated = job_of(
+        model="gpt3-175b", batch={"global": 16, "micro": 1}, layout={"tp": 8}, recompute="full"
     )
-    change = smallest_change(replicated)
+    change = smallest_change(replicated, 16)
     assert change is None or change[1].fits
-    assert (
-        smallest_change(
-            setup(
-                64,
-                model="gpt3-175b",
-                batch={"global": 64, "micro": 1},
-                recompute="selective",
-                layout={"tp": 8, "sp": True, "pp": 8},
-            )
-        )
-        is None
+    fitting = job_of(
+        model="gpt3-175b",
+        batch={"global": 64, "micro": 1},
+        recompute="selective",
+        layout={"tp": 8, "sp": True, "pp": 8},
     )
+    assert smallest_change(fitting, 64) is None
 
 
 def test_a_replica_that_does_not_fit_is_sharded_first() -> None:
@@ -336,19 +334,19 @@ def test_a_replica_that_does_not_fit_is_sharded_first() -> None:
             "device": "h100",
             "stack": "megatron",
         }
-    ).setup(64)
-    assert not memory(run).fits
-    found = smallest_change(run)
+    )
+    assert not memory(run.setup(64)).fits
+    found = smallest_change(run, 64)
     assert found is not None
-    assert found[0] == {"shard.mode": "zero1"}
+    assert found[0].values == {"shard.mode": "zero1"}
 
 
 def test_the_change_is_what_set_takes() -> None:
     """Loaded again with it, the job fits as promised."""
     job = load_job("deepseek-v3", ["recompute=none"])
-    found = smallest_change(job.setup(2048))
+    found = smallest_change(job, 2048)
     assert found is not None
-    changed = load_job("deepseek-v3", {"recompute": "none"} | found[0])
+    changed = load_job("deepseek-v3", {"recompute": "none"} | found[0].values)
     assert memory(changed.setup(2048)) == found[1]
 
 

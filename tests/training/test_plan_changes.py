@@ -12,8 +12,9 @@ import colltool
 from colltool.base.formatting import format_bytes
 from colltool.training import proposals as module
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.job import load_job
 from colltool.training.memory import memory
-from colltool.training.proposals import candidates
+from colltool.training.proposals import Change, Situation, job_changes
 from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 
@@ -58,6 +59,14 @@ FABRIC = colltool.load_fabric(
 )
 
 
+def candidates(job: dict[str, Any]) -> list[Change]:
+    """All changes of a job for time, those that gain nothing too."""
+    loaded = load_job(job)
+    setup = loaded.setup(64)
+    costs = CollectiveCostCache(FABRIC)
+    return [*job_changes(Situation(loaded, setup, costs, step_time(setup, costs)), "time")]
+
+
 @pytest.mark.alike(2)
 @pytest.mark.parametrize("name", JOBS)
 def test_setting_a_change_gives_its_step(name: str) -> None:
@@ -83,9 +92,8 @@ def test_every_candidate_is_what_its_values_say(name: str) -> None:
     """Also those that gain nothing here: the setup that was priced is the one that the values
     give."""
     job = colltool.load_job(JOBS[name])
-    setup = job.setup(64)
     costs = CollectiveCostCache(FABRIC)
-    for label, values, other in candidates(setup, FABRIC, step_time(setup, costs)):
+    for label, values, other, _ in candidates(JOBS[name]):
         if (
             not job.accepts(values)
             or module.constraint_violations(other)
@@ -102,13 +110,9 @@ def test_every_candidate_is_what_its_values_say(name: str) -> None:
 
 def test_every_kind_of_change_was_met() -> None:
     """By the jobs above."""
-    costs = CollectiveCostCache(FABRIC)
-    setups = [colltool.load_job(job).setup(64) for job in JOBS.values()]
-    seen = {
-        sentence(candidate.label)
-        for setup in setups
-        for candidate in candidates(setup, FABRIC, step_time(setup, costs))
-    }
+    seen = set()
+    for job in JOBS.values():
+        seen |= {sentence(candidate.label) for candidate in candidates(job)}
     wanted = {
         "recompute none",
         "recompute selective",
@@ -169,8 +173,7 @@ def test_a_change_that_the_file_contradicts_is_not_told() -> None:
 def test_zero1_is_told_as_what_it_changes(mode: dict[str, Any], label: str) -> None:
     """A job that shards its weights shards its optimizer states already; what it would hold whole
     costs memory."""
-    setup = colltool.load_job(dense(layout={}, shard=mode)).setup(64)
-    made = candidates(setup, FABRIC, step_time(setup, CollectiveCostCache(FABRIC)))
+    made = candidates(dense(layout={}, shard=mode))
     found = next(change for change in made if change.values.get("shard.mode") == "zero1")
     size = format_bytes(memory(found.setup).bytes, 3)
     assert sentence(found.label) == label.format(size=size)

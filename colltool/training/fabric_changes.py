@@ -1,0 +1,180 @@
+"""Proposals that change a fabric: the bandwidth of a tier, its oversubscription, its domains.
+
+Each is a :class:`Knob`: a number of the fabric, and the fabric with another one. A plan's changes
+turn it to what is usual next; a target turns it as low as the step allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from colltool.fabric.model import Fabric
+from colltool.fabric.tier_parts import HopByHop
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import bandwidth_values, non_blocking, scaled_rates, with_tiers
+from colltool.training.registry import proposal
+from colltool.training.sentences import Remark, remark, spelled
+
+# times the bandwidth of a tier: the next generation of a NIC (200, 400, 800 Gb/s)
+FASTER = 2
+
+
+class FabricSetting(NamedTuple):
+    """A number of a fabric, the values that set it as ``--set`` takes them, and the fabric."""
+
+    value: float  # bandwidth, oversubscription or ranks of a domain
+    values: dict[str, str]
+    fabric: Fabric
+
+
+class Knob(NamedTuple):
+    """A number of one tier, and the fabric at another share of it."""
+
+    tier: str
+    number: int  # of the tier, from the inside
+    at: Callable[[float], FabricSetting]
+    now: float
+    faster: tuple[Remark, float] | None = None  # a change of a plan, and its share
+    least: Remark | None = None  # what a target finds the least of
+    tries: tuple[float, ...] | None = None  # shares that there are, the least first; None for any
+    unit: float = 1.0  # what is rounded is a share times this
+
+
+Knobs = Iterator[Knob]
+
+
+@proposal("time", "target", of="fabric")
+def tier_bandwidth(fabric: Fabric) -> Knobs:
+    """Another bandwidth of a tier."""
+    for index, tier in reversed([*enumerate(fabric.tiers)]):
+
+        def at(share: float, index: int = index) -> FabricSetting:
+            tier = fabric.tiers[index]
+            faster = with_tiers(fabric, partial(scaled_rates, share=share), [index])
+            return FabricSetting(share * tier.bandwidth, bandwidth_values(tier, share), faster)
+
+        yield Knob(
+            tier.name,
+            index,
+            at,
+            tier.bandwidth,
+            faster=(remark("faster_tier", tier=spelled(tier.name)), FASTER),
+            least=remark("slowest_tier", tier=tier.name),
+            unit=tier.bandwidth,
+        )
+
+
+@proposal("time", of="fabric")
+def no_oversubscription(fabric: Fabric) -> Knobs:
+    """Full bisection of a tier, on all levels of its switches at once."""
+    for index, tier in enumerate(fabric.tiers):
+        kind = capabilities_of(tier)
+        thin = [level.name for level in kind.classes if level.oversubscription > 1]
+        if kind.levels and thin:
+            values = {_oversubscription_key(tier.name, name): "1" for name in thin}
+            full = FabricSetting(1.0, values, with_tiers(fabric, non_blocking, [index]))
+            label = remark("non_blocking_tier", tier=tier.name)
+            yield Knob(tier.name, index, partial(_always, full), 1.0, faster=(label, 1.0))
+
+
+def _always(setting: FabricSetting, _: float) -> FabricSetting:
+    """Return the only setting that there is."""
+    return setting
+
+
+@proposal("target", of="fabric")
+def oversubscription(fabric: Fabric) -> Knobs:
+    """More oversubscription of one level of switches; a share is one over it."""
+    for index, tier in enumerate(fabric.tiers):
+        for level in capabilities_of(tier).levels[1:]:
+            yield Knob(
+                tier.name,
+                index,
+                partial(_oversubscribed, fabric, index, level.name),
+                slowdown(level.oversubscription),
+                least=remark("thinnest_level", level=level.name, tier=tier.name),
+            )
+
+
+def _oversubscribed(fabric: Fabric, index: int, name: str, share: float) -> FabricSetting:
+    """Return a fabric with another oversubscription of a level."""
+    over = max(1.0, 1 / share)
+    tier = fabric.tiers[index]
+    levels = []
+    for level in capabilities_of(tier).levels:
+        if level.name == name:
+            level = level.model_copy(update={"oversubscription": over})
+        levels.append(level)
+    thinner = tier.model_copy(update={"levels": tuple(levels)})
+    values = {_oversubscription_key(tier.name, name): f"{over:.6g}"}
+    return FabricSetting(over, values, with_tiers(fabric, lambda _: thinner, [index]))
+
+
+def _oversubscription_key(tier: str, level: str) -> str:
+    return f"{tier}.levels.{level}.oversubscription"
+
+
+def slowdown(given: float | HopByHop) -> float:
+    """Return the oversubscription of a level as a number; per hop that of the uplinks."""
+    return given.uplinks if isinstance(given, HopByHop) else given
+
+
+@proposal("target", of="fabric")
+def domain_size(fabric: Fabric) -> Knobs:
+    """Other innermost domains, by powers of two, with as many as then fill the fabric; none for
+    lattices."""
+    if len(fabric.tiers) < 2 or any(capabilities_of(tier).axes for tier in fabric.tiers[:2]):
+        return
+    inner = fabric.tiers[0]
+    yield Knob(
+        inner.name,
+        0,
+        partial(_split_domain, fabric),
+        float(inner.endpoints),
+        least=remark("smallest_domain", tier=inner.name),
+        tries=domain_parts(fabric),
+    )
+
+
+def domain_parts(fabric: Fabric) -> tuple[float, ...]:
+    """Return the numbers of parts that a domain may be cut in, the largest first.
+
+    Less than 1 joins domains: 1/2 makes one of two. Levels of switches keep whole domains.
+    """
+    inner, outer = fabric.tiers[:2]
+    groups = [level.group for level in capabilities_of(outer).levels]
+    groups.append(outer.endpoints)
+    found = [2.0**step for step in range(7, 0, -1) if _tiles(2**step, inner.endpoints)]
+    for step in range(8):
+        larger = inner.max_size is None or inner.endpoints * 2**step <= inner.max_size
+        if larger and all(_tiles(2**step, group) for group in groups):
+            found.append(2.0**-step)
+    return tuple(found)
+
+
+def _tiles(parts: int, size: int) -> bool:
+    """Whether a size can be cut in equal parts larger than 1."""
+    return size % parts == 0 and size > parts
+
+
+def _split_domain(fabric: Fabric, parts: float) -> FabricSetting:
+    """Return a fabric whose innermost domains are cut in parts, or joined where parts are below 1."""
+    inner, outer, *others = fabric.tiers
+    ranks = int(inner.endpoints / parts)
+    values = {
+        f"{inner.name}.size": str(ranks),
+        f"{outer.name}.size": str(int(outer.endpoints * parts)),
+    }
+    wider: dict[str, object] = {"size": int(outer.endpoints * parts)}
+    levels = []
+    for level in capabilities_of(outer).levels:
+        group = int(level.group * parts)
+        levels.append(level.model_copy(update={"group": group}))
+        values[f"{outer.name}.levels.{level.name}.group"] = str(group)
+    if levels:
+        wider["levels"] = tuple(levels)
+    smaller = inner.model_copy(update={"size": ranks})
+    tiers = (smaller, outer.model_copy(update=wider), *others)
+    return FabricSetting(float(ranks), values, fabric.model_copy(update={"tiers": tiers}))
