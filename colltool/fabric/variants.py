@@ -105,13 +105,6 @@ def without_in_network(tier: Tier) -> Tier:
     return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
 
 
-def non_blocking(tier: Tier) -> Tier:
-    """Return the tier without oversubscription."""
-    ratio = {"oversubscription": 1.0}
-    levels = tuple(level.model_copy(update=ratio) for level in capabilities_of(tier).levels)
-    return tier.model_copy(update={"levels": levels}) if levels else tier
-
-
 def values_of(fabric: Fabric) -> dict[Place, Any]:
     """Return every value that a price may depend on, by its path."""
     return dict(_values(fabric, ()))

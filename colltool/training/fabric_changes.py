@@ -13,7 +13,7 @@ from typing import NamedTuple
 from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import HopByHop
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import bandwidth_values, non_blocking, scaled_rates, with_tiers
+from colltool.fabric.variants import bandwidth_values, scaled_rates, with_tiers
 from colltool.training.registry import proposal
 from colltool.training.sentences import Remark, remark, spelled
 
@@ -66,54 +66,40 @@ def tier_bandwidth(fabric: Fabric) -> Knobs:
         )
 
 
-@proposal("time", of="fabric")
-def no_oversubscription(fabric: Fabric) -> Knobs:
-    """Full bisection of a tier, on all levels of its switches at once."""
-    for index, tier in enumerate(fabric.tiers):
+@proposal("time", "target", of="fabric")
+def oversubscription(fabric: Fabric) -> Knobs:
+    """Less oversubscription of all levels of a tier at once, or more of one level; a share is one
+    over it."""
+    for number, tier in enumerate(fabric.tiers):
         kind = capabilities_of(tier)
         thin = [level.name for level in kind.classes if level.oversubscription > 1]
         if kind.levels and thin:
-            values = {_oversubscription_key(tier.name, name): "1" for name in thin}
-            full = FabricSetting(1.0, values, with_tiers(fabric, non_blocking, [index]))
+            at = partial(_oversubscribed, fabric, number, thin)
             label = remark("non_blocking_tier", tier=tier.name)
-            yield Knob(tier.name, index, partial(_always, full), 1.0, faster=(label, 1.0))
-
-
-def _always(setting: FabricSetting, _: float) -> FabricSetting:
-    """Return the only setting that there is."""
-    return setting
-
-
-@proposal("target", of="fabric")
-def oversubscription(fabric: Fabric) -> Knobs:
-    """More oversubscription of one level of switches; a share is one over it."""
-    for index, tier in enumerate(fabric.tiers):
-        for level in capabilities_of(tier).levels[1:]:
+            yield Knob(tier.name, number, at, 1.0, faster=(label, 1.0))
+        for level in kind.levels[1:]:
             yield Knob(
                 tier.name,
-                index,
-                partial(_oversubscribed, fabric, index, level.name),
+                number,
+                partial(_oversubscribed, fabric, number, [level.name]),
                 slowdown(level.oversubscription),
                 least=remark("thinnest_level", level=level.name, tier=tier.name),
             )
 
 
-def _oversubscribed(fabric: Fabric, index: int, name: str, share: float) -> FabricSetting:
-    """Return a fabric with another oversubscription of a level."""
+def _oversubscribed(fabric: Fabric, number: int, names: list[str], share: float) -> FabricSetting:
+    """Return a fabric with another oversubscription of levels of a tier."""
     over = max(1.0, 1 / share)
-    tier = fabric.tiers[index]
+    tier = fabric.tiers[number]
     levels = []
+    values = {}
     for level in capabilities_of(tier).levels:
-        if level.name == name:
+        if level.name in names:
             level = level.model_copy(update={"oversubscription": over})
+            values[f"{tier.name}.levels.{level.name}.oversubscription"] = f"{over:.6g}"
         levels.append(level)
-    thinner = tier.model_copy(update={"levels": tuple(levels)})
-    values = {_oversubscription_key(tier.name, name): f"{over:.6g}"}
-    return FabricSetting(over, values, with_tiers(fabric, lambda _: thinner, [index]))
-
-
-def _oversubscription_key(tier: str, level: str) -> str:
-    return f"{tier}.levels.{level}.oversubscription"
+    other = tier.model_copy(update={"levels": tuple(levels)})
+    return FabricSetting(over, values, with_tiers(fabric, lambda _: other, [number]))
 
 
 def slowdown(given: float | HopByHop) -> float:

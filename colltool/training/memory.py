@@ -223,8 +223,10 @@ def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
         copies = config.pipeline.weight_copies
     states = trained.dense * dense.optimizer + trained.experts * experts.optimizer
     if config.update.orthogonal:
-        replicas = config.shard.group or config.gradient_ranks
-        states += extra_state_bytes(config, stage) / (replicas if config.shard.row.optimizer else 1)
+        extra = extra_state_bytes(config, stage)
+        if config.shard.row.optimizer:
+            extra /= config.shard.group or config.gradient_ranks
+        states += extra
     return {
         "weights": copies * (parameters.dense * dense.weight + parameters.experts * experts.weight),
         "gradients": copies * (trained.dense * dense.gradient + trained.experts * experts.gradient),
@@ -281,7 +283,9 @@ def _layer_bytes(
     working = whole + scores
     for operation in operations:
         whole -= operation.share * _bytes_not_kept(operation, shape, again)
-    return whole if again.core else whole + scores, working
+    if not again.core:
+        whole += scores
+    return whole, working
 
 
 def _bytes_not_kept(operation: Operation, shape: Shape, again: Recomputation) -> float:
@@ -314,7 +318,9 @@ def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
 def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
     """Bytes of one micro-batch's logits as the head wrote them, and of what the loss keeps: s b V /
     t (w + 4)."""
-    kept = config.stack.loss_bytes if config.stack is not None else LOSS_BYTES
+    kept: float = LOSS_BYTES
+    if config.stack is not None:
+        kept = config.stack.loss_bytes
     logits = config.tokens * shape.vocab / config.layout.tp
     return logits * (config.precision.activation_bytes + kept)
 

@@ -30,7 +30,7 @@ from colltool.training.memory import Memory, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
 from colltool.training.registry import Use, members, proposal
-from colltool.training.search_space import chunk_counts, possible_overlap, values_of
+from colltool.training.search_space import MIN_TOKENS, chunk_counts, possible_overlap, values_of
 from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
@@ -43,9 +43,13 @@ BLOCK = 128  # elements of a compressed gradient that share a scale
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
 # dimensions of calls whose groups lie along another dimension of the layout
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
+# how dimensions hide where it is not said how
+_HIDDEN = {"tp": "split", "ep": "batch"}
 # dimensions whose calls sum gradients
 _GRADIENTS = ("dp", "expert dp")
 FULL = {"recompute": "full"}
+# sizes of a layout that are doubled and halved, those that cost less time first
+SIZES = ("tp", "pp", "cp", "ep")
 
 
 class Proposal(NamedTuple):
@@ -110,7 +114,9 @@ class Situation(NamedTuple):
     ) -> Change:
         """Return a change by its values; ``setup`` where that does not follow from them alone."""
         texts = {key: _written(value) for key, value in values.items()}
-        return Change(label, texts, with_values(self.config, values) if setup is None else setup)
+        if setup is None:
+            setup = with_values(self.config, values)
+        return Change(label, texts, setup)
 
 
 Changes = Iterator[Change]
@@ -127,7 +133,9 @@ def job_changes(current: Situation, use: Use) -> Changes:
 
 
 def _written(value: Any) -> str:
-    return f"[{','.join(value)}]" if isinstance(value, tuple) else written(value)
+    if isinstance(value, tuple):
+        return f"[{','.join(value)}]"
+    return written(value)
 
 
 @proposal("time", "memory", parts=_GRADIENTS)
@@ -159,21 +167,21 @@ def single_sequences(current: Situation) -> Changes:
 @proposal("time", "memory")
 def sequence_parallelism(current: Situation) -> Changes:
     """Split what is outside tensor parallel regions as well, instead of copying it."""
-    if copies_tokens(current.config):
+    if _copies_tokens(current.config):
         yield current.change(remark("sequence_parallelism"), _split_tokens(current.config))
 
 
-def copies_tokens(config: ParallelConfig) -> bool:
+def _copies_tokens(config: ParallelConfig) -> bool:
     """Whether every rank of a tensor group keeps all tokens outside its regions."""
     return config.layout.tp > 1 and not config.layout.sp
 
 
 def _split_tokens(config: ParallelConfig) -> dict[str, object]:
     """Return the values of sequence parallelism."""
-    return {"layout.sp": True} | expert_width(config, config.layout.etp)
+    return {"layout.sp": True} | _expert_width(config, config.layout.etp)
 
 
-def expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
+def _expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
     """Return the value that sets etp of a model with experts, which otherwise follows from tp and
     sp; empty without experts."""
     return {"layout.etp": etp} if config.moe is not None else {}
@@ -196,7 +204,7 @@ def more_recomputation(current: Situation) -> Changes:
     label = remark("recompute", recompute="selective")
     if not config.again.core and config.stack is not None and not config.stack.flash:
         yield current.change(label, selective)
-        if copies_tokens(config):
+        if _copies_tokens(config):
             yield current.change(label, _split_tokens(config) | selective)
     if not config.again.layers:
         yield current.change(remark("recompute", recompute="full"), FULL)
@@ -208,8 +216,9 @@ def sharded_weights(current: Situation) -> Changes:
     once a step."""
     config = current.config
     if config.gradient_ranks > 1 and not config.shard.layers:
-        once = config.layout.pp > 1
-        shard = config.shard._replace(mode="fsdp", reshard=not once, gathers=1 if once else 2)
+        shard = config.shard._replace(mode="fsdp", reshard=True, gathers=2)
+        if config.layout.pp > 1:
+            shard = shard._replace(reshard=False, gathers=1)
         values = {"shard.mode": "fsdp"}
         yield current.change(remark("sharded_weights"), values, config._replace(shard=shard))
 
@@ -229,48 +238,31 @@ def shards_inside_a_tier(current: Situation) -> Changes:
             yield current.change(remark("shards_inside_tier", tier=tier.name), values)
 
 
-def _hidden(current: Situation, key: str, value: object = True) -> Change:
-    """Return the idea of hiding a dimension, with the setup of a job that asks for it."""
-    overlap = current.config.overlap
-    set_by_job = (*overlap.asked, key)
-    setup = with_values(current.config, {f"overlap.{key}": value, "overlap.asked": set_by_job})
-    return current.change(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
-
-
-@proposal("time", parts=("tp",))
-def split_gemms(current: Situation) -> Changes:
-    """Hide tensor parallel calls under GEMMs in pieces."""
-    layout = current.config.layout
-    if layout.tp > 1 and layout.sp and current.config.overlap.tp != "split":
-        yield _hidden(current, "tp", "split")
-
-
-@proposal("time", parts=_GRADIENTS)
-def hidden_gradients(current: Situation) -> Changes:
-    """Hide sums of gradients under the backward pass."""
-    if not current.config.overlap.dp:
-        yield _hidden(current, "dp")
-
-
-@proposal("time", parts=("pp",))
-def hidden_borders(current: Situation) -> Changes:
-    """Hide messages between stages under other micro-batches."""
-    if not current.config.overlap.pp:
-        yield _hidden(current, "pp")
-
-
-@proposal("time", parts=("cp",))
-def hidden_ring(current: Situation) -> Changes:
-    """Hide the messages of ring attention under attention."""
-    if not current.config.overlap.cp and current.config.layout.cp_mode == "ring":
-        yield _hidden(current, "cp")
-
-
-@proposal("time", parts=("ep",))
-def hidden_tokens(current: Situation) -> Changes:
-    """Hide all-to-alls of experts under another micro-batch."""
-    if not current.config.overlap.ep and current.config.micro_batches > 1:
-        yield _hidden(current, "ep", "batch")
+@proposal("time")
+def hidden_calls(current: Situation) -> Changes:
+    """Hide calls: tensor parallel ones under GEMMs in pieces, sums of gradients under the backward
+    pass, messages between stages and tokens of experts under other micro-batches, and the messages
+    of ring attention under attention."""
+    layout, overlap = current.config.layout, current.config.overlap
+    possible = {
+        "tp": layout.tp > 1 and layout.sp and overlap.tp != "split",
+        "dp": not overlap.dp,
+        "pp": not overlap.pp,
+        "cp": not overlap.cp and layout.cp_mode == "ring",
+        "ep": not overlap.ep and current.config.micro_batches > 1,
+    }
+    for key, hides in possible.items():
+        parts: tuple[str, ...] = (key,)
+        if key == "dp":
+            parts = _GRADIENTS
+        if hides and current.waits_for(*parts):
+            # as of a job that asks for it
+            asked = {
+                f"overlap.{key}": _HIDDEN.get(key, True),
+                "overlap.asked": (*overlap.asked, key),
+            }
+            setup = with_values(current.config, asked)
+            yield current.change(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
 
 
 @proposal("time", parts=_GRADIENTS)
@@ -317,11 +309,8 @@ def tensor_groups_inside_a_domain(current: Situation) -> Changes:
     layout, domain = current.config.layout, current.fabric.tiers[0]
     factor, uneven = divmod(layout.tp, domain.endpoints)
     if factor > 1 and not uneven and layout.order[0] == "tp":
-        etp = min(layout.etp, domain.endpoints)
-        values = {"layout.tp": domain.endpoints, "layout.dp": layout.dp * factor}
-        setup = with_values(current.config, values | {"layout.etp": etp})
-        label = remark("tp_inside_tier", tier=domain.name)
-        yield current.change(label, values | expert_width(current.config, etp), setup)
+        for change in _resized(current, "tp", domain.endpoints):
+            yield change._replace(label=remark("tp_inside_tier", tier=domain.name))
 
 
 @proposal("time")
@@ -406,16 +395,17 @@ def weight_gradients_in_the_bubble(current: Situation) -> Changes:
 
 @proposal("memory")
 def larger_replicas(current: Situation) -> Changes:
-    """Wider tensor groups and deeper pipelines, on as many ranks."""
+    """Wider groups and deeper pipelines, on as many ranks."""
     for factor in (2, 4, 8):
-        yield from _resized(current, "tp", factor * current.config.layout.tp, sp=True)
-        yield from _resized(current, "pp", factor * current.config.layout.pp)
+        for dimension in SIZES:
+            size = factor * getattr(current.config.layout, dimension)
+            yield from _resized(current, dimension, size, sp=True)
 
 
 @proposal("time")
 def other_layouts(current: Situation) -> Changes:
-    """Twice and half of TP and of the pipeline, on as many ranks: the nearest that a search tries."""
-    for dimension in ("tp", "pp"):
+    """Twice and half of each size, on as many ranks: the nearest that a search tries."""
+    for dimension in SIZES:
         for size in _twice_and_half(getattr(current.config.layout, dimension)):
             yield from _resized(current, dimension, size)
 
@@ -424,47 +414,63 @@ def other_layouts(current: Situation) -> Changes:
 def other_micro_batch(current: Situation) -> Changes:
     """Twice the micro-batch gathers and waits less often; half of it shortens a pipeline's bubble."""
     config = current.config
+    # times of a layer are given for this micro-batch
+    if config.compute is not None and config.compute.per_layer:
+        return
     for size in _twice_and_half(config.micro_batch):
         if config.global_batch % (size * config.layout.dp) == 0:
-            word = "larger" if size > config.micro_batch else "smaller"
-            yield current.change(remark(f"{word}_micro_batches"), {"batch.micro": size})
+            label = remark("larger_micro_batches")
+            if size < config.micro_batch:
+                label = remark("smaller_micro_batches")
+            yield current.change(label, {"batch.micro": size})
 
 
 def _twice_and_half(size: int) -> list[int]:
-    return [2 * size] if size % 2 else [2 * size, size // 2]
+    if size % 2:
+        return [2 * size]
+    return [2 * size, size // 2]
 
 
 def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None = None) -> Changes:
-    """Yield the layout with another TP or pipeline, where it fills the ranks of a job whose compute
-    follows from its shape.
+    """Yield the layout with another size, where it fills the ranks of a job whose compute follows
+    from its shape.
 
     Experts are still cut as a job does that says nothing of it, and chunks of a stage keep their
     layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
     """
-    job, config, layout = current.job, current.config, current.config.layout
+    job, config, before = current.job, current.config, current.config.layout
     if config.shape is None or config.compute is not None:
         return
-    sizes = {"tp": layout.tp, "pp": layout.pp} | {dimension: size}
-    dp, rest = divmod(layout.ranks, sizes["tp"] * layout.cp * sizes["pp"])
+    if dimension == "ep" and config.moe is None:
+        return
+    if dimension == "cp" and size > max(1, config.sequence // MIN_TOKENS):
+        return
+    layout = with_values(config, {f"layout.{dimension}": size}).layout
+    dp, rest = divmod(before.ranks, layout.tp * layout.cp * layout.pp)
     if rest:
         return
+    layout = layout._replace(dp=dp)
     schedule = config.schedule
     if dimension == "tp":
         if sp is None:
-            sp = size > 1 and (layout.sp or layout.tp == 1)
-        etp = min(layout.etp, size)
-        if layout.etp == default_etp(layout.tp, sp=layout.sp, experts=config.moe):
+            sp = size > 1 and (before.sp or before.tp == 1)
+        etp = min(before.etp, size)
+        if before.etp == default_etp(before.tp, sp=before.sp, experts=config.moe):
             etp = default_etp(size, sp=sp, experts=config.moe)
-        layout = layout._replace(tp=size, dp=dp, etp=etp, sp=sp)
-    else:
-        virtual = max(1, layout.virtual * layout.pp // size) if size > 1 else 1
-        layout = layout._replace(pp=size, dp=dp, virtual=virtual, stages=())
+        layout = layout._replace(etp=etp, sp=sp)
+    if dimension == "pp":
+        virtual = 1
+        if size > 1:
+            virtual = max(1, before.virtual * before.pp // size)
+        layout = layout._replace(virtual=virtual, stages=())
         if config.pipeline.from_layout:
             schedule = default_schedule(virtual)
     shard = shard_of(job.file.shard, layout, config.precision.grads)
     setup = config._replace(layout=layout, schedule=schedule, shard=shard)
     setup = setup._replace(overlap=possible_overlap(job.file.overlap, setup)[0])
-    label = remark(f"other_{dimension}" if size > 1 else f"no_{dimension}", size=size)
+    label = remark("other_size", dimension=dimension.upper(), size=size)
+    if size == 1:
+        label = remark("no_size", dimension=dimension.upper())
     yield current.change(label, dict(values_of(job, setup)), setup)
 
 
@@ -509,31 +515,19 @@ def _rebucketed(index: int, listed: CallFile, current: Situation) -> Changes:
 def _in_buckets(current: Situation, index: int, listed: CallFile, bucket: float) -> Change:
     """Return a listed call in buckets of about so many bytes: whole tensors, or equal parts of
     each."""
-    primitive = listed.primitive.label
+    key, primitive = f"calls.{index}", listed.primitive.label
     parts = round(listed.size / bucket)
-    tensors = max(1, round(bucket / listed.size))
-    changed = {"bucket": _megabytes(tensors * listed.size)}
-    label = remark(
-        "fused_calls",
-        count=listed.count,
-        primitive=primitive,
-        calls=ceil_div(listed.count, tensors),
-    )
     if parts > 1:
-        changed = {
-            "size": _megabytes(listed.size / parts),
-            "count": str(listed.count * parts),
-        }
+        label = remark("split_calls", primitive=primitive, calls=parts)
+        size = _megabytes(listed.size / parts)
+        values = {f"{key}.size": size, f"{key}.count": str(listed.count * parts)}
         if listed.bucket is not None:
-            changed["bucket"] = "null"
-        label = remark(
-            "split_calls",
-            primitive=primitive,
-            calls=parts,
-        )
-    values = {}
-    for key, text in changed.items():
-        values[f"calls.{index}.{key}"] = text
+            values[f"{key}.bucket"] = "null"
+    else:
+        tensors = max(1, round(bucket / listed.size))
+        calls = ceil_div(listed.count, tensors)
+        label = remark("fused_calls", count=listed.count, primitive=primitive, calls=calls)
+        values = {f"{key}.bucket": _megabytes(tensors * listed.size)}
     return current.change(label, values, current.config)
 
 

@@ -168,14 +168,12 @@ def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
 def is_pinned(job: Job) -> bool:
     """Whether a user's overrides leave nothing of a job's layout to a search."""
     chosen = chosen_by(job)
-    needed = ["tp", "cp", "pp", "micro", "shard"]
-    if job.draft.moe is not None:
-        needed.append("ep")
-    if chosen.pp != 1:
-        needed.append("virtual")
-    return overridden(job, "recompute") and all(
-        getattr(chosen, name) is not None for name in needed
-    )
+    needed = {member.choice for member in members("search", "job")} - {"dp", "recompute"}
+    if job.draft.moe is None:
+        needed.discard("ep")
+    if chosen.pp == 1:
+        needed.discard("virtual")
+    return overridden(job, "recompute") and needed <= chosen.values.keys()
 
 
 def kept_of(job: Job, kept: Constraints) -> Constraints:

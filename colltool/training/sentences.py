@@ -139,10 +139,8 @@ SENTENCES = {
     "split_weight_gradients": "zero-bubble schedule ({schedule})",
     "smaller_micro_batches": "smaller micro-batches",
     "larger_micro_batches": "larger micro-batches",
-    "other_tp": "TP {size}",
-    "no_tp": "no TP",
-    "other_pp": "PP {size}",
-    "no_pp": "no PP",
+    "other_size": "{dimension} {size}",
+    "no_size": "no {dimension}",
     "fit_memory": "fit the memory",
     # proposals: changes of the fabric
     "faster_tier": "double the {tier} bandwidth",

@@ -88,9 +88,9 @@ def reach_target(
     possible = now.control_s <= limit_s
     needed: list[Needed] = []
     if possible:
-        knobs = [
-            knob for member in members("target", "fabric") for knob in member.make(costs.fabric)
-        ]
+        knobs: list[Knob] = []
+        for member in members("target", "fabric"):
+            knobs += [knob for knob in member.make(costs.fabric) if knob.least is not None]
         # the outermost tier first
         knobs.sort(key=lambda knob: -knob.number)
         needed = [_least(knob, step_on, limit_s) for knob in knobs]

@@ -9,7 +9,6 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import (
     INNERMOST,
-    non_blocking,
     scaled_bandwidth,
     with_tiers,
     without_in_network,
@@ -39,11 +38,3 @@ def test_only_the_tiers_that_are_asked_for_change() -> None:
         is not capabilities_of(fabric.tiers[0]).in_network
     )
     assert changed.tiers[1:] == fabric.tiers[1:]
-
-
-def test_without_oversubscription_every_boundary_is_non_blocking() -> None:
-    fabric = load_fabric("dgx-h100", ["ib.levels.spine.oversubscription=4"])
-    assert max(one.oversubscription for one in capabilities_of(fabric.tiers[1]).classes) == 4
-    flat = with_tiers(fabric, non_blocking)
-    assert {one.oversubscription for one in capabilities_of(flat.tiers[1]).classes} == {1.0}
-    assert flat.tiers[0] == fabric.tiers[0]

@@ -14,8 +14,8 @@ FOLDER = Path(colltool.training.__file__).parent
 # codes that are put together from a key of the job
 COMPOSED = {
     *(f"hide_{dimension}" for dimension in ("tp", "dp", "pp", "cp", "ep")),
-    *(f"{word}_{what}" for word in ("larger", "smaller") for what in ("buckets", "micro_batches")),
-    *(f"{word}_{dimension}" for word in ("no", "other") for dimension in ("tp", "pp")),
+    "larger_buckets",
+    "smaller_buckets",
 }
 
 
