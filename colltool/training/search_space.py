@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, nearest, options_of, quote
@@ -27,7 +26,7 @@ from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, overlap_of, shard_of
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import Overlap, ParallelConfig, value_of
-from colltool.training.registry import members, proposal
+from colltool.training.registry import Registered, members, proposal
 from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
 from colltool.training.violation import Violation
 
@@ -337,20 +336,26 @@ class Space:
         self.refused[key] += 1
         self.examples.setdefault(key, found)
 
-    def _sizes(self, found: Mapping[str, int] = MappingProxyType({})) -> Iterator[Sizes]:
-        """Yield all sizes that fill the ranks and are like those found, small micro-batches
-        first."""
-        if len(found) == len(self._axes):
-            yield Sizes(**found)
-            return
-        axis = self._axes[len(found)]
-        tried = axis.make(self, found)
-        kept = getattr(self.kept, axis.choice)
-        # a size that a user keeps is tried, and refused with its reason
-        if kept is not None and axis.choice != "dp":
-            tried = [kept]
-        for size in tried:
-            yield from self._sizes({**found, axis.choice: size})
+    def _sizes(self) -> Iterator[Sizes]:
+        """Yield all sizes that fill the ranks, small micro-batches first."""
+        found: Iterator[Found] = iter([{}])
+        for axis in self._axes:
+            found = self._chosen(axis, found)
+        for sizes in found:
+            yield Sizes(**sizes)
+
+    def _chosen(self, axis: Registered, found: Iterator[Found]) -> Iterator[Found]:
+        """Yield sizes with each value of one more choice."""
+        kept = None
+        if axis.choice != "dp":
+            kept = getattr(self.kept, axis.choice)
+        for sizes in found:
+            tried = axis.make(self, sizes)
+            # a size that a user keeps is tried, and refused with its reason
+            if kept is not None:
+                tried = [kept]
+            for size in tried:
+                yield {**sizes, axis.choice: size}
 
     def _config(self, sizes: Sizes) -> ParallelConfig:
         """Return the configuration of sizes, without sharding and recomputation."""
