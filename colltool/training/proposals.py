@@ -404,7 +404,10 @@ def larger_replicas(current: Situation) -> Changes:
 
 @proposal("time")
 def other_layouts(current: Situation) -> Changes:
-    """Twice and half of each size, on as many ranks: the nearest that a search tries."""
+    """Twice and half of each size, on as many ranks, of a job whose compute follows from its shape:
+    the nearest that a search tries."""
+    if current.config.shape is None or current.config.compute is not None:
+        return
     for dimension in SIZES:
         for size in _twice_and_half(getattr(current.config.layout, dimension)):
             yield from _resized(current, dimension, size)
@@ -432,15 +435,12 @@ def _twice_and_half(size: int) -> list[int]:
 
 
 def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None = None) -> Changes:
-    """Yield the layout with another size, where it fills the ranks of a job whose compute follows
-    from its shape.
+    """Yield the layout with another size, where it fills the ranks.
 
     Experts are still cut as a job does that says nothing of it, and chunks of a stage keep their
     layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
     """
     job, config, before = current.job, current.config, current.config.layout
-    if config.shape is None or config.compute is not None:
-        return
     if dimension == "ep" and config.moe is None:
         return
     if dimension == "cp" and size > max(1, config.sequence // MIN_TOKENS):
@@ -572,16 +572,16 @@ def proposals(
     seen: set[ParallelConfig] = set()
     for change in job_changes(Situation(job, config, costs, now), "time"):
         setup, values = change.setup, change.values | speed
-        # another proposal led to the same
+        # another proposal that is listed leads to the same
         if change.plain is None and setup in seen:
             continue
-        seen.add(setup)
         # what cannot be is left out before it is priced
         if constraint_violations(setup) or invalid_overlaps(setup) or _too_large(setup, config):
             continue
         step_s = step_seconds(setup, listed=change.plain)
         if step_s is not None and _gains(setup, values, step_s, now) and job.accepts(values):
             found.append(_proposal(change.label, "job", values, setup, step_s, now))
+            seen.add(setup)
     # what does not fit never leads
     found.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
     if config.model is None:
