@@ -9,6 +9,7 @@ tried.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from math import log2
 from operator import attrgetter
@@ -106,11 +107,16 @@ def _mean_sigma(
     import numpy as np
 
     smoother = machine_smoother(scope, file.smoother)
-    where = "inside" if scope == INSIDE else "across"
-    base = np.array([by_size(sigma_table(), f"base_{where}", log2(size)) for size in SIZES])
+    base = np.array(_least_sigma("inside" if scope == INSIDE else "across"))
     total = 0.0
     for primitive in primitives:
         place = Observation(str(primitive), scope, 1, 1.0, 0.0, "")
         sigma = posterior(smoother, rows, place, ranks, SIZES).sigma
         total += float(np.maximum(sigma, base).mean())
     return total / len(primitives)
+
+
+@cache
+def _least_sigma(where: str) -> list[float]:
+    """The sigma of prices where rows were measured, at each of the sizes."""
+    return [by_size(sigma_table(), f"base_{where}", log2(size)) for size in SIZES]
