@@ -13,7 +13,7 @@ from colltool.base.cache import cache_folder, keep, recall
 from colltool.estimate import route_cache
 from colltool.fabric.shipped import shipped_folder
 
-PRICE = ("price", "ar", "-n", "1024", "-M", "16MB", "--format", "json")
+PRICE = ("price", "ar", "-n", "512", "-M", "16MB", "--format", "json")
 CODE = """
 import sys
 from colltool.cli.app import run
