@@ -76,7 +76,8 @@ def _with_free_names(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule
 
 def _shipped_names() -> set[str]:
     """Names of all shipped algorithms and compositions."""
-    return {row.name for row in (*every_algorithm(), *every_composition())}
+    flat = {algorithm.name for algorithm in every_algorithm()}
+    return flat.union(composition.name for composition in every_composition())
 
 
 def plugin_schedules(request: Request) -> tuple[list[CustomSchedule], tuple[Infeasible, ...]]:
@@ -153,7 +154,7 @@ def all_costs(
     named: set[str] = set()
     if only:
         shipped = _shipped_names() | {row.name for row in on_request()}
-        named = {name for name in only if parse_choice(name).base not in shipped}
+        named = {algorithm for algorithm in only if parse_choice(algorithm).base not in shipped}
     readings = request.readings
     if (only and not named) or readings.placement != "packed" or readings.ports != "all":
         return costs_of(custom, request), ()

@@ -163,7 +163,9 @@ def _correlations(
     rows = {name: at for at, name in enumerate(dict.fromkeys(first))}
     columns = {name: at for at, name in enumerate(dict.fromkeys(second))}
     table = np.array([[correlation(row, column) for column in columns] for row in rows])
-    found: Floats = table[np.ix_([rows[name] for name in first], [columns[name] for name in second])]
+    found: Floats = table[
+        np.ix_([rows[name] for name in first], [columns[name] for name in second])
+    ]
     return found
 
 
