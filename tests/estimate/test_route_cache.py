@@ -16,7 +16,7 @@ from colltool.fabric.shipped import shipped_folder
 PRICE = ("price", "ar", "-n", "512", "-M", "16MB", "--format", "json")
 CODE = """
 import sys
-from colltool.cli.app import run
+from colltool.commands.app import run
 assert not run(sys.argv[1:])
 print("numpy" in sys.modules, file=sys.stderr)
 """
