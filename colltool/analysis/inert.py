@@ -93,14 +93,17 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
 def _file_values(set_on: SameFabric, filed: SameFabric) -> dict[str, dict[Place, Any]]:
     """The file's values of each overridden key and of all keys below it, where they differ."""
     before = values_of(filed.fabric)
-    now = values_of(set_on.fabric)
-    names = keys_of(set_on.fabric)
+    fabric = set_on.fabric
+    now = values_of(fabric)
+    names = keys_of(fabric)
     changes: dict[str, dict[Place, Any]] = {}
-    for key, _ in set_on.fabric.overrides:
+    for key, _ in fabric.overrides:
         changes[key] = {}
         for at, name in names.items():
             below = name == key or name.startswith(f"{key}.")
-            if below and at in before and before[at] != now[at]:
+            if not below or at not in before:
+                continue
+            if before[at] != now[at]:
                 changes[key][at] = before[at]
     return changes
 
