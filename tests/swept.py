@@ -13,7 +13,16 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
 from effort import some
+
+
+def _values(case: Any, *, single: bool) -> Iterable[Any]:
+    """A case's values; those of a ``pytest.param`` without its id."""
+    if isinstance(case, type(pytest.param())):
+        assert not case.marks, "a sweep is one test: it has no marks of single cases"
+        return case.values
+    return (case,) if single else case
 
 
 def swept(
@@ -27,7 +36,8 @@ def swept(
 
     known = (names,) if isinstance(names, str) else names
     listed = [
-        dict(zip(known, (case,) if isinstance(names, str) else case, strict=True)) for case in cases
+        dict(zip(known, _values(case, single=isinstance(names, str)), strict=True))
+        for case in cases
     ]
     listed = listed if most is None else some(listed, most)
     assert listed, f"no case of {', '.join(known)}"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from small import clos, fabric, mesh, rail_pods, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.base.primitives import busbw_factor, parse_primitive
@@ -56,12 +57,8 @@ def microseconds(seconds: Any) -> float:
 LADDER = [(primitive, row) for row in ANCHORS["ladder"]["rows"] for primitive in row["primitives"]]
 
 
-@pytest.mark.parametrize("source", ["own", "shipped"])
-@pytest.mark.parametrize(
-    ("primitive", "expected"),
-    LADDER,
-    ids=[f"{p}-{r['fabric']}-{r['algorithm']}" for p, r in LADDER],
-)
+@swept("source", ["own", "shipped"])
+@swept(("primitive", "expected"), LADDER)
 def test_ladder_of_512_ranks(source: str, primitive: str, expected: dict[str, Any]) -> None:
     where = OWN[expected["fabric"]] if source == "own" else colltool.load_fabric(expected["fabric"])
     ideal = row_of(where, primitive, ANCHORS["ladder"]["size"], expected["algorithm"])
@@ -103,9 +100,7 @@ def test_hardware_all_to_all(algorithm: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "expected", ANCHORS["crossovers"], ids=lambda row: f"{'-'.join(row['pair'])}-{row['ranks']}"
-)
+@swept("expected", ANCHORS["crossovers"])
 def test_crossovers(expected: dict[str, Any]) -> None:
     where = fabric(star(expected["ranks"], expected["alpha"], expected["bw"]))
     if "approximation" in expected:
@@ -211,12 +206,12 @@ def test_sequential_hops_of_a_torus_all_reduce(shape: str, steps: int) -> None:
     assert row_of(of_kind(f"torus {shape}"), "ar", "1MB", "dim-ring").n_alpha == steps
 
 
-@pytest.mark.parametrize(("lattice", "load"), ANCHORS["lattices"]["all_to_all_n_beta"].items())
+@swept(("lattice", "load"), ANCHORS["lattices"]["all_to_all_n_beta"].items())
 def test_busiest_link_of_an_all_to_all(lattice: str, load: float) -> None:
     assert row_of(of_kind(lattice), "a2a", "1MB", "shortest-path").n_beta == pytest.approx(load)
 
 
-@pytest.mark.parametrize(("lattice", "hops"), ANCHORS["lattices"]["diameter"].items())
+@swept(("lattice", "hops"), ANCHORS["lattices"]["diameter"].items())
 def test_diameter(lattice: str, hops: int) -> None:
     where = of_kind(lattice)
     assert capabilities_of(where.tiers[0]).diameter_links == hops

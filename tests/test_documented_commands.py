@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 from tests.commands.conftest import run
 
@@ -56,9 +57,7 @@ def shows(command: str, *texts: str) -> None:
         assert f" {text}" in words, f"colltool {command} does not show {text}\n{done.out}"
 
 
-@pytest.mark.parametrize(
-    ("command", "texts"), SUPERPOD, ids=lambda value: value if isinstance(value, str) else ""
-)
+@swept(("command", "texts"), SUPERPOD)
 def test_the_textbook_superpod_is_one_command_a_number(
     command: str, texts: tuple[str, ...]
 ) -> None:

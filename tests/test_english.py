@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from swept import swept
 
 import colltool
 from colltool.commands.app import COMMANDS
@@ -104,8 +104,8 @@ def read(kind: str) -> tuple[tuple[str, str], ...]:
     return tuple(READ[kind]())
 
 
-@pytest.mark.parametrize("kind", READ)
-@pytest.mark.parametrize("habit", HABITS)
+@swept("kind", READ)
+@swept("habit", HABITS)
 def test_what_users_read_is_english(kind: str, habit: str) -> None:
     pattern = re.compile(HABITS[habit])
     found = {}
@@ -117,7 +117,7 @@ def test_what_users_read_is_english(kind: str, habit: str) -> None:
     assert not found, "\n".join(f"{where}: {text}" for where, text in found.items())
 
 
-@pytest.mark.parametrize(
+@swept(
     ("habit", "text"),
     [
         ("a sentence that begins with Of or By", "Of dispatch and combine: tokens of a rank."),

@@ -107,11 +107,12 @@ def relabelled_array(parents: Indices, new: Indices) -> Indices:
 
 def depths(parents: Indices) -> Indices:
     """The number of edges between each rank and its root, shape (N,)."""
-    depth = np.zeros_like(parents)
     ancestor = parents.copy()
-    while (ancestor >= 0).any():
-        depth += ancestor >= 0
-        ancestor = np.where(ancestor >= 0, parents[ancestor], -1)
+    depth = np.where(parents >= 0, 1, 0)
+    # each round looks twice as far up
+    while len(below := np.flatnonzero(ancestor >= 0)):
+        depth[below] += depth[ancestor[below]]
+        ancestor[below] = ancestor[ancestor[below]]
     return depth
 
 

@@ -106,7 +106,7 @@ def composition(
 
 def compositions(primitive: Primitive) -> list[Composition]:
     """The compositions of a primitive, in the order of registration."""
-    return [row for row in _ROWS.values() if row.primitive is primitive]
+    return [algorithm for algorithm in _ROWS.values() if algorithm.primitive is primitive]
 
 
 def every_composition() -> list[Composition]:

@@ -45,7 +45,7 @@ def switch_can(*capabilities: str) -> Requirement:
 
     def requirement(group: Group) -> str | None:
         # A missing capability is the better reason than missing room.
-        missing = [name for name in capabilities if name not in group.switch]
+        missing = [capability for capability in capabilities if capability not in group.switch]
         if missing:
             return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
         if group.switch_room is None or group.switch_groups <= group.switch_room:

@@ -30,7 +30,9 @@ def specs_called(name: str, primitive: Primitive, composed: Collection[str] = ()
         return [Choice(plain, tiers).spec] if plain in composed else []
     known = set(composed)
     known.update(
-        row.name for row in (*every_algorithm(), *on_request()) if row.primitive is primitive
+        algorithm.name
+        for algorithm in (*every_algorithm(), *on_request())
+        if algorithm.primitive is primitive
     )
     meant = (plain, *SPECS.get(plain, ()))
     return [spec for spec in meant if parse_choice(spec).base in known]
@@ -39,7 +41,7 @@ def specs_called(name: str, primitive: Primitive, composed: Collection[str] = ()
 def _called_on_a_tier(name: str) -> str:
     """An algorithm of one phase of a composition, whose primitive is not known here."""
     plain = normal_form(name)
-    if any(row.name == plain for row in (*every_algorithm(), *on_request())):
+    if any(algorithm.name == plain for algorithm in (*every_algorithm(), *on_request())):
         return plain
     single = [spec for spec in SPECS.get(plain, ()) if ":" not in spec]
     return single[0] if single else name

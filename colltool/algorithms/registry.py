@@ -383,7 +383,7 @@ def algorithm(
 
 def algorithms(primitive: Primitive) -> list[Algorithm]:
     """The algorithms of a primitive in the order of registration, without those on request."""
-    return [row for row in every_algorithm() if row.primitive is primitive]
+    return [row for row in _ROWS.values() if row.primitive is primitive and not row.counts]
 
 
 def row_of(primitive: Primitive, name: str) -> Algorithm | None:

@@ -135,7 +135,8 @@ def basis_of(
     return PriceBasis(
         launch=launch,
         protocols=any(tier.protocols_for(primitive) for tier in tiers),
-        software=not ideal and any(primitive in row.primitives for row in fabric.efficiencies),
+        software=not ideal
+        and any(primitive in figure.primitives for figure in fabric.efficiencies),
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
         group=members,
@@ -164,7 +165,7 @@ def basis_of_fabric(fabric: Fabric, *, ideal: bool) -> PriceBasis:
     for tier in fabric.tiers:
         if tier.library:
             protocols += tier.library.protocols
-    launches = [row.launch_s for row in protocols if row.launch_s is not None]
+    launches = [protocol.launch_s for protocol in protocols if protocol.launch_s is not None]
     if "launch_overhead" in fabric.model_fields_set:
         launches.append(fabric.launch_overhead)
     return PriceBasis(

@@ -241,7 +241,9 @@ def _with_picks(
 
 def _totals(listed: Sequence[ListedRow], count: int) -> Floats:
     """Seconds, (rows, elements); inf where a price would not list the row."""
-    return np.stack([np.where(at, _broadcast(row.total_s, count), np.inf) for row, at in listed])
+    return np.stack(
+        [np.where(at, _broadcast(estimate.total_s, count), np.inf) for estimate, at in listed]
+    )
 
 
 def _broadcast(value: Any, count: int) -> Floats:
@@ -250,7 +252,7 @@ def _broadcast(value: Any, count: int) -> Floats:
 
 def _of_leaders(listed: Sequence[ListedRow], name: str, leader: Indices) -> list[float]:
     """A number of the row that leads each element, such as its ``total_s``."""
-    table = np.stack([_broadcast(getattr(row, name), len(leader)) for row, _ in listed])
+    table = np.stack([_broadcast(getattr(estimate, name), len(leader)) for estimate, _ in listed])
     of_leaders: list[float] = table[leader, np.arange(len(leader))].tolist()
     return of_leaders
 
@@ -277,7 +279,7 @@ def _cells_of_rows(
     listed, picked_row = _with_picks(question, sizes, listed, picks)
     totals = _totals(listed, count)
     leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
-    titles = [row.title for row, _ in listed]
+    titles = [estimate.title for estimate, _ in listed]
     # The runner-up is the fastest of another name: protocols of one algorithm do not compete.
     name_of_row = np.unique(titles, return_inverse=True)[1]
     same_name = name_of_row[:, None] == name_of_row[leader][None, :]
@@ -354,10 +356,10 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySche
     picks = library_picks(question, {}, sizes)
     cells = _cells_of_rows(question, where, sizes, listed, picks, ideal=False)
     seconds: dict[tuple[str, float], float] = {}
-    for row, _ in listed:
-        row_s = _broadcast(row.total_s, len(sizes)).tolist()
+    for estimate, _ in listed:
+        row_s = _broadcast(estimate.total_s, len(sizes)).tolist()
         for size, total_s in zip(size_list, row_s, strict=True):
-            seconds[row.title, size] = total_s
+            seconds[estimate.title, size] = total_s
     for size, cell in zip(size_list, cells, strict=True):
         seconds[str(cell.algorithm), size] = cell.total_s or inf
     return seconds

@@ -8,12 +8,13 @@ the seconds stay the same, the phases of the price tell why.
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.groups import PlacedGroup, SameFabric, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
 from colltool.estimate.results import Inert
@@ -64,7 +65,7 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
     filed = fabric.as_filed
     if filed is None or priced.row.status == "own":
         return AgainstFile()
-    changes = _file_values(fabric, filed)
+    changes = _file_values(SameFabric(fabric), SameFabric(filed))
     # the file may also have the value that was set
     numbers = {key: changed for key, changed in changes.items() if _are_numbers(changed)}
     set_s = filed_s = None
@@ -88,9 +89,11 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
     return AgainstFile(tuple(inert), filed_s)
 
 
-def _file_values(fabric: Fabric, filed: Fabric) -> dict[str, dict[Place, Any]]:
+@lru_cache(maxsize=16)
+def _file_values(set_on: SameFabric, filed: SameFabric) -> dict[str, dict[Place, Any]]:
     """The file's values of each overridden key and of all keys below it, where they differ."""
-    before = values_of(filed)
+    before = values_of(filed.fabric)
+    fabric = set_on.fabric
     now = values_of(fabric)
     names = keys_of(fabric)
     changes: dict[str, dict[Place, Any]] = {}
@@ -98,7 +101,9 @@ def _file_values(fabric: Fabric, filed: Fabric) -> dict[str, dict[Place, Any]]:
         changes[key] = {}
         for at, name in names.items():
             below = name == key or name.startswith(f"{key}.")
-            if below and at in before and before[at] != now[at]:
+            if not below or at not in before:
+                continue
+            if before[at] != now[at]:
                 changes[key][at] = before[at]
     return changes
 

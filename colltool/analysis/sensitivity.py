@@ -214,7 +214,7 @@ def sensitivity(
         samples=drawn_samples,
         samples_asked=samples,
         rows=_spreads(question, listed, totals),
-        how={title: row.how for title, row in listed.items()},
+        how={title: estimate.how for title, estimate in listed.items()},
         moves=_tornado(question.only([best.spec]), numbers, best.title),
         flips=_break_evens(question, sought),
         flips_sought=len(sought),
@@ -266,7 +266,7 @@ def totals_of(
         listed |= {row.title: row for row in rows}
         found.append(_seconds(rows, count))
     for (values, count), block in zip(_blocks(drawn), found, strict=True):
-        missing = [row.spec for title, row in listed.items() if title not in block]
+        missing = [estimate.spec for title, estimate in listed.items() if title not in block]
         if missing:
             block |= _seconds(question.only(missing).rows(values, count), count)
     return listed, np.stack([np.concatenate([block[title] for block in found]) for title in listed])
@@ -300,7 +300,7 @@ def _spreads(
     question: WhatIf, listed: dict[str, AlgorithmEstimate], totals: Floats
 ) -> tuple[Spread, ...]:
     """The spread of each schedule, the most frequent winner first."""
-    named = question.only([row.spec for row in listed.values()])
+    named = question.only([estimate.spec for estimate in listed.values()])
     nominal_s = _seconds(named.rows({}), 1)
     won = first_least(list(totals))
     found = []

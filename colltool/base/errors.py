@@ -271,5 +271,7 @@ def nearest(word: str, known: list[str]) -> str:
 
     # of two that differ in case alone the first
     names = {name.lower(): name for name in reversed(known)}
-    near = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
+    near = get_close_matches(
+        word.lower(), [known_name.lower() for known_name in known], n=1, cutoff=0.6
+    )
     return f"did you mean '{names[near[0]]}'?" if near else ""

@@ -122,10 +122,10 @@ def head_comments(results: Sequence[FittedSeries], notes: Sequence[str]) -> list
             error += f", on unseen sizes {percent(fit.cv_mape)}"
         lines += ["", f"{fit.series.title}: {error}"]
         cells = []
-        for row in fit.residuals:
-            if row.used:
-                size = size_text(row.bytes).replace(" ", "")
-                cells.append(f"{size} {100 * row.relative_error:+.1f}")
+        for residual in fit.residuals:
+            if residual.used:
+                size = size_text(residual.bytes).replace(" ", "")
+                cells.append(f"{size} {100 * residual.relative_error:+.1f}")
         some, rest = _evenly_chosen(cells, most)
         lines += _indented(2, [*wrap(", ".join(some), _WIDTH - 4), *rest])
         if fit.left_out:

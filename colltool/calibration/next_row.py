@@ -9,6 +9,7 @@ tried.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from math import log2
 from operator import attrgetter
@@ -61,7 +62,7 @@ class NextRow(NamedTuple):
 def next_row(file: MachineFile) -> NextRow | None:
     """The row that lowers the mean sigma most at the file's scopes and rank counts; None where
     every gain is below :data:`_LEAST_GAIN`."""
-    scopes = dict.fromkeys(row.scope for row in file.rows)
+    scopes = dict.fromkeys(measured.scope for measured in file.rows)
     best = max((_best_in(file, scope) for scope in scopes), key=attrgetter("gain"))
     return best if best.sigma_after <= (1 - _LEAST_GAIN) * best.sigma else None
 
@@ -71,12 +72,14 @@ def _best_in(file: MachineFile, scope: str) -> NextRow:
     rows = []
     counts = set()
     primitives = list(_COMMON)
-    for row in file.rows:
-        if row.scope == scope:
-            rows.append(_observation(row.primitive, scope, row.ranks, row.bytes, row.r))
-            counts.add(row.ranks)
-            if row.primitive not in primitives:
-                primitives.append(row.primitive)
+    for measured in file.rows:
+        if measured.scope == scope:
+            rows.append(
+                _observation(measured.primitive, scope, measured.ranks, measured.bytes, measured.r)
+            )
+            counts.add(measured.ranks)
+            if measured.primitive not in primitives:
+                primitives.append(measured.primitive)
     ranks = sorted(counts)
     sigma = _mean_sigma(file, scope, rows, primitives, ranks)
     proposals = []
@@ -106,11 +109,16 @@ def _mean_sigma(
     import numpy as np
 
     smoother = machine_smoother(scope, file.smoother)
-    where = "inside" if scope == INSIDE else "across"
-    base = np.array([by_size(sigma_table(), f"base_{where}", log2(size)) for size in SIZES])
+    base = np.array(_least_sigma("inside" if scope == INSIDE else "across"))
     total = 0.0
     for primitive in primitives:
         place = Observation(str(primitive), scope, 1, 1.0, 0.0, "")
         sigma = posterior(smoother, rows, place, ranks, SIZES).sigma
         total += float(np.maximum(sigma, base).mean())
     return total / len(primitives)
+
+
+@cache
+def _least_sigma(where: str) -> list[float]:
+    """The sigma of prices where rows were measured, at each of the sizes."""
+    return [by_size(sigma_table(), f"base_{where}", log2(size)) for size in SIZES]

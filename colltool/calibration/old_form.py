@@ -43,7 +43,7 @@ def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
     # protocols that the file lists replace the library's
     if numbers is None or tier.protocols:
         return data
-    found = data | {"protocols": [_protocol_data(row, tier) for row in numbers.protocols]}
+    found = data | {"protocols": [_protocol_data(protocol, tier) for protocol in numbers.protocols]}
     if numbers.runs:
         found["algorithms"] = {}
         for primitive, names in numbers.runs.items():

@@ -114,17 +114,17 @@ def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
     composed = list(map(name_of, compositions(primitive)))
     known = {*map(name_of, algorithms(primitive)), *composed}
     applicable = []
-    for name in only:
-        base = parse_choice(name).base
-        by_library = base not in all_names and nccl_algorithm(name)
-        if base not in known and (by_library or specs_called(name, primitive, composed)):
-            applicable.append(name)
+    for algorithm in only:
+        base = parse_choice(algorithm).base
+        by_library = base not in all_names and nccl_algorithm(algorithm)
+        if base not in known and (by_library or specs_called(algorithm, primitive, composed)):
+            applicable.append(algorithm)
             continue
         if base not in all_names:
             what = f"no algorithm '{clipped(base)}'"
             raise ColltoolError(what, argument="algorithms", fix=_known_names(base, known))
         if base in known:
-            applicable.append(name)
+            applicable.append(algorithm)
     if not applicable:
         what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.label}"
         raise ColltoolError(what, argument="algorithms", fix=_known_names(only[0], known))
@@ -254,8 +254,8 @@ def _library_candidates(placed: PlacedGroup, series: Series, readings: ModelOpti
         # flat schedules that the library runs where every rank is a host of its own
         whole, _ = flat_group(placed, readings)
         scaled_out = whole._replace(scale_out=True)
-        for row in algorithms(primitive):
-            runs = row.why_not(whole) is None and selectable(row.status_on(whole))
-            if runs and not row.not_run_by(Running(known), scaled_out):
-                hosts.append(row.name)
+        for algorithm in algorithms(primitive):
+            runs = algorithm.why_not(whole) is None and selectable(algorithm.status_on(whole))
+            if runs and not algorithm.not_run_by(Running(known), scaled_out):
+                hosts.append(algorithm.name)
     return list(dict.fromkeys([*hosts, *found]))

@@ -235,7 +235,7 @@ def _fit_collective(
     options = []
     picked: tuple[str, ...] = ()
     if known:
-        picked = tuple(name for name in known.algorithms if name in runnable)
+        picked = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
     if known and picked:
         documented = known.documented
         members = collective.members(picked, used)

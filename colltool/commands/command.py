@@ -259,8 +259,8 @@ def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
         # a section may be one of several models, or None
         keys = set()
         for part in (kind, *get_args(kind)):
-            for name, field in getattr(part, "model_fields", {}).items():
-                keys.add(field.alias or name)
+            for field_name, field in getattr(part, "model_fields", {}).items():
+                keys.add(field.alias or field_name)
         if rest.partition(".")[0] in keys:
             takes = "write" if "job_overrides" in values else "colltool plan and report take"
             fix = f"{takes} {argument_text('job_overrides', [text])}"

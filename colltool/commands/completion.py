@@ -183,10 +183,10 @@ def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
     if "@" not in incomplete and not fitting:
         fitting = [pair for pair in shipped_libraries() if pair[0].startswith(incomplete)]
     known: list[str] = []
-    for name, version in fitting:
-        if operations and not set(operations) & kernel_operations(name, version):
+    for library_name, version in fitting:
+        if operations and not set(operations) & kernel_operations(library_name, version):
             continue
-        known += [name, f"{name}@{version}"]
+        known += [library_name, f"{library_name}@{version}"]
     found = words(dict.fromkeys(known))(incomplete)
     named = [word for word in found if "@" not in word]
     # of several libraries the names are enough
@@ -195,8 +195,8 @@ def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
 
 def _job_keys(part: Any, path: str) -> Iterator[str]:
     """Key paths of a job file, a section's after its own where it may also be a name."""
-    for name, field in part.model_fields.items():
-        key = field.alias or name
+    for field_name, field in part.model_fields.items():
+        key = field.alias or field_name
         if key in ("schema", "name", "description", "notes", "source"):
             continue
         parts = [kind for kind in _kinds(field.annotation) if hasattr(kind, "model_fields")]
@@ -254,14 +254,16 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
     from colltool.algorithms.registry import every_algorithm, on_request
 
     wanted = _typed_primitive(ctx)
-    rows = [(row.name, row.primitive) for row in (*every_algorithm(), *on_request())]
-    rows += [(row.name, row.primitive) for row in every_composition()]
+    rows = [
+        (algorithm.name, algorithm.primitive) for algorithm in (*every_algorithm(), *on_request())
+    ]
+    rows += [(composition.name, composition.primitive) for composition in every_composition()]
     known = [name for name, primitive in rows if wanted is None or primitive is wanted]
     before, comma, last = incomplete.rpartition(",")
     found = words(dict.fromkeys(known))(last)
     # taken in any case: offered in small letters to those who type small letters
-    for name in _library_names(wanted):
-        found.append(name.lower() if last.islower() else name)
+    for library_name in _library_names(wanted):
+        found.append(library_name.lower() if last.islower() else library_name)
     return [f"{before}{comma}{name}" for name in words(dict.fromkeys(found))(last)]
 
 

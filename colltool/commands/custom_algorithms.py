@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms, on_request, parse_choice
+from colltool.algorithms.composed import every_composition
+from colltool.algorithms.registry import every_algorithm, on_request, parse_choice
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.commands.reading import is_nothing, primitive_if, wrong
@@ -76,11 +76,8 @@ def _with_free_names(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule
 
 def _shipped_names() -> set[str]:
     """Names of all shipped algorithms and compositions."""
-    names: set[str] = set()
-    for primitive in Primitive:
-        names.update(row.name for row in algorithms(primitive))
-        names.update(row.name for row in compositions(primitive))
-    return names
+    flat = {algorithm.name for algorithm in every_algorithm()}
+    return flat.union(composition.name for composition in every_composition())
 
 
 def plugin_schedules(request: Request) -> tuple[list[CustomSchedule], tuple[Infeasible, ...]]:
@@ -154,8 +151,10 @@ def all_costs(
         only: names of the requested algorithms; plugins are asked if it is empty or names one that
             does not ship.
     """
-    shipped = _shipped_names() | {row.name for row in on_request()}
-    named = {name for name in only if parse_choice(name).base not in shipped}
+    named: set[str] = set()
+    if only:
+        shipped = _shipped_names() | {row.name for row in on_request()}
+        named = {algorithm for algorithm in only if parse_choice(algorithm).base not in shipped}
     readings = request.readings
     if (only and not named) or readings.placement != "packed" or readings.ports != "all":
         return costs_of(custom, request), ()

@@ -154,7 +154,9 @@ def explain_command(
         return
     # options with a default always have a value
     unasked = {"stride": 1, "alone": False}
-    about_group = {name: arguments[name] for name in (*GROUP, "library") if name in arguments}
+    about_group = {
+        argument: arguments[argument] for argument in (*GROUP, "library") if argument in arguments
+    }
     if about_group != unasked or fabric.overrides or ":" in algorithm:
         options = ", ".join(
             argument_text(name) for name in ("ranks", "stride", "library", "overrides")

@@ -44,7 +44,7 @@ class ExpertCall(NamedTuple):
         from colltool.commands.reading import count_of, number_of, text_of
         from colltool.engines.formulas import Tokens
 
-        missing = [name for name in REQUIRED_COUNTS if getattr(self, name) is None]
+        missing = [argument for argument in REQUIRED_COUNTS if getattr(self, argument) is None]
         if missing:
             fix = f"add {' '.join(argument_text(name, REQUIRED_COUNTS[name]) for name in missing)}"
             what = f"{operation} needs {', '.join(missing)}"
@@ -140,7 +140,9 @@ def split_request(
 
     # a price by algorithms has no arguments of experts
     model: dict[str, Any] = dict(options)
-    call = ExpertCall(**{name: model.pop(name, None) for name in ExpertCall._fields})
+    call = ExpertCall(
+        **{field_name: model.pop(field_name, None) for field_name in ExpertCall._fields}
+    )
     if library_file is not None:
         version = _described_nccl_version(library_file)
         if version is not None:

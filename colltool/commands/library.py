@@ -25,7 +25,10 @@ def list_libraries() -> LibraryList:
     from colltool.engines.shipped import shipped_libraries
     from colltool.libraries.nccl.hardware import GPUS, constants, versions
 
-    rows = [_row(find_library(f"{name}@{version}")) for name, version in shipped_libraries()]
+    rows = [
+        _row(find_library(f"{library_name}@{version}"))
+        for library_name, version in shipped_libraries()
+    ]
     for version in versions():
         algorithms = tuple(map(str, constants(version).algorithms))
         rows.append(LibraryRow("nccl", version, "NCCL's cost model", algorithms, GPUS))

@@ -152,12 +152,12 @@ async def _tools(
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     tools = [
         Tool(
-            name=name,
-            description=description_of(name),
-            input_schema=input_schema(name),
+            name=tool,
+            description=description_of(tool),
+            input_schema=input_schema(tool),
             annotations=reads,
         )
-        for name in TOOLS
+        for tool in TOOLS
     ]
     return ListToolsResult(tools=tools)
 
@@ -292,17 +292,17 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
 
     for topic in TOPICS:
         yield f"colltool://guides/{topic}", "text/markdown", about(topic)
-    for name in shipped_fabrics():
+    for fabric_name in shipped_fabrics():
         yield (
-            f"colltool://fabrics/{name}",
+            f"colltool://fabrics/{fabric_name}",
             "application/yaml",
-            f"The file of the shipped fabric {name}.",
+            f"The file of the shipped fabric {fabric_name}.",
         )
-    for name in FILE_KINDS:
+    for file_kind in FILE_KINDS:
         yield (
-            f"colltool://schemas/{name}",
+            f"colltool://schemas/{file_kind}",
             "application/schema+json",
-            f"The JSON Schema of {name.removesuffix('-file')} files.",
+            f"The JSON Schema of {file_kind.removesuffix('-file')} files.",
         )
     for name in documents():
         yield (

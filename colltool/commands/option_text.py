@@ -203,7 +203,7 @@ def readings(**texts: Any) -> ModelOptions:
     """The options of the model from their texts: words stay words, numbers are read."""
     from colltool.estimate.assumptions import USUAL, checked
 
-    found = {name: _model_value(name, text) for name, text in texts.items()}
+    found = {option: _model_value(option, text) for option, text in texts.items()}
     # the option's default must not count as given: it would contradict --ideal
     if found.get("numbers") == USUAL.numbers:
         del found["numbers"]

@@ -267,7 +267,9 @@ def trace_files(paths: Sequence[AnyPath]) -> list[str]:
     for given_path in paths:
         path = os.fspath(given_path)
         if within_reach(path) and os.path.isdir(path):
-            names = [name for name in os.listdir(path) if name.endswith(TRACE_SUFFIXES)]
+            names = [
+                file_name for file_name in os.listdir(path) if file_name.endswith(TRACE_SUFFIXES)
+            ]
             names.sort(key=lambda name: (len(name), name))  # rank 10 after rank 9
             found += [os.path.join(path, name) for name in names]
         elif path.endswith(TRACE_SUFFIXES) or _is_json_graph(path):
@@ -393,7 +395,11 @@ def plan_command(
     search_options = {"keep": keep, "top": top, "headroom": headroom}
     files = trace_files(job)
     if files:
-        model = {name: arguments.pop(name) for name in MODEL_ARGUMENTS if name in arguments}
+        model = {
+            argument: arguments.pop(argument)
+            for argument in MODEL_ARGUMENTS
+            if argument in arguments
+        }
         job_options = {
             **arguments,
             "job_overrides": job_overrides,
@@ -453,7 +459,10 @@ def _told(
 
 def _typed(job: str, fabric: FabricChoice, arguments: dict[str, Any]) -> str:
     """The command that plans a job as asked, but for values of the job."""
-    options = {name: arguments.get(name) for name in ("ranks", "library", "compute", "model_file")}
+    options = {
+        argument: arguments.get(argument)
+        for argument in ("ranks", "library", "compute", "model_file")
+    }
     return command_line(
         "plan",
         job,
@@ -496,20 +505,22 @@ def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     from colltool.commands.plan_requests import with_measured_gemms
 
     shared: dict[str, Any] = {
-        name: arguments[name] for name in ("ranks", *MODEL_ARGUMENTS) if name in arguments
+        argument: arguments[argument]
+        for argument in ("ranks", *MODEL_ARGUMENTS)
+        if argument in arguments
     }
     return {**shared, "job": with_measured_gemms(arguments["job"], arguments.get("compute"))}
 
 
 def _refuse_outside_search(search_options: dict[str, Any]) -> None:
-    for name, value in search_options.items():
+    for argument, value in search_options.items():
         if value is None:
             continue
         fix = "add --search"
-        if name == "keep":
+        if argument == "keep":
             pairs = map(_job_set_of, value)
             fix += f", or write {' '.join(pairs)} to plan such a layout"
-        raise ColltoolError("acts only with --search", argument=name, fix=fix)
+        raise ColltoolError("acts only with --search", argument=argument, fix=fix)
 
 
 def _job_set_of(pair: str) -> str:
@@ -528,10 +539,10 @@ def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
 
 
 def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
-    for name in ONE_STEP_ARGUMENTS:
-        if name in arguments:
+    for argument in ONE_STEP_ARGUMENTS:
+        if argument in arguments:
             fix = "leave --search, --vary and further fabrics out"
-            raise ColltoolError("is about one step on one fabric", argument=name, fix=fix)
+            raise ColltoolError("is about one step on one fabric", argument=argument, fix=fix)
 
 
 def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:

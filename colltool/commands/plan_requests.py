@@ -39,16 +39,16 @@ def grown(fabric: FabricChoice, ranks: int | None) -> tuple[FabricChoice, list[s
         return fabric, []
     names = []
     said = []
-    for name in fabric.several:
-        nodes = _nodes_to_grow(name, fabric.overrides, ranks)
+    for fabric_name in fabric.several:
+        nodes = _nodes_to_grow(fabric_name, fabric.overrides, ranks)
         if nodes is not None:
-            larger = with_setting(name, f"nodes={nodes}")
+            larger = with_setting(fabric_name, f"nodes={nodes}")
             said.append(
-                f"{name} has {load_fabric(name).ranks} ranks and grows to {nodes} nodes for this:"
+                f"{fabric_name} has {load_fabric(fabric_name).ranks} ranks and grows to {nodes} nodes for this:"
                 f" -f {larger}"
             )
-            name = larger
-        names.append(name)
+            fabric_name = larger
+        names.append(fabric_name)
     return fabric._replace(names=tuple(names)), said
 
 

@@ -234,7 +234,7 @@ def _finished(
     fabric = request.fabric
     from colltool.estimate.user_price import prices_for_user
 
-    has_files = any(row.status == "own" for row in prices[0].results)
+    has_files = any(estimate.status == "own" for estimate in prices[0].results)
     # a winner on one port makes sense only among all shipped algorithms
     if not algorithm_request.names and not has_files:
         from colltool.estimate.price import with_one_port_leader

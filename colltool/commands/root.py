@@ -374,7 +374,9 @@ def _display_name(parameter: Any) -> str:
         return ""
     if _is_argument(parameter):
         return str(parameter.metavar or parameter.name.upper())
-    return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
+    return str(
+        next((option for option in parameter.opts if option.startswith("--")), parameter.opts[0])
+    )
 
 
 def _help(context: Any) -> str:

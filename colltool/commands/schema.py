@@ -38,9 +38,11 @@ def _listed(width: int | None) -> list[str]:
     if width is None:
         wide = max(map(len, documents()))
         lines.append("printed with --format json:")
-        lines += [f"  {name:<{wide}}  colltool {command_for(name)}" for name in documents()]
+        lines += [
+            f"  {document:<{wide}}  colltool {command_for(document)}" for document in documents()
+        ]
         lines += ["", "read:"]
-        return lines + [f"  {name:<{wide}}  files of this kind" for name in FILE_KINDS]
+        return lines + [f"  {file_kind:<{wide}}  files of this kind" for file_kind in FILE_KINDS]
     lines.append("printed with --format json:")
     lines += _in_columns(documents(), width)
     return [*lines, "", "read:", *_in_columns(list(FILE_KINDS), width)]

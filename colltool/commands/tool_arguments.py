@@ -97,11 +97,15 @@ def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str
     """
     parameters = inspect.signature(function).parameters
     found = {}
-    for name, parameter in parameters.items():
+    for argument, parameter in parameters.items():
         # single options of the model are keys of the object readings
-        if name in _ONLY_PYTHON or name in DECLARED or parameter.kind is parameter.VAR_KEYWORD:
+        if (
+            argument in _ONLY_PYTHON
+            or argument in DECLARED
+            or parameter.kind is parameter.VAR_KEYWORD
+        ):
             continue
-        found[name] = Parameter(name, str(parameter.annotation), parameter.default)
+        found[argument] = Parameter(argument, str(parameter.annotation), parameter.default)
     if "fabric" in parameters or "fabrics" in parameters:
         found.setdefault("overrides", Parameter("overrides", "Overrides", ()))
     if "job" in parameters:
@@ -133,16 +137,16 @@ def named(
     # single options of the model are allowed: fixes of errors name them so
     options = DECLARED if "readings" in known else {}
     found: dict[str, Any] = {}
-    for name, value in given.items():
+    for argument, value in given.items():
         if value is None:
             continue
-        own = next((word for word in variants(name) if word in known or word in options), None)
+        own = next((word for word in variants(argument) if word in known or word in options), None)
         if own is None:
-            hint = nearest(name, list(known))
+            hint = nearest(argument, list(known))
             fix = f"{hint} {tool} takes {listed or 'nothing'}".strip()
-            raise ColltoolError(f"{tool} has no argument '{clipped(name)}'", fix=fix)
+            raise ColltoolError(f"{tool} has no argument '{clipped(argument)}'", fix=fix)
         if own in found:
-            what = f"given twice, the second time as '{clipped(name)}'"
+            what = f"given twice, the second time as '{clipped(argument)}'"
             raise ColltoolError(what, argument=own, fix="send it once")
         found[own] = value
     return found

@@ -315,7 +315,7 @@ def traffic_from_schedule(
 
 
 def _composed(primitive: Primitive) -> list[str]:
-    return [row.name for row in compositions(primitive)]
+    return [composition.name for composition in compositions(primitive)]
 
 
 def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:

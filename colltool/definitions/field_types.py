@@ -156,8 +156,8 @@ class FieldPlace(NamedTuple):
             member = self.branch(value)
             return member.child(step, value) if member else None
         if self.is_model:
-            for name, field in self.annotation.model_fields.items():
-                if (field.alias or name) == step:
+            for field_name, field in self.annotation.model_fields.items():
+                if (field.alias or field_name) == step:
                     tag = str(field.discriminator or "")
                     return place_of(field.annotation, field.metadata, tag)
             return None
@@ -229,7 +229,7 @@ def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
     found = place.model(value_at(path, data)) if place else None
     if found is None:
         return []
-    keys = [field.alias or name for name, field in found.model_fields.items()]
+    keys = [field.alias or field_name for field_name, field in found.model_fields.items()]
     return sorted(keys, key=lambda key: key in ("notes", "source"))
 
 

@@ -258,7 +258,7 @@ def _without_switch(context: SeriesContext) -> Statement:
         or not context.slower(context.large[-1])
     ):
         return NOTHING
-    named = tuple(name for name in context.algorithms if not _in_switch(name))
+    named = tuple(algorithm for algorithm in context.algorithms if not _in_switch(algorithm))
     if context.algorithms and not named:
         return NOTHING
     without = context.prices_on(with_change(context.fabric, without_in_network), named)

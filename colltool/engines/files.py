@@ -183,15 +183,15 @@ class LibraryFile(Part):
     def _names_exist(self) -> LibraryFile:
         names = [kernel.name for kernel in self.kernels]
         errors = []
-        for index, row in enumerate(self.dispatch):
+        for index, case in enumerate(self.dispatch):
             place = ("dispatch", index, "kernel")
             if self.runs is not None:
-                errors += _unknown_algorithm(row, place)
-            elif row.kernel not in (*names, NCCL):
+                errors += _unknown_algorithm(case, place)
+            elif case.kernel not in (*names, NCCL):
                 known = ", ".join(dict.fromkeys((*names, NCCL)))
-                fix = f"{nearest(row.kernel, names)} known: {known}".strip()
+                fix = f"{nearest(case.kernel, names)} known: {known}".strip()
                 errors.append(
-                    FieldError(f"no kernel is called '{clipped(row.kernel)}'", fix, place)
+                    FieldError(f"no kernel is called '{clipped(case.kernel)}'", fix, place)
                 )
         if errors:
             raise FieldErrors(*errors)

@@ -12,7 +12,8 @@ from colltool.libraries.nccl.hardware import constants
 def library_rows(library: LibraryFile) -> LibraryShown:
     """Return a library's kernels and dispatch table, as rows of tables."""
     dispatch = [
-        DispatchRow(row.kernel, row.gpus, row.ranks, row.from_, row.to) for row in library.dispatch
+        DispatchRow(case.kernel, case.gpus, case.ranks, case.from_, case.to)
+        for case in library.dispatch
     ]
     sources = dict.fromkeys(str(kernel.source) for kernel in library.kernels if kernel.source)
     return LibraryShown(

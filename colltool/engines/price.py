@@ -366,10 +366,10 @@ class DispatchRule(NamedTuple):
 def rules_for(library: LibraryFile, site: KernelSite) -> list[DispatchRule]:
     """Return the rows of the library's dispatch table that apply to a machine, by size."""
     rules = []
-    for row in library.dispatch:
-        on_gpu = not row.gpus or site.gpu in row.gpus
-        if on_gpu and row.ranks[0] <= site.ranks <= row.ranks[1]:
-            rules.append(DispatchRule(row.from_, row.to, row.kernel))
+    for case in library.dispatch:
+        on_gpu = not case.gpus or site.gpu in case.gpus
+        if on_gpu and case.ranks[0] <= site.ranks <= case.ranks[1]:
+            rules.append(DispatchRule(case.from_, case.to, case.kernel))
     return sorted(rules)
 
 
@@ -494,8 +494,8 @@ def price_experts(
 
 
 def _libraries_with(operation: str) -> Iterator[LibraryFile]:
-    for name, version in shipped_libraries():
-        library = find_library(f"{name}@{version}")
+    for library_name, version in shipped_libraries():
+        library = find_library(f"{library_name}@{version}")
         if operation in library.operations:
             yield library
 

@@ -55,7 +55,7 @@ def price_by_table(
 
 def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) -> DispatchFile:
     """The first row of the library's table for an operation, rank count and size in bytes."""
-    rows = [row for row in library.dispatch if row.operation == operation]
+    rows = [case for case in library.dispatch if case.operation == operation]
     if not rows:
         known = ", ".join(dict.fromkeys(row.operation for row in library.dispatch))
         what = f"{library.full_name} has no table of {operation.replace('_', '-')}"

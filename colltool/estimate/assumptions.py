@@ -118,9 +118,9 @@ class ModelOptions(NamedTuple):
     def echo(self) -> dict[str, Any]:
         unusual = self.unlike(USUAL)
         return {
-            name: getattr(self, name)
-            for name, declared in DECLARED.items()
-            if declared.echoed == "always" or name in unusual
+            assumption: getattr(self, assumption)
+            for assumption, declared in DECLARED.items()
+            if declared.echoed == "always" or assumption in unusual
         }
 
     def label(self) -> str:
@@ -133,10 +133,10 @@ class ModelOptions(NamedTuple):
     def unlike(self, usual: "ModelOptions") -> dict[str, Any]:
         """The options whose values differ from ``usual``, except those never echoed."""
         found = {}
-        for name, declared in DECLARED.items():
-            value = getattr(self, name)
-            if declared.echoed != "never" and value != getattr(usual, name):
-                found[name] = value
+        for assumption, declared in DECLARED.items():
+            value = getattr(self, assumption)
+            if declared.echoed != "never" and value != getattr(usual, assumption):
+                found[assumption] = value
         return found
 
 
@@ -144,7 +144,7 @@ class ModelOptions(NamedTuple):
 Readings = ModelOptions
 USUAL = ModelOptions()
 DECLARED: dict[str, Assumption] = {
-    name: get_args(kind)[1] for name, kind in ModelOptions.__annotations__.items()
+    argument: get_args(kind)[1] for argument, kind in ModelOptions.__annotations__.items()
 }
 KINDS: dict[str, Any] = {
     name: get_args(kind)[0] for name, kind in ModelOptions.__annotations__.items()
@@ -176,9 +176,9 @@ def checked(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptio
             argument="readings",
             fix="write readings=colltool.Readings(ideal=True), or ideal=True alone",
         )
-    for name in parts:
-        if name not in DECLARED:
-            raise _unknown(name)
+    for part in parts:
+        if part not in DECLARED:
+            raise _unknown(part)
     values = readings._asdict() | parts
     found = ModelOptions(**{name: _checked(name, value) for name, value in values.items()})
     if found.ideal and parts.get("numbers") is not None:

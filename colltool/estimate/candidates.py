@@ -149,13 +149,13 @@ class Candidates:
 
     @cached_property
     def _composed(self) -> list[str]:
-        return [row.name for row in compositions(self.primitive)]
+        return [composition.name for composition in compositions(self.primitive)]
 
     def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
         """What the fabric lists as run is selectable, whatever its library is known to run."""
         found: list[AtSizes] = []
-        for name in self.specs(names):
-            for costed, at in self._named(parse_choice(name), sizes):
+        for algorithm in self.specs(names):
+            for costed, at in self._named(parse_choice(algorithm), sizes):
                 listed = costed.choice.spec in self.runs or costed.choice.base in self.runs
                 if costed.not_selected_reason and listed:
                     costed = replace(costed, not_selected_reason=None)
@@ -183,20 +183,20 @@ class Candidates:
                 f" {anyway}"
             )
         found = []
-        for name, why in self._reasons.items():
+        for algorithm, why in self._reasons.items():
             reason = why or listed
-            if reason and name not in priced:
-                found.append(Infeasible(name, localize(reason)))
+            if reason and algorithm not in priced:
+                found.append(Infeasible(algorithm, localize(reason)))
         return tuple(found)
 
     @cached_property
     def _reasons(self) -> dict[str, str | None]:
         """Why each algorithm and composition cannot run; None where it can."""
         reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
-        bases = {parse_choice(name).base for name in self.runs}
-        for row in compositions(self.primitive):
-            tried = len(self.placed.spans) == 1 or not self.runs or row.name in bases
-            reasons[row.name] = why_not_composed(self.placed) if tried else None
+        bases = {parse_choice(algorithm).base for algorithm in self.runs}
+        for composition in compositions(self.primitive):
+            tried = len(self.placed.spans) == 1 or not self.runs or composition.name in bases
+            reasons[composition.name] = why_not_composed(self.placed) if tried else None
         return reasons
 
     @cached_property
@@ -262,7 +262,7 @@ class Candidates:
     @property
     def _feasible(self) -> list[str]:
         """Those of the library's algorithms that can run on this group."""
-        return [name for name in self.runs if self._can_run(parse_choice(name))]
+        return [algorithm for algorithm in self.runs if self._can_run(parse_choice(algorithm))]
 
     def _can_run(self, choice: Choice) -> bool:
         row = row_of(self.primitive, choice.base)
@@ -354,8 +354,8 @@ def _offers(composition: TierCompositions, choice: Choice) -> bool:
     if len(choice.tiers) != len(composition.options):
         return not choice.tiers
     known = {row.name for row in every_algorithm()}
-    for name, options in zip(choice.tiers, composition.options, strict=True):
-        if name in known and name not in {option.name for option in options}:
+    for algorithm, options in zip(choice.tiers, composition.options, strict=True):
+        if algorithm in known and algorithm not in {option.name for option in options}:
             return False
     return True
 

@@ -106,7 +106,7 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
     """The schedules to compare, each under all of its protocols; empty if fewer than two run."""
     if not names:
         usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
-        names = [name for name in usual if _can_run(listed, name)]
+        names = [algorithm for algorithm in usual if _can_run(listed, algorithm)]
         if len(names) < 2:
             # no pairs: the winner at each size is still an answer
             return []

@@ -149,7 +149,7 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> I
 def _rate(span: Span, primitive: Primitive) -> Any:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
-    lines = [row.line for row in tier.protocols_for(primitive).values()] or [1.0]
+    lines = [protocol.line for protocol in tier.protocols_for(primitive).values()] or [1.0]
     return max(lines) * capabilities_of(tier).rate_Bps
 
 

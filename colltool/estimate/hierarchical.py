@@ -359,7 +359,7 @@ class TierCompositions:
         chosen = []
         for options in self.options:
             by_name = {option.name: option for option in options}
-            ranked = [by_name[name] for name in self.row.usual if name in by_name]
+            ranked = [by_name[algorithm] for algorithm in self.row.usual if algorithm in by_name]
             chosen.append((ranked or options)[0])
         return self.costed(tuple(chosen))
 
@@ -617,16 +617,18 @@ def _tier_options(
 ) -> TierOptions:
     """Every algorithm that can run all phases of a tier."""
     options = []
-    for row in algorithms(steps[0].step.primitive):
+    for algorithm in algorithms(steps[0].step.primitive):
         phases: list[tuple[PlacedStep, Algorithm]] = []
         for step in steps:
             primitive = step.step.primitive
-            partner = row if primitive is row.primitive else counterpart(row, primitive)
+            partner = (
+                algorithm if primitive is algorithm.primitive else counterpart(algorithm, primitive)
+            )
             if partner is None or step.group.topology not in partner.topologies:
                 break
-            if _why_not(row, partner, step.group):
+            if _why_not(algorithm, partner, step.group):
                 break
             phases.append((step, partner))
         else:
-            options.append(TierOption(row, tuple(phases), placed, readings))
+            options.append(TierOption(algorithm, tuple(phases), placed, readings))
     return tuple(options)

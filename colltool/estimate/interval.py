@@ -129,7 +129,7 @@ class Interval(NamedTuple):
     @property
     def sigma(self) -> float:
         """Standard deviation without the shift of datasheets, which moves both ends."""
-        return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
+        return sqrt(sum(value**2 for part, value in self.parts if part != "shift"))
 
     def slowest_s(self, seconds: float, share: float) -> float:
         """The time within which this share of healthy machines stay, of a price of so many

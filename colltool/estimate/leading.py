@@ -30,7 +30,7 @@ def may_lead(rows: Sequence[Row], named: Sequence[str]) -> list[Row]:
     if not named:
         return [row for row in rows if row.rank_class == 0]
     # a choice that is named with its parts leads whatever its class
-    specs = {parse_choice(name).spec for name in named}
+    specs = {parse_choice(machine).spec for machine in named}
     best: dict[str, int] = {}
     for row in rows:
         base = row.choice.base

@@ -43,11 +43,11 @@ def spec_of_library_name(placed: PlacedGroup, primitive: Primitive, name: str) -
         algorithm = "collnet_chain" if name.lower() == "collnet" else nccl_algorithm(name)
         return spec_on(algorithm, primitive, placed.placement)
     wanted = normal_form(name)
-    for row in compositions(primitive):
-        for shipped in row.shipped_as:
+    for composition in compositions(primitive):
+        for shipped in composition.shipped_as:
             names = [normal_form(_own_name(vendor)) for vendor in shipped.by]
             if shipped.library == running.name and wanted in names:
-                return row.name
+                return composition.name
     return ""
 
 

@@ -117,7 +117,7 @@ def _with_pick(
     picked = replace(priced, library=LibraryChoice("nccl", on.version, best, ways, runs))
     if not lead or runs is None or not runs.selectable:
         return picked
-    behind = [row for row in priced.results if row.title != runs.title]
+    behind = [estimate for estimate in priced.results if estimate.title != runs.title]
     if len(behind) == len(priced.results):
         return picked
     return replace(picked, results=(runs, *behind))
@@ -237,7 +237,7 @@ def with_pick_cost(found: Crossover, fabric: Fabric, readings: ModelOptions) -> 
     from numpy import array
 
     priced = price(fabric, found.primitive, array(sizes), group, readings)
-    runnable: dict[str, Any] = {row.spec: row.total_s for row in priced.runnable}
+    runnable: dict[str, Any] = {estimate.spec: estimate.total_s for estimate in priced.runnable}
     simple = _seconds_under_simple(fabric, found, readings, picked, sizes)
     worst: tuple[float, float] | None = None
     for at, (size, way) in enumerate(zip(sizes, picked, strict=True)):
@@ -488,10 +488,10 @@ def _scaled_to_group(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
     channels = facts.channels
     if channels is not None:
         fewer: dict[str, Any] = {"total": part(channels.total)}
-        for name in ("ring", "tree", "nvls", "collnet"):
-            graph: LibraryGraph | None = getattr(channels, name)
+        for algorithm in ("ring", "tree", "nvls", "collnet"):
+            graph: LibraryGraph | None = getattr(channels, algorithm)
             if graph is not None:
-                fewer[name] = graph.model_copy(update={"channels": part(graph.channels)})
+                fewer[algorithm] = graph.model_copy(update={"channels": part(graph.channels)})
         channels = channels.model_copy(update=fewer)
     return facts.model_copy(update={"nics": part(facts.nics), "channels": channels})
 

@@ -74,7 +74,7 @@ def _log_prices(fabric: Fabric, primitive: Primitive, scope: str, ranks: int) ->
     except ColltoolError:
         return {}
     found = {}
-    for row in priced.runnable or priced.results:
-        seconds = np.asarray(row.total_s, dtype=float)
-        found[row.spec] = np.log(np.broadcast_to(seconds, len(SIZES)))
+    for estimate in priced.runnable or priced.results:
+        seconds = np.asarray(estimate.total_s, dtype=float)
+        found[estimate.spec] = np.log(np.broadcast_to(seconds, len(SIZES)))
     return found

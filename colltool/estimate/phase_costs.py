@@ -224,7 +224,7 @@ def _efficiencies(
     for figure in placed.fabric.efficiencies:
         protocols = figure.protocols or (placed.protocol,)
         if primitive in figure.primitives and placed.protocol in protocols:
-            choices = {parse_choice(name): name for name in figure.algorithms}
+            choices = {parse_choice(algorithm): algorithm for algorithm in figure.algorithms}
             found.append((figure, choices))
     return found
 

@@ -68,7 +68,7 @@ def price(
     listed = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {costed.choice.spec for costed in own}
-    named = listed.specs(name for name in only if name not in own_specs)
+    named = listed.specs(algorithm for algorithm in only if algorithm not in own_specs)
     only = [*named, *(name for name in only if name in own_specs)]
     chosen: list[CostModel] = []
     with route_cache(fabric):
@@ -188,7 +188,9 @@ def mode(readings: ModelOptions) -> str:
 
 @lru_cache(maxsize=64)
 def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
-    usual: Phases = next((row.phases for row in compositions(primitive)), "sequential")
+    usual: Phases = next(
+        (composition.phases for composition in compositions(primitive)), "sequential"
+    )
     return AssumptionsUsed(readings.in_force(usual), ModelOptions().in_force(usual))
 
 
@@ -224,10 +226,10 @@ def breakdown(
     if name is not None:
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
     baselines = []
-    for row in everything.results:
-        algorithm = row_of(primitive, row.algorithm)
-        if row.title != chosen.title and algorithm is not None and algorithm.baseline:
-            baselines.append(row)
+    for estimate in everything.results:
+        algorithm = row_of(primitive, estimate.algorithm)
+        if estimate.title != chosen.title and algorithm is not None and algorithm.baseline:
+            baselines.append(estimate)
     return Breakdown(
         replace(everything, results=(chosen,)), tuple(baselines), _segments(listed, chosen)
     )
@@ -343,7 +345,9 @@ def _leads_on_one_port(
     # where tiers have links of their own any schedule may lose some, elsewhere those that post
     differing = set(first)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
-        posting = {row.name for row in every_algorithm() if row.caveat is posting_caveat}
+        posting = {
+            algorithm.name for algorithm in every_algorithm() if algorithm.caveat is posting_caveat
+        }
         differing = {
             at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}
         }
@@ -364,5 +368,5 @@ def _leading_rows(priced: Price) -> list[int]:
     """The place of the fastest leading row at each size."""
     if isinstance(priced.bytes, float):
         return [0]
-    index: list[int] = first_least([row.total_s for row in priced.leading]).tolist()
+    index: list[int] = first_least([estimate.total_s for estimate in priced.leading]).tolist()
     return index

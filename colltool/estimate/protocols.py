@@ -190,9 +190,9 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
             ),
         )
     found = []
-    for name in common:
-        numbers = {tier: listed[name] for tier, listed in lists.items()}
-        found.append(_under(placed, name, numbers))
+    for protocol in common:
+        numbers = {tier: listed[protocol] for tier, listed in lists.items()}
+        found.append(_under(placed, protocol, numbers))
     return found
 
 
@@ -276,8 +276,8 @@ def range_notes(
         )
         return [replace(row, notes=(*row.notes, note)) for row in rows]
     ranges = {
-        name: numbers.measured
-        for name, numbers in protocols.items()
+        protocol: numbers.measured
+        for protocol, numbers in protocols.items()
         if numbers.measured is not None
     }
     if not ranges:

@@ -150,7 +150,7 @@ class Price(Result):
     def others(self) -> tuple[AlgorithmEstimate, ...]:
         """The rows that may not: those of other libraries, references, idealised and hypothetical
         ones."""
-        return tuple(row for row in self.results if not self.leads(row))
+        return tuple(estimate for estimate in self.results if not self.leads(estimate))
 
     def leads(self, row: AlgorithmEstimate) -> bool:
         """Whether a row may be called the fastest."""
@@ -159,7 +159,7 @@ class Price(Result):
     @property
     def runnable(self) -> tuple[AlgorithmEstimate, ...]:
         """The rows that the user can run."""
-        return tuple(row for row in self.results if row.selectable)
+        return tuple(estimate for estimate in self.results if estimate.selectable)
 
     @property
     def shows_pick(self) -> bool:
@@ -180,7 +180,9 @@ class Price(Result):
             return None
         picked_s = float(self.library.runs.total_s)
         # a library cannot pick the user's own schedules
-        runnable = [float(row.total_s) for row in self.runnable if row.status != "own"]
+        runnable = [
+            float(estimate.total_s) for estimate in self.runnable if estimate.status != "own"
+        ]
         return picked_s / min([picked_s, *runnable])
 
     def top(self, count: int) -> Price:

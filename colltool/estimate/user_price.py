@@ -60,7 +60,9 @@ def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOption
     library = price.library
     if library is not None and runs is not None:
         library = library._replace(runs=known[id(runs)])
-    found = replace(price, results=tuple(known[id(row)] for row in price.results), library=library)
+    found = replace(
+        price, results=tuple(known[id(estimate)] for estimate in price.results), library=library
+    )
     return replace(found, accuracy=_accuracy(found, fabric, group, readings))
 
 

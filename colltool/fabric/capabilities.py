@@ -178,7 +178,9 @@ class TierCapabilities(ABC, Generic[TierT]):
     def operations(self) -> frozenset[str]:
         """Those of ``reduce``, ``multicast`` and ``all_to_all`` that its switches compute."""
         known = ("reduce", "multicast", "all_to_all")
-        return frozenset(name for name in known if getattr(self.in_network, name, False))
+        return frozenset(
+            known_name for known_name in known if getattr(self.in_network, known_name, False)
+        )
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
         """Return the tier fields that replace its in-network hardware; empty if it has none."""

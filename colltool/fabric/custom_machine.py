@@ -88,7 +88,7 @@ def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
         base = None
     machine = machine_of(file.model_copy(update={"rows": kept}), base, path=path)
     used = {row.scope for row in kept}
-    idle = dict.fromkeys(row.scope for row in file.rows if row.scope not in used)
+    idle = dict.fromkeys(measured.scope for measured in file.rows if measured.scope not in used)
     return replace(machine, idle=tuple(idle))
 
 

@@ -147,9 +147,9 @@ class Efficiency(Part):
 
     @model_validator(mode="after")
     def _algorithm_exists(self) -> Efficiency:
-        for primitive, name in product(self.primitives, self.algorithms):
+        for primitive, algorithm in product(self.primitives, self.algorithms):
             try:
-                check_algorithm(primitive, name)
+                check_algorithm(primitive, algorithm)
             except ColltoolError as error:
                 raise FieldErrors(FieldError(error.what, error.fix, ("algorithm",))) from error
         return self

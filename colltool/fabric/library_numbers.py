@@ -152,7 +152,7 @@ def _through_host_memory(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) 
             most = _STAGED_BPS[gpu] / (tier.bandwidth * tier.eta.beta)
             break
     # NCCL switches LL128 off where a NIC may tear its 128 bytes on the way through the host
-    rows = [row for row in numbers.protocols if row.name != "LL128"]
+    rows = [protocol for protocol in numbers.protocols if protocol.name != "LL128"]
     kept = tuple(row._replace(share=min(row.share, most)) for row in rows)
     return numbers._replace(protocols=kept)
 
@@ -167,12 +167,12 @@ def _host_limited(numbers: TierLibrary, tier: Tier) -> TierLibrary:
     """Numbers whose rates limited by the host are shares of the tier's line rate."""
     line_Bps = tier.bandwidth * tier.eta.beta
     protocols = []
-    for row in numbers.protocols:
-        if row.host_Bps is not None:
+    for protocol in numbers.protocols:
+        if protocol.host_Bps is not None:
             # half of LL's bytes are flags
-            most = 0.5 if row.name == "LL" else 1.0
-            row = row._replace(share=min(row.host_Bps / line_Bps, most))
-        protocols.append(row)
+            most = 0.5 if protocol.name == "LL" else 1.0
+            protocol = protocol._replace(share=min(protocol.host_Bps / line_Bps, most))
+        protocols.append(protocol)
     return numbers._replace(protocols=tuple(protocols))
 
 
@@ -182,10 +182,10 @@ def _joined(filed: TierLibrary | None, known: TierLibrary | None) -> TierLibrary
         return filed or known
     missing = [primitive for primitive in Primitive if not filed.protocols_for(primitive)]
     protocols = list(filed.protocols)
-    for row in known.protocols:
-        primitives = [name for name in row.primitives or Primitive if name in missing]
+    for protocol in known.protocols:
+        primitives = [name for name in protocol.primitives or Primitive if name in missing]
         if primitives:
-            protocols.append(row._replace(primitives=tuple(primitives)))
+            protocols.append(protocol._replace(primitives=tuple(primitives)))
     return TierLibrary(
         tuple(protocols), filed.switch or known.switch, {**known.runs, **filed.runs}, filed.source
     )
@@ -302,9 +302,9 @@ def launch_of(fabric: Fabric) -> float:
         return fabric.launch_overhead
     known = []
     for tier in fabric.tiers:
-        for row in tier.library.protocols if tier.library else ():
-            if row.launch_s is not None:
-                known.append(row.launch_s)
+        for protocol in tier.library.protocols if tier.library else ():
+            if protocol.launch_s is not None:
+                known.append(protocol.launch_s)
     return min(known, default=fabric.launch_overhead)
 
 

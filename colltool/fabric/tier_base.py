@@ -138,7 +138,11 @@ class TierBase(Part):
     def stated_protocols(self, primitive: Primitive) -> list[str]:
         """Return the names of the protocols that the file itself lists for a primitive."""
         listed = self.protocols or ()
-        specific = [row.name for row in listed if row.primitives and primitive in row.primitives]
+        specific = [
+            estimate.name
+            for estimate in listed
+            if estimate.primitives and primitive in estimate.primitives
+        ]
         return specific or [row.name for row in listed if row.primitives is None]
 
     @field_validator("algorithms", mode="wrap")
@@ -162,10 +166,10 @@ class TierBase(Part):
     @model_check
     def _names_differ(self) -> Iterator[FieldError]:
         """A primitive finds at most one protocol of a name."""
-        for index, row in enumerate(self.protocols or ()):
-            repeated_for = self._name_repeated_for(index, row)
+        for index, protocol in enumerate(self.protocols or ()):
+            repeated_for = self._name_repeated_for(index, protocol)
             if repeated_for:
-                what = f"two protocols are called '{row.name}' for {repeated_for}"
+                what = f"two protocols are called '{protocol.name}' for {repeated_for}"
                 fix = "give each a name of its own, or primitives that differ"
                 yield FieldError(what, fix, ("protocols", index))
 

@@ -26,7 +26,7 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
     from colltool.algorithms.composed import compositions
     from colltool.algorithms.registry import every_algorithm, find, on_request
 
-    composed = [row.name for row in compositions(primitive)]
+    composed = [composition.name for composition in compositions(primitive)]
     base, colon, choice = name.partition(":")
     if base not in composed:
         takes_number = any(row.name == base for row in on_request())
@@ -36,7 +36,7 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
                 f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
             )
         return
-    known = sorted({row.name for row in every_algorithm()})
+    known = sorted({algorithm.name for algorithm in every_algorithm()})
     for part in choice.split("/") if colon else ():
         if part not in known:
             fix = nearest(part, known) or f"known: {', '.join(known)}"

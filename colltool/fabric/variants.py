@@ -86,11 +86,15 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
         return scaled
     fullest = max((row.share for row in tier.library.protocols), default=1.0)
     protocols = []
-    for row in tier.library.protocols:
-        if row.share <= _BOUND_BY_FLAGS * fullest:
-            by_ranks = tuple((count, min(part / share, fullest)) for count, part in row.by_ranks)
-            row = row._replace(share=min(row.share / share, fullest), by_ranks=by_ranks)
-        protocols.append(row)
+    for protocol in tier.library.protocols:
+        if protocol.share <= _BOUND_BY_FLAGS * fullest:
+            by_ranks = tuple(
+                (count, min(part / share, fullest)) for count, part in protocol.by_ranks
+            )
+            protocol = protocol._replace(
+                share=min(protocol.share / share, fullest), by_ranks=by_ranks
+            )
+        protocols.append(protocol)
     return scaled.with_library(tier.library._replace(protocols=tuple(protocols)))
 
 
@@ -112,9 +116,9 @@ def values_of(fabric: Fabric) -> dict[Place, Any]:
 
 def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
     if isinstance(part, BaseModel):
-        for name in type(part).model_fields:
-            if name not in _NEVER_PRICED:
-                yield from _values(getattr(part, name), (*at, name))
+        for field_name in type(part).model_fields:
+            if field_name not in _NEVER_PRICED:
+                yield from _values(getattr(part, field_name), (*at, field_name))
         # what a library adds to a tier is no field of it
         numbers = getattr(part, "library", None)
         if numbers is not None and "library" not in type(part).model_fields:
@@ -432,11 +436,13 @@ def _sourced(part: BaseModel, path: str, inherited: Mapping[str, str]) -> Iterat
     """The values of a part and all below it; ``inherited``: the sources of its keys that the part
     around it has."""
     sources = _sources(getattr(part, "source", None)) or dict(inherited)
-    for name in type(part).model_fields:
+    for field_name in type(part).model_fields:
         # names are no assumptions, except that of a library
-        named = name == "name" and not isinstance(part, LibraryFacts)
-        if name in part.model_fields_set and name not in _NO_ASSUMPTIONS and not named:
-            yield from _value(getattr(part, name), f"{path}.{name}".lstrip("."), name, sources)
+        named = field_name == "name" and not isinstance(part, LibraryFacts)
+        if field_name in part.model_fields_set and field_name not in _NO_ASSUMPTIONS and not named:
+            yield from _value(
+                getattr(part, field_name), f"{path}.{field_name}".lstrip("."), field_name, sources
+            )
 
 
 def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Provenance]:

@@ -92,11 +92,11 @@ class TierLibrary(NamedTuple):
         """The protocols of a primitive by name: those that name it, else those for all."""
         named: dict[str, ProtocolNumbers] = {}
         for_all: dict[str, ProtocolNumbers] = {}
-        for row in self.protocols:
-            if row.primitives is None:
-                for_all[row.name] = row
-            elif primitive in row.primitives:
-                named[row.name] = row
+        for protocol in self.protocols:
+            if protocol.primitives is None:
+                for_all[protocol.name] = protocol
+            elif primitive in protocol.primitives:
+                named[protocol.name] = protocol
         return named or for_all
 
 

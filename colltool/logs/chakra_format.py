@@ -116,8 +116,8 @@ class Malformed(Exception):
 def encoded(nodes: Iterable[ChakraNode], metadata: Mapping[str, Value] | None = None) -> bytes:
     """The bytes of a file of one rank."""
     head = _text(1, VERSION)
-    for name, value in (metadata or {}).items():
-        head += _sized(2, _attribute(name, value))
+    for attribute, value in (metadata or {}).items():
+        head += _sized(2, _attribute(attribute, value))
     out = bytearray(_varint(len(head)) + head)
     for node in nodes:
         message = _node(node)

@@ -76,7 +76,7 @@ _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 def is_csv(log: Log) -> bool:
     """Whether the first line names two columns that are understood."""
     _, header = _header(log)
-    understood = [name for name in _names(header) if name in _KNOWN or _like_time(name)]
+    understood = [column for column in _names(header) if column in _KNOWN or _like_time(column)]
     return len(understood) > 1
 
 
@@ -227,8 +227,8 @@ class _CsvTable:
     def _time(self) -> tuple[int, float]:
         """The column of times, and its unit."""
         times = {}
-        for place, name in enumerate(self.names):
-            match = _TIME.fullmatch(name)
+        for place, column in enumerate(self.names):
+            match = _TIME.fullmatch(column)
             if match:
                 times[place] = _PER_SECOND[match[1]]
         if len(times) == 1:
@@ -296,12 +296,12 @@ class _CsvTable:
 
     def check_machine(self, cells: list[str], number: int) -> None:
         """Refuse a file of several machines."""
-        for place, name in self.machines.items():
+        for place, machine in self.machines.items():
             cell = cells[place] if place < len(cells) else ""
             first = self.machine.setdefault(place, cell)
             if cell != first:
                 raise ColltoolError(
-                    f"{name} changes from {first!r} to {cell!r}",
+                    f"{machine} changes from {first!r} to {cell!r}",
                     where=f"{self.file}:{number}",
                     fix="a median across machines means nothing: split the file, one machine each",
                 )

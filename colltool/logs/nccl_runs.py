@@ -248,11 +248,11 @@ def _program(run: TestRun, hints: UserHints) -> str:
 
 def _seen(run: TestRun) -> Iterator[SeenRow]:
     """The columns of each row that show which collective ran."""
-    for row in run.rows:
-        cells = row.cells()
+    for call in run.rows:
+        cells = call.cells()
         before = cells.before
         first: Half = next(iter(cells.halves.values()), {})
-        shown = ratio(_cell(first, "algbw"), _cell(first, "busbw"), run.place(row))
+        shown = ratio(_cell(first, "algbw"), _cell(first, "busbw"), run.place(call))
         size = rounding_interval(cells.size)
         count = _cell(before, "count")
         yield SeenRow(
@@ -363,21 +363,21 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
     only_half = len(run.rows) > 1 and all(EITHER in row.cells().halves for row in run.rows)
     used: list[UsedRow] = []
     notes = list(run.bad)
-    for row in run.rows:
-        cells = row.cells()
+    for call in run.rows:
+        cells = call.cells()
         halves = {IN: cells.halves[EITHER]} if only_half else cells.halves
         label = wanted if wanted in halves else other
         if label not in halves:
-            notes.append(run.note(statement("truncated"), row))
+            notes.append(run.note(statement("truncated"), call))
             continue
         try:
-            used.append(_used_half(run, row, cells, halves[label]))
+            used.append(_used_half(run, call, cells, halves[label]))
         except UnusableRow as error:
-            notes.append(run.note(error.reason, row))
+            notes.append(run.note(error.reason, call))
             continue
         if label != wanted:
             notes.append(
-                run.note(statement("other-half", used=label, wanted=wanted), row, used=True)
+                run.note(statement("other-half", used=label, wanted=wanted), call, used=True)
             )
     used = _timed(run, used, notes)
     if not used:

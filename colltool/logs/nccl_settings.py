@@ -242,10 +242,3 @@ def _nics(value: str) -> tuple[str, dict[str, str]]:
     numbered = all(_NUMBERED.search(word) for word in words)
     few = len(words) <= _FEW_NICS and numbered
     return ("nics-few" if few else "nics"), fields
-
-
-def forced_value(value: str, known: Sequence[str], collective: str) -> str:
-    """The only word that a list of NCCL_ALGO or NCCL_PROTO leaves a collective, in small letters;
-    empty where NCCL has a choice."""
-    allowed = listed(value, known).on(collective, known)
-    return allowed[0].lower() if len(allowed) == 1 else ""

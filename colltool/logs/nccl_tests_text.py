@@ -78,7 +78,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             found, doubts = records_of(run, hints)
         except NotModelled as error:
             other.append(error)
-            notes += [run.note(statement("refused", error=error.what), row) for row in run.rows]
+            notes += [run.note(statement("refused", error=error.what), call) for call in run.rows]
         else:
             records += found
             notes += doubts

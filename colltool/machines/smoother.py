@@ -160,10 +160,12 @@ def _correlations(
     """The correlation of each pair of names, computed once per pair of different names."""
     import numpy as np
 
-    rows, row_at = np.unique(np.array(first), return_inverse=True)
-    columns, column_at = np.unique(np.array(second), return_inverse=True)
-    table = np.array([[correlation(str(row), str(column)) for column in columns] for row in rows])
-    found: Floats = table[row_at][:, column_at]
+    rows = {name: at for at, name in enumerate(dict.fromkeys(first))}
+    columns = {name: at for at, name in enumerate(dict.fromkeys(second))}
+    table = np.array([[correlation(row, column) for column in columns] for row in rows])
+    found: Floats = table[
+        np.ix_([rows[name] for name in first], [columns[name] for name in second])
+    ]
     return found
 
 

@@ -102,14 +102,14 @@ def common(several: Sequence[Overrides]) -> Applied:
 
 def user_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
     """Yield a line for each fabric that is priced with a user's rows."""
-    for name, overrides in named:
+    for machine, overrides in named:
         used = machine_used(overrides)
         if used is not None and used.own:
-            yield f"{name} with {used.label}"
+            yield f"{machine} with {used.label}"
 
 
 def assumed_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
     """Yield a line for each fabric whose file assumes something."""
-    for name, overrides in named:
+    for machine, overrides in named:
         if text := assumed_text(overrides):
-            yield f"{name}: {text.removeprefix('assumed: ')}"
+            yield f"{machine}: {text.removeprefix('assumed: ')}"

@@ -22,8 +22,8 @@ class FlowNetwork:
         self.out: dict[int, list[int]] = {node: [] for node in capacity}  # arcs that leave a node
         self.ends: list[int] = []  # the node at the end of each arc
         self.capacity: list[int] = []
-        for node, row in capacity.items():
-            for to, units in row.items():
+        for node, neighbours in capacity.items():
+            for to, units in neighbours.items():
                 if units:
                     self.add(node, to, units)
 

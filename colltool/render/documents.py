@@ -123,8 +123,10 @@ class Document:
             cls.keys |= getattr(base, "keys", {})
         # only the names are needed here: evaluating annotations, for schemas, takes longer than
         # printing a document
-        for name in own.get("__annotations__", ()):
-            cls.keys[name] = own.get(name) or derived(f"{at}.{name}" if at else name)
+        for field_name in own.get("__annotations__", ()):
+            cls.keys[field_name] = own.get(field_name) or derived(
+                f"{at}.{field_name}" if at else field_name
+            )
         written = of or extends
         if written is not None:
             WRITTEN_AS[written] = cls
@@ -133,10 +135,10 @@ class Document:
     def of(cls, record: Any, /, **values: Any) -> dict[str, Any]:
         """Write a record; ``values`` are those of keys that do not come from the record."""
         document = {}
-        for name, declared in cls.keys.items():
-            value = values[name] if name in values else declared.value(record)
+        for field_name, declared in cls.keys.items():
+            value = values[field_name] if field_name in values else declared.value(record)
             if value is not LEFT_OUT:
-                document[name] = plain(value)
+                document[field_name] = plain(value)
         return document
 
 

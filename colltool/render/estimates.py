@@ -224,7 +224,11 @@ def every_row(prices: Sequence[Price]) -> Table:
     for price in prices:
         others = sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))
         # what NCCL picks leads on the screen, and so it does here
-        behind = [row for row in price.leading if not price.shows_pick or row is not price.best]
+        behind = [
+            estimate
+            for estimate in price.leading
+            if not price.shows_pick or estimate is not price.best
+        ]
         first = [price.best] if price.shows_pick else []
         for row in (*first, *sorted(behind, key=seconds), *others):
             ranked.append(Ranked(price, row))
@@ -255,12 +259,12 @@ def at_each_size(price: Price) -> Iterator[Price]:
         return
     for at, size in enumerate(price.bytes):
         rows = []
-        for row in price.results:
+        for estimate in price.results:
             below = None
             # a row that has no layers below refers to itself
-            if row.below[0] is not row:
-                below = Constant(tuple(_at_one_size(layer, at) for layer in row.below))
-            rows.append(replace(_at_one_size(row, at), late_below=below))
+            if estimate.below[0] is not estimate:
+                below = Constant(tuple(_at_one_size(layer, at) for layer in estimate.below))
+            rows.append(replace(_at_one_size(estimate, at), late_below=below))
         single = replace(price, bytes=float(size), results=tuple(rows))
         # arrays are in registry order
         yield replace(single, results=(*sorted(single.leading, key=seconds), *single.others))
@@ -269,8 +273,8 @@ def at_each_size(price: Price) -> Iterator[Price]:
 def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
     """A row with the elements of its arrays at an index, without phases."""
     numbers = {}
-    for field, name in _NUMBERS.items():
-        value = getattr(row, name)
+    for field, words in _NUMBERS.items():
+        value = getattr(row, words)
         if getattr(value, "shape", ()):
             value = value[at]
         numbers[field] = plain_number(value)
@@ -349,7 +353,9 @@ def _readings_lines(
     readings: ModelOptions, usual: ModelOptions = USUAL, varied: Collection[str] = ()
 ) -> list[str]:
     changed = [
-        f"{name}={value}" for name, value in readings.unlike(usual).items() if name not in varied
+        f"{reading}={value}"
+        for reading, value in readings.unlike(usual).items()
+        if reading not in varied
     ]
     return [f"model options: {', '.join(changed)}"] if changed else []
 
@@ -389,9 +395,9 @@ def named_anyway(prices: Sequence[Price]) -> list[Block]:
     for price in prices:
         if not price.asked:
             continue
-        for row in price.leading:
-            if not row.selectable:
-                lines[f"{row.title}: {why_not_ranked(row)}"] = None
+        for estimate in price.leading:
+            if not estimate.selectable:
+                lines[f"{estimate.title}: {why_not_ranked(estimate)}"] = None
     return listed("compared because you named them", lines)
 
 
@@ -451,7 +457,11 @@ class ModelDocument(Document):
     """The options of the model in force; some are left out where they are the usual ones."""
 
     # the options are declared once, with their types, in colltool.estimate.assumptions
-    __annotations__ = {name: KINDS[name] for name in DECLARED if DECLARED[name].echoed != "never"}
+    __annotations__ = {
+        assumption: KINDS[assumption]
+        for assumption in DECLARED
+        if DECLARED[assumption].echoed != "never"
+    }
 
 
 for _name in ModelDocument.keys:

@@ -196,8 +196,12 @@ def record_type(*kinds: type) -> type:
         declared = get_type_hints(kind)
         if issubclass(kind, Document) and kind.extends is not None:
             declared = get_type_hints(kind.extends) | declared
-        for name in _keys(kind):
-            hints[name] = hints[name] | declared[name] if name in hints else declared[name]
+        for field_name in _keys(kind):
+            hints[field_name] = (
+                hints[field_name] | declared[field_name]
+                if field_name in hints
+                else declared[field_name]
+            )
         required.append({name for name, needed in _keys(kind).items() if needed})
     # documents of several classes, such as prices by algorithms and by kernels
     needed = set.intersection(*required)
@@ -217,7 +221,7 @@ def record_type(*kinds: type) -> type:
 def _keys(kind: Any) -> dict[str, bool]:
     """The keys of a document or a record, and whether each is required."""
     if issubclass(kind, Document):
-        return {name: not declared.optional for name, declared in kind.keys.items()}
+        return {field_name: not declared.optional for field_name, declared in kind.keys.items()}
     return dict.fromkeys(field_names(kind), True)
 
 

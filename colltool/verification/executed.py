@@ -116,7 +116,7 @@ def model_options(segments: int, *, ideal: bool) -> ModelOptions:
 
 def composition_names(primitive: Primitive) -> list[str]:
     """The names of a primitive's compositions."""
-    return [row.name for row in compositions(primitive)]
+    return [composition.name for composition in compositions(primitive)]
 
 
 class Execution(NamedTuple):
@@ -348,11 +348,11 @@ def judge(
     """
     more_counted = []  # of α and of β
     ratios = []
-    for name, formula, execution in zip(Counts._fields, expected, counted, strict=True):
+    for field_name, formula, execution in zip(Counts._fields, expected, counted, strict=True):
         margin = _SAME * max(1.0, formula)
         more_counted.append(execution > formula + margin)
         if more_counted[-1] or execution < formula - margin:
-            ratios.append(f"{name} {execution / formula:.4g}")
+            ratios.append(f"{field_name} {execution / formula:.4g}")
     if not ratios:
         return "proved", ""
     more_alpha, more_beta = more_counted

@@ -88,7 +88,7 @@ class Verification(Result):
     @property
     def holds(self) -> bool:
         """Whether no algorithm is a mismatch."""
-        return all(row.verdict != "mismatch" for row in self.results)
+        return all(estimate.verdict != "mismatch" for estimate in self.results)
 
 
 class _GroupRun(NamedTuple):
@@ -185,7 +185,7 @@ def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
 
 def _check_names(primitives: Sequence[Primitive], choices: Sequence[Choice]) -> None:
     """Raise ColltoolError for a name that none of the primitives has."""
-    known = {row.name for row in on_request() if row.primitive in primitives}
+    known = {algorithm.name for algorithm in on_request() if algorithm.primitive in primitives}
     for primitive in primitives:
         known.update(row.name for row in algorithms(primitive))
         known.update(composition_names(primitive))
@@ -199,16 +199,20 @@ def _flat_rows(
 ) -> Iterator[Verified | Infeasible]:
     """Execute the flat algorithms that run on the group, or those that the user chose."""
     on_demand = [row for row in on_request() if row.primitive is primitive]
-    for row in with_progress([*algorithms(primitive), *on_demand]):
-        groups = [row.on(run.group, choice) for choice in choices if choice.base == row.name]
-        if not choices and not row.counts and row.why_not(run.group) is None:
+    for algorithm in with_progress([*algorithms(primitive), *on_demand]):
+        groups = [
+            algorithm.on(run.group, choice) for choice in choices if choice.base == algorithm.name
+        ]
+        if not choices and not algorithm.counts and algorithm.why_not(run.group) is None:
             groups = [run.group]
         for group in groups:
-            reason = row.why_not(group) or why_not_executed(row, group, run.segments, run.placed)
+            reason = algorithm.why_not(group) or why_not_executed(
+                algorithm, group, run.segments, run.placed
+            )
             if reason:
-                yield _skipped(row.chosen(group).spec, primitive, reason)
+                yield _skipped(algorithm.chosen(group).spec, primitive, reason)
             else:
-                yield _flat(row, group, run)
+                yield _flat(algorithm, group, run)
 
 
 def _composed_rows(

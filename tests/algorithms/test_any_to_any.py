@@ -174,7 +174,7 @@ def test_pipelined_schedules_take_l_plus_p_minus_1_steps(
             assert net.peak <= (2 * segments + depth - 3) / segments + 1e-12
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 9, 17, 100])
+@swept("n", [2, 3, 4, 9, 17, 100])
 def test_the_double_binary_tree_in_one_segment_is_two_trees_side_by_side(n: int) -> None:
     """P = 1: a step that forks or joins carries M, the two at the roots half of it each; the
     formula's row is 2 L."""
@@ -231,7 +231,7 @@ BIG = [
 ]
 
 
-@pytest.mark.parametrize(("primitive", "name"), BIG)
+@swept(("primitive", "name"), BIG)
 def test_512_ranks(primitive: Primitive, name: str) -> None:
     net = Ports(512)
     executed(primitive, name, 512, 1, net)
@@ -247,7 +247,7 @@ def test_512_ranks_pipelined(primitive: Primitive, name: str) -> None:
     assert (net.hops, net.peak) == pytest.approx((depth + 31, peak))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("axes", "peak"),
     [
         ([Axis(5, True)], 1.0),

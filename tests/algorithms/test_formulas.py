@@ -243,7 +243,7 @@ def test_six_ranks_in_the_chapters_numbers() -> None:
     assert counts(AR, "rabenseifner-fold", on("star", 6)) == (6, 3.5)
 
 
-@pytest.mark.parametrize("n", [2, 4, 8, 16, 64, 1024])
+@swept("n", [2, 4, 8, 16, 64, 1024])
 def test_bruck_at_a_power_of_two_is_half_of_lg_n(n: int) -> None:
     assert counts(A2A, "bruck", on("star", n)) == (lg(n), lg(n) / 2)
 
@@ -260,7 +260,7 @@ def test_bruck_slot_by_slot(n: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 9, 12, 64, 72, 100, 513])
+@swept("n", [2, 3, 5, 6, 7, 9, 12, 64, 72, 100, 513])
 def test_the_bytes_of_the_rounds_add_up_to_n_beta(n: int) -> None:
     """A table entry and the round-by-round schedule that the engine charges must be the same."""
     for row in every_algorithm():
@@ -306,7 +306,7 @@ def test_in_network(primitive: Primitive, topology: Topology, levels: int) -> No
         assert got == (n_alpha * levels, pytest.approx(n_beta))
 
 
-@pytest.mark.parametrize("primitive", IN_NETWORK)
+@swept("primitive", IN_NETWORK)
 def test_in_network_needs_exactly_its_capabilities(primitive: Primitive) -> None:
     needed = IN_NETWORK[primitive][0]
     row = find(primitive, "in-network")
@@ -378,8 +378,8 @@ def test_busiest_link_of_one_axis_counted_link_by_link(d: int, wrap: bool) -> No
     assert busiest_link(Axis(d, wrap)) == pytest.approx(busiest / d)
 
 
-@pytest.mark.parametrize("wrap", [True, False])
-@pytest.mark.parametrize("d", [4, 6, 8, 16, 32])
+@swept("wrap", [True, False])
+@swept("d", [4, 6, 8, 16, 32])
 def test_busiest_link_of_an_even_axis_is_the_published_eighth_or_quarter(
     d: int, wrap: bool
 ) -> None:
@@ -522,8 +522,8 @@ def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
     assert counts(BC, "dim-chain-middle", lattice((8, 8, 8), "mesh")) == (12, 1)
 
 
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", SHAPES)
+@swept("kind", ["torus", "mesh"])
+@swept("shape", SHAPES)
 def test_a_broadcast_down_all_links_of_the_root(shape: tuple[int, ...], kind: Topology) -> None:
     """Farthest is the far corner, one hop along each axis at a time, or what waits at its door for
     the way round."""
@@ -589,7 +589,7 @@ def runs(primitive: Primitive, name: str, group: Group) -> bool:
     return find(primitive, name).why_not(group) is None
 
 
-@pytest.mark.parametrize(
+@swept(
     "name",
     ["ring", "pat", "direct", "in-network", "dim-ring", "dim-ring-bidirectional", "multi-ring"],
 )
@@ -617,7 +617,7 @@ HALVES = {
 }
 
 
-@pytest.mark.parametrize("name", HALVES)
+@swept("name", HALVES)
 def test_an_all_reduce_is_its_reduce_scatter_and_its_all_gather(name: str) -> None:
     scatter, gather = HALVES[name]
     here = [group for group in GROUPS if runs(AR, name, group)]
@@ -631,7 +631,7 @@ def test_an_all_reduce_is_its_reduce_scatter_and_its_all_gather(name: str) -> No
         assert whole == pytest.approx((one[0] + other[0], one[1] + other[1]))
 
 
-@pytest.mark.parametrize(
+@swept(
     "name",
     [
         "chain",
@@ -724,7 +724,7 @@ COMPOSED = {
 }
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
+@swept("primitive", list(Primitive))
 def test_every_row_of_the_model_is_registered(primitive: Primitive) -> None:
     missing = set(FLAT[primitive].split()) - {row.name for row in algorithms(primitive)}
     assert not missing
@@ -775,8 +775,8 @@ def test_every_row_is_documented(row: object) -> None:
     assert all(check.__doc__ for check in row.requires)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("n", [2, 3, 64, 72])
-@pytest.mark.parametrize("passes", [(AR, 2), (AG, 1), (RS, 1)], ids=name_of)
+@swept("n", [2, 3, 64, 72])
+@swept("passes", [(AR, 2), (AG, 1), (RS, 1)])
 def test_flat_rings_over_tiers(passes: tuple[Primitive, int], n: int) -> None:
     primitive, times = passes
     for name in ("outer-ring", "inner-ring", "multi-rail-ring"):

@@ -22,7 +22,7 @@ def _uses(src: np.ndarray, dst: np.ndarray, n: int) -> set[int]:
     return set(counts[~np.eye(n, dtype=bool)].tolist())
 
 
-@pytest.mark.parametrize("n", SIZES)
+@swept("n", SIZES)
 def test_rings_visit_all_ranks_and_use_every_link_alike(n: int) -> None:
     around = rings(n)
     assert (np.sort(around, axis=1) == np.arange(n)).all()
@@ -30,7 +30,7 @@ def test_rings_visit_all_ranks_and_use_every_link_alike(n: int) -> None:
     assert len(around) == (n - 1 if n % 2 else 2 * (n - 1))
 
 
-@pytest.mark.parametrize("n", [2, *SIZES])
+@swept("n", [2, *SIZES])
 def test_paths_start_and_end_everywhere_and_use_every_link_alike(n: int) -> None:
     """What rings over all NICs of a domain are inside it: each NIC has as many that come in as that
     go out."""

@@ -168,8 +168,8 @@ def test_multi_ring_loads_each_phase_as_its_formula_says(primitive, shape):
     assert [network.hops for _, network in phases] == [one.n_alpha for one in terms]
 
 
-@pytest.mark.parametrize("shape", [(8, 8, 8), (16, 4), (12, 5)], ids=str)
-@pytest.mark.parametrize("name", ["dim-ring", "dim-ring-bidirectional"])
+@swept("shape", [(8, 8, 8), (16, 4), (12, 5)])
+@swept("name", ["dim-ring", "dim-ring-bidirectional"])
 def test_larger_tori(name, shape):
     group = lattice("torus", shape)
     network = execute(RS, name, group)
@@ -209,13 +209,13 @@ def test_a_cycle_of_links_wherever_there_is_one(kind, shape):
         assert network.distance(cycle, np.roll(cycle, -1)) == 1
 
 
-@pytest.mark.parametrize("d", range(2, 10))
+@swept("d", range(2, 10))
 def test_an_open_line_carries_one_block_per_link_direction_and_step(d):
     for one in open_line(d):
         assert len(set(zip(one.src.tolist(), one.dst.tolist(), strict=True))) == len(one.src)
 
 
-@pytest.mark.parametrize("d", range(3, 10))
+@swept("d", range(3, 10))
 def test_both_ways_round_a_ring_load_every_link_alike(d):
     for number, one in enumerate(ring_both_ways(d)):
         links, halves = np.unique(one.src * d + one.dst, return_counts=True)

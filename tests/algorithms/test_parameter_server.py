@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small import clos, fabric, star, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.executor import run
@@ -90,7 +91,7 @@ def test_nccl_has_none() -> None:
     assert other.not_selected_reason == NotRun("no_schedule", "nccl")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "words"),
     [
         ("parameter-server:0", "'parameter-server:0' has no number of servers behind its name"),

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import pytest
+from swept import swept
 
 import colltool
 import colltool.algorithms
@@ -37,7 +37,7 @@ def executed(primitive: Primitive, name: str, group: Group) -> int:
     return max(map(len, met[: group.ranks]))
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 6, 7, 8, 12, 16, 33, 64])
+@swept("ranks", [2, 3, 4, 5, 6, 7, 8, 12, 16, 33, 64])
 def test_routes_meet_as_many_as_the_schedules_do(ranks: int) -> None:
     """A small double tree meets fewer, where ranks are parent and child in both trees."""
     group = Group(ranks, "star", scale_out=True, switch=EVERYTHING)
@@ -51,8 +51,8 @@ def test_routes_meet_as_many_as_the_schedules_do(ranks: int) -> None:
             assert found == real if exact else found >= real, row.name
 
 
-@pytest.mark.parametrize("shape", [(4,), (2, 3), (4, 4), (3, 1, 5)])
-@pytest.mark.parametrize("name", ["dim-ring", "dim-ring-bidirectional", "multi-ring"])
+@swept("shape", [(4,), (2, 3), (4, 4), (3, 1, 5)])
+@swept("name", ["dim-ring", "dim-ring-bidirectional", "multi-ring"])
 def test_neighbours_of_a_torus(name: str, shape: tuple[int, ...]) -> None:
     axes = tuple(Axis(size, wrap=True) for size in shape)
     group = Group(prod(shape), "torus", axes)
@@ -70,7 +70,7 @@ BUDGET: list[tuple[Primitive, str, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("primitive", "name", "partners"), BUDGET)
+@swept(("primitive", "name", "partners"), BUDGET)
 def test_the_budget_on_512_ranks(primitive: Primitive, name: str, partners: int) -> None:
     """Collectives Explainer Series 01 appendix C.5. Of a double tree: 3 in the tree where a rank is
     inside, 1 in the other."""
@@ -103,8 +103,8 @@ IN_ROUNDS = [
 ]
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8, 13, 16, 32])
-@pytest.mark.parametrize("row", IN_ROUNDS, ids=lambda row: f"{row.primitive}-{row.name}")
+@swept("ranks", [2, 3, 4, 6, 8, 13, 16, 32])
+@swept("row", IN_ROUNDS)
 def test_rounds_join_the_pairs_that_the_schedule_joins(row: Algorithm, ranks: int) -> None:
     """Round by round, in whatever order: what is put on the links of routed tiers is what is
     executed, pairs and bytes."""

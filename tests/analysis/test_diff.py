@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from small import fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -71,7 +72,7 @@ TOLERANCES = [
 ]
 
 
-@pytest.mark.parametrize(("factor", "rtol", "moved"), TOLERANCES)
+@swept(("factor", "rtol", "moved"), TOLERANCES)
 def test_the_tolerance_is_relative_to_the_old_number(
     factor: float, rtol: float, moved: bool | None
 ) -> None:

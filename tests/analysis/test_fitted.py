@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.analysis.fitted import AS_IT_IS, counts_of_all, fitted, most_of_all
@@ -18,7 +19,7 @@ def change(name: str, *ranks: int, varied: tuple[str, ...] = ()) -> Any:
     return fitted(colltool.load_fabric(name), [GroupSpec(count) for count in ranks], varied)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "ranks", "said"),
     [
         ("dgx-b200", [1152], ["dgx-b200 was grown to 144 nodes"]),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from swept import swept
 
 import colltool
 from colltool.analysis.basis import PriceBasis, basis_differences, basis_of
@@ -220,7 +221,7 @@ def test_values_of_one_file_share_the_error() -> None:
     assert [(run.outcome, run.within) for run in one.runs] == [("slower", None)]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("vary", "ranks", "overrides", "said"),
     [
         (

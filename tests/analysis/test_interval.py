@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from swept import swept
 
 import colltool
 from colltool.base.primitives import AR
@@ -284,7 +285,7 @@ def test_the_reason_is_the_largest_part() -> None:
     assert told == f"no measurement beyond {most} ranks"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("command", "arguments"),
     [
         ("price", {"size": "1MB"}),
@@ -293,7 +294,7 @@ def test_the_reason_is_the_largest_part() -> None:
         ("compare", {"sizes": ["1MB"]}),
     ],
 )
-@pytest.mark.parametrize("ideal", [False, True])
+@swept("ideal", [False, True])
 def test_json_keeps_its_schema(command: str, arguments: dict[str, Any], ideal: bool) -> None:
     from colltool.render.dispatch import document
 

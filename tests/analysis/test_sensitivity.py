@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.analysis.benchmark_command import experiment
@@ -274,7 +275,7 @@ def test_uncertainty_takes_what_vary_takes(ends: str) -> None:
     assert [one.key for one in found.numbers] == [f"t.{ends}"]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("typed", "words"),
     [
         ("alpha", "expected KEY=RANGE"),
@@ -386,7 +387,7 @@ def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(
     )
 
 
-@pytest.mark.parametrize("numbers", [0, 1, 11, 31, 83, 100, 101, 216, 537, 10**5])
+@swept("numbers", [0, 1, 11, 31, 83, 100, 101, 216, 537, 10**5])
 def test_draws_are_bounded_whatever_is_asked(numbers: int) -> None:
     assert affordable(100, numbers) == (100 if numbers < 1000 else 1)
     assert affordable(100_000, min(numbers, 83)) == 100_000  # as many as shipped fabrics have

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.analysis.cells import Cell
@@ -102,20 +103,26 @@ def at_sizes(*ratios: float) -> QuestionVerdict:
     return verdict_of(lines, NAMES[:2])
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ratios", "text"),
     [
         ([1.3] * 8, "a is 1.3x faster than b"),
         ([1.3] * 7 + [1.5], "a is 1.3x to 1.5x faster than b"),
         ([1.1] * 8, "too close to call (a is ahead by 1.1x)"),
         ([1.01] * 8, "no measurable difference"),
-        ([1.5] * 4 + [1.0] * 4, "a is 1.5x faster than b up to 8 KB; no measurable difference above 8 KB"),
+        (
+            [1.5] * 4 + [1.0] * 4,
+            "a is 1.5x faster than b up to 8 KB; no measurable difference above 8 KB",
+        ),
         ([1.1] * 4 + [0.5] * 4, "b is 2x faster than a above 16 KB; too close to call below 16 KB"),
         (
             [1.5] * 4 + [1.1] * 2 + [0.5] * 4,
             "a is 1.5x faster than b up to 8 KB, b 2x faster above 64 KB; too close to call in between",
         ),
-        ([1.1] * 3 + [1.5] * 4 + [1.1] * 3, "a is 1.5x faster than b from 8 KB to 64 KB; too close to call elsewhere"),
+        (
+            [1.1] * 3 + [1.5] * 4 + [1.1] * 3,
+            "a is 1.5x faster than b from 8 KB to 64 KB; too close to call elsewhere",
+        ),
         # a band that is no wider than a factor of two is the border of an error
         ([1.1] * 4 + [1.5] * 2 + [1.1] * 4, "no clear winner (a is ahead by 1.1x to 1.5x)"),
         (
@@ -123,7 +130,7 @@ def at_sizes(*ratios: float) -> QuestionVerdict:
             "a is 1.5x faster than b up to 8 KB and 1.7x from 64 KB",
         ),
     ],
-)  # fmt: skip
+)
 def test_one_sentence_a_question(ratios: list[float], text: str) -> None:
     assert NARROW == 4
     sentence = said(at_sizes(*ratios))

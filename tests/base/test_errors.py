@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import (
@@ -20,7 +21,7 @@ from colltool.base.errors import (
 from colltool.commands.arguments import ARGUMENTS
 
 
-@pytest.mark.parametrize(
+@swept(
     ("mark", "shell", "python"),
     [
         (argument_text("ranks"), "--ranks", "ranks"),

@@ -64,9 +64,7 @@ def test_names(name: str, primitive: Primitive) -> None:
     assert parse_primitive(name) is primitive
 
 
-@pytest.mark.parametrize(
-    "name", ["", "ar2", "all", "all reduce", "scatter", "gather", "ring", "_perf"]
-)
+@swept("name", ["", "ar2", "all", "all reduce", "scatter", "gather", "ring", "_perf"])
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(ColltoolError, match="unknown primitive") as refused:
         parse_primitive(name)
@@ -78,7 +76,7 @@ def test_a_near_miss_gets_a_hint() -> None:
         parse_primitive("all_redcue")
 
 
-@pytest.mark.parametrize("n", [2, 3, 8, 72, 100, 512, 4096])
+@swept("n", [2, 3, 8, 72, 100, 512, 4096])
 def test_busbw_factors_are_those_of_nccl_tests(n: int) -> None:
     assert busbw_factor(Primitive.ALL_REDUCE, n) == pytest.approx(2 * (n - 1) / n)
     for primitive in (Primitive.ALL_GATHER, Primitive.REDUCE_SCATTER, Primitive.ALL_TO_ALL):

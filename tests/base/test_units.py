@@ -60,7 +60,7 @@ def test_sizes(text: str, size: float) -> None:
     assert type(parse_size(text)) is float
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "seconds"),
     [
         ("0.5us", 5e-7),
@@ -80,7 +80,7 @@ def test_a_number_is_seconds_in_python() -> None:
     assert parse_time(np.float64(1e-6)) == 1e-6
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "rate"),
     [
         ("900GB/s", 9e11),
@@ -229,7 +229,7 @@ def test_bits_are_not_bytes() -> None:
     assert parse_rate("8Gbps") * 8 == parse_rate("8GBps")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "text"),
     [
         (16e6, "16MB"),
@@ -245,7 +245,7 @@ def test_format_size(size: float, text: str) -> None:
     assert format_size(float(size)) == text
 
 
-@pytest.mark.parametrize(
+@swept(
     ("seconds", "text"),
     [
         (5.344e-5, "53.44 us"),
@@ -290,9 +290,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             assert math.isfinite(parse(text))
 
 
-@pytest.mark.parametrize(
-    ("value", "count"), [("8", 8), (" 8 ", 8), (8, 8), (np.int32(8), 8), ("08", 8), ("-3", -3)]
-)
+@swept(("value", "count"), [("8", 8), (" 8 ", 8), (8, 8), (np.int32(8), 8), ("08", 8), ("-3", -3)])
 def test_counts(value: str | int, count: int) -> None:
     assert parse_count(value, "ranks", -9, 10) == parse_count(value, "ranks") == count
     assert type(parse_count(value, "ranks", -9, 10)) is int

@@ -149,7 +149,7 @@ def commands() -> list[str]:
 def output_of(words: str) -> str:
     """Exit code, stdout and stderr of a command that runs in this process, in a folder with the documents' files."""
     from colltool import __version__
-    from colltool.cli.app import run
+    from colltool.commands.app import run
 
     os.environ.pop("COLUMNS", None)
     out, err = (TextIOWrapper(BytesIO(), encoding="utf-8", newline="") for _ in range(2))

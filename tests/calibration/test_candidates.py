@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from small import clos, fabric, star, switch
+from swept import swept
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.calibration.algorithm_costs import AlgorithmCosts, algorithm_costs
@@ -34,7 +35,7 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("primitive", "algorithm", "n_alpha", "n_beta", "own"), FORMULAS)
+@swept(("primitive", "algorithm", "n_alpha", "n_beta", "own"), FORMULAS)
 def test_one_tier(
     primitive: Primitive, algorithm: str, n_alpha: float, n_beta: float, own: float
 ) -> None:
@@ -82,8 +83,8 @@ COMPOSED = [
 ]
 
 
-@pytest.mark.parametrize(("primitive", "algorithm"), COMPOSED)
-@pytest.mark.parametrize("size", [1e3, 1e9])
+@swept(("primitive", "algorithm"), COMPOSED)
+@swept("size", [1e3, 1e9])
 def test_the_parts_of_two_tiers_add_up_to_the_price(
     primitive: Primitive, algorithm: str, size: float
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from generated import fit, only
 from handmade import by_steps, series
+from swept import swept
 
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.calibration.calibrate import Calibration
@@ -186,7 +187,7 @@ def test_nothing_is_told_of_a_collective_that_was_not_measured() -> None:
         assert any("was not measured on nvlink" in note for note in got.notes)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "ranks", "said"),
     [
         (1024.0, 8, ["below the smallest measured size of 32 MiB: extrapolated"]),
@@ -248,7 +249,7 @@ def _read(data: dict[str, Any]) -> Fabric:
     return read_fabric(fabric_text(data), "old.yaml")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "protocol"),
     [
         ("LL", "ll"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
+from swept import swept
 
 import colltool.calibration
 from colltool.calibration.sentences import SENTENCES, FitFinding
@@ -37,7 +38,7 @@ def test_words_are_the_sentence_with_its_fields() -> None:
     assert "{name: nccl" in FitFinding("unknown_protocols").words
 
 
-@pytest.mark.parametrize("code", SENTENCES)
+@swept("code", SENTENCES)
 def test_a_field_that_is_missing_is_an_error(code: str) -> None:
     fields = [name for _, name, _, _ in Formatter().parse(SENTENCES[code]) if name]
     if fields:

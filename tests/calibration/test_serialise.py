@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from handmade import series
+from swept import swept
 
 from colltool.base.formatting import parse_rate, parse_size, parse_time
 from colltool.base.primitives import AR, BC
@@ -49,7 +50,7 @@ def test_an_entry_is_what_the_model_reads() -> None:
     assert (read.measured.smallest, read.measured.largest, read.measured.ranks) == (512, 16e6, (8,))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "text"),
     [
         (1.0, "1B"),
@@ -81,7 +82,7 @@ def test_a_tiers_eta_is_undone() -> None:
     assert (entry["bandwidth"], entry["eta"]) == ("360GB/s", {"alpha": 1.0, "beta": 1.0})
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1e-10, 1.23456e-9, 0.8e-6, 20.05e-6, 3e-3, 0.99])
+@swept("seconds", [0.0, 1e-10, 1.23456e-9, 0.8e-6, 20.05e-6, 3e-3, 0.99])
 def test_times_read_back_to_four_digits(seconds: float) -> None:
     assert parse_time(time_text(seconds)) == pytest.approx(seconds, rel=1e-3)
 

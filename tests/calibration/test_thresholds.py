@@ -10,6 +10,7 @@ import pytest
 from generated import document, fit, only
 from handmade import by_steps, judged, series
 from small import fabric, star
+from swept import swept
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import algorithms, parse_choice
@@ -60,7 +61,7 @@ def case(one: Series) -> SeriesContext:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("count", "spoiled", "scatters"),
     [
         (15, 3, False),

@@ -173,9 +173,7 @@ def test_sizes_are_the_caller_s_own() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "size", ["1MB", 1_000_000, 1e6, np.float64(1e6), np.int64(10**6), np.array(1e6)]
-)
+@swept("size", ["1MB", 1_000_000, 1e6, np.float64(1e6), np.int64(10**6), np.array(1e6)])
 def test_one_size_in_any_form(size: Any) -> None:
     assert price(size=size).best.total_s == price(size=1e6).best.total_s
 

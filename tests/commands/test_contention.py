@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
@@ -131,7 +132,7 @@ def test_a_primitive_that_no_group_would_take() -> None:
         colltool.contention("torus512", layout, primitive="ag")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "what"),
     [
         (("-f", "torus512", "--pattern", "spin"), "--pattern: unknown pattern 'spin'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import pytest
+from swept import swept
 
 from colltool.commands.app import COMMANDS
 from colltool.commands.arguments import ARGUMENTS
@@ -21,7 +21,7 @@ def every_command() -> list[Command]:
     return found
 
 
-@pytest.mark.parametrize("command", every_command(), ids=lambda command: command.name)
+@swept("command", every_command())
 def test_every_option_is_an_argument_of_a_function(command: Command) -> None:
     """One that no function takes is refused as its default is looked up."""
     names = [option.name for option in command.options]

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.render.dispatch import rendered
@@ -40,7 +41,7 @@ def test_text_has_a_box_for_each_tier(run: Any) -> None:
     assert "[1] [2] [3] [4] [5] [6] [7] [8]" in drawn
 
 
-@pytest.mark.parametrize("name", colltool.list_fabrics())
+@swept("name", colltool.list_fabrics())
 def test_a_drawing_fits_a_screen(name: str) -> None:
     fabric = colltool.load_fabric(name)
     lines = boxes(fabric)

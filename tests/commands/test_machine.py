@@ -4,6 +4,7 @@ beside a fabric's."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,17 @@ def rows_of(*times: tuple[int, float]) -> str:
     )
 
 
-@pytest.fixture(autouse=True)
-def _files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def cluster(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cluster with two machine files made of two rows and of one."""
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("cluster")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        _write_files(run)
+    return folder
+
+
+def _write_files(run: Run) -> None:
     Path("two.csv").write_text(rows_of((2**20, 120.0), (2**28, 2500.0)))
     Path("slow.csv").write_text(rows_of((2**26, 5000.0)))
     Path("sub").mkdir()
@@ -49,6 +57,13 @@ def _files(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         done = run("calibrate", log, "-f", "sub/cluster.yaml", "-o", name)
         assert (done.code, done.err) == (0, "")
         assert f"Written to {name}" in done.out.replace("\n", " ")
+
+
+@pytest.fixture(autouse=True)
+def _files(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster's files, in a working directory of their own."""
+    shutil.copytree(cluster, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
 
 
 def answer(run: Run, *args: str, question: tuple[str, ...] = PRICE) -> Any:

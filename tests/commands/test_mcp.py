@@ -31,6 +31,7 @@ pytest.importorskip("mcp")
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
+from swept import swept
 
 from colltool.commands.mcp import answer, server
 
@@ -286,27 +287,22 @@ def test_every_command_of_the_questions_is_asked() -> None:
     assert set(asked_in_documents()) == {*ASKED, *FILES}
 
 
-@pytest.mark.alike(20)
 @pytest.mark.parametrize(
     "line", QUICK, ids=[f"{at} {line.split()[0]}" for at, line in enumerate(QUICK)]
 )
 def test_a_question_of_the_documents_is_answered_with_the_same_numbers(
     line: str, folder: Path, run: Any, remembered: Any
 ) -> None:
+    """The whole of it and, without detail, a short answer that says what it leaves out."""
     name, arguments = QUICK[line]
     found = answer(name, {**arguments, "detail": True}, folder)
     assert not found.is_error, found.content
+    whole = found.structured_content
     document = json.loads(run(*line.split(), "--format", "json").out)
-    assert numbers(found.structured_content) == numbers(document)
-    assert list(found.structured_content) == list(document)
+    assert numbers(whole) == numbers(document)
+    assert list(whole) == list(document)
     (said,) = found.content
     assert 20 < len(said.text.encode()) <= 1000
-
-
-@pytest.mark.parametrize("line", QUICK, ids=list(map(str, range(len(QUICK)))))
-def test_an_answer_is_short_and_says_what_it_leaves_out(line: str, folder: Path) -> None:
-    name, arguments = QUICK[line]
-    whole = answer(name, {**arguments, "detail": True}, folder).structured_content
     found = answer(name, arguments, folder)
     (said,) = found.content
     assert bytes_of(found.structured_content) + len(said.text.encode()) <= 8192
@@ -366,7 +362,7 @@ def test_every_public_function_answers_a_tool() -> None:
     assert set(COMMANDS) - WITHOUT_A_TOOL <= {*TOOLS, *ALIASES}
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@swept("name", TOOLS)
 def test_a_tool_describes_itself_and_each_argument(name: str) -> None:
     schema = input_schema(name)
     Draft202012Validator.check_schema(schema)
@@ -425,7 +421,7 @@ def refused(name: str, arguments: dict[str, Any], folder: Path | None = None) ->
     return "\n".join(one.text for one in found.content)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "arguments", "said"),
     [
         ("pric", {}, "no tool 'pric'\n  did you mean 'price'?"),
@@ -499,7 +495,7 @@ ODD: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("name", [*TOOLS, *ALIASES])
+@swept("name", [*TOOLS, *ALIASES])
 def test_no_value_of_an_argument_is_a_bug(name: str) -> None:
     """Whatever a model makes up: an error that a person could mend, or an answer."""
     tool, what = find_kind(name, {})
@@ -709,7 +705,7 @@ def test_two_answers_are_compared_as_texts() -> None:
     assert '"detail": true' in refused("compare", {"old": "{}", "new": "{}"})
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "arguments", "same"),
     [
         (

@@ -12,6 +12,7 @@ from typing import Any
 
 import effort
 import pytest
+from swept import swept
 
 import colltool
 from colltool.commands.app import COMMANDS
@@ -56,7 +57,7 @@ WITH_FILES = (
 # -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "code"),
     [
         (PRICE, 0),
@@ -69,19 +70,20 @@ WITH_FILES = (
         (("bogus",), 2),
         ((), 2),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_exit_code(args: tuple[str, ...], code: int, spawn: Any, folder: Path) -> None:
-    done = spawn(*args)
+def test_exit_code(args: tuple[str, ...], code: int, run: Any, folder: Path) -> None:
+    done = run(*args)
     assert done.code == code
     assert bool(done.out) == (code < 2)
     assert bool(done.err) == (code == 2)
 
 
-def test_in_process_and_whole_process_say_the_same(run: Any, spawn: Any) -> None:
+def test_in_process_and_whole_process_say_the_same(run: Any, spawn: Any, folder: Path) -> None:
     """What the rest of this folder relies on."""
     for args in (
         PRICE,
+        ("diff", "old.json", "new.json"),
+        ("bogus",),
         (*PRICE, "--format", "json"),
         ("fabric", "check", "zzz"),
         ("price", "ar", "-f", "nvl72", "-n", "100"),
@@ -425,8 +427,7 @@ def test_errors_in_ascii(spawn: Any) -> None:
 NOT_UTF8 = os.fsdecode(b"\xff\x9b.yaml")
 
 
-@pytest.mark.alike(5)
-@pytest.mark.parametrize(
+@swept(
     "args",
     [
         ("fabric", "check", NOT_UTF8),
@@ -444,16 +445,22 @@ NOT_UTF8 = os.fsdecode(b"\xff\x9b.yaml")
         (NOT_UTF8,),
         (f"--{NOT_UTF8}",),
     ],
-    ids=lambda args: " ".join(args).encode("ascii", "replace").decode(),
 )
-def test_names_that_are_not_utf8_do_not_crash(args: tuple[str, ...], folder: Path) -> None:
+def test_names_that_are_not_utf8_do_not_crash(
+    args: tuple[str, ...], run: Any, folder: Path
+) -> None:
     from colltool.fabric.load import shipped_folder
 
     Path(NOT_UTF8).write_bytes((shipped_folder() / "star512.yaml").read_bytes())
-    done = subprocess.run([*COLLTOOL, *args], capture_output=True, timeout=60, check=False)
-    assert done.returncode in (0, 2)
-    for stream in (done.stdout, done.stderr):
-        assert stream.decode("utf-8").replace("\n", "").isprintable()
+    done = run(*args)
+    assert done.code in (0, 2)
+    for text in (done.out, done.err):
+        assert text.replace("\n", "").isprintable()
+
+
+def test_a_process_takes_names_that_are_not_utf8(run: Any, spawn: Any, folder: Path) -> None:
+    for args in (("fabric", "check", NOT_UTF8), ("price", NOT_UTF8, "-f", "star512")):
+        assert spawn(*args) == run(*args)
 
 
 @pytest.mark.parametrize(

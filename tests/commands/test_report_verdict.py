@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.analysis.report import Report
@@ -153,7 +154,7 @@ def test_risks_are_for_the_reader(two: Report) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("key", "words"),
     [
         ("ib.protocols.Simple.alpha", "InfiniBand latency"),

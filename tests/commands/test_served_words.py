@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from swept import swept
 
 from colltool.engines.files import find_library
 from colltool.engines.shipped import shipped_libraries
@@ -75,7 +76,7 @@ FIRST_SCREENS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", FIRST_SCREENS)
+@swept("name", FIRST_SCREENS)
 def test_a_first_screen_is_24_lines_in_plain_words(name: str) -> None:
     # a comparison that found changes ends with 1
     code = 1 if name == "library diff" else 0

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_size, parse_size
@@ -18,9 +19,7 @@ def test_a_bare_prefix_is_a_power_of_two_as_in_nccl_tests(typed: str) -> None:
     assert parse_size(typed) == 2.0**24
 
 
-@pytest.mark.parametrize(
-    "typed", ["16MB", "16MiB", "1GiB", "1.5GiB", "64KB", "8KiB", "512B", "1GB"]
-)
+@swept("typed", ["16MB", "16MiB", "1GiB", "1.5GiB", "64KB", "8KiB", "512B", "1GB"])
 def test_a_size_prints_as_it_was_typed(typed: str) -> None:
     assert format_size(parse_size(typed)) == typed
 

@@ -195,10 +195,8 @@ def test_none_is_the_default() -> None:
     )  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))]
-)
-@pytest.mark.parametrize("what", [{"tiers": 5, "x": 1}, {"name": "n"}])
+@swept("copied", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+@swept("what", [{"tiers": 5, "x": 1}, {"name": "n"}])
 def test_errors_travel_between_processes(
     copied: Callable[[ColltoolError], ColltoolError], what: dict[str, Any]
 ) -> None:
@@ -216,7 +214,7 @@ def test_errors_travel_between_processes(
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     "name",
     ["price", "sweep", "compare", "sensitivity", "plan", "crossover", "contention", "size_fabric"],
 )

@@ -175,8 +175,8 @@ def test_sizes_for_some_groups_only_are_refused() -> None:
     assert colltool.contention(fabric, layout, size="1MB").groups[1].bytes == 1e6
 
 
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5), (8,), (1, 6, 2), (7, 2)])
+@swept("kind", ["torus", "mesh"])
+@swept("shape", [(4, 4), (2, 3, 5), (8,), (1, 6, 2), (7, 2)])
 def test_links_are_those_of_the_lattice_that_schedules_run_on(
     kind: str, shape: tuple[int, ...]
 ) -> None:
@@ -217,7 +217,7 @@ tiers:
     assert {link.link.split()[0] for link in result.hottest} == {"net"}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "algorithm", "bytes_out"),
     [
         (AR, "ring", 14 / 8),

@@ -7,6 +7,7 @@ from collections import defaultdict
 
 import pytest
 from small import clos, fabric, full_mesh, star, torus
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -32,7 +33,7 @@ def busiest(
     return dict(loads)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("where", "primitive", "algorithm"),
     [
         (NODES, "ar", "hierarchical:ring/ring"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -33,7 +34,7 @@ def test_a_tier_of_one_endpoint_carries_nothing(tier: small.Tier) -> None:
         colltool.contention(small.fabric(tier), {})
 
 
-@pytest.mark.parametrize(
+@swept(
     ("groups", "what"),
     [
         ([], "layout 'made' has no groups"),
@@ -62,7 +63,7 @@ def test_an_algorithm_that_is_no_name() -> None:
         on("star512", group=8, algorithm=5)
 
 
-@pytest.mark.parametrize("name", ["a\nb", "x|y", "=1+1", "\x1b[31m", "\u202e", "", "[red]"])
+@swept("name", ["a\nb", "x|y", "=1+1", "\x1b[31m", "\u202e", "", "[red]"])
 def test_names_are_data(name: str) -> None:
     """Escaped where they leave the program, not here: the group is found again under its own
     name."""

@@ -318,7 +318,7 @@ def test_a_matrix() -> None:
     assert read_matrix("# from, to\n0, 1.5\n\n2e3 ,0\n", "m.csv") == ((0.0, 1.5), (2000.0, 0.0))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "expected"),
     [
         ("0,1\n-2,0\n", ["m.csv:2:1: bytes cannot be negative, found -2"]),

@@ -46,7 +46,7 @@ def test_a_matrix_counts_bytes_off_the_diagonal() -> None:
     assert group.bytes == 500
 
 
-@pytest.mark.parametrize(
+@swept(
     ("matrix", "what"),
     [
         ([[0, 1], [1, 0]], "2x2"),

@@ -226,7 +226,7 @@ def test_sub_lattices_share_no_link(where: str, inner: int, one_ring: bool) -> N
     assert carried == pytest.approx(float(siblings.bandwidth_s), rel=1e-9) or not one_ring
 
 
-@pytest.mark.parametrize("where", SWITCHED)
+@swept("where", SWITCHED)
 def test_a_cyclic_pattern_lays_out_the_group_and_its_siblings(where: str) -> None:
     """The members of every group of the pattern sit in domains as the walk says of the strided
     group."""

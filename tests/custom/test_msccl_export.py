@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small import fabric, star
+from swept import swept
 
 import colltool
 from colltool.algorithms.program import maker
@@ -111,7 +112,7 @@ def test_an_algorithm_file_is_printed() -> None:
     assert custom_schedule(out).messages == 4
 
 
-@pytest.mark.parametrize(
+@swept(
     ("words", "what"),
     [
         (

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from mscclpp_plans import WAYS, Plan, multi_node_transfer, reduce, reduce_pack, staged
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -218,10 +219,10 @@ def plain(way: str, ranks: int) -> tuple[int, dict[tuple[int, int], float]]:
     return sent(proved(Plan(way, ranks).data()))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-@pytest.mark.parametrize("group", [1, 2, 3, 5])
-@pytest.mark.parametrize(("chunks", "unit"), [(1, 0), (2, 0), (3, 0), (1, 2**17), (2, 1000)])
+@swept("way", WAYS)
+@swept("ranks", [2, 3, 4])
+@swept("group", [1, 2, 3, 5])
+@swept(("chunks", "unit"), [(1, 0), (2, 0), (3, 0), (1, 2**17), (2, 1000)])
 def test_groups_and_pipelines_move_the_same_data(
     way: str, ranks: int, group: int, chunks: int, unit: int
 ) -> None:
@@ -240,8 +241,8 @@ def test_groups_and_pipelines_move_the_same_data(
     assert sent(proved(data)) == plain(way, ranks)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("group", [2, 3])
+@swept("way", WAYS)
+@swept("group", [2, 3])
 def test_a_group_that_leaves_a_part_out_is_found(way: str, group: int) -> None:
     data = Plan(way, 3, group=group).data()
     last = data["gpus"][1]["threadblocks"][-1]
@@ -320,7 +321,7 @@ def other_unit(data: dict[str, Any]) -> None:
     in_pipeline(data)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("way", "change", "what"),
     [
         ("two-shot", lambda data: of_group(data, tb_id=2), "tb_id 2 of a group of 2"),

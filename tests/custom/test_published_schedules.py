@@ -84,7 +84,7 @@ def test_bine_butterflies_are_proved(primitive: str, ranks: int) -> None:
     assert run(found.program()).holds
 
 
-@pytest.mark.parametrize("ranks", SIZES)
+@swept("ranks", SIZES)
 def test_bine_trees_are_proved(ranks: int) -> None:
     found = custom_schedule(tree(ranks))
     assert (len(found.batches), found.messages) == (ranks.bit_length() - 1, ranks - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.diagnosis.cliffs import outliers_in
@@ -54,9 +55,9 @@ def test_a_size_that_stands_out_is_said_beside_the_answer(tmp_path: Path) -> Non
     assert not any("out of line" in note for note in plain)
 
 
-@pytest.mark.parametrize("step", [2, 4, 16])
-@pytest.mark.parametrize("times", [3.0, 10.0])
-@pytest.mark.parametrize("place", [2, 3, 4])
+@swept("step", [2, 4, 16])
+@swept("times", [3.0, 10.0])
+@swept("place", [2, 3, 4])
 def test_a_lone_point_is_found_whatever_the_spacing(step: int, times: float, place: int) -> None:
     points = []
     for index in range(7):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from small import clos, fabric, star
+from swept import swept
 from tracing import call, write
 
 import colltool
@@ -86,7 +87,7 @@ def test_what_is_no_map(lines: str, place: str, what: str, tmp_path: Path) -> No
     assert error.where.startswith(f"{path}{place}")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("placed", "world", "what"),
     [
         ("cyclic", None, "do not say how many ranks"),

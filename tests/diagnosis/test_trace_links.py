@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from small import clos, fabric, star
+from swept import swept
 from tracing import call, step, write
 
 import colltool
@@ -263,7 +264,7 @@ def test_calls_without_a_price_are_on_no_wire(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "text"),
     [
         ([1], "rank 1"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from handmade import by_steps, judged, series
 from small import clos, fabric, star, switch
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import of_rates, percent, size_text
@@ -208,12 +209,12 @@ DO_NOT = {
 }
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), FITS)
+@swept(("ranks", "nodes"), FITS)
 def test_ranks_that_fit(ranks: int, nodes: int | None) -> None:
     assert check_fits(TWO, series(constant, [1e6], ranks, nodes=nodes)).ranks == ranks
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), DO_NOT)
+@swept(("ranks", "nodes"), DO_NOT)
 def test_ranks_that_do_not_fit_and_what_to_type(ranks: int, nodes: int | None) -> None:
     what, fix = DO_NOT[ranks, nodes]
     with pytest.raises(ColltoolError) as error:
@@ -344,7 +345,7 @@ def test_percent(share: float, text: str) -> None:
     assert percent(-share, sign="+") == ("-" + text if share else "-0.0%")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "text"),
     [
         (8.0, "8 B"),

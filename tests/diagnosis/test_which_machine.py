@@ -9,6 +9,7 @@ from pathlib import Path
 import machine_logs
 import pytest
 from machine_logs import LARGE, time_on
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -44,7 +45,7 @@ DRIVER_NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("device", "fabric"), DRIVER_NAMES)
+@swept(("device", "fabric"), DRIVER_NAMES)
 def test_a_name_as_a_driver_gives_it(device: str, fabric: str) -> None:
     found = bundled_for(device)
     assert found is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -81,7 +82,7 @@ def row(price: KernelPrice, kernel: str) -> KernelEstimate:
     return next(estimate for estimate in price.results if estimate.kernel == kernel)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "kernel"),
     [
         (1, "one-shot"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from swept import swept
 
 from colltool.engines.files import find_library
 from colltool.engines.shipped import shipped_libraries
 
 
-@pytest.mark.parametrize(("name", "version"), shipped_libraries())
+@swept(("name", "version"), shipped_libraries())
 def test_a_library_file_holds_the_version_of_its_name(name: str, version: str) -> None:
     library = find_library(f"{name}@{version}")
     assert (library.name, library.version) == (name, version)

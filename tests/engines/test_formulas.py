@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.formulas import (
@@ -21,7 +22,7 @@ from colltool.engines.intervals import kernel_interval
 ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("formula", "parameters", "latency_us", "bandwidth_us"),
     [
         # three peers: 4 + 3/2 us; (4 - 1) 1 MB at 100 GB/s

@@ -13,6 +13,7 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
@@ -41,7 +42,7 @@ def measured(**wanted: str) -> list[dict[str, str]]:
         ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("version", "library"),
     [
         ("vllm 0.24.0", "vllm@0.24.0"),
@@ -49,7 +50,7 @@ def measured(**wanted: str) -> list[dict[str, str]]:
         ("trtllm 1.3.0rc20", "trtllm"),
     ],
 )
-@pytest.mark.parametrize("gpu", ["h100", "b200", "gb200"])
+@swept("gpu", ["h100", "b200", "gb200"])
 def test_an_engine_s_all_reduce_is_as_measured(version: str, library: str, gpu: str) -> None:
     """The rows that it was fitted to; bench_kernels.py prints what unseen ones give."""
     rows = [
@@ -83,7 +84,7 @@ def test_a_decode_of_16_ranks_on_nvl72_is_as_published() -> None:
     assert found.best.total_s == pytest.approx(49e-6, rel=0.15)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "size", "kernel"),
     [
         (2, "32MiB", "custom one-shot"),
@@ -171,7 +172,7 @@ def test_without_a_library_every_measured_one_is_asked() -> None:
     assert dict(found.refused)["mori@2026.8"] == "no kernel of mori@2026.8 was measured on h100"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("fabric", "asked", "words"),
     [
         (
@@ -386,7 +387,7 @@ def test_a_version_of_nccl_needs_no_python(tmp_path: Path, monkeypatch: pytest.M
         colltool.price("dgx-h100", "ar", library_file=file, **asked)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "ranks", "size", "taken"),
     [
         ("ar", 64, "64KB", "recursive-doubling"),

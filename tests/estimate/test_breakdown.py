@@ -20,8 +20,8 @@ BASELINES = {
 }
 
 
-@pytest.mark.parametrize("primitive", BASELINES)
-@pytest.mark.parametrize("size", [1.0, 1e6, 1e9])
+@swept("primitive", BASELINES)
+@swept("size", [1.0, 1e6, 1e9])
 def test_without_a_name_it_is_the_best_row(primitive: str, size: float) -> None:
     found = colltool.breakdown(TWO, primitive, size=size)
     everything = colltool.price(TWO, primitive, size=size)
@@ -32,7 +32,7 @@ def test_without_a_name_it_is_the_best_row(primitive: str, size: float) -> None:
     assert all(row == by_title[row.title] for row in found.baselines)
 
 
-@pytest.mark.parametrize(
+@swept(
     "name",
     [
         "ring",

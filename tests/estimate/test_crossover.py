@@ -163,7 +163,7 @@ DOMINATED = [
 ]
 
 
-@pytest.mark.parametrize(("primitive", "pair", "winner", "model"), DOMINATED, ids=str)
+@swept(("primitive", "pair", "winner", "model"), DOMINATED)
 def test_dominated_pairs(
     primitive: str, pair: list[str], winner: str, model: dict[str, object]
 ) -> None:
@@ -305,7 +305,7 @@ def test_roots_of_a_made_up_quadratic(one: float, apart: float, scale: float) ->
     assert roots == pytest.approx([one**2, other**2], rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("curve", "expected"),
     [
         (Curve(0, 0, 0), []),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import M, below_the_cut, seconds
 from small import Tier, dragonfly, fabric, full_mesh, hyperx, star
+from swept import swept
 
 import colltool
 from colltool.base.primitives import Primitive
@@ -141,7 +142,7 @@ def test_counts_of_a_machine() -> None:
     assert kind.diameter_links == 5
 
 
-@pytest.mark.parametrize(
+@swept(
     "where",
     [
         fabric(dragonfly(2, 3, 5)),
@@ -153,15 +154,6 @@ def test_counts_of_a_machine() -> None:
         fabric(star(4), hyperx(3, 4, hosts=2)),
         fabric(hyperx(3, 4, hosts=2)),
         fabric(full_mesh(3), dragonfly(2, 4, 5, local=50, far=25)),
-    ],
-    ids=[
-        "dragonfly",
-        "valiant",
-        "nodes, adaptive",
-        "dragonfly+",
-        "nodes, hyperx",
-        "hyperx",
-        "full mesh",
     ],
 )
 def test_an_exchange_summed_by_switches_is_the_one_message_by_message(where: Fabric) -> None:

@@ -41,7 +41,7 @@ def price_of(
 THREE = fabric(star(8), full_mesh(4), clos(16, (4, 2.0), (16, 8.0)))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "sizes"),
     [
         (2, (2,)),
@@ -116,7 +116,7 @@ def test_too_few_and_too_many(ranks: int) -> None:
     assert "512" in refused.value.fix
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "axes"),
     [
         (24, (Axis(4, True), Axis(3, True), Axis(2, True))),
@@ -351,8 +351,8 @@ def test_of_two_oversubscribed_boundaries_the_smaller_share_counts(
     assert share_of(ring) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("s", [1.0, 1.1, 1.25, 2.0, 8.0])
-@pytest.mark.parametrize("beta", [1.0, 0.8, 0.3])
+@swept("s", [1.0, 1.1, 1.25, 2.0, 8.0])
+@swept("beta", [1.0, 0.8, 0.3])
 def test_the_cap_is_never_charged_twice(s: float, beta: float) -> None:
     where = thin(4, s, eta={"alpha": 1.0, "beta": beta})
     for primitive, name in (("a2a", "pairwise"), ("ag", "recursive-doubling")):
@@ -506,7 +506,7 @@ def hardware(s: float = 1.0, levels: int | None = 2, **more: object) -> Fabric:
     return fabric(clos(16, (4, 2.0), (16, 8.0, s), bw=50.0, eta=ETA, in_network=spec, **more))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("levels", "n", "height"),
     [(2, 16, 2), (2, 4, 1), (None, 16, 2), (None, 3, 1), (1, 16, 1), (5, 16, 2)],
 )

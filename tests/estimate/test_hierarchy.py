@@ -347,8 +347,8 @@ def test_multi_rail_ring_is_bounded_by_the_port_or_by_all_rails(inner_bw: float)
     assert row.bandwidth_s == pytest.approx(2 * 31 / 32 * M / min(inner_bw * 1e9, 8 * 50e9))
 
 
-@pytest.mark.parametrize("inner_bw", [100.0, 400.0, 2000.0])
-@pytest.mark.parametrize("primitive", ["bc", "reduce"])
+@swept("inner_bw", [100.0, 400.0, 2000.0])
+@swept("primitive", ["bc", "reduce"])
 def test_multi_rail_chain_is_bounded_alike_and_walks_as_a_chain(
     primitive: str, inner_bw: float
 ) -> None:
@@ -501,8 +501,8 @@ def test_the_textbook_composition_is_always_listed() -> None:
         ]
 
 
-@pytest.mark.parametrize("size", [1.0, 1e9])
-@pytest.mark.parametrize("where", [TWO, CAPABLE, LATTICE], ids=["two", "capable", "lattice"])
+@swept("size", [1.0, 1e9])
+@swept("where", [TWO, CAPABLE, LATTICE])
 def test_a_name_alone_is_the_fastest_choice_and_the_textbook_one(
     where: Fabric, size: float
 ) -> None:
@@ -525,7 +525,7 @@ def test_a_title_as_tables_print_it_is_a_choice_too(phases: str | None) -> None:
         assert row.total_s in [other.total_s for other in again]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("where", "primitive", "name", "message"),
     [
         (TWO, "ar", "hierarchical:ring", "names 1 algorithms, the group spans 2 tiers"),

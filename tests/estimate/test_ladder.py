@@ -169,7 +169,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "where", "what"), REFUSED, ids=[what for _, _, what in REFUSED])
+@swept(("text", "where", "what"), REFUSED)
 def test_errors_name_the_place(text: str, where: str, what: str) -> None:
     with pytest.raises(ManyErrors) as refused:
         read(text)

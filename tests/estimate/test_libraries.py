@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import clos, fabric, star, switch
+from swept import swept
 
 import colltool
 from colltool.algorithms.composed import every_composition
@@ -27,7 +28,7 @@ def leading(where: Fabric | str, primitive: str, library: str, **asked: Any) -> 
     return {row.spec for row in colltool.price(where, primitive, library=library, **asked).leading}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "primitive", "specs"),
     [
         (8, "ar", {"ring", "in-network"}),

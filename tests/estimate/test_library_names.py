@@ -4,6 +4,7 @@ library's."""
 from __future__ import annotations
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -59,7 +60,7 @@ MEANT = [
 ]
 
 
-@pytest.mark.parametrize(("where", "primitive", "typed", "spec"), MEANT)
+@swept(("where", "primitive", "typed", "spec"), MEANT)
 def test_names_in_any_case(
     where: tuple[str, int | None], primitive: str, typed: str, spec: str
 ) -> None:
@@ -68,8 +69,8 @@ def test_names_in_any_case(
     assert found.best.spec == spec
 
 
-@pytest.mark.parametrize("ranks", [8, 64])
-@pytest.mark.parametrize("primitive", ["ar", "ag", "rs", "a2a", "bc"])
+@swept("ranks", [8, 64])
+@swept("primitive", ["ar", "ag", "rs", "a2a", "bc"])
 def test_what_leads_on_the_screen_is_taken_as_input(primitive: str, ranks: int) -> None:
     """Each name that a price shows means a row of that name (PXN is two)."""
     priced = colltool.price("dgx-h100", primitive, ranks=ranks, size="16MB")

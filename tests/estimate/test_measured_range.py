@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small import clos, fabric, gb, star, us
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR
@@ -49,7 +50,7 @@ def extrapolated(row: AlgorithmEstimate) -> list[str]:
 ONE = fabric(star(8, protocols=[protocol(**known())]))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "notes"),
     [
         (1e3, [BELOW]),

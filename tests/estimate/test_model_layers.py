@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -52,7 +53,7 @@ def ring(where: Any, ranks: int, size: float, **more: Any) -> Any:
     return colltool.price(where, "ar", ranks=ranks, size=size, algorithms=algorithm, **more).best
 
 
-@pytest.mark.parametrize(
+@swept(
     "key",
     [
         "ib.eta.beta=0.4",
@@ -65,7 +66,7 @@ def ring(where: Any, ranks: int, size: float, **more: Any) -> Any:
         "nvlink.bandwidth=50GB/s",
     ],
 )
-@pytest.mark.parametrize("size", ["1KB", "1MB", "1GB"])
+@swept("size", ["1KB", "1MB", "1GB"])
 def test_a_dial_of_a_measured_machine_slows_what_pays_it(key: str, size: str) -> None:
     """Findings A1: measured protocols stood beside these numbers, and none of them acted."""
     plain = colltool.price("dgx-h100", "ar", ranks=64, size=size, algorithms="multi-rail-ring").best
@@ -194,7 +195,7 @@ def test_layers_add_up_to_the_price(name: str, primitive: str) -> None:
             assert layers.wires_s > 0
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@swept("name", MEASURED)
 def test_readings_leave_layers_out_and_mean_it(name: str) -> None:
     for ranks in groups(name):
         whole = colltool.price(name, "ar", ranks=ranks, size=1e6).best

@@ -197,7 +197,7 @@ def test_a_pipelined_phase_of_a_composition_is_cut_by_its_own_payload() -> None:
     assert outer.total_s == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("reading", [0, -1, 1.5, "best", True, None])
+@swept("reading", [0, -1, 1.5, "best", True, None])
 def test_a_reading_that_does_not_exist(reading: object) -> None:
     with pytest.raises(ColltoolError, match="pipelining"):
         colltool.price(fabric(star(4)), "bc", size=1, pipelining=reading)

@@ -252,7 +252,7 @@ def test_the_default_names_what_one_port_turns() -> None:
     assert document(listed.prices[0])["leads_on_one_port"] == "dim-ring"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("fabric", "primitive", "more"),
     [
         ("tpu-v5p", "ar", {"ranks": 64}),

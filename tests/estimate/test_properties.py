@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.registry import STATUSES
@@ -361,7 +362,7 @@ def test_streaming_is_never_slower_than_phases_in_turn(
     assert times[0] <= times[1] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
+@swept(
     "size",
     [
         0.5,
@@ -410,7 +411,7 @@ NO_MODELS = [
 ]
 
 
-@pytest.mark.parametrize("model", NO_MODELS, ids=str)
+@swept("model", NO_MODELS)
 def test_readings_that_do_not_exist(model: dict[str, Any]) -> None:
     with pytest.raises(ColltoolError):
         colltool.price(fabric(star(4)), "ar", size=1, **model)

@@ -521,8 +521,8 @@ def test_a_switch_that_computes_under_one_protocol_alone() -> None:
 # The share that stays with a rank
 
 
-@pytest.mark.parametrize("primitive", PRIMITIVES)
-@pytest.mark.parametrize("sizes", [1e6, np.array([1.0, 1e6, 1e9])], ids=["one", "several"])
+@swept("primitive", PRIMITIVES)
+@swept("sizes", [1e6, np.array([1.0, 1e6, 1e9])])
 def test_a_local_copy_adds_the_own_share_and_no_count(primitive: str, sizes: Any) -> None:
     numbers = {"alpha": us(1.0), "bandwidth": gb(100.0)}
     for tiers in ([star(8)], [star(8), clos(4, alpha=1.0)]):
@@ -601,8 +601,8 @@ def test_winners_are_the_best_prices(where: Fabric, primitive: str, model: dict[
             assert row.total_s == pytest.approx(best.total_s, rel=1e-9)
 
 
-@pytest.mark.parametrize("model", [{}, {"pipelining": "optimal", "phases": "sequential"}], ids=str)
-@pytest.mark.parametrize(
+@swept("model", [{}, {"pipelining": "optimal", "phases": "sequential"}])
+@swept(
     ("where", "names"),
     [
         (ONE, ["ring", "tree"]),
@@ -635,8 +635,8 @@ def test_crossings_are_confirmed_by_prices(
     assert pair.approximations == {}  # of one α and one bandwidth
 
 
-@pytest.mark.parametrize("model", [{}, {"pipelining": "optimal"}], ids=str)
-@pytest.mark.parametrize(
+@swept("model", [{}, {"pipelining": "optimal"}])
+@swept(
     ("where", "names"),
     [
         (ONE, ["ring"]),
@@ -691,8 +691,8 @@ def test_a_balance_needs_one_alpha_and_bandwidth() -> None:
 # Commands
 
 
-@pytest.mark.parametrize("where", [ONE, TWO], ids=["one tier", "two tiers"])
-@pytest.mark.parametrize("name", [None, "ring", "hierarchical"])
+@swept("where", [ONE, TWO])
+@swept("name", [None, "ring", "hierarchical"])
 def test_breakdown_names_the_protocol_and_sums_to_the_total(
     where: Fabric, name: str | None
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from networks import below_the_cut
 from small import clos, fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -26,7 +27,7 @@ def specs(of: Fabric, primitive: str) -> dict[str, float]:
     return {one.spec: float(one.total_s) for one in colltool.price(of, primitive, size=M).results}
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
+@swept("primitive", list(Primitive))
 def test_what_runs_keeps_to_rails_and_costs_what_it_did(primitive: Primitive) -> None:
     met, apart = specs(nodes("optimised"), primitive), specs(nodes(), primitive)
     assert apart

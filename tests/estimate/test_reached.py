@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import clos, fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -32,7 +33,7 @@ def ring(where: Fabric, **asked: Any) -> Any:
     return colltool.price(where, "ar", size=M, algorithms="multi-rail-ring", **asked).best
 
 
-@pytest.mark.parametrize(
+@swept(
     ("count", "share"), [(2, 1.0), (4, 1.0), (8, 0.9), (16, 0.8), (32, 0.65), (64, 0.5), (128, 0.5)]
 )
 def test_a_share_by_nodes_is_linear_in_the_logarithm_and_ends_flat(
@@ -170,7 +171,7 @@ def test_of_a_composition_by_its_choices() -> None:
         assert row.bandwidth_s + row.software_s == pytest.approx(factor * plain.bandwidth_s)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("entry", "words"),
     [
         (reached(algorithm="multi-rial-ring"), "did you mean 'multi-rail-ring'"),
@@ -221,7 +222,7 @@ def measured_on(count: int) -> Fabric:
     return nodes(count, software=points)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("count", "size", "wanted"),
     [
         (8, 1e6, 100e-6),  # as measured

@@ -13,10 +13,10 @@ from colltool.base.cache import cache_folder, keep, recall
 from colltool.estimate import route_cache
 from colltool.fabric.shipped import shipped_folder
 
-PRICE = ("price", "ar", "-n", "1024", "-M", "16MB", "--format", "json")
+PRICE = ("price", "ar", "-n", "512", "-M", "16MB", "--format", "json")
 CODE = """
 import sys
-from colltool.cli.app import run
+from colltool.commands.app import run
 assert not run(sys.argv[1:])
 print("numpy" in sys.modules, file=sys.stderr)
 """

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.fabric.model import Fabric
@@ -40,9 +41,8 @@ def dealt(units: int, leaves: int, leaves_a_pod: int = 1) -> tuple[int, int, int
     return same[True, True], same[True, False], same[False, False]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "near", "middle", "far"),
-    # 4 leaves of 2 pods: 6 ranks are 3 a pod, so 2 under the fuller leaf
     [
         (2, 0, 0, 1),
         (3, 0, 1, 1),

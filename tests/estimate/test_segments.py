@@ -6,12 +6,13 @@ from math import sqrt
 
 import pytest
 from small import clos, fabric, star
+from swept import swept
 
 import colltool
 
 
-@pytest.mark.parametrize("algorithm", ["chain", "pipelined-tree"])
-@pytest.mark.parametrize("size", [1e3, 1e6, 16e6, 1e9])
+@swept("algorithm", ["chain", "pipelined-tree"])
+@swept("size", [1e3, 1e6, 16e6, 1e9])
 def test_the_best_cut_is_the_fastest_of_all(algorithm: str, size: float) -> None:
     where = fabric(star(64, alpha=0.7, bw=400.0))
     (cut,) = colltool.breakdown(where, "bc", size=size, algorithm=algorithm).segments

@@ -6,6 +6,7 @@ from math import prod
 
 import pytest
 from small import fabric, mesh, star, torus
+from swept import swept
 
 import colltool
 from colltool import ColltoolError
@@ -26,7 +27,7 @@ def test_a_slice_of_a_large_pod_is_a_torus_of_its_own() -> None:
     assert best.bandwidth_s == pytest.approx(2 * 63 / 64 * 1e9 / (6 * 100e9 * 0.6))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("where", "who", "shape", "ranks"),
     [
         (NESTED, GroupSpec(4), (4, 1), 4),
@@ -53,7 +54,7 @@ def test_the_shape_goes_through_all_lattices(
     assert prod(inside) == ranks
 
 
-@pytest.mark.parametrize(
+@swept(
     ("where", "who", "what", "fix"),
     [
         (fabric(star(8)), GroupSpec(4, shape=(2, 2)), "has no torus and no mesh", "ranks=4"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from small import clos, fabric, star, switch
+from swept import swept
 
 import colltool
 from colltool.fabric.model import Fabric
@@ -41,7 +42,7 @@ def one(names: str, phases: str | None = None, where: Fabric | None = None) -> A
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     "names",
     list(
         product(
@@ -49,7 +50,6 @@ def one(names: str, phases: str | None = None, where: Fabric | None = None) -> A
             ("in-network", "double-binary-tree", "tree", "ring", "two-shot"),
         )
     ),
-    ids="/".join,
 )
 def test_which_choices_stream(names: tuple[str, str]) -> None:
     auto, sequential, pipelined = (
@@ -91,7 +91,7 @@ def test_on_three_tiers_every_inner_one_counts() -> None:
         assert any("phases stream" in note for note in row.notes) == streams
 
 
-@pytest.mark.parametrize("size", [10.0**k for k in range(3, 11)])
+@swept("size", [10.0**k for k in range(3, 11)])
 def test_the_best_composition_is_the_best_of_all_choices(size: float) -> None:
     tiers = capable()
     inner, outer = (

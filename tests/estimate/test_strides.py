@@ -59,7 +59,7 @@ def test_a_data_parallel_group_is_one_rank_a_node_and_not_eight_full_nodes() -> 
 # ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "stride", "per_domain"),
     [
         (None, 1, (8, 4, 16)),
@@ -156,7 +156,7 @@ def test_one_rank_a_node_costs_what_a_fabric_without_the_nodes_costs(
     assert [row.phases[0].tier for row in strided.results] == ["t2"] * len(strided.results)
 
 
-@pytest.mark.parametrize("primitive", COLLECTIVES)
+@swept("primitive", COLLECTIVES)
 def test_every_second_rank_costs_what_nodes_of_half_the_size_cost(primitive: Primitive) -> None:
     outer = clos(16, (4, 2.0), (16, 8.0, 4.0), bw=50)
     strided = colltool.price(fabric(star(8), outer), primitive, size=GB, ranks=32, stride=2)
@@ -165,7 +165,7 @@ def test_every_second_rank_costs_what_nodes_of_half_the_size_cost(primitive: Pri
     )
 
 
-@pytest.mark.parametrize("primitive", COLLECTIVES)
+@swept("primitive", COLLECTIVES)
 def test_every_second_endpoint_of_a_clos_costs_what_leaves_of_half_the_size_cost(
     primitive: Primitive,
 ) -> None:
@@ -176,7 +176,7 @@ def test_every_second_endpoint_of_a_clos_costs_what_leaves_of_half_the_size_cost
     assert rows(strided) == rows(colltool.price(half, primitive, size=GB))
 
 
-@pytest.mark.parametrize("primitive", COLLECTIVES)
+@swept("primitive", COLLECTIVES)
 def test_a_stride_of_one_is_no_stride(primitive: Primitive) -> None:
     for ranks in (4, 8, 16, 64):
         plain = colltool.price(THINNED, primitive, size=GB, ranks=ranks)

@@ -9,7 +9,6 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-import pytest
 from effort import some
 from small import clos, dragonfly, fabric, full_mesh, mesh, routed, shipped, star, switch, torus
 from swept import swept
@@ -167,7 +166,7 @@ def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
         )
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
+@swept("primitive", list(Primitive))
 def test_an_array_of_sizes_has_a_price_everywhere(primitive: Primitive) -> None:
     sizes = np.geomspace(1, 1e12, 7)
     for where in map(known, some(FABRICS, 6)):

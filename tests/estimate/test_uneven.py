@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from networks import M, seconds
 from small import Tier, clos, fabric, full_mesh, star, switch
+from swept import swept
 
 import colltool
 from colltool.algorithms.executor import Network, run
@@ -92,11 +93,9 @@ def test_the_rings_over_rails_are_walks_through_all_ranks_that_share_no_port_out
     assert len(set(src[across])) == len(set(dst[across])) == 9
 
 
-@pytest.mark.parametrize(
-    "domains", [(2, 3), (8, 7), (8, 8, 7), (5, 1, 3), (8, 8, 8, 8, 4), (3, 2, 2, 3, 1, 4)], ids=str
-)
-@pytest.mark.parametrize("segments", [1, 3, 64])
-@pytest.mark.parametrize("spread", [False, True])
+@swept("domains", [(2, 3), (8, 7), (8, 8, 7), (5, 1, 3), (8, 8, 8, 8, 4), (3, 2, 2, 3, 1, 4)])
+@swept("segments", [1, 3, 64])
+@swept("spread", [False, True])
 def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(
     domains: tuple[int, ...], segments: int, spread: bool
 ) -> None:
@@ -118,9 +117,9 @@ def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(
     assert network.peak <= terms.n_beta * (terms.fill + segments - 1) / segments * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("primitive", ["ar", "ag", "rs"])
-@pytest.mark.parametrize("domains", [(8, 7), (3, 5, 4), (2, 1, 3)], ids=str)
-@pytest.mark.parametrize("mesh", [False, True])
+@swept("primitive", ["ar", "ag", "rs"])
+@swept("domains", [(8, 7), (3, 5, 4), (2, 1, 3)])
+@swept("mesh", [False, True])
 def test_rings_over_rails_are_executed_on_every_link(
     primitive: str, domains: tuple[int, ...], mesh: bool
 ) -> None:
@@ -193,8 +192,8 @@ def test_switches_that_reduce_do_so_whatever_the_sizes() -> None:
         colltool.price(where, "ar", size=M, algorithms="hierarchical:ring/ring")
 
 
-@pytest.mark.parametrize("domains", [(8, 7), (2, 3, 3), (1, 4), (5, 2, 3, 2)], ids=str)
-@pytest.mark.parametrize("primitive", ["ag", "rs"])
+@swept("domains", [(8, 7), (2, 3, 3), (1, 4), (5, 2, 3, 2)])
+@swept("primitive", ["ag", "rs"])
 def test_shards_are_dealt_out_so_that_nothing_enters_a_domain_twice(
     domains: tuple[int, ...], primitive: str
 ) -> None:
@@ -231,7 +230,7 @@ def test_oversubscription_and_contention_are_not_charged_twice() -> None:
         assert found == pytest.approx(share)
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
+@swept("primitive", list(Primitive))
 def test_a_list_of_equal_domains_is_the_even_fabric(primitive: Primitive) -> None:
     outer = clos(4, (2, 5.0), (4, 8.0, 2.0), bw=10.0)
     even, told = fabric(star(4), outer), fabric(star(6), outer | {"domains": [4, 4, 4, 4]})
@@ -241,9 +240,7 @@ def test_a_list_of_equal_domains_is_the_even_fabric(primitive: Primitive) -> Non
     assert told.tiers == even.tiers
 
 
-@pytest.mark.parametrize(
-    ("primitive", "name"), [(p, name) for p, names in FLAT.items() for name in names]
-)
+@swept(("primitive", "name"), [(p, name) for p, names in FLAT.items() for name in names])
 def test_equal_domains_cost_the_same_message_by_message(primitive: str, name: str) -> None:
     """The same formulas where a message's distance says what it pays, and where each is put on its
     links."""
@@ -343,8 +340,8 @@ def arcs(
     return found
 
 
-@pytest.mark.parametrize("mesh", [False, True])
-@pytest.mark.parametrize("domains", [(2, 4), (1, 3), (2, 3, 3)])
+@swept("mesh", [False, True])
+@swept("domains", [(2, 4), (1, 3), (2, 3, 3)])
 def test_against_the_best_that_any_schedule_could_do(domains: tuple[int, ...], mesh: bool) -> None:
     """The bound is the optimum; so are all-to-all, broadcast and all-gather."""
     where = racks(*domains, inside=full_mesh(max(domains)) if mesh else None)
@@ -381,7 +378,7 @@ REFUSED: dict[str, Callable[[Fabric], object]] = {
 }
 
 
-@pytest.mark.parametrize("asked", REFUSED)
+@swept("asked", REFUSED)
 def test_what_counts_by_domains_of_one_size_says_what_to_type(asked: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         REFUSED[asked](colltool.load_fabric(UNEVEN))

@@ -9,6 +9,7 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -110,7 +111,7 @@ def test_prices_change_no_time(name: str) -> None:
     assert times[0] == times[1]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("change", "words"),
     [
         ({"currency": None}, "currency by its three letters"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, energy_J
@@ -28,10 +29,8 @@ def alpha_s(tier: Tier, primitive: Any = P2P, ranks: int | None = None, name: st
     return float(found.results[0].alpha_s)
 
 
-@pytest.mark.parametrize(
-    ("cable", "adds"), [("100m", 500e-9), ("1km", 5e-6), ("1000 m", 5e-6), ("100ft", 152.4e-9)]
-)
-@pytest.mark.parametrize("make", [star, full_mesh])
+@swept(("cable", "adds"), [("100m", 500e-9), ("1km", 5e-6), ("1000 m", 5e-6), ("100ft", 152.4e-9)])
+@swept("make", [star, full_mesh])
 def test_a_cable_adds_its_length_over_200_m_a_us(make: Any, cable: str, adds: float) -> None:
     assert alpha_s(make(4, cable=cable)) - alpha_s(make(4)) == pytest.approx(adds)
 
@@ -83,7 +82,7 @@ def test_the_wires_have_the_same_alpha() -> None:
         assert alpha[0] == pytest.approx(capabilities_of(small.tiers[0]).classes[0].alpha_s)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("key", "value", "words"),
     [
         ("cable", "0m", "expected a length from 0.01 m to 20000 km, such as 100m, got '0m'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -60,7 +61,7 @@ def test_nothing_failed_costs_what_it_did() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("tiers", "failed", "says"),
     [
         (TORUS, "16", "ranks are 0 to 15"),

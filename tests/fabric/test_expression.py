@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -42,7 +43,7 @@ def test_a_part_of_each_rack() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("typed", "words"),
     [
         ("mi300x:nodes=3", "one tier of 8 endpoints"),
@@ -76,7 +77,7 @@ def test_a_list_keeps_the_settings_of_each() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("typed", "fabric"),
     [
         ("h100", "dgx-h100"),

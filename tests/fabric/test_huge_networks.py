@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 
-import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -32,8 +32,8 @@ HUGE = {
 }
 
 
-@pytest.mark.parametrize("kind", HUGE)
-@pytest.mark.parametrize("primitive", ["ar", "a2a", "bc"])
+@swept("kind", HUGE)
+@swept("primitive", ["ar", "a2a", "bc"])
 def test_a_huge_network_is_priced_or_refused_at_once(kind: str, primitive: str) -> None:
     tier = {"name": "x", "alpha": "1us", "bandwidth": "50GB/s"} | HUGE[kind]
     tracemalloc.start()

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator
+from swept import swept
 
 from colltool.algorithms.libraries import LIBRARIES, LibraryName
 from colltool.base.errors import ColltoolError
@@ -44,7 +45,7 @@ def test_without_one_there_are_no_facts() -> None:
     assert (fabric.library, fabric.library_facts) == (None, None)
 
 
-@pytest.mark.parametrize("word", ["nccl", "rccl", "mpi", "xla", "mscclpp", "all"])
+@swept("word", ["nccl", "rccl", "mpi", "xla", "mscclpp", "all"])
 def test_a_word_is_a_library_without_facts(word: str) -> None:
     facts = loaded(word).library_facts
     assert facts is not None
@@ -104,7 +105,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("library", "words"), BAD)
+@swept(("library", "words"), BAD)
 def test_what_is_refused_is_named(library: Any, words: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         loaded(library)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from small import clos, fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.primitives import Primitive
@@ -31,7 +32,7 @@ def best(where: Fabric, primitive: str, *, algorithm: str = "", **how: object) -
     return float(found.best.bandwidth_s)
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
+@swept("primitive", list(Primitive))
 def test_sprayed_it_is_a_port_of_what_works(primitive: Primitive) -> None:
     for planes, bw in (
         ({"count": 8}, 80.0),
@@ -74,7 +75,7 @@ def test_messages_to_many_peers_fill_all_planes() -> None:
     assert best(fabric(flat), "a2a", algorithm="pairwise") == pytest.approx(31 * GB / 32 / 10e9)
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
+@swept("primitive", list(Primitive))
 def test_no_price_is_below_the_bound(primitive: Primitive) -> None:
     for planes in (
         {"count": 8},

@@ -107,7 +107,7 @@ def test_what_cannot_be_written_is_not_kept() -> None:
 
 def test_a_price_of_a_fabric_that_was_kept_reads_no_yaml() -> None:
     code = (
-        "import sys; from colltool.cli.app import run;"
+        "import sys; from colltool.commands.app import run;"
         "assert not run(['price', 'ar', '-f', 'dgx-h100', '-M', '16MB', '--format', 'json']);"
         "print('yaml' in sys.modules, file=sys.stderr)"
     )

@@ -177,7 +177,7 @@ def test_neighbours_of_the_published_tori(shape: tuple[int, ...], expected: int)
     assert capabilities_of(lattice("torus", shape)).neighbours == expected
 
 
-@pytest.mark.parametrize(
+@swept(
     ("kind", "shape", "expected"),
     [
         ("torus", (3, 3), 2),
@@ -354,7 +354,7 @@ def test_what_was_bought_can_be_wired(pods: int, nics: int, radix: int, ratio: i
     assert bool(bought.notes) >= bool(rounded)
 
 
-@pytest.mark.parametrize(
+@swept(
     "bad",
     [
         {"pods": 0},

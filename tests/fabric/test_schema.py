@@ -62,7 +62,7 @@ def test_every_shipped_fabric_passes(name: str) -> None:
     assert text.startswith(f"# {schema_line('fabric')}\n"), "editors find the schema beside it"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("old", "new"),
     [
         ("alpha: 0.5us", "alpha: 0.5"),
@@ -86,16 +86,12 @@ def test_a_bad_fabric_does_not(old: str, new: str) -> None:
     assert faults(GOOD.replace(old, new, 1))
 
 
-@pytest.mark.parametrize(
-    "rate", ["900GB/s", "400Gbps", "50 GBps", "1.5TiB/s", "50e9B/s", "100000000"]
-)
+@swept("rate", ["900GB/s", "400Gbps", "50 GBps", "1.5TiB/s", "50e9B/s", "100000000"])
 def test_rates_that_the_loader_reads(rate: str) -> None:
     assert faults(GOOD.replace("900GB/s", f"'{rate}'")) == []
 
 
-@pytest.mark.parametrize(
-    "time", ["500ns", "0.5 us", ".5us", "1e-6s", "2ms", "1\u00b5s", "1\u03bcs"]
-)
+@swept("time", ["500ns", "0.5 us", ".5us", "1e-6s", "2ms", "1\u00b5s", "1\u03bcs"])
 def test_times_that_the_loader_reads(time: str) -> None:
     assert faults(GOOD.replace("0.5us", time)) == []
 
@@ -141,7 +137,7 @@ def test_good_ladders_and_layouts_pass() -> None:
         assert faults_of(LayoutFile, text) == []
 
 
-@pytest.mark.parametrize(
+@swept(
     ("model", "old", "new"),
     [
         (LadderFile, "16MB", "16Mb"),

@@ -11,6 +11,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import fabric, mesh, torus
+from swept import swept
 
 import colltool
 from colltool import ColltoolError
@@ -62,7 +63,7 @@ def test_it_is_the_best_of_all_boxes(kind: Any, shape: list[int], data: st.DataO
     assert merit(found) == min(merit(box) for box in boxes if box)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "ranks", "shape", "closed"),
     [
         ("tpu-v5p", 4, (2, 2, 1), False),

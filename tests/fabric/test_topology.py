@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 from small import TOPOLOGIES
+from swept import swept
 
 from colltool.definitions.field_types import Alpha
 from colltool.fabric import templates, uneven
@@ -124,8 +125,8 @@ def test_a_full_mesh_and_a_star_are_their_cables(size: int) -> None:
     assert (star.links(2), star.neighbours, star.switches(2)) == (2 * len(cables), 1, 1)
 
 
-@pytest.mark.parametrize("topology", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", [(4,), (4, 3), (2, 3, 2), (1, 4, 2)])
+@swept("topology", ["torus", "mesh"])
+@swept("shape", [(4,), (4, 3), (2, 3, 2), (1, 4, 2)])
 def test_a_part_of_a_lattice_is_a_box_of_its_first_ranks(
     topology: str, shape: tuple[int, ...]
 ) -> None:
@@ -154,7 +155,7 @@ def every_kind() -> list[TierCapabilities[Tier]]:
     ]
 
 
-@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
+@swept("kind", every_kind())
 def test_every_kind_agrees_with_itself(kind: TierCapabilities[Tier]) -> None:
     groups = [one.group for one in kind.classes]
     assert groups == sorted(set(groups))
@@ -171,7 +172,7 @@ def test_every_kind_agrees_with_itself(kind: TierCapabilities[Tier]) -> None:
     assert set(kind.at_alpha(1e-6)) <= set(type(kind.tier).model_fields)
 
 
-@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
+@swept("kind", every_kind())
 def test_a_latency_of_its_own_is_in_what_it_states(kind: TierCapabilities[Tier]) -> None:
     """Other keys of a tier that are times as its alpha is: protocols and fits set the whole of it."""
     like = TOPOLOGIES["star"].model_fields["alpha"].metadata
@@ -184,7 +185,7 @@ def test_a_latency_of_its_own_is_in_what_it_states(kind: TierCapabilities[Tier])
             assert later.classes[0].alpha_s == pytest.approx(5e-6), name
 
 
-@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
+@swept("kind", every_kind())
 def test_what_joins_a_tier_is_what_its_links_are(kind: TierCapabilities[Tier]) -> None:
     joined = joined_by(kind.tier.topology)
     if joined == "switches":

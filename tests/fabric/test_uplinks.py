@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from small import clos, fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -36,8 +37,8 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize("where", SAME)
-@pytest.mark.parametrize("primitive", ["ar", "ag", "a2a", "bc"])
+@swept("where", SAME)
+@swept("primitive", ["ar", "ag", "a2a", "bc"])
 def test_a_single_level_feels_its_uplinks(where: Any, primitive: str) -> None:
     """As a leaf of one endpoint each below a spine, written out."""
     written_out = fabric(star(8, alpha=1.0, bw=600.0), WRITTEN_OUT)

@@ -7,6 +7,7 @@ from statistics import median
 
 import pytest
 from measured_rows import Row, rows
+from swept import swept
 
 import colltool
 from colltool.base.formatting import format_time
@@ -133,7 +134,7 @@ def test_racks_of_nvl72_take_what_two_and_twenty_of_them_show() -> None:
     assert _off("oci-gb300-128") < 0.1  # held: 23% before
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "ranks"),
     [
         (name, 16)

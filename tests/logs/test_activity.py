@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 from tracing import call, kernel, step, write
 
 import colltool
@@ -38,7 +39,7 @@ COMPUTE = [
 ]
 
 
-@pytest.mark.parametrize("name", COMMUNICATION)
+@swept("name", COMMUNICATION)
 def test_communication_is_known_by_name(name: str) -> None:
     assert is_collective(name)
     assert "<" not in short_name(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 from tracing import labels
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
@@ -15,7 +16,7 @@ from colltool.logs.kernel_names import is_collective, kernel_name
 EIGHT = list(range(8))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "says", "algorithm", "protocol", "primitives"),
     [
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "RING_LL", "", "", (AR,)),
@@ -78,7 +79,7 @@ def found(
     return one
 
 
-@pytest.mark.parametrize(
+@swept(
     ("called", "into", "out", "primitive", "elements"),
     [
         ("allreduce", 100, 100, AR, 100),
@@ -113,7 +114,7 @@ def test_ranks_as_listed_as_configured_or_evenly_apart() -> None:
     assert found(apart).ranks == (1, 5, 9)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("listed", "size", "ranks"),
     [
         ("[0, 1, 2, ..., 63]", 64, tuple(range(64))),
@@ -164,7 +165,7 @@ def test_both_ends_of_a_message_where_they_are_clear() -> None:
     assert ends([0, 1, 2, 3]) == ()
 
 
-@pytest.mark.parametrize(
+@swept(
     ("change", "reason"),
     [
         ({"Collective name": None}, str(NO_METADATA)),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToJson
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -240,7 +241,7 @@ def test_json_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         calls(path)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("head", "is_one"),
     [
         (b"\x07\n\x050.0.4\x10", True),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.statements import word_table
 from colltool.logs.debug_conclusions import stated_together
@@ -322,8 +323,8 @@ def test_a_line_is_known_behind_every_prefix(code: str, tmp_path: Path) -> None:
             assert not any(mark in found.stated[0].quoted for mark in ("n1:70", "<stdout>", "\x1b"))
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("code", LINES)
+@swept("place", PLACES)
+@swept("code", LINES)
 def test_places_in_the_source_change_nothing(code: str, place: str) -> None:
     for line in LINES[code]:
         if line.startswith("NCCL WARN"):
@@ -463,7 +464,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", VALUES)
+@swept("name", VALUES)
 def test_a_setting_is_read_as_it_stands(name: str) -> None:
     for value in VALUES[name]:
         for line in spelled(name, value):
@@ -533,7 +534,7 @@ def test_lists_allow_what_nccl_allows(
         assert set(found.on(collective, ALGORITHMS)) == want
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "kind", "cause"),
     [
         ("NCCL_ALGO=Ring", "cause", "algorithm-ring"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
@@ -566,7 +567,7 @@ def test_ucc_perftest_without_a_price_is_named(read: Reader, name: str) -> None:
 # --- launch lines and stamps
 
 
-@pytest.mark.parametrize(
+@swept(
     ("line", "ranks", "nodes"),
     [
         ("mpirun -np 64 -H a:16,b:16,c:16,d:16 ./osu_allreduce -m 4:1048576", 64, 4),
@@ -621,7 +622,7 @@ def test_any_line_is_no_error(text: str) -> None:
     assert isinstance(unstamped(text), str)
 
 
-@pytest.mark.parametrize(
+@swept(
     "line",
     [
         "1024      12.50",

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 from tracing import kernel, labels, step
 
 import colltool
@@ -173,7 +174,7 @@ SPELLINGS: dict[Primitive, str] = {
 }
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "name"),
     [(primitive, name) for primitive, names in SPELLINGS.items() for name in names.split()],
 )

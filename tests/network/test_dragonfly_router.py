@@ -8,6 +8,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from small import dragonfly, fabric
+from swept import swept
 
 from colltool.fabric.topology import capabilities_of
 from colltool.network.dragonfly_router import DragonflyRouter
@@ -119,7 +120,7 @@ def test_what_leaves_the_first_switches_are_their_cables() -> None:
 EXACT = [(2, 3, 2), (2, 5, 1), (3, 3, 1), (4, 3, 4), (3, 5, 1), (3, 4, 1)]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("switches", "groups", "each", "most"),
     [*((*one, 1.0) for one in EXACT), (2, 5, 2, 1.3), (2, 6, 1, 1.3)],
 )

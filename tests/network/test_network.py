@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from swept import swept
 
 from colltool.algorithms.executor import Network
 from colltool.algorithms.program import step
@@ -101,7 +102,7 @@ def measured(
     return loads
 
 
-@pytest.mark.parametrize("sizes", SHAPES)
+@swept("sizes", SHAPES)
 def test_lattice_loads_are_those_of_routing_hop_by_hop(sizes: list[tuple[int, bool]]) -> None:
     axes = axes_of(sizes)
     n = prod(axis.size for axis in axes)
@@ -114,7 +115,7 @@ def test_lattice_loads_are_those_of_routing_hop_by_hop(sizes: list[tuple[int, bo
         )
 
 
-@pytest.mark.parametrize("sizes", SHAPES)
+@swept("sizes", SHAPES)
 def test_lattice_distance_is_the_longest_walk(sizes: list[tuple[int, bool]]) -> None:
     axes = axes_of(sizes)
     net = LatticeNetwork(axes)

@@ -9,6 +9,7 @@ from math import prod
 import pytest
 from lp import Arcs, all_gather_s, all_to_all_s, lattice
 from small import fabric, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.lattice import all_to_all_load
@@ -58,7 +59,7 @@ def walked(arcs: Arcs, start: int) -> list[int]:
     return list(apart.values())
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@swept("shape", SHAPES)
 def test_distances_are_those_of_the_cables(shape: tuple[int, ...]) -> None:
     found, arcs = distances(axes_of(shape)), cables(shape)
     for start in {0, 1, prod(shape) // 2 + 1, prod(shape) - 1}:
@@ -123,10 +124,8 @@ def test_a_twist_never_makes_an_all_to_all_slower() -> None:
         assert distances(axes_of(shape)).longest < sum(axis.diameter for axis in plain)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [(4,), (4, 4), (4, 16), (4, 6), (1, 2), (2, 1), (4, 4, 16), (2, 2, 2, 4), (4, 8, 16)],
-    ids=str,
+@swept(
+    "shape", [(4,), (4, 4), (4, 16), (4, 6), (1, 2), (2, 1), (4, 4, 16), (2, 2, 2, 4), (4, 8, 16)]
 )
 def test_other_shapes_have_no_twist(shape: tuple[int, ...]) -> None:
     assert twisted_axes(shape) is None

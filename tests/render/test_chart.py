@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -153,7 +154,7 @@ def test_a_chart_is_drawn_where_the_screen_has_room() -> None:
     assert has_chart(rendered(few, "table", high, chart=True))
 
 
-@pytest.mark.parametrize("height", range(24, 60, 3))
+@swept("height", range(24, 60, 3))
 def test_a_chart_never_pushes_the_answer_off_the_screen(height: int) -> None:
     text = rendered(PRICES, "table", Screen(80, height=height))
     without = rendered(PRICES, "table", Screen(80, height=height), chart=False)

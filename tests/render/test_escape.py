@@ -10,6 +10,7 @@ import re
 
 import pytest
 from small import fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.errors import printable
@@ -50,7 +51,7 @@ every_name = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "shown"),
     [
         ("plain α 16 MB", "plain α 16 MB"),
@@ -67,7 +68,7 @@ def test_printable(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-@pytest.mark.parametrize(
+@swept(
     "code",
     [
         *range(0x20),
@@ -130,7 +131,7 @@ def test_other_text_stays_as_it_is(text: str) -> None:
     assert csv_text(text) == text
 
 
-@pytest.mark.parametrize("name", NASTY.values(), ids=NASTY)
+@swept("name", NASTY.values())
 def test_json_reads_back(name: str) -> None:
     text = json_text(json.dumps({"a": name, "b": [name]}, ensure_ascii=False, indent=2))
     found = json.loads(text)

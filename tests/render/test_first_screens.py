@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from effort import some
+from swept import swept
 
 import colltool
 from colltool.render.blocks import Table
@@ -99,8 +100,8 @@ def test_the_parts_of_a_row_add_up_to_its_total() -> None:
             assert sum(map(float, parts)) == pytest.approx(float(row.total_s))
 
 
-@pytest.mark.parametrize("fabric", ["dgx-h100", "nvl72", "tpu-v4-512", "two-sites", "frontier"])
-@pytest.mark.parametrize("size", ["1KB", "16MB", "1GB"])
+@swept("fabric", ["dgx-h100", "nvl72", "tpu-v4-512", "two-sites", "frontier"])
+@swept("size", ["1KB", "16MB", "1GB"])
 def test_the_shares_of_a_breakdown_add_up_to_100_percent(fabric: str, size: str) -> None:
     broken = colltool.breakdown(fabric, "ar", size=size)
     text = rendered(broken, "table", Screen(200), everything=True)
@@ -149,7 +150,7 @@ def test_crossovers_beyond_16_GB_are_for_all() -> None:
 # --- what leads on the screen leads everywhere
 
 
-@pytest.mark.parametrize("fabric", some(colltool.list_fabrics(), 14))
+@swept("fabric", some(colltool.list_fabrics(), 14))
 def test_the_best_is_what_leads_in_every_form(fabric: str) -> None:
     loaded = colltool.load_fabric(fabric)
     sizes = ["64KB", "64MB"]
@@ -223,7 +224,7 @@ def test_a_ladder_shows_alpha_and_bandwidth_without_contention() -> None:
         assert cells[columns.index("BW without")] == bandwidth
 
 
-@pytest.mark.parametrize(
+@swept(
     ("share", "text"),
     [
         (-0.016, "-1.6%"),

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_size, format_time
@@ -144,7 +145,7 @@ def test_the_default_view_counts_what_it_leaves_out() -> None:
     assert to_markdown(parts, everything=False).endswith("`--all` adds 1 row; 3 notes\n")
 
 
-@pytest.mark.parametrize("width", range(1, 90))
+@swept("width", range(1, 90))
 def test_no_width_cuts_a_cell(width: int) -> None:
     """A total stands whole in its line; a name that finds no room goes on in the next one."""
     drawn, _, _ = to_text([TABLE], Screen(width), everything=False).partition("\n\n")
@@ -161,7 +162,7 @@ def test_no_width_cuts_a_cell(width: int) -> None:
     assert [row[at] for row in rows[1:] if row[at]] == [format_time(row.total_s) for row in ROWS]
 
 
-@pytest.mark.parametrize("width", range(32, 90))
+@swept("width", range(32, 90))
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     assert max(map(len, to_text([TABLE], Screen(width), everything=False).splitlines())) <= max(
         width, 39 - 26 + 12
@@ -346,7 +347,7 @@ def test_an_unknown_result_is_refused() -> None:
         rendered("text", "table")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("seconds", "text"),
     [
         (0.0, "0 s"),

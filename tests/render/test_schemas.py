@@ -20,6 +20,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from jsonschema import Draft202012Validator
 from msccl_texts import all_reduce_ring
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -141,7 +142,7 @@ def test_every_table_says_what_its_records_are() -> None:
                 assert hints.get(name, "").startswith("Columns["), f"{found.name}.{name}"
 
 
-@pytest.mark.parametrize("name", documents())
+@swept("name", documents())
 def test_a_schema_is_one_and_says_who_prints_it(name: str) -> None:
     schema = validator(name).schema
     Draft202012Validator.check_schema(schema)
@@ -367,7 +368,7 @@ def check_columns(module: Any, name: str, known: set[str]) -> None:
     assert set(elsewhere.values()) <= known
 
 
-@pytest.mark.parametrize("module", MODULES)
+@swept("module", MODULES)
 def test_a_column_has_a_key_in_the_document(module: str) -> None:
     """A new column without a key in JSON and schema fails."""
     check_columns(module_of(module), module, schema_keys(WITHIN.get(module, module)))
@@ -395,7 +396,7 @@ def document_kinds(hint: Any) -> Iterator[type[Document]]:
         yield from document_kinds(part)
 
 
-@pytest.mark.parametrize("name", documents())
+@swept("name", documents())
 def test_a_record_at_a_path_is_written_by_the_document_that_its_annotation_names(name: str) -> None:
     """Else the keys would be those of the record, whatever the schema says."""
     waiting = list(schemas.document_classes(name))
@@ -445,7 +446,7 @@ def tables_of(module: Any) -> Iterator[tuple[Any, Column]]:
             yield from ((record, column) for column in vars(module)[name])
 
 
-@pytest.mark.parametrize("module", MODULES)
+@swept("module", MODULES)
 def test_the_path_of_a_column_is_in_its_records(module: str) -> None:
     """What mypy checks of a function: a path that leads nowhere fails here, not in a terminal."""
     for record, column in tables_of(module_of(module)):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -40,7 +41,7 @@ def stored(name: str) -> float:
     return weight_bytes(model_of(path), Deployment(), 1, format_of(name)).weights
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "size"),
     [
         # 671e9 weights in 8 bits; embedding and head, 0.93e9 each, in 16
@@ -58,7 +59,7 @@ def test_a_checkpoint_is_as_large_as_published(name: str, size: float) -> None:
     assert stored(name) == pytest.approx(size, rel=0.01)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "said", "computes", "sends"),
     [
         ("deepseek-v3-fp8", "fp8", "fp8", "fp8"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -278,7 +279,7 @@ def test_changes_are_what_they_say() -> None:
     assert change.network_s == pytest.approx(again.decode.network_s)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("job", "fabric", "asked", "words"),
     [
         ("llama3-70b", "hgx-h200", {"tp": 7}, "64 heads do not fill tp 7"),

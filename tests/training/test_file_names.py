@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import yaml
+from swept import swept
 
 import colltool.training
 
@@ -13,6 +13,6 @@ DATA = Path(colltool.training.__file__).parent / "data"
 FILES = sorted([*DATA.glob("devices/*.yaml"), *DATA.glob("models/*.yaml")])
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@swept("path", FILES)
 def test_a_device_or_model_has_the_name_of_its_file(path: Path) -> None:
     assert yaml.safe_load(path.read_text(encoding="utf-8"))["name"] == path.stem

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from planning import dense, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -65,7 +66,7 @@ def test_a_plan_says_steps_a_day() -> None:
     assert often.steps_per_day < often.best_steps_per_day < told.steps_per_day
 
 
-@pytest.mark.parametrize(
+@swept(
     ("given", "what"),
     [
         ({"mtbf": "50000h"}, "needs the rate at which checkpoints are written"),

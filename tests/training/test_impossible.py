@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from planning import dense, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -79,7 +80,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@swept("name", REFUSED)
 def test_what_cannot_be_is_refused(name: str) -> None:
     job, what, fix = REFUSED[name]
     with pytest.raises(ColltoolError) as caught:

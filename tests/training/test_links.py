@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.training.job_links import JobLink
@@ -83,7 +84,7 @@ def held_to_the_price(found: Plan, *tiers: str) -> None:
             assert busiest == pytest.approx(wire.busy_s, rel=1e-6), wire
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "name", "n_beta"),
     [
         ("ar", "ring", 2 * 7 / 8),
@@ -117,7 +118,7 @@ def test_a_port_carries_what_the_formula_says(primitive: str, name: str, n_beta:
     held_to_the_price(found)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "name"),
     [
         ("all_reduce", "hierarchical:ring/ring"),
@@ -265,10 +266,8 @@ def test_every_rank_of_a_dense_job_sends_alike() -> None:
     assert [one.over_mean for one in found.links.links] == pytest.approx([1, 1])  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("primitive", "algorithm"), [("ar", "ring"), ("a2a", "direct"), ("ag", "direct")]
-)
-@pytest.mark.parametrize("stride", [1, 8])
+@swept(("primitive", "algorithm"), [("ar", "ring"), ("a2a", "direct"), ("ag", "direct")])
+@swept("stride", [1, 8])
 def test_contention_has_the_same_loads(primitive: str, algorithm: str, stride: int) -> None:
     """All groups of one dimension at once: what ``contention`` says of the layout of these
     groups."""

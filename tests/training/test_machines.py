@@ -49,21 +49,21 @@ def test_every_number_of_a_device_has_a_source(name: str) -> None:
     sourced(read_device(name, Path()))
 
 
-@pytest.mark.parametrize("name", preset_names("stacks"))
+@swept("name", preset_names("stacks"))
 def test_every_number_of_a_stack_has_a_source_and_a_date(name: str) -> None:
     file = read_stack(name, Path())
     sourced(file)
     assert file.date.startswith("20")
 
 
-@pytest.mark.parametrize("name", preset_names("models"))
+@swept("name", preset_names("models"))
 def test_every_model_has_a_source(name: str) -> None:
     source = read_model(name, Path()).source
     assert isinstance(source, str)
     assert "arXiv" in source
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "bf16", "memory", "bandwidth"),
     [
         ("a100-80gb", 312e12, 85.9e9, 2.039e12),

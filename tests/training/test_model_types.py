@@ -11,6 +11,7 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -334,7 +335,7 @@ def test_a_switch_that_is_not_known_is_named_and_not_refused(tmp_path: Path) -> 
 # --- the tables themselves
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@swept("kind", KINDS)
 def test_an_operation_is_whole(kind: str) -> None:
     """Every size that it is made of is one that it must be given, or the model's own."""
     row = KINDS[kind]
@@ -356,7 +357,7 @@ def test_sums_of_products() -> None:
     assert value_of(terms_of(""), sizes) == 0
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@swept("kind", FAMILIES)
 def test_an_entry_of_a_type_can_be_read(kind: str) -> None:
     entry = family_of(kind)
     for word in entry.get("words", {}).values():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -51,7 +52,7 @@ TOTALS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "published", "rtol"), TOTALS)
+@swept(("name", "published", "rtol"), TOTALS)
 def test_published_totals(name: str, published: float, rtol: float) -> None:
     assert loaded(name).parameters == pytest.approx(published, rel=rtol)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from planning import adds_up, dense, part, shown, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -114,7 +115,7 @@ GROUNDS = {
 }
 
 
-@pytest.mark.parametrize("name", GROUNDS)
+@swept("name", GROUNDS)
 def test_what_the_figures_rest_on_is_said(name: str) -> None:
     keys, fabric, says = GROUNDS[name]
     ranks = 96 if name == "strides that do not tile" else 64

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from planning import adds_up, dense, part, shown, star, two_tiers
+from swept import swept
 
 import colltool
 from colltool.training.overlap import GradientCompression
@@ -47,7 +48,7 @@ def small(found: Plan) -> GradientCompression:
     return found.compression
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@swept("name", SCHEMES)
 def test_ratio_of_a_scheme(name: str) -> None:
     """P9, and the time that it divides."""
     given, ratio = SCHEMES[name]

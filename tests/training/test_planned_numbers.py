@@ -18,6 +18,7 @@ from closed_forms import (
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.training.calls import stage_calls, tensor_buckets
 from colltool.training.job import load_job
@@ -237,7 +238,7 @@ def test_the_best_bucket_is_the_least_of_what_it_costs() -> None:
     assert cost(best) == pytest.approx(min(cost(size / n) for n in range(1, 1000)), rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("scheme", "keys", "expect"),
     [
         ("fp16", {}, 2),

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from planning import two_tiers
+from swept import swept
 
 import colltool
 from colltool.training.calls import stage_calls
@@ -50,7 +51,7 @@ def layers(recompute: Any) -> tuple[LayerTimes, LayerTimes]:
     return layer_times(config, experts=False), layer_times(config, experts=True)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@swept("module", MODULES)
 def test_a_module_runs_again_where_a_layer_has_it(module: str) -> None:
     """Forward and backward stay as they are, and no part runs again for longer than it took."""
     in_dense, in_moe = {
@@ -68,7 +69,7 @@ def test_a_module_runs_again_where_a_layer_has_it(module: str) -> None:
             assert part.again_s <= part.forward_s * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@swept("module", MODULES)
 def test_flops_of_a_module_are_those_of_its_operations(module: str) -> None:
     config = setup({"modules": [module]})
     shape, model = config.shape, config.model
@@ -103,7 +104,7 @@ def test_more_modules_never_take_less_and_all_of_them_no_more_than_whole_layers(
         assert every.all.again_s <= full.all.again_s * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@swept("module", MODULES)
 def test_tokens_are_sent_again_only_where_experts_run_again(module: str) -> None:
     config = setup({"modules": [module]})
     calls = [

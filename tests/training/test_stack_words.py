@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from planning import dense, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ManyErrors
 from colltool.training.stack_words import FAMILIES, chosen_stack, family_of, idle_word
 
 
-@pytest.mark.parametrize(
+@swept(
     ("keys", "stack"),
     [
         ({"stack": "megatron"}, "megatron-eager"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pytest
+from swept import swept
 
 from colltool.training import files as schema
 from colltool.training import strategies
@@ -49,7 +50,7 @@ def test_a_row_is_what_a_schedule_takes(monkeypatch: pytest.MonkeyPatch) -> None
     assert kept()[-1] == pytest.approx(before[-1] * 2)
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@swept("name", SCHEDULES)
 def test_every_schedule_has_a_bubble_and_a_source(name: Any) -> None:
     """At most GPipe's, at least none; as many micro-batches at once as there are, at the most."""
     row, passes = SCHEDULES[name], [Pass(1.0, 2.0, 1.0)] * 8

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msccl_texts import all_gather_all_pairs, all_reduce_one_step, all_reduce_ring
+from swept import swept
 
 import colltool
 from colltool.algorithms.program import maker
@@ -29,11 +30,11 @@ def write(tmp_path: Path, text: str, name: str = "my.xml") -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("fabric", "n"),
     [("star512", 8), ("dgx-h100", 8), ("mi300x", 8), ("torus512", 8), ("nvl72", 16)],
 )
-@pytest.mark.parametrize("ideal", [True, False])
+@swept("ideal", [True, False])
 def test_what_sends_as_a_shipped_schedule_costs_the_same(fabric: str, n: int, ideal: bool) -> None:
     """Every schedule of one stream on one tier: the price of its formula, with the same α,
     bandwidth and η."""

@@ -178,7 +178,7 @@ def test_slower_by_no_more_than_the_share_and_never_faster(
         assert slow_of(row) <= slow_of(slower[spec]) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@swept("name", FABRICS)
 def test_a_rank_with_all_its_bandwidth_costs_nothing(name: str) -> None:
     for row in rows(FABRICS[name], share=1.0).values():
         assert row.slow is not None

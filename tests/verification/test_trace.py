@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.algorithms.trace import Trace
@@ -81,7 +82,7 @@ def run_on_values(
     return one.trace
 
 
-@pytest.mark.parametrize(
+@swept(
     "algorithm",
     ["ring", "tree", "double-binary-tree", "rabenseifner", "one-shot", "two-shot", "in-network"],
 )
@@ -228,7 +229,7 @@ def test_numbers_in_a_row_are_cut_rank_by_rank() -> None:
             assert [chunk.values for chunk in held] == [(28,), (32,), (36,), (40,)]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("values", "words"),
     [
         ("1,2,3", "3 numbers for 4 ranks"),
@@ -256,8 +257,8 @@ def test_every_rank_of_a_trace_is_shown(ranks: int) -> None:
         assert sorted(map(int, heads)) == list(range(ranks)), width
 
 
-@pytest.mark.parametrize("algorithm", ["shortest-path", "dim-by-dim"])
-@pytest.mark.parametrize(
+@swept("algorithm", ["shortest-path", "dim-by-dim"])
+@swept(
     "where",
     [
         small.torus(4),

@@ -46,7 +46,7 @@ def lattice(topology: str, *shape: int) -> Fabric:
     return read_fabric(text, "lattice.yaml")
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7, 8, 12, 16, 17, 31, 32, 33, 64, 100])
+@swept("n", [2, 3, 4, 5, 6, 7, 8, 12, 16, 17, 31, 32, 33, 64, 100])
 def test_every_algorithm_on_a_star(n: int) -> None:
     result = colltool.verify(star(n))
     assert result.holds
@@ -102,7 +102,7 @@ def test_a_clos_with_uplinks_costs_what_is_priced() -> None:
         assert one.time_s[1] == pytest.approx(one.time_s[0], rel=1e-9), one.algorithm
 
 
-@pytest.mark.parametrize("ranks", [3, 6, 7, 9, 12, 20, 24, 31])
+@swept("ranks", [3, 6, 7, 9, 12, 20, 24, 31])
 def test_folded_schedules_cost_at_most_what_is_priced(ranks: int) -> None:
     """Inside a leaf to the digit. Across leaves folding shifts the pairs, and the price takes the
     most that may leave a leaf."""

@@ -225,7 +225,7 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
             beyond the limits, no Clos.
     """
     graph = _InfraGraph(os.fsdecode(path))
-    hosts = {name: kind for name, (kind, _) in graph.instances.items() if kind.of("xpu")}
+    hosts = {instance: kind for instance, (kind, _) in graph.instances.items() if kind.of("xpu")}
     devices = sorted({device.name for device in hosts.values()})
     if len(devices) != 1:
         found = ", ".join(devices) or "none"
@@ -233,7 +233,7 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
             f"expected instances of one device with components of choice xpu, found {found}"
         )
     node = _node(graph, next(iter(hosts.values())))
-    count = sum(graph.instances[name][1] for name in hosts)
+    count = sum(graph.instances[host][1] for host in hosts)
     if graph.edges or count > 1:
         return node, _network(graph, set(hosts))
     return node, None
@@ -347,10 +347,10 @@ def _parallel(graph: _InfraGraph, links: _NodeLinks) -> tuple[dict[Pair, int], f
 def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
     """The Clos of all instances that are no hosts."""
     ports: dict[str, int] = {}
-    for name, (device, count) in graph.instances.items():
-        if name not in hosts:
+    for instance, (device, count) in graph.instances.items():
+        if instance not in hosts:
             port_count = sum(device.components[port][0] for port in device.of("port"))
-            ports |= {f"{name}.{index}": port_count for index in range(count)}
+            ports |= {f"{instance}.{index}": port_count for index in range(count)}
     cabled: dict[str, list[tuple[str, float]]] = {}
     cables: list[tuple[str, str, float]] = []
     for edge in graph.edges:

@@ -171,7 +171,7 @@ def _measured(cluster: Cluster, primitive: Primitive) -> bool:
 
 def _measured_rows(tier: Tier, primitive: Primitive) -> list[ProtocolNumbers]:
     """The protocols measured on a tier; others may stand in for what larger groups run."""
-    return [row for row in tier.protocols_for(primitive).values() if row.measured]
+    return [protocol for protocol in tier.protocols_for(primitive).values() if protocol.measured]
 
 
 def _priced(

@@ -37,8 +37,8 @@ def canonical_order(links: Capacities, kinds: Sequence[int]) -> list[int]:
 def _joined(links: Capacities) -> dict[int, list[tuple[int, int, int]]]:
     """The other end of each link of a node, with the units there and back."""
     joined: dict[int, list[tuple[int, int, int]]] = {node: [] for node in links}
-    for node, row in links.items():
-        for other, units in row.items():
+    for node, neighbours in links.items():
+        for other, units in neighbours.items():
             back = links[other].get(node, 0)
             joined[node].append((other, units, back))
             if not back:

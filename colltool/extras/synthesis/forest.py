@@ -136,8 +136,8 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = Fal
     # Units finer by the rate's denominator make whole trees; the common divisor keeps them few.
     fine = rate.denominator
     common = rate.numerator
-    for row in links.values():
-        common = gcd(common, *(units * fine for units in row.values()))
+    for neighbours in links.values():
+        common = gcd(common, *(units * fine for units in neighbours.values()))
     scaled: Capacities = {}
     for node, row in links.items():
         scaled[node] = {to: units * fine // common for to, units in row.items()}
@@ -263,8 +263,8 @@ def _violated_cut(
     """The nodes on the roots' side of a cut that cannot carry a rate; None if all cuts can."""
     source = -1
     capacity: Capacities = {source: dict.fromkeys(roots, rate.numerator)}
-    for node, row in links.items():
-        capacity[node] = {to: units * rate.denominator for to, units in row.items()}
+    for node, neighbours in links.items():
+        capacity[node] = {to: units * rate.denominator for to, units in neighbours.items()}
     network = FlowNetwork(capacity)
     for rank in range(ranks):
         reached, side = network.max_flow(source, rank)
@@ -284,7 +284,7 @@ class _Batch(NamedTuple):
 
 def _packed(links: Capacities, roots: Sequence[int], trees_per_root: int) -> list[_Batch]:
     """Trees grown link by link, such that all others can still be completed (Bérczi and Frank)."""
-    unused = {rank: dict(row) for rank, row in links.items()}
+    unused = {rank: dict(neighbours) for rank, neighbours in links.items()}
     growing = [_Batch(root, trees_per_root, frozenset({root}), ()) for root in roots]
     done: list[_Batch] = []
     while growing:
@@ -321,7 +321,7 @@ def _trees_for_link(
     Every set of ranks with ``a`` and without ``b`` must still be able to send what the other batches
     owe the ranks outside.
     """
-    network: Capacities = {rank: dict(row) for rank, row in unused.items()}
+    network: Capacities = {rank: dict(neighbours) for rank, neighbours in unused.items()}
     owed = 0
     for number, other in enumerate(others):
         if b not in other.reached:

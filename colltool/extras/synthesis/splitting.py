@@ -44,8 +44,8 @@ class _RootFlows:
         self.arcs: dict[tuple[int, int], int] = {}
         for root in roots:
             self.network.add(_SOURCE, root, units_each)
-        for node, row in links.items():
-            for to, units in row.items():
+        for node, neighbours in links.items():
+            for to, units in neighbours.items():
                 self.arcs[node, to] = self.network.add(node, to, units)
         # residual capacity of every arc under the flow to each rank; None: to be computed anew
         self.residual: list[list[int] | None] = [None] * ranks
@@ -108,8 +108,8 @@ class _SwitchRemoval:
         self.links: Capacities = {node: dict(row) for node, row in links.items()}
         self.flows = _RootFlows(links, ranks, roots, units_each)
         self.ways: Ways = defaultdict(list)
-        for a, row in links.items():
-            for b, units in row.items():
+        for a, neighbours in links.items():
+            for b, units in neighbours.items():
                 self.ways[a, b].append(Way((a, b), units))
 
     def remove(self, switch: int) -> None:
@@ -125,8 +125,8 @@ class _SwitchRemoval:
             joined = [self._join(a, switch, b) for a, b in pairs]
             assert any(joined), "as much leaves a switch as enters it"
         del self.links[switch]
-        for row in self.links.values():
-            row.pop(switch, None)
+        for neighbours in self.links.values():
+            neighbours.pop(switch, None)
 
     def _join_evenly(self, switch: int) -> None:
         """Join the same number of units between every two neighbours, if all ranks stay reachable.

@@ -124,8 +124,8 @@ def odd_links(dump: NodeDump) -> list[str]:
     if any(dump.to_switch):
         usual = _usual(dump.to_switch)
         return [
-            f"{name} has {count} of {usual} links to the switches, and is priced with all of them"
-            for name, count in zip(dump.accelerators, dump.to_switch, strict=True)
+            f"{device} has {count} of {usual} links to the switches, and is priced with all of them"
+            for device, count in zip(dump.accelerators, dump.to_switch, strict=True)
             if count != usual
         ]
     if dump.pairs and inner_tiers(dump)[0].link == "pcie":

@@ -187,7 +187,7 @@ def _rows_answer(result: Calibration) -> str:
     own_rows = result.machine_rows
     assert own_rows is not None
     where = on_fabric(result.fabric.name, tuple(result.overrides))
-    off = sum(abs(row.r) for row in own_rows.file.rows) / own_rows.total
+    off = sum(abs(measured.r) for measured in own_rows.file.rows) / own_rows.total
     rows = counted(own_rows.total, "row")
     how_to_keep = either(
         shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file"
@@ -311,7 +311,7 @@ class FittedProtocolDocument(Document, of=FittedProtocol):
     alpha_s: float
     bandwidth_Bps: float
     ci95: dict[str, list[float]] = derived(
-        lambda protocol: {name: list(bounds) for name, bounds in protocol.ci95.items()}
+        lambda protocol: {term: list(bounds) for term, bounds in protocol.ci95.items()}
     )
     tied: list[str]
     local_copy_Bps: float | None = derived("copy_Bps")

@@ -583,7 +583,7 @@ def _crossings_for_people(result: Crossover) -> Table:
     title = f"crossovers with {' and '.join(names)}"
     table = Table(tuple(columns), tuple(lines), None, title, first=len(first))
     known = set().union(*(pair.approximations for pair in result.pairs))
-    unknown = [name for name in _APPROXIMATIONS if name not in known]
+    unknown = [algorithm for algorithm in _APPROXIMATIONS if algorithm not in known]
     return table.without(*unknown, "balance_a", "balance_b")
 
 

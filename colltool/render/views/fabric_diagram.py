@@ -138,7 +138,7 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     if tier.energy is not None:
         facts.append(("energy", format_bit_energy(tier.energy)))
     if tier.library and tier.library.protocols:
-        names = dict.fromkeys(row.name for row in tier.library.protocols)
+        names = dict.fromkeys(protocol.name for protocol in tier.library.protocols)
         facts.append(("protocols", ", ".join(names)))
     return facts
 

@@ -397,7 +397,11 @@ def alpha_text(pairs: DistanceClass) -> str:
 
 def operations_text(spec: InNetwork) -> str:
     """What the switches do: ``reduce, multicast``."""
-    names = [name for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
+    names = [
+        capability
+        for capability in ("reduce", "multicast", "all_to_all")
+        if getattr(spec, capability)
+    ]
     return ", ".join(names).replace("_", "-") or "nothing"
 
 
@@ -442,9 +446,9 @@ def library_text(facts: LibraryFacts) -> str:
         ("P2P over PCIe", facts.p2p),
     )
     # of what the file does not say, the library's own default holds
-    for name, is_on in switched:
+    for capability, is_on in switched:
         if is_on is not None:
-            text += f", {name} {'on' if is_on else 'off'}"
+            text += f", {capability} {'on' if is_on else 'off'}"
     if facts.channels:
         text += ", channels given"
     return text

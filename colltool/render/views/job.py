@@ -187,13 +187,13 @@ def layout_text(setup: ParallelConfig) -> str:
     """Such as ``tp 8 (sp) x pp 4 x dp 16, virtual 5``."""
     layout = setup.layout
     parts = []
-    for name in ("tp", "cp", "pp", "dp"):
-        size = getattr(layout, name)
+    for dimension in ("tp", "cp", "pp", "dp"):
+        size = getattr(layout, dimension)
         if size == 1:
             continue
-        part = f"{name} {size}"
+        part = f"{dimension} {size}"
         # sequence parallelism splits over the same ranks
-        if name == "tp" and layout.sp:
+        if dimension == "tp" and layout.sp:
             part += " (sp)"
         parts.append(part)
     text = " x ".join(parts) or "one rank"

@@ -133,7 +133,7 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
     first = prices[0]
     records: list[_KernelLine] = []
     for price in prices:
-        records += [_KernelLine(price, row) for row in price.results]
+        records += [_KernelLine(price, estimate) for estimate in price.results]
     columns: Columns[_KernelLine] = (
         *context(
             first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks
@@ -157,8 +157,8 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
         refused |= dict.fromkeys(f"{name}: {why}" for name, why in price.refused)
         if price.library is not None:
             choices[price.library] = None
-        for row in price.results:
-            of_rows += [(note, row.kernel) for note in row.notes]
+        for estimate in price.results:
+            of_rows += [(note, estimate.kernel) for note in estimate.notes]
     # the answer begins with a warning
     notes = without_warnings(tuple(lines))
     notes += lines_by_names(of_rows)
@@ -180,7 +180,7 @@ def _chart(result: KernelPriceList) -> BusbwChart | None:
         return None
     points = []
     for price in result.prices:
-        points += [(row.kernel, price.bytes, row.busbw_Bps) for row in price.results]
+        points += [(estimate.kernel, price.bytes, estimate.busbw_Bps) for estimate in price.results]
     title = f"{first.operation.replace('_', '-')} on {first.fabric}, {first.group.label}"
     return BusbwChart(title, curves(points))
 
@@ -536,7 +536,7 @@ def _file_summary(result: LibraryShown) -> str:
         return f"{name}: what it picks is in a table of {counted(len(result.dispatch), 'row')}"
     operations = dict.fromkeys(_spelled(row.operation) for row in result.kernels)
     text = f"{name}: {counted(len(result.kernels), 'kernel')} for {', '.join(operations)}"
-    errors = [row.error for row in result.kernels if row.error is not None]
+    errors = [kernel.error for kernel in result.kernels if kernel.error is not None]
     if not errors:
         return text
     ends = dict.fromkeys(map(whole_percent, (min(errors), max(errors))))

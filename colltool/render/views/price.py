@@ -271,10 +271,10 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
     unranked: list[r.Ranked] = []
     for price in prices:
         selectable += [r.Ranked(price, row) for row in price.leading]
-        for row in price.others:
+        for estimate in price.others:
             # class 1: another library runs it; higher classes: none does
-            kind = others if row.rank_class == 1 else unranked
-            kind.append(r.Ranked(price, row))
+            kind = others if estimate.rank_class == 1 else unranked
+            kind.append(r.Ranked(price, estimate))
     tables = []
     if selectable:
         tables.append(r.row_table(selectable, "", None if sizes else 0, sizes=sizes, names=True))
@@ -315,8 +315,8 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
 
 def _below_zero(price: Price) -> str:
     """What an overhead below 0 means, where the table has one."""
-    for row in price.leading[:_MOST_ROWS]:
-        if float(row.rest_s) < -_FELT_GAIN * float(row.total_s):
+    for estimate in price.leading[:_MOST_ROWS]:
+        if float(estimate.rest_s) < -_FELT_GAIN * float(estimate.total_s):
             return "an overhead below 0: this machine was measured to be that much faster"
     return ""
 
@@ -329,7 +329,7 @@ def _rows(prices: Sequence[Price]) -> list[AlgorithmEstimate]:
 
 
 def _cannot_run(price: Price) -> list[Block]:
-    reasons = ((row.reason, row.algorithm) for row in price.infeasible)
+    reasons = ((reason.reason, reason.algorithm) for reason in price.infeasible)
     return listed("cannot run here", lines_by_names(reasons), first=0)
 
 
@@ -345,7 +345,7 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
         option = localize(argument_text("overrides", ["library.collnet=true"]))
         took = format_time(r.seconds(by_sharp))
         lines.append(f"SHARP (NCCL_COLLNET_ENABLE=1): {by_sharp.title}, {took}; add {option}")
-    shipped = (row for row in price.results if row.status == "shipped")
+    shipped = (estimate for estimate in price.results if estimate.status == "shipped")
     fastest_bare = min(shipped, key=_without_software)
     fastest_bare_s = _without_software(fastest_bare)
     # both lines would have the same number
@@ -365,13 +365,13 @@ def _without_software(row: AlgorithmEstimate) -> float:
 def _fastest_with_sharp(price: Price) -> AlgorithmEstimate | None:
     """The fastest row that only the CollNet switch keeps from being selected."""
     inside = price.group.per_domain[0]
-    for row in sorted(price.others, key=r.seconds):
-        reason = row.not_selected_reason
+    for estimate in sorted(price.others, key=r.seconds):
+        reason = estimate.not_selected_reason
         if reason is None or reason.code != "collnet_off":
             continue
-        rules = (rule for rule in NCCL_ALL_REDUCE if set(rule.by) <= set(row.shipped_by))
+        rules = (rule for rule in NCCL_ALL_REDUCE if set(rule.by) <= set(estimate.shipped_by))
         if not any(rule.why_not_inside(inside) for rule in rules):
-            return row
+            return estimate
     return None
 
 
@@ -384,7 +384,9 @@ def _nearest_used(prices: Sequence[Price]) -> list[Block]:
 
 
 def _warnings(prices: Sequence[Price]) -> list[Block]:
-    return listed("warning", (f"{row.algorithm}: {row.reason}" for row in prices[0].failed))
+    return listed(
+        "warning", (f"{estimate.algorithm}: {estimate.reason}" for estimate in prices[0].failed)
+    )
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
@@ -561,7 +563,7 @@ def _winners(result: PriceList, columns: Columns[_SizeWinner] = _WINNER) -> Tabl
     """A row per size: the winner and by how much; protocols only where the library has some."""
     records = []
     for price in result.prices:
-        rivals = [row for row in price.leading if row is not price.best]
+        rivals = [estimate for estimate in price.leading if estimate is not price.best]
         second = min(rivals, key=r.seconds, default=None)
         records.append(_SizeWinner(price, price.best, second))
     context_columns = r.price_context(result.prices[0])
@@ -763,7 +765,7 @@ def _remainders(price: Price) -> list[_Remainder]:
     }
     # less is rounding
     least_s = 1e-9 * float(row.total_s)
-    return [_Remainder(name, took) for name, took in parts.items() if abs(took) > least_s]
+    return [_Remainder(part, took) for part, took in parts.items() if abs(took) > least_s]
 
 
 def _whole_shares(parts: Sequence[_Part], total_s: float) -> dict[int, str]:
@@ -875,10 +877,10 @@ def _sums(price: Price) -> str:
         f"{r.library_label(price) or 'library'} overhead": float(row.rest_s),
     }
     sums = ""
-    for name, seconds in terms.items():
-        if seconds or name in ("latency", "transfer"):
+    for term, seconds in terms.items():
+        if seconds or term in ("latency", "transfer"):
             sign = "-" if seconds < 0 else "+"
-            sums += f" {sign} {name} {format_time(abs(seconds))}"
+            sums += f" {sign} {term} {format_time(abs(seconds))}"
     text = f"{format_time(float(row.total_s))} = {sums.removeprefix(' + ')}"
     if row.protocol:
         text += f" (protocol {row.protocol})"

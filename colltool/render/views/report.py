@@ -219,7 +219,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def _assumed_blocks(result: Assumptions) -> list[Block]:
-    words = [f"{name}={value}" for name, value in result.readings._asdict().items()]
+    words = [f"{reading}={value}" for reading, value in result.readings._asdict().items()]
     if result.library:
         words.insert(0, f"library={result.library}")
     title = f"{result.fabric.name}: numbers of its file, and where they come from"

@@ -479,7 +479,7 @@ def _unvaried_model(result: Sweep) -> dict[str, Any]:
     """The options of the model but those that are axes."""
     varied = _keys(result)
     options = result.readings.echo()
-    return {name: value for name, value in options.items() if name not in varied}
+    return {option: value for option, value in options.items() if option not in varied}
 
 
 def _fitted(result: Sweep) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _table(result: Verification) -> Table:
 def _counts(result: Verification) -> str:
     """Such as ``86 match, 2 match only on idle wires; 1 not executed``."""
     verdicts = [row.verdict for row in result.results]
-    shown = [name for name in VERDICTS if name in verdicts]
+    shown = [verdict for verdict in VERDICTS if verdict in verdicts]
     say = _counted if _formulas(result) else _counted_results
     parts = [", ".join(say(verdicts.count(name), name) for name in shown)]
     stride = result.results[0].group.stride

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
@@ -64,7 +65,7 @@ def simulated(on: Fabric, size: float, ranks: int | None = None) -> float:
     return total
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "ranks", "name"),
     [
         (fabric(star(6, 1, 450)), 6, "ring"),
@@ -284,7 +285,7 @@ def test_a_shard_that_is_no_whole_number_is_rounded_up_and_said_to_be() -> None:
     assert "rounded" not in astra_sim(fabric(star(8)), size=16)["network.yml"]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "ranks", "message"),
     [
         (fabric(star(8), clos(8, (4, 2), (8, 2, 2))), 64, "'t2' is oversubscribed 2:1"),

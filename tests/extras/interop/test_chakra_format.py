@@ -6,6 +6,7 @@ from __future__ import annotations
 from io import BytesIO
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.logs import chakra_format
@@ -95,7 +96,7 @@ def test_what_we_write_we_read() -> None:
     assert list(decoded(BytesIO(encoded(NODES)), "x.et").nodes) == NODES
 
 
-@pytest.mark.parametrize(
+@swept(
     ("data", "message"),
     [
         (b"", "is empty"),

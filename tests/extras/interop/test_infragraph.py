@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from small import clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star, torus
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -118,7 +119,7 @@ def microseconds(_one: str, _other: str, edge: dict[str, str]) -> float:
     return float(edge["latency"].split()[0]) if "latency" in edge else 0.0
 
 
-@pytest.mark.parametrize("of", ROUTED, ids=NAMES)
+@swept("of", ROUTED)
 def test_ways_are_as_long_as_those_of_messages(of: colltool.Fabric) -> None:
     """The least latency between any two in InfraGraph's own graph is that of a message, by the
     links that prices run on."""

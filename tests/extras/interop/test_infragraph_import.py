@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -144,7 +145,7 @@ def changed(**edge: Any) -> str:
     return json.dumps({**ONE, "edges": [{**ONE["edges"][0], **edge}]})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "what"),
     [
         ("", "expected keys and values"),

@@ -14,6 +14,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import clos, fabric, full_mesh, mesh, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.extras.pictures.drawing import DARK, LIGHT, fabric_svg, rules
@@ -182,7 +183,7 @@ def holds_together(where: Fabric) -> ET.Element:
     return root
 
 
-@pytest.mark.parametrize("name", [*SHIPPED, *ODD])
+@swept("name", [*SHIPPED, *ODD])
 def test_every_fabric_is_drawn(name: str) -> None:
     where = every(name)
     root = holds_together(where)
@@ -300,7 +301,7 @@ def test_ports_are_lines_where_there_is_room() -> None:
     assert [lines(ports) for ports in (1, 4, 8, 9)] == [2, 8, 16, 2]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("tier", "drawn", "wraps"),
     [
         (torus(8), 8, 1),
@@ -321,7 +322,7 @@ def test_places_and_wraparounds_of_lattices(tier: dict[str, Any], drawn: int, wr
     assert document(colltool.draw_fabric(where))["tiers"][0]["drawn"] == drawn
 
 
-@pytest.mark.parametrize("name", [*SHIPPED, *ODD])
+@swept("name", [*SHIPPED, *ODD])
 def test_as_many_are_drawn_as_the_document_says(name: str) -> None:
     """Endpoints are squares, or dots of 3.2 pixels in a lattice."""
     root = parsed(every(name))
@@ -363,8 +364,8 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("page", [False, True])
+@swept("text", HOSTILE)
+@swept("page", [False, True])
 def test_text_of_a_file_is_never_markup(text: str, page: bool) -> None:
     where = (
         fabric(star(8))

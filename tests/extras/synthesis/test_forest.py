@@ -13,6 +13,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import fabric, mesh, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.registry import find
@@ -110,8 +111,8 @@ def test_most_flow_of_a_textbook_network() -> None:
     assert (moved, side) == (23, {0, 1, 2, 4})
 
 
-@pytest.mark.parametrize("shape", [(5,), (4, 2), (3, 5), (2, 3, 4)], ids=str)
-@pytest.mark.parametrize("wrap", [False, True])
+@swept("shape", [(5,), (4, 2), (3, 5), (2, 3, 4)])
+@swept("wrap", [False, True])
 def test_a_lattice_has_its_links(shape: tuple[int, ...], wrap: bool) -> None:
     found = lattice_wires(tuple(Axis(size, wrap) for size in shape))
     assert Counter((edge.src, edge.dst) for edge in found.edges) == lp.lattice(shape, wrap=wrap)

@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
+from swept import swept
 
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive, parse_primitive
 from colltool.libraries.nccl.hardware import Hardware
@@ -83,8 +84,8 @@ def test_the_table_of_an_all_reduce(nodes: int) -> None:
         assert close(found[algorithm], printed), algorithm
 
 
-@pytest.mark.parametrize("primitive", [AG, RS])
-@pytest.mark.parametrize("nodes", GATHER)
+@swept("primitive", [AG, RS])
+@swept("nodes", GATHER)
 def test_the_table_of_an_all_gather_and_reduce_scatter(nodes: int, primitive: Primitive) -> None:
     found = table(machine(nodes), primitive)
     assert set(found) == set(GATHER[nodes])
@@ -175,7 +176,7 @@ def same(found: list[str | float], told: list[str | float]) -> bool:
     return len(found) == len(told) and found == close
 
 
-@pytest.mark.parametrize("nodes", ALL_REDUCE_FLIPS)
+@swept("nodes", ALL_REDUCE_FLIPS)
 def test_the_flips_of_an_all_reduce(nodes: int) -> None:
     assert same(walked(machine(nodes), AR), ALL_REDUCE_FLIPS[nodes])
 
@@ -188,8 +189,8 @@ def test_the_flips_of_four_nodes_and_their_island() -> None:
     assert same(found[7:], [5.6, NVLS_TREE, 991, SIMPLE])
 
 
-@pytest.mark.parametrize("primitive", [AG, RS])
-@pytest.mark.parametrize("nodes", GATHER_FLIPS)
+@swept("primitive", [AG, RS])
+@swept("nodes", GATHER_FLIPS)
 def test_the_flips_of_an_all_gather_and_reduce_scatter(nodes: int, primitive: Primitive) -> None:
     first, second = GATHER_FLIPS[nodes]
     assert same(walked(machine(nodes), primitive), [LL, first, LL128, second, SIMPLE])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, RS, Primitive
@@ -68,7 +69,7 @@ def test_on_one_node_nobody_asks_for_the_cpu() -> None:
     assert "gpu: hopper}" in refused("star512", ["library=nccl"])
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "overrides", "words"),
     [
         ("nvl72", [], "the channels of a node of 72 GPUs"),
@@ -145,8 +146,8 @@ def test_ll128_needs_nvlink() -> None:
     assert rates["ring", "simple"] == pytest.approx((8.4 + 14 * 5.7) * 1e-6)
 
 
-@pytest.mark.parametrize("primitive", [AR, AG, RS, BC])
-@pytest.mark.parametrize("nodes", [1, 2, 8])
+@swept("primitive", [AR, AG, RS, BC])
+@swept("nodes", [1, 2, 8])
 def test_every_pick_has_a_schedule_of_ours_that_runs_there(
     nodes: int, primitive: Primitive
 ) -> None:

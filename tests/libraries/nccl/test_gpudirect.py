@@ -4,6 +4,7 @@ TCP sockets."""
 from __future__ import annotations
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.primitives import AG, AR, Primitive
@@ -26,7 +27,7 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize(("key", "printed"), PRINTED.items(), ids=str)
+@swept(("key", "printed"), PRINTED.items())
 def test_over_sockets_the_model_is_what_nccl_prints(
     key: tuple[int, Primitive, str, str], printed: tuple[float, float]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from swept import swept
 
 from colltool.libraries.nccl.graphs import communicator_channels, nvls_graph, ring_graph, tree_graph
 from colltool.libraries.nccl.hardware import GpuNodes, Graph, constants
@@ -30,7 +31,7 @@ def graph(numbers: tuple[float, float, float] | None) -> Graph | None:
     return Graph(int(numbers[0]), *numbers[1:]) if numbers else None
 
 
-@pytest.mark.parametrize("machine", KNOWN, ids=lambda one: "-".join(map(str, one)))
+@swept("machine", KNOWN)
 def test_the_channels_are_those_that_nccl_finds(machine: GpuNodes) -> None:
     numbers, (ring, tree, nvls, total) = constants("2.30"), KNOWN[machine]
     assert ring_graph(numbers, machine) == graph(ring)
@@ -47,7 +48,7 @@ def test_an_a100(machine: GpuNodes) -> None:
     assert communicator_channels(numbers, machine, ring_graph(numbers, machine)) == total
 
 
-@pytest.mark.parametrize("gpus", range(2, 9))
+@swept("gpus", range(2, 9))
 def test_a_smaller_group_of_a_node_has_the_same_rings_and_an_nvls_channel_for_each_gpu(
     gpus: int,
 ) -> None:

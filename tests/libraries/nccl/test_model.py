@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
@@ -154,7 +155,7 @@ REASONS = [
 ]
 
 
-@pytest.mark.parametrize(("on", "primitive", "algorithm", "protocol", "words"), REASONS)
+@swept(("on", "primitive", "algorithm", "protocol", "words"), REASONS)
 def test_why_not(
     on: Hardware, primitive: Primitive, algorithm: str, protocol: str, words: str
 ) -> None:

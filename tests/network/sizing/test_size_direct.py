@@ -12,6 +12,7 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -191,7 +192,7 @@ def least_cut(plan: DirectPlan) -> float:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("topology", "endpoints", "radix", "most", "exact"),
     [
         ("dragonfly", 17, 6, 1.0, False),
@@ -374,7 +375,7 @@ def test_beside_a_clos_and_what_it_costs() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("arguments", "words"),
     [
         ({"topology": "ring"}, "'ring' is no topology that is sized"),

@@ -40,7 +40,7 @@ def test_a_clos_of_the_same_endpoints_is_the_fat_tree(k: int) -> None:
     assert (plan.pods, plan.switches, plan.spare_ports, plan.notes) == (k, tree.switches, 0, ())
 
 
-@pytest.mark.parametrize(
+@swept(
     ("endpoints", "radix", "hops", "expected"),
     [
         (2048, 64, (1.0,), [64, 32]),

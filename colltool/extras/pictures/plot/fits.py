@@ -121,11 +121,11 @@ def calibration_panels(
     for fit in result.series:
         rows = {}
         reasons = {}
-        for row in fit.residuals:
-            model_name = _model_name(row.algorithm, row.protocol)
-            rows[row.bytes] = Modelled(row.fitted_s, row.relative_error, model_name)
-            if not row.used:
-                reasons[row.bytes] = "no reason given"
+        for residual in fit.residuals:
+            model_name = _model_name(residual.algorithm, residual.protocol)
+            rows[residual.bytes] = Modelled(residual.fitted_s, residual.relative_error, model_name)
+            if not residual.used:
+                reasons[residual.bytes] = "no reason given"
         for excluded in fit.left_out:
             reasons[excluded.bytes] = excluded.reason
         curves.append(_curve(fit, " + ".join(fit.algorithms), rows, reasons, quantity))
@@ -139,9 +139,9 @@ def judged_panels(
     curves = []
     for fit in judged:
         rows = {}
-        for row in fit.points:
-            model_name = _model_name(row.algorithm, row.protocol)
-            rows[row.bytes] = Modelled(row.predicted_s, row.relative_error, model_name)
+        for point in fit.points:
+            model_name = _model_name(point.algorithm, point.protocol)
+            rows[point.bytes] = Modelled(point.predicted_s, point.relative_error, model_name)
         model_names = ", ".join(distinct(row.algorithm for row in fit.points))
         curves.append(_curve(fit, model_names, rows, {}, quantity))
     return _panels(curves, most)

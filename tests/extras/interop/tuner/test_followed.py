@@ -137,7 +137,7 @@ def test_without_measurements_price_shows_the_pick_that_the_file_has(
         assert taken[:2] == (answer.pick.algorithm, answer.pick.protocol), size
 
 
-@pytest.mark.parametrize(
+@swept(
     ("collective", "primitive", "names"),
     [
         ("allreduce", AR, {"ring": "ring", "in-network": "nvls"}),
@@ -145,7 +145,7 @@ def test_without_measurements_price_shows_the_pick_that_the_file_has(
         ("reducescatter", RS, {"ring": "ring"}),
     ],
 )
-@pytest.mark.parametrize("ranks", [4, 8])
+@swept("ranks", [4, 8])
 def test_with_measurements_the_file_has_what_price_has_fastest(
     ranks: int, collective: str, primitive: Primitive, names: dict[str, str]
 ) -> None:

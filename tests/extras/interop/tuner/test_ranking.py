@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from swept import swept
 
 from colltool.extras.interop.nccl_tuner_rows import MAX_BYTES, TunerRow, needs, tuner_rows
 from colltool.libraries.nccl.model import Combination, Piece
@@ -16,7 +16,7 @@ RING_LL = way("ring", "ll", (1, 10, 2))
 RING_SIMPLE = way("ring", "simple", (1, 110, 1))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("algorithm", "protocol", "nodes", "expected"),
     [
         ("ring", "ll", 2, set()),

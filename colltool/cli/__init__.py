@@ -1,1 +1,0 @@
-"""The command line by its old name: :mod:`colltool.commands`."""
