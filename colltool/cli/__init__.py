@@ -1,0 +1,1 @@
+"""The command line by its old name: :mod:`colltool.commands`."""
