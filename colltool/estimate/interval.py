@@ -369,6 +369,9 @@ def _measured(
     sigma = spread.sigma
     high_sigma = sigma
     parts = spread.parts
+    if errors.basis == "announced":
+        sigma = high_sigma = hypot(sigma, known["announced"])
+        parts = (("announced", known["announced"]), *parts)
     # only the upper end: no box is faster for want of P2P
     if errors.p2p_unknown:
         high_sigma = hypot(sigma, known["p2p"])
@@ -479,12 +482,11 @@ _WORDS = {
     "dials": "numbers changed by you",
     "machine": "its own measurements differ this much",
     "p2p": "such boxes differ this much by whether P2P over PCIe works",
+    "announced": "announced: first measurements may differ this much",
 }
 
 
 def _unmeasured_words(errors: ErrorModel, request: ErrorRequest) -> str:
-    if errors.basis == "announced":
-        return "announced: nobody has measured it"
     if not request.foreign:
         where = f"across {errors.wire}" if request.place.across else f"on {errors.wire}"
         return f"no measurement of {errors.device or 'such GPUs'} {where}"

@@ -35,8 +35,8 @@ HYPOTHETICAL = {
 }
 
 # One direction, bytes/s: NVLink 7 is announced with 10.4 TB/s both ways; announced racks bring 1.6
-# and 2.4 Tb/s of NICs a GPU; links of TPUs and xGMI.
-MAX_SWITCHED_PORT, MAX_NIC, MAX_LINK = 5.2e12, 300e9, 200e9
+# and 2.4 Tb/s of NICs a GPU, Maia 200 3.2; links of TPUs, of xGMI, and 20 ports of 400G to three peers.
+MAX_SWITCHED_PORT, MAX_NIC, MAX_LINK = 5.2e12, 400e9, 333e9
 MIN_ALPHA, MAX_ALPHA = 0.05e-6, 50e-6
 
 Where = tuple[str | int, ...]
@@ -192,7 +192,10 @@ class TestEveryFile:
 
     @every_file
     def test_outer_tiers_are_slower_than_inner_ones(self, file: Path) -> None:
-        rates = [tier.bandwidth * tier.ports for tier in fabric(file).tiers]
+        rates = []
+        for tier in fabric(file).tiers:
+            links = tier.size - 1 if isinstance(tier, FullMeshTier) else 1
+            rates.append(tier.bandwidth * tier.ports * links)
         assert rates == sorted(rates, reverse=True)
 
     @every_file

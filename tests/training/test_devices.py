@@ -23,12 +23,16 @@ WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "tpu7x", "trainium2", "train
 # No peak of these devices is kept.
 UNKNOWN = {
     "atlas-950",
+    "b60-pcie",
     "cloudmatrix384",
     "dgx-1v",
     "frontier",
+    "maia-200",
     "rtx-pro-6000-pcie",
     "rubin-ultra-nvl576",
     "tomahawk-ultra",
+    "tpu-8i",
+    "tpu-8t",
     "ub-mesh",
 }
 
