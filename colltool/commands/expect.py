@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 GATE_FORMATS = (
     "nccl-tests",
     "prometheus",
+    "grafana",
     "nvsentinel",
     "aicr",
     "preflight-slurm",

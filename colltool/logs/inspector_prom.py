@@ -35,8 +35,8 @@ from colltool.logs.sentences import statement
 
 _SAMPLE = re.compile(r"(nccl_\w{1,80})\{(.{0,4000})\}\s+(\S{1,40})(?:\s+-?\d{1,20})?$")
 _LABEL = re.compile(r'([A-Za-z_]\w{0,60})="((?:[^"\\]|\\.){0,1000})"')
-_TIME = "nccl_collective_exec_time_microseconds"
-_BUSBW = "nccl_bus_bandwidth_gbs"
+TIME_METRIC = "nccl_collective_exec_time_microseconds"
+BUSBW_METRIC = "nccl_bus_bandwidth_gbs"
 _MESSAGES = "nccl_p2p_"
 _BUCKET = re.compile(r"(\d{1,9}(?:\.\d{1,4})?)(?:-(\d{1,9}))?([KMGT]?)B")
 _UNITS = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
@@ -54,13 +54,13 @@ class _LabelledMetrics(NamedTuple):
 
 def _recognises(log: Log) -> bool:
     return log.contains(b"nccl_", b"_exec_time_microseconds{") or log.contains(
-        _BUSBW.encode() + b"{"
+        BUSBW_METRIC.encode() + b"{"
     )
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The collectives of a snapshot."""
-    fix = f"keep both {_TIME} and {_BUSBW} of collectives; or give Inspector's JSON"
+    fix = f"keep both {TIME_METRIC} and {BUSBW_METRIC} of collectives; or give Inspector's JSON"
     return parsed(log, _calls(log, hints), "NCCL Inspector's Prometheus text", fix)
 
 
@@ -73,7 +73,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
         name, labels, value = match[1], match[2], rounding_interval(match[3])
         if name.startswith(_MESSAGES):
             yield Note(MESSAGE, log.file, number)
-        elif name in (_TIME, _BUSBW):
+        elif name in (TIME_METRIC, BUSBW_METRIC):
             sample = samples.setdefault(
                 labels, _LabelledMetrics(number, dict(_LABEL.findall(labels)), {})
             )
@@ -88,8 +88,8 @@ def _call(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Not
     name = labels.get("collective")
     primitive = primitive_of(name)
     ranks = _count(labels, "nranks", "n_ranks")
-    seconds = sample.metrics.get(_TIME, 0.0) / 1e6
-    busbw = sample.metrics.get(_BUSBW, 0.0) * 1e9
+    seconds = sample.metrics.get(TIME_METRIC, 0.0) / 1e6
+    busbw = sample.metrics.get(BUSBW_METRIC, 0.0) * 1e9
     if primitive is None or ranks is None or ranks < 2 or seconds <= 0 or busbw <= 0:
         return Note(NOT_MODELLED, file, sample.line)
     size = _power_of_two(busbw * seconds / busbw_factor(primitive, ranks))

@@ -1,5 +1,5 @@
-"""Gates in the formats of other programs: nccl-tests' own table, Prometheus, NVSentinel, aicr, and
-preflight scripts for Slurm and Kubernetes.
+"""Gates in the formats of other programs: nccl-tests' own table, Prometheus, Grafana, NVSentinel, aicr,
+and preflight scripts for Slurm and Kubernetes.
 
 Bandwidths are GB/s of 10^9 bytes, as nccl-tests prints them; a gate is rounded down.
 """
@@ -13,6 +13,14 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive, busbw_factor
 from colltool.estimate.expected import Expected, ExpectedSize
+from colltool.render.grafana import (
+    EXPECTED_BUSBW,
+    EXPECTED_SECONDS,
+    FLOOR_BUSBW,
+    FLOOR_SUPPORTED,
+    MEASURED_BUSBW,
+    board_lines,
+)
 from colltool.render.views.expect import keepers_text, machine_text
 
 _GB = 1e9
@@ -112,22 +120,22 @@ def _prometheus(result: Expected) -> Iterator[str]:
         expected[_labels(result, size)] = size
     gauges: list[tuple[str, str, Mapping[str, object]]] = [
         (
-            "colltool_expected_busbw_bytes_per_second",
+            EXPECTED_BUSBW,
             "Bus bandwidth that a healthy machine should reach.",
             {labels: size.busbw_Bps for labels, size in expected.items()},
         ),
         (
-            "colltool_floor_busbw_bytes_per_second",
+            FLOOR_BUSBW,
             f"Bus bandwidth that {keepers_text(result.share)} keep.",
             {labels: size.floor_busbw_Bps for labels, size in expected.items()},
         ),
         (
-            "colltool_expected_seconds",
+            EXPECTED_SECONDS,
             "Time of one call on a healthy machine.",
             {labels: size.expected_s for labels, size in expected.items()},
         ),
         (
-            "colltool_floor_supported",
+            FLOOR_SUPPORTED,
             "1 where measurements of such machines support the floor, 0 where it is a wide one.",
             {labels: int(size.supported) for labels, size in expected.items()},
         ),
@@ -136,9 +144,7 @@ def _prometheus(result: Expected) -> Iterator[str]:
         measured = {
             _labels(result, size.expected): size.measured_busbw_Bps for size in result.measured
         }
-        gauges.append(
-            ("colltool_measured_busbw_bytes_per_second", "Bus bandwidth of the log.", measured)
-        )
+        gauges.append((MEASURED_BUSBW, "Bus bandwidth of the log.", measured))
     for gauge, text, series in gauges:
         yield f"# HELP {gauge} {text}"
         yield f"# TYPE {gauge} gauge"
@@ -386,6 +392,7 @@ def _mpi_job(hosts: int, gpus: int, result: Expected) -> Iterator[str]:
 _WRITERS: Mapping[str, Callable[[Expected], Iterator[str]]] = {
     "nccl-tests": _nccl_tests,
     "prometheus": _prometheus,
+    "grafana": board_lines,
     "nvsentinel": _nvsentinel,
     "aicr": _aicr,
     "preflight-slurm": _slurm,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +19,9 @@ from colltool.base.errors import ColltoolError
 from colltool.commands.expect import GATE_FORMATS
 from colltool.estimate.expected import MOST_SHARE
 from colltool.estimate.interval import one_sided
+from colltool.logs.inspector_prom import BUSBW_METRIC, TIME_METRIC
 from colltool.logs.read import read_logs
-from colltool.render import gates
+from colltool.render import gates, grafana
 
 H100 = ("expect", "-f", "dgx-h100", "-n", "16")
 GIB = 2**30
@@ -191,6 +194,62 @@ def test_prometheus_has_a_gauge_a_size(run: Any) -> None:
     size = expected().sizes[-1]
     labels = 'fabric="dgx-h100",ranks="16",test="all_reduce",bytes="4294967296",share="0.95"'
     assert f"colltool_floor_busbw_bytes_per_second{{{labels}}} {size.floor_busbw_Bps!r}" in lines
+
+
+def test_the_grafana_board_asks_for_series_that_are_written(run: Any) -> None:
+    """Every metric is one of ``--format prometheus`` or of Inspector's text as it is read, every
+    label one that the gauges have."""
+    tests = ["--test", "all_reduce,alltoall,sendrecv"]
+    board = json.loads(written("grafana", run, *tests))
+    gauges = written("prometheus", run, *tests)
+    known = set(re.findall(r"^# TYPE (\w+) gauge$", gauges, re.MULTILINE))
+    # of a log, which no gate is made with
+    known |= {grafana.MEASURED_BUSBW, TIME_METRIC, BUSBW_METRIC}
+    queries = [query for panel in board["panels"] for query in panel["targets"]]
+    asked: set[str] = set()
+    for query in queries:
+        found = re.findall(r"(\w+)\{([^}]*)\}", query["expr"])
+        asked |= {metric for metric, _ in found}
+        for metric, labels in found:
+            if metric in (grafana.EXPECTED_BUSBW, grafana.FLOOR_BUSBW) and "$" not in labels:
+                have = [line for line in gauges.splitlines() if line.startswith(f"{metric}{{")]
+                assert any(all(pair in line for pair in labels.split(",")) for line in have), labels
+    assert {grafana.EXPECTED_BUSBW, grafana.FLOOR_BUSBW, grafana.FLOOR_SUPPORTED} < asked
+    assert asked <= known
+    variables = {variable["name"] for variable in board["templating"]["list"]}
+    for name in re.findall(r"\$\{?(\w+)", json.dumps(board)):
+        assert name in variables
+    [sizes] = [one for one in board["templating"]["list"] if one["name"] == "bytes"]
+    assert sizes["query"].split(",")[0] == "4GiB : 4294967296"
+    assert "@" not in json.dumps(board)
+
+
+def test_the_grafana_board_has_no_panel_on_another_and_alerts_without_variables(run: Any) -> None:
+    board = json.loads(written("grafana", run, "--test", "all"))
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        grid = panel["gridPos"]
+        rows = range(grid["y"], grid["y"] + grid["h"])
+        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in rows}
+        assert not cells & taken
+        taken |= cells
+    alerts = [panel for panel in board["panels"] if "below the floor" in panel["title"]]
+    assert len(alerts) == 7
+    for panel in alerts:
+        [query] = panel["targets"]
+        assert "$" not in query["expr"]
+        assert query["expr"] in panel["description"]
+        assert query["expr"].count("(") == query["expr"].count(")")
+
+
+def test_inspector_s_size_on_the_board_is_that_of_its_reader(run: Any) -> None:
+    """busbw in GB/s x microseconds x the board's factor are the bytes of the total."""
+    board = json.loads(written("grafana", run, "--test", "all_gather"))
+    text = json.dumps(board).replace('\\"', '"')
+    factor = float(re.findall(r"\} \* (\d+\.\d+) >", text)[0])
+    size, seconds = 2**30, 2e-3
+    busbw = size / seconds * 15 / 16
+    assert busbw / 1e9 * seconds * 1e6 * factor == pytest.approx(size, rel=1e-4)
 
 
 def test_nvsentinel_takes_the_least_of_its_sizes(run: Any) -> None:
