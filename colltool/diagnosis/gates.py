@@ -7,6 +7,7 @@ the doctor's to say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -98,11 +99,16 @@ def judge_logs(
 
 
 def _under_library_of(fabric: Fabric, series: Series) -> Fabric:
-    """The fabric under the library that the log names; as it is where it names none."""
+    """The fabric under the library that the log names, NCCL of the log's version; as it is where it
+    names none."""
     library = log_library(series.library).in_fabrics
-    if library is None or fabric.library_name in (library, "all"):
+    if library is None or fabric.library_name == "all":
         return fabric
-    return under_library(fabric, library)
+    version = ""
+    # else it is that of the benchmark: nccl-tests 2.17.8
+    if library == "nccl" and re.match(r"\d", series.version):
+        version = series.version
+    return under_library(fabric, library, version)
 
 
 def _nothing_asked(measurements: Measurements, primitives: Sequence[Primitive]) -> ColltoolError:

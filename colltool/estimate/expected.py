@@ -7,7 +7,9 @@ share of healthy machines keep: the one-sided end of the price's interval
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from math import log2
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, either
@@ -22,7 +24,9 @@ from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import price_list
 from colltool.estimate.results import Infeasible, Overrides
 from colltool.estimate.user_price import judged_row
+from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
+from colltool.libraries.nccl.hardware import known_version, nearest_version
 
 SHARE = 0.95
 """Share of healthy machines that a gate lets pass."""
@@ -31,6 +35,13 @@ MOST_SHARE = 0.999
 """Shares that a gate may be asked for: below half it is no gate, above no measurement tells."""
 SIZES = (8.0, 16 * 2.0**30)
 """The first and the last size, bytes, as nccl-tests is usually run."""
+NCCL_OF_TODAY = (2, 26)
+"""From here on NCCL's times hardly differ by version."""
+_OLD_SMALL, _OLD_LARGE = 1.20, 1.03
+"""How many times as long NCCL 2.23 took as 2.27.3 and 2.29.2 did on 2 and 8 H100, up to 64 KiB and from
+128 MiB on: all-gather and reduce-scatter of ai-dynamo/aiconfigurator, medians."""
+_64KiB, _128MiB = 16.0, 27.0
+"""Those sizes, log2 of bytes."""
 MEASURED = ("measured", "interpolated")
 """What an interval rests on where measurements support a gate."""
 
@@ -197,12 +208,16 @@ def expected(
     if readings.ideal:
         what = "an ideal price is compared with no measurement, so no gate follows from it"
         raise ColltoolError(what, argument="ideal", fix=f"leave {argument_text('ideal')} out")
+    version = nccl_version(fabric)
+    fabric = _with_known_picks(fabric, version)
     prices = price_list(fabric, primitive, sizes, group, readings).prices
     picked = with_library_choice(prices, fabric, readings, required=False, lead=True)
     found = []
     for price in picked:
         row = judged_row(price.best, primitive, fabric, price.group.spec, readings)
         assert row.interval is not None
+        slowest_s = row.interval.slowest_s(float(row.total_s), share)
+        slowest_s *= _age_factor(version, float(price.bytes))
         found.append(
             ExpectedSize(
                 primitive=primitive,
@@ -210,7 +225,34 @@ def expected(
                 ranks=price.ranks,
                 bytes=float(price.bytes),
                 row=row,
-                slowest_s=row.interval.slowest_s(float(row.total_s), share),
+                slowest_s=slowest_s,
             )
         )
     return found
+
+
+def nccl_version(fabric: Fabric) -> str:
+    """The version of NCCL that a fabric states; empty where another library runs, or none is
+    stated."""
+    facts = fabric.library_facts
+    if facts is None or facts.name != "nccl":
+        return ""
+    return facts.version or ""
+
+
+def _with_known_picks(fabric: Fabric, version: str) -> Fabric:
+    """The fabric with a version whose picks are known, the nearest: without, the fastest schedule
+    would be expected of it."""
+    if not version or known_version(version):
+        return fabric
+    return under_library(fabric, "nccl", nearest_version(version))
+
+
+def _age_factor(version: str, size: float) -> float:
+    """By how much a gate allows an old NCCL more time."""
+    number = re.match(r"(\d{1,3})\.(\d{1,3})", version)
+    if number is None or (int(number[1]), int(number[2])) >= NCCL_OF_TODAY:
+        return 1.0
+    large = (log2(size) - _64KiB) / (_128MiB - _64KiB)
+    large = min(max(large, 0.0), 1.0)
+    return _OLD_SMALL + (_OLD_LARGE - _OLD_SMALL) * large

@@ -155,6 +155,37 @@ def test_a_log_that_cannot_be_held_against_it_is_refused(
     assert says in done.err
 
 
+@pytest.mark.parametrize(
+    ("version", "factors"),
+    [("2.19", (1.20, 1.03)), ("2.23.4", (1.20, 1.03)), ("2.27.3", (1, 1)), ("2.31", (1, 1))],
+)
+def test_an_old_nccl_is_allowed_more_time_and_no_schedule_that_it_does_not_pick(
+    version: str, factors: tuple[float, float]
+) -> None:
+    sizes = ["64KiB", "16MiB", "1GiB"]
+    today = colltool.expect("dgx-h100", ranks=32, sizes=sizes, library="nccl@2.30").sizes
+    found = colltool.expect("dgx-h100", ranks=32, sizes=sizes, library=f"nccl@{version}").sizes
+    if version != "2.31":
+        assert [one.expected_s for one in found] == [one.expected_s for one in today]
+    small, _, large = (
+        one.slowest_s / other.slowest_s for one, other in zip(found, today, strict=True)
+    )
+    assert (small, large) == pytest.approx(factors, rel=0.02)
+
+
+def test_a_log_is_held_against_the_version_that_it_names(folder: Path) -> None:
+    rows = log(Path("rows.log"), time_on("dgx-h100")).read_text()
+    for version, code in (("2.29.2", 22902), ("2.23.4", 22304)):
+        head = f"# nccl-tests version 2.17.8 nccl-headers={code} nccl-library={code}\n"
+        Path(f"{version}.log").write_text(head + rows)
+    new, old = (
+        colltool.expect("dgx-h100", against=f"{version}.log") for version in ("2.29.2", "2.23.4")
+    )
+    for one, other in zip(new.measured, old.measured, strict=True):
+        assert one.expected.expected_s == other.expected.expected_s
+        assert one.expected.slowest_s < other.expected.slowest_s
+
+
 # --- formats of other programs
 
 
