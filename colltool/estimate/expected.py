@@ -18,7 +18,8 @@ from colltool.base.primitives import NCCL_TESTS, Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.interval import Interval
+from colltool.estimate.groups import place
+from colltool.estimate.interval import Interval, is_network
 from colltool.estimate.library_pick import with_library_choice
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import price_list
@@ -40,8 +41,11 @@ NCCL_OF_TODAY = (2, 26)
 _OLD_SMALL, _OLD_LARGE = 1.20, 1.03
 """How many times as long NCCL 2.23 took as 2.27.3 and 2.29.2 did on 2 and 8 H100, up to 64 KiB and from
 128 MiB on: all-gather and reduce-scatter of ai-dynamo/aiconfigurator, medians."""
-_64KiB, _128MiB = 16.0, 27.0
-"""Those sizes, log2 of bytes."""
+_64KiB, _8MiB, _128MiB = 16.0, 23.0, 27.0
+"""Sizes, log2 of bytes."""
+_REACH_ACROSS = 0.9
+"""Of the quantile of sigma that a gate goes to across nodes from 128 MiB on: of measurements whose
+source no price has seen as many keep it as keep a whole one (tests/benchmarks/bench_expect.py)."""
 MEASURED = ("measured", "interpolated")
 """What an interval rests on where measurements support a gate."""
 
@@ -212,23 +216,32 @@ def expected(
     fabric = _with_known_picks(fabric, version)
     prices = price_list(fabric, primitive, sizes, group, readings).prices
     picked = with_library_choice(prices, fabric, readings, required=False, lead=True)
+    placed = place(fabric, group)
+    across = is_network(fabric, placed.spans[-1].tier)
     found = []
     for price in picked:
         row = judged_row(price.best, primitive, fabric, price.group.spec, readings)
         assert row.interval is not None
-        slowest_s = row.interval.slowest_s(float(row.total_s), share)
-        slowest_s *= _age_factor(version, float(price.bytes))
+        size = float(price.bytes)
+        reach = gate_reach(size) if across else 1.0
+        slowest_s = row.interval.slowest_s(float(row.total_s), share, reach)
+        slowest_s *= _age_factor(version, size)
         found.append(
             ExpectedSize(
                 primitive=primitive,
                 test=test_name(primitive),
                 ranks=price.ranks,
-                bytes=float(price.bytes),
+                bytes=size,
                 row=row,
                 slowest_s=slowest_s,
             )
         )
     return found
+
+
+def gate_reach(size: float) -> float:
+    """How much of the quantile of sigma a gate across nodes goes to, at a size in bytes."""
+    return 1 + (_REACH_ACROSS - 1) * _between(size, _8MiB, _128MiB)
 
 
 def nccl_version(fabric: Fabric) -> str:
@@ -253,6 +266,9 @@ def _age_factor(version: str, size: float) -> float:
     number = re.match(r"(\d{1,3})\.(\d{1,3})", version)
     if number is None or (int(number[1]), int(number[2])) >= NCCL_OF_TODAY:
         return 1.0
-    large = (log2(size) - _64KiB) / (_128MiB - _64KiB)
-    large = min(max(large, 0.0), 1.0)
-    return _OLD_SMALL + (_OLD_LARGE - _OLD_SMALL) * large
+    return _OLD_SMALL + (_OLD_LARGE - _OLD_SMALL) * _between(size, _64KiB, _128MiB)
+
+
+def _between(size: float, first: float, last: float) -> float:
+    """0 up to one size, 1 from another on; both as log2 of bytes."""
+    return min(max((log2(size) - first) / (last - first), 0.0), 1.0)

@@ -131,11 +131,11 @@ class Interval(NamedTuple):
         """Standard deviation without the shift of datasheets, which moves both ends."""
         return sqrt(sum(value**2 for part, value in self.parts if part != "shift"))
 
-    def slowest_s(self, seconds: float, share: float) -> float:
+    def slowest_s(self, seconds: float, share: float, reach: float = 1.0) -> float:
         """The time within which this share of healthy machines stay, of a price of so many
-        seconds."""
+        seconds; ``reach``: of the quantile that the share has."""
         shift = dict(self.parts).get("shift", 0.0)
-        return seconds * exp(max(shift + one_sided(share) * self.sigma, 0.0))
+        return seconds * exp(max(shift + reach * one_sided(share) * self.sigma, 0.0))
 
 
 class ErrorModel(NamedTuple):

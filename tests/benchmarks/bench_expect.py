@@ -26,7 +26,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 from bench_spread import Verdict, classes, fitted, judged, seen_by_the_law, verdicts  # noqa: E402
 
-from colltool.estimate.expected import SHARE  # noqa: E402
+from colltool.estimate.expected import SHARE, gate_reach  # noqa: E402
 from colltool.estimate.interval import one_sided  # noqa: E402
 
 LARGE = 128 * 2**20
@@ -38,14 +38,20 @@ SICK = {"NVLS off": 0.77, "a NIC of two": 0.55, "a slow host": 0.5, "TCP": 0.1}
 hosts of nccl-tests' issues 106 and 152 and of Azure's guide reach without RDMA."""
 
 
+def reach(row: Verdict, share: float) -> float:
+    """ln of the time that a gate allows over the price."""
+    across = row.one.scope == "across"
+    return (gate_reach(row.one.row.bytes) if across else 1.0) * one_sided(share) * row.sigma
+
+
 def kept(row: Verdict, share: float) -> bool:
     """Whether a measurement reaches the gate."""
-    return row.one.residual <= one_sided(share) * row.sigma
+    return row.one.residual <= reach(row, share)
 
 
 def of_measured(row: Verdict, share: float) -> float:
     """The gate's bandwidth relative to the measured one."""
-    return exp(row.one.residual - one_sided(share) * row.sigma)
+    return exp(row.one.residual - reach(row, share))
 
 
 def by_source(rows: Sequence[Verdict], share: float) -> float:
@@ -69,8 +75,7 @@ def line(title: str, rows: Sequence[Verdict], share: float) -> str:
 def caught(rows: Sequence[Verdict], share: float, left: float) -> float:
     """The share of rows below the gate if only ``left`` of their bandwidth were reached."""
     slower = log(1 / left)
-    reach = one_sided(share)
-    return fmean(row.one.residual + slower > reach * row.sigma for row in rows)
+    return fmean(row.one.residual + slower > reach(row, share) for row in rows)
 
 
 def short_of(large: Sequence[Verdict], small: Sequence[Verdict], share: float) -> Iterable[str]:

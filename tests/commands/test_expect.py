@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -153,6 +154,18 @@ def test_a_log_that_cannot_be_held_against_it_is_refused(
     done = run("expect", *arguments, "--against", "healthy.log")
     assert (done.code, done.out) == (2, "")
     assert says in done.err
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "reach"),
+    [(8, "4GiB", 1), (16, "8MiB", 1), (16, "128MiB", 0.9), (16, "4GiB", 0.9)],
+)
+def test_a_gate_across_nodes_reaches_less_far_at_large_sizes(
+    ranks: int, size: str, reach: float
+) -> None:
+    [found] = colltool.expect("dgx-h100", ranks=ranks, sizes=[size]).sizes
+    sigmas = math.log(found.slowest_s / found.expected_s) / found.interval.sigma
+    assert sigmas == pytest.approx(reach * one_sided(0.95))
 
 
 @pytest.mark.parametrize(
