@@ -262,7 +262,7 @@ def _with_known_picks(fabric: Fabric, version: str) -> Fabric:
 
 
 def _age_factor(version: str, size: float) -> float:
-    """By how much a gate allows an old NCCL more time."""
+    """How many times as long a gate allows an old NCCL to take."""
     number = re.match(r"(\d{1,3})\.(\d{1,3})", version)
     if number is None or (int(number[1]), int(number[2])) >= NCCL_OF_TODAY:
         return 1.0
