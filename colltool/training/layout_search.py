@@ -7,8 +7,9 @@ from :mod:`search_space`. A search without a layout says why (:func:`_no_layout`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heappush, heapreplace, nsmallest
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush, heapreplace, nsmallest
+from itertools import count
 from math import inf
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
@@ -23,12 +24,14 @@ from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed, Schedule, ShardMode, written
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import on_fabric, refuse_impossible_step
-from colltool.training.memory import memory, memory_bytes
+from colltool.training.memory import least_layer_bytes, memory, memory_bytes
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.offload import with_offload
 from colltool.training.operations import stage_times
 from colltool.training.parallel_config import (
     ParallelConfig,
+    PipelineStage,
+    Shard,
     each_kind,
     pipeline_stages,
     value_of,
@@ -48,15 +51,19 @@ from colltool.training.search_space import (
 from colltool.training.step_time import (
     TrainingStep,
     compute_pass,
+    fixed_and_jitter,
     micro_batch_pass,
     passed_step_s,
     step_time,
 )
-from colltool.training.strategies import Pass
+from colltool.training.strategies import Pass, PipelinePlace, PipelineSchedule
 
 MAX_REASONS = 3  # that an error lists for layouts that do not fit together
 # share of the best step within which layouts count as equal: plans of published runs are off by more
 TIE = 0.03
+
+# above the shardings and recomputations of any layout
+MOST_VARIANTS = 1024
 
 # called with how many combinations of sizes are done, and how many there are
 Progress = Callable[[int, int], object]
@@ -254,7 +261,7 @@ def search(
     layouts = _FittingLayouts(request, headroom_share)
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     bounds = prices.bounds(layouts.fitting(progress.first))
-    priced = _priced(bounds, layouts, prices, _Limit(top), progress.second)
+    priced = _priced(bounds, prices, _Limit(top), progress.second)
     placed = sum(prices.is_placed(layout) for _, layout in bounds)
     if not priced:
         raise _no_layout(layouts, prices)
@@ -300,7 +307,6 @@ class _TwoPasses:
 
 def _priced(
     bounds: list[tuple[float, FittingLayout]],
-    layouts: _FittingLayouts,
     prices: _LayoutPrices,
     limit: _Limit,
     watch: Progress,
@@ -313,8 +319,6 @@ def _priced(
         watch(done, len(bounds))
         if least_s > limit.step_s:
             break
-        if not layout.checked and not layouts.fits(layout.config):
-            continue
         step = prices.step(layout, limit.step_s)
         if step is not None:
             limit.add(step.step_s)
@@ -355,12 +359,11 @@ def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
 
 
 class FittingLayout(NamedTuple):
-    """A layout that fits the memory, or may: not ``checked`` yet."""
+    """A layout that fits the memory."""
 
     number: int  # in the order of the search
     config: ParallelConfig
     plain: tuple[PlainCall, ...]
-    checked: bool = True
 
     def priced(self, step: TrainingStep) -> Figures:
         """Return the figures of the layout with its step."""
@@ -369,17 +372,15 @@ class FittingLayout(NamedTuple):
 
 
 class _FittingLayouts:
-    """Generator of the layouts of a search that fit the memory.
+    """Layouts of a search that fit the memory, and how many fit together."""
 
-    With ``counted`` each is checked, and ``valid`` is how many fit together. Without, only the
-    smallest micro-batches are: sizes that cannot fit are not looked at, and whether others do is
-    left to :meth:`fits`.
-    """
-
-    def __init__(self, request: _SearchRequest, headroom: float, *, counted: bool = True) -> None:
-        self.request, self.headroom, self._counted = request, headroom, counted
+    def __init__(self, request: _SearchRequest, headroom: float) -> None:
+        self.request, self.headroom = request, headroom
         self.valid = self.fit = 0
-        self.capacity = 0.0
+        device = request.job.draft.device
+        assert device is not None  # without one nothing is searched
+        self.capacity = device.memory_bytes
+        self.room = (1 - headroom) * self.capacity
         self.smallest: Figures | None = None
         # the largest micro-batch known to fit and the smallest known not to, by the rest of the
         # layout
@@ -388,31 +389,17 @@ class _FittingLayouts:
     def fitting(self, watch: Progress) -> Iterator[list[FittingLayout]]:
         """Yield for each combination of sizes the shardings and recomputations that fit."""
         request = self.request
-        fits_smallest: dict[tuple[object, ...], bool] = {}
         for done, sizes in enumerate(request.sizes):
             watch(done, len(request.sizes))
-            # with a single micro-batch no gradients are kept while the next one computes, so a
-            # larger one may take less than several smaller ones
-            single = 2 * sizes.micro * sizes.dp > request.job.draft.global_batch
-            but_micro_batch = sizes._replace(micro=0), single
-            if not fits_smallest.get(but_micro_batch, True) and not self._counted:
-                continue
             base_layout = request.space.base_layout(sizes)
             if base_layout is None:
                 continue
             base, plain = base_layout
-            fitting = list(request.space.variants(base))
-            self.valid += len(fitting)
-            if self._counted:
-                fitting = self._those_that_fit(fitting)
-            elif but_micro_batch not in fits_smallest:
-                # those that take least come last
-                fits = any(self.fits(config) for config in reversed(fitting))
-                fits_smallest[but_micro_batch] = fits
-                if not fits:
-                    continue
+            variants = list(request.space.variants(base))
+            self.valid += len(variants)
+            fitting = self._those_that_fit(variants)
             yield [
-                FittingLayout(self.fit + index, config, plain, self._counted)
+                FittingLayout(self.fit + index, config, plain)
                 for index, config in enumerate(fitting)
             ]
             self.fit += len(fitting)
@@ -434,6 +421,8 @@ class _FittingLayouts:
         """Whether a layout fits the memory, worked out once where no smaller micro-batch was too
         large."""
         rest = config.layout, config.shard.mode, config.recompute, config.micro_batches == 1
+        # with a single micro-batch no gradients are kept while the next one computes, so a larger
+        # one may take less than several smaller ones
         largest, too_large = self._micro_batches.get(rest, (0, inf))
         if config.micro_batch <= largest:
             return True
@@ -447,9 +436,7 @@ class _FittingLayouts:
 
     def _memory_fits(self, config: ParallelConfig) -> bool:
         """Whether the worst stage of a layout fits; remembers the layout with the fewest bytes."""
-        assert config.device is not None  # without one nothing is searched
-        self.capacity = config.device.memory_bytes
-        room = (1 - self.headroom) * self.capacity
+        room = self.room
         if self.smallest is not None and self.smallest.memory_bytes <= room:
             # by how much others are too large is not asked once one fits
             return memory_bytes(config, enough=room) <= room
@@ -483,13 +470,27 @@ class _LayoutPrices:
             for layout in alike:
                 config = layout.config
                 if config.recompute not in by_recompute:
-                    by_recompute[config.recompute] = self._least_step_s(config)
+                    by_recompute[config.recompute] = self.least_step_s(config)
                 found.append((by_recompute[config.recompute], layout))
         return found
 
-    def _least_step_s(self, config: ParallelConfig) -> float:
-        if not config.pipeline.from_layout:
-            return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
+    def least_step_s(self, config: ParallelConfig) -> float:
+        """Return the lower bound of a step in which the network is free, and so is the optimizer."""
+        return _least_s(config, self._compute_passes(config))
+
+    def least_with_calls_s(self, config: ParallelConfig) -> float:
+        """Return the lower bound of a step in which only the slowest stage sends, and only what
+        every micro-batch does; infinite where a group cannot be placed."""
+        passes = self._compute_passes(config)
+        slowest = max(range(len(passes)), key=lambda number: passes[number].total_s)
+        try:
+            passes[slowest] = micro_batch_pass(config, pipeline_stages(config)[slowest], self.costs)
+        except ColltoolError:
+            return inf
+        return _least_s(config, passes)
+
+    def _compute_passes(self, config: ParallelConfig) -> list[Pass]:
+        """A micro-batch's compute on every stage, whatever the sharding."""
         layout, stages = config.layout, pipeline_stages(config)
         shared = (
             layout.tp,
@@ -504,10 +505,11 @@ class _LayoutPrices:
         for stage in each_kind(stages):
             key = shared, stage.kind
             if key not in self._compute:
-                times = with_offload(config, stage_times(config, stage))
+                uncast = without_casts(config)
+                times = with_offload(uncast, stage_times(uncast, stage))
                 self._compute[key] = compute_pass(times)
             passes[stage.kind] = self._compute[key]
-        return passed_step_s(config, [passes[stage.kind] for stage in stages])
+        return [passes[stage.kind] for stage in stages]
 
     def step(self, layout: FittingLayout, limit_s: float = inf) -> TrainingStep | None:
         """Return the step of a layout; None where a group cannot be placed on the fabric, or the
@@ -576,6 +578,19 @@ class _LayoutPrices:
         return passed_step_s(config, [passes[stage.kind] for stage in stages]) > limit_s
 
 
+def without_casts(config: ParallelConfig) -> ParallelConfig:
+    """Return a configuration that casts no weights: how many it would cast depends on sharding."""
+    return config._replace(shard=Shard(), precision=config.precision._replace(params="bf16"))
+
+
+def _least_s(config: ParallelConfig, passes: Sequence[Pass]) -> float:
+    """The lower bound of a step whose stages take at least these passes for a micro-batch."""
+    if not config.pipeline.from_layout:
+        # dualpipe's bubble may shrink where communication makes a pass longer
+        passes = [max(passes, key=lambda stage: stage.total_s)]
+    return passed_step_s(config, passes)
+
+
 def _placed_by(layout: FittingLayout) -> tuple[object, ...]:
     """Return what decides whether a layout can be placed: its sizes.
 
@@ -604,11 +619,8 @@ def fastest_layout(
     """Return the best layout of :func:`search`, sooner: nothing is counted, and no ties are
     priced."""
     request = _search_request(job, fabric, ranks, keep)
-    progress = _TwoPasses(running_watch(), len(request.sizes))
-    layouts = _FittingLayouts(request, usual_headroom(), counted=False)
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
-    bounds = prices.bounds(layouts.fitting(progress.first))
-    priced = _priced(bounds, layouts, prices, _Limit(1, tie=0.0), progress.second)
+    priced = _BestFirst(request, prices).priced(running_watch())
     if not priced:
         # it refuses, with all reasons
         values = search(job, fabric, ranks, keep, top=1, readings=readings)
@@ -616,6 +628,162 @@ def fastest_layout(
     best = min(priced)
     refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
     return FastestLayout(best.choice, pins_of(request.job, best.setup))
+
+
+class _Cut(NamedTuple):
+    """Layouts that split a layer alike, with one recomputation."""
+
+    whole: ParallelConfig  # on a single stage
+    sizes: tuple[tuple[int, Sizes], ...]  # with their number in the order of the search
+
+
+class _Family(NamedTuple):
+    """Layouts that differ in sharding only."""
+
+    number: int  # of their sizes, in the order of the search
+    sizes: Sizes
+    recompute: Recomputed
+
+
+class _Open(NamedTuple):
+    """What may hold the fastest layout, with a lower bound of its steps."""
+
+    least_s: float
+    order: int  # of those with one bound
+    of: _Cut | _Family | FittingLayout
+
+
+class _BestFirst:
+    """Search for the fastest layout alone, which looks closer only where it may be.
+
+    Of all that is left, what has the least bound comes next. A cut, whose bound is from the compute
+    of its layers, becomes the families that may fit, with the calls of these layers too; a family
+    becomes the layouts that do fit, with the calls of their slowest stage; and these are priced. No
+    bound is above those that come after it, so the fastest is known once the next is above it.
+    """
+
+    def __init__(self, request: _SearchRequest, prices: _LayoutPrices) -> None:
+        self._request, self._space, self._prices = request, request.space, prices
+        self._layouts = _FittingLayouts(request, usual_headroom())
+        self._order = count()
+        self._open: list[_Open] = []
+        draft, overlap = request.job.draft, request.job.file.overlap
+        on_ranks = draft.layout._replace(tp=1, cp=1, pp=1, dp=request.ranks)
+        self._fixed_s, self._jitter = fixed_and_jitter(draft._replace(layout=on_ranks))
+        # whether calls of a layer take as long on a single stage: groups are the same, and nothing
+        # hides in some layouts only
+        asked = overlap.tp or overlap.cp or overlap.ep or overlap.dp or overlap.pp
+        self._same_calls = (
+            draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not asked
+        )
+        self._first_stages: dict[tuple[int, int], tuple[PipelineSchedule, PipelineStage]] = {}
+
+    def priced(self, watch: Progress | None) -> list[Figures]:
+        """Return the layouts that are as fast as any other, and those priced before them."""
+        cuts = self._cuts()
+        for cut in cuts:
+            self._add(self._least_s(cut, self._compute_s(cut)), cut)
+        limit, opened = _Limit(1, tie=0.0), 0
+        found: list[Figures] = []
+        while self._open and self._open[0].least_s <= limit.step_s:
+            of = heappop(self._open).of
+            match of:
+                case _Cut():
+                    if watch is not None:
+                        watch(opened, len(cuts))
+                    opened += 1
+                    self._add_families(of)
+                case _Family():
+                    self._add_layouts(of)
+                case FittingLayout():
+                    step = self._prices.step(of, limit.step_s)
+                    if step is not None:
+                        limit.add(step.step_s)
+                        found.append(of.priced(step))
+        return found
+
+    def _add(self, least_s: float, of: _Cut | _Family | FittingLayout) -> None:
+        heappush(self._open, _Open(least_s, next(self._order), of))
+
+    def _cuts(self) -> list[_Cut]:
+        """Sort all sizes that may fit by how they split a layer."""
+        by_cut: dict[Sizes, list[tuple[int, Sizes]]] = {}
+        for number, sizes in enumerate(self._request.sizes):
+            whole = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
+            by_cut.setdefault(whole, []).append((number, sizes))
+        found = []
+        for whole, alike in by_cut.items():
+            config = without_casts(self._space.config(whole))
+            for recompute in self._space.recomputes:
+                config = config._replace(recompute=recompute)
+                layer_bytes = least_layer_bytes(config)
+                fitting = [pair for pair in alike if self._may_fit(pair[1], layer_bytes)]
+                if fitting:
+                    found.append(_Cut(config, tuple(fitting)))
+        return found
+
+    def _least_s(self, cut: _Cut, whole_s: float) -> float:
+        return min(self._least_of_sizes_s(sizes, whole_s) for _, sizes in cut.sizes)
+
+    def _least_of_sizes_s(self, sizes: Sizes, whole_s: float) -> float:
+        """The lower bound of a step whose stages all take the mean of what the whole model takes
+        for a micro-batch, as no slowest stage takes less."""
+        draft = self._request.job.draft
+        mean_s = whole_s / sizes.pp
+        passes_s = mean_s * max(1, draft.global_batch // (sizes.dp * sizes.micro))
+        if draft.pipeline.from_layout:
+            passes_s += (whole_s - mean_s) / sizes.virtual
+        return (1 + self._jitter) * (passes_s + self._fixed_s)
+
+    def _compute_s(self, cut: _Cut) -> float:
+        """Compute of a micro-batch on a single stage."""
+        (stage,) = pipeline_stages(cut.whole)
+        try:
+            return compute_pass(stage_times(cut.whole, stage)).total_s
+        except ColltoolError:
+            return 0.0  # what the device cannot do is refused as a layout
+
+    def _with_calls_s(self, cut: _Cut) -> float:
+        """A micro-batch on a single stage with the calls of its layers, where other stages have the
+        same."""
+        if self._same_calls:
+            (stage,) = pipeline_stages(cut.whole)
+            try:
+                return micro_batch_pass(cut.whole, stage, self._prices.costs).total_s
+            except ColltoolError:
+                pass  # what cannot be placed is refused as a layout
+        return self._compute_s(cut)
+
+    def _add_families(self, cut: _Cut) -> None:
+        whole_s = self._with_calls_s(cut)
+        for number, sizes in cut.sizes:
+            family = _Family(number, sizes, cut.whole.recompute)
+            self._add(self._least_of_sizes_s(sizes, whole_s), family)
+
+    def _may_fit(self, sizes: Sizes, layer_bytes: tuple[float, float]) -> bool:
+        """Whether the activations alone of the first stage fit, which keeps the most."""
+        key = sizes.pp, sizes.virtual
+        if key not in self._first_stages:
+            config = self._space.config(sizes)
+            self._first_stages[key] = config.pipeline, pipeline_stages(config)[0]
+        schedule, stage = self._first_stages[key]
+        m = max(1, self._request.job.draft.global_batch // (sizes.dp * sizes.micro))
+        in_flight = 1.0
+        if sizes.pp > 1:
+            in_flight = schedule.in_flight(PipelinePlace(m, sizes.pp, sizes.virtual, sizes.pp))
+        dense, experts = layer_bytes
+        kept = in_flight * (stage.dense_layers * dense + stage.moe_layers * experts)
+        return kept <= self._layouts.room
+
+    def _add_layouts(self, family: _Family) -> None:
+        base_layout = self._space.base_layout(family.sizes)
+        if base_layout is None:
+            return
+        base, plain = base_layout
+        for place, config in enumerate(self._space.variants(base)):
+            if config.recompute == family.recompute and self._layouts.fits(config):
+                layout = FittingLayout(family.number * MOST_VARIANTS + place, config, plain)
+                self._add(self._prices.least_with_calls_s(config), layout)
 
 
 def usual_headroom() -> float:

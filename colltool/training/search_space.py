@@ -247,7 +247,7 @@ class Space:
         self._shards = {
             mode: _shard_file(job.file.shard, mode) for mode in found.pop("shard").make(self)
         }
-        self._recomputes = found.pop("recompute").make(self)
+        self.recomputes = found.pop("recompute").make(self)
         self._axes = list(found.values())
 
     def sizes(self) -> list[Sizes]:
@@ -276,7 +276,7 @@ class Space:
     def base_layout(self, sizes: Sizes) -> BaseLayout | None:
         """Return a layout without sharding and recomputation; None where it does not fit together,
         which they do not decide."""
-        config = self._config(sizes)
+        config = self.config(sizes)
         dimension = config.compression.on if config.compression else "dp"
         if dimension != "dp" and getattr(config.layout, dimension) == 1:
             what = f"{dimension} is 1: there is nothing to compress"
@@ -327,7 +327,7 @@ class Space:
             if violations:
                 self.refuse(violations[0])
                 continue
-            for recompute in self._recomputes:
+            for recompute in self.recomputes:
                 yield config._replace(recompute=recompute)
 
     def refuse(self, found: Violation) -> None:
@@ -357,7 +357,7 @@ class Space:
             for size in tried:
                 yield {**sizes, axis.choice: size}
 
-    def _config(self, sizes: Sizes) -> ParallelConfig:
+    def config(self, sizes: Sizes) -> ParallelConfig:
         """Return the configuration of sizes, without sharding and recomputation."""
         draft, file = self.job.draft, self.job.file.layout
         sp = self.kept.sp
