@@ -24,16 +24,18 @@ from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed, Schedule, ShardMode, written
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import on_fabric, refuse_impossible_step
-from colltool.training.memory import least_layer_bytes, memory, memory_bytes
+from colltool.training.memory import least_layer_bytes, memory, memory_bytes, state_bytes
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.offload import with_offload
 from colltool.training.operations import stage_times
 from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
+    RankParameters,
     Shard,
     each_kind,
     pipeline_stages,
+    stage_parameters,
     value_of,
 )
 from colltool.training.plan import check_ranks, rates
@@ -677,6 +679,8 @@ class _BestFirst:
             draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not asked
         )
         self._first_stages: dict[tuple[int, int], tuple[PipelineSchedule, PipelineStage]] = {}
+        self._parameters: dict[tuple[int, int, PipelineStage], RankParameters] = {}
+        self._least_states: dict[tuple[int, int, bool], float] = {}
 
     def priced(self, watch: Progress | None) -> list[Figures]:
         """Return the layouts that are as fast as any other, and those priced before them."""
@@ -717,7 +721,7 @@ class _BestFirst:
             for recompute in self._space.recomputes:
                 config = config._replace(recompute=recompute)
                 layer_bytes = least_layer_bytes(config)
-                fitting = [pair for pair in alike if self._may_fit(pair[1], layer_bytes)]
+                fitting = [pair for pair in alike if self._may_fit(config, pair[1], layer_bytes)]
                 if fitting:
                     found.append(_Cut(config, tuple(fitting)))
         return found
@@ -730,7 +734,7 @@ class _BestFirst:
         for a micro-batch, as no slowest stage takes less."""
         draft = self._request.job.draft
         mean_s = whole_s / sizes.pp
-        passes_s = mean_s * max(1, draft.global_batch // (sizes.dp * sizes.micro))
+        passes_s = mean_s * self._micro_batches(sizes)
         if draft.pipeline.from_layout:
             passes_s += (whole_s - mean_s) / sizes.virtual
         return (1 + self._jitter) * (passes_s + self._fixed_s)
@@ -760,20 +764,58 @@ class _BestFirst:
             family = _Family(number, sizes, cut.whole.recompute)
             self._add(self._least_of_sizes_s(sizes, whole_s), family)
 
-    def _may_fit(self, sizes: Sizes, layer_bytes: tuple[float, float]) -> bool:
-        """Whether the activations alone of the first stage fit, which keeps the most."""
-        key = sizes.pp, sizes.virtual
-        if key not in self._first_stages:
-            config = self._space.config(sizes)
-            self._first_stages[key] = config.pipeline, pipeline_stages(config)[0]
-        schedule, stage = self._first_stages[key]
-        m = max(1, self._request.job.draft.global_batch // (sizes.dp * sizes.micro))
+    def _may_fit(
+        self, whole: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
+    ) -> bool:
+        """Whether what the first stage keeps and its states fit, in the sharding with the fewest."""
+        schedule, stage = self._first_stage(sizes)
+        m = self._micro_batches(sizes)
         in_flight = 1.0
         if sizes.pp > 1:
             in_flight = schedule.in_flight(PipelinePlace(m, sizes.pp, sizes.virtual, sizes.pp))
         dense, experts = layer_bytes
-        kept = in_flight * (stage.dense_layers * dense + stage.moe_layers * experts)
-        return kept <= self._layouts.room
+        least = in_flight * (stage.dense_layers * dense + stage.moe_layers * experts)
+        if least > self._layouts.room:
+            return False
+        split = sizes.tp, sizes.ep, stage
+        if split not in self._parameters:
+            self._parameters[split] = stage_parameters(whole, stage)
+        parameters, layout = self._parameters[split], whole.layout
+        least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
+        if parameters.experts:
+            replicas = self._request.ranks // (sizes.pp * sizes.ep * layout.etp)
+            least += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
+        return least <= self._layouts.room
+
+    def _micro_batches(self, sizes: Sizes) -> int:
+        return max(1, self._request.job.draft.global_batch // (sizes.dp * sizes.micro))
+
+    def _first_stage(self, sizes: Sizes) -> tuple[PipelineSchedule, PipelineStage]:
+        """Return the first stage, which keeps the most micro-batches, and its schedule."""
+        key = sizes.pp, sizes.virtual
+        if key not in self._first_stages:
+            config = self._space.config(sizes)
+            self._first_stages[key] = config.pipeline, pipeline_stages(config)[0]
+        return self._first_stages[key]
+
+    def _state_bytes(self, replicas: int, pp: int, micro_batches: int) -> float:
+        """Bytes a parameter in the sharding with the fewest; gradients of a single micro-batch may
+        come once activations are gone, and adapters have states of their own."""
+        draft, pp, gradients = self._request.job.draft, min(pp, 2), micro_batches > 1
+        key = replicas, pp, gradients
+        if key not in self._least_states:
+            least = inf
+            for shard in self._space.shards(draft.layout._replace(pp=pp)):
+                state = state_bytes(draft._replace(shard=shard), replicas)
+                size = state.weight
+                if shard.layers and not shard.reshard:
+                    size += draft.precision.param_bytes
+                if not draft.lora:
+                    size += (1 - draft.offload.optimizer) * state.optimizer
+                    size += state.gradient if gradients else 0.0
+                least = min(least, size)
+            self._least_states[key] = least
+        return self._least_states[key]
 
     def _add_layouts(self, family: _Family) -> None:
         base_layout = self._space.base_layout(family.sizes)
