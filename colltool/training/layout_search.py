@@ -7,7 +7,7 @@ from :mod:`search_space`. A search without a layout says why (:func:`_no_layout`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush, heapreplace, nsmallest
 from itertools import count
 from math import inf
@@ -472,27 +472,13 @@ class _LayoutPrices:
             for layout in alike:
                 config = layout.config
                 if config.recompute not in by_recompute:
-                    by_recompute[config.recompute] = self.least_step_s(config)
+                    by_recompute[config.recompute] = self._least_step_s(config)
                 found.append((by_recompute[config.recompute], layout))
         return found
 
-    def least_step_s(self, config: ParallelConfig) -> float:
-        """Return the lower bound of a step in which the network is free, and so is the optimizer."""
-        return _least_s(config, self._compute_passes(config))
-
-    def least_with_calls_s(self, config: ParallelConfig) -> float:
-        """Return the lower bound of a step in which only the slowest stage sends, and only what
-        every micro-batch does; infinite where a group cannot be placed."""
-        passes = self._compute_passes(config)
-        slowest = max(range(len(passes)), key=lambda number: passes[number].total_s)
-        try:
-            passes[slowest] = micro_batch_pass(config, pipeline_stages(config)[slowest], self.costs)
-        except ColltoolError:
-            return inf
-        return _least_s(config, passes)
-
-    def _compute_passes(self, config: ParallelConfig) -> list[Pass]:
-        """A micro-batch's compute on every stage, whatever the sharding."""
+    def _least_step_s(self, config: ParallelConfig) -> float:
+        if not config.pipeline.from_layout:
+            return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
         layout, stages = config.layout, pipeline_stages(config)
         shared = (
             layout.tp,
@@ -507,11 +493,11 @@ class _LayoutPrices:
         for stage in each_kind(stages):
             key = shared, stage.kind
             if key not in self._compute:
-                uncast = without_casts(config)
+                uncast = _without_casts(config)
                 times = with_offload(uncast, stage_times(uncast, stage))
                 self._compute[key] = compute_pass(times)
             passes[stage.kind] = self._compute[key]
-        return [passes[stage.kind] for stage in stages]
+        return passed_step_s(config, [passes[stage.kind] for stage in stages])
 
     def step(self, layout: FittingLayout, limit_s: float = inf) -> TrainingStep | None:
         """Return the step of a layout; None where a group cannot be placed on the fabric, or the
@@ -580,17 +566,9 @@ class _LayoutPrices:
         return passed_step_s(config, [passes[stage.kind] for stage in stages]) > limit_s
 
 
-def without_casts(config: ParallelConfig) -> ParallelConfig:
+def _without_casts(config: ParallelConfig) -> ParallelConfig:
     """Return a configuration that casts no weights: how many it would cast depends on sharding."""
     return config._replace(shard=Shard(), precision=config.precision._replace(params="bf16"))
-
-
-def _least_s(config: ParallelConfig, passes: Sequence[Pass]) -> float:
-    """The lower bound of a step whose stages take at least these passes for a micro-batch."""
-    if not config.pipeline.from_layout:
-        # dualpipe's bubble may shrink where communication makes a pass longer
-        passes = [max(passes, key=lambda stage: stage.total_s)]
-    return passed_step_s(config, passes)
 
 
 def _placed_by(layout: FittingLayout) -> tuple[object, ...]:
@@ -632,13 +610,6 @@ def fastest_layout(
     return FastestLayout(best.choice, pins_of(request.job, best.setup))
 
 
-class _Cut(NamedTuple):
-    """Layouts that split a layer alike, with one recomputation."""
-
-    whole: ParallelConfig  # on a single stage
-    sizes: tuple[tuple[int, Sizes], ...]  # with their number in the order of the search
-
-
 class _Family(NamedTuple):
     """Layouts that differ in sharding only."""
 
@@ -647,28 +618,32 @@ class _Family(NamedTuple):
     recompute: Recomputed
 
 
+class _Cut(NamedTuple):
+    """Families that split a layer alike."""
+
+    whole: ParallelConfig  # on a single stage
+    families: list[_Family]
+
+
 class _Open(NamedTuple):
     """What may hold the fastest layout, with a lower bound of its steps."""
 
     least_s: float
     order: int  # of those with one bound
-    of: _Cut | _Family | FittingLayout
+    of: _Cut | _Family
 
 
 class _BestFirst:
     """Search for the fastest layout alone, which looks closer only where it may be.
 
     Of all that is left, what has the least bound comes next. A cut, whose bound is from the compute
-    of its layers, becomes the families that may fit, with the calls of these layers too; a family
-    becomes the layouts that do fit, with the calls of their slowest stage; and these are priced. No
-    bound is above those that come after it, so the fastest is known once the next is above it.
+    of its layers, becomes families with the calls of these layers too; the layouts of a family that
+    fit are priced. The fastest is known once the next bound is above it.
     """
 
     def __init__(self, request: _SearchRequest, prices: _LayoutPrices) -> None:
         self._request, self._space, self._prices = request, request.space, prices
         self._layouts = _FittingLayouts(request, usual_headroom())
-        self._order = count()
-        self._open: list[_Open] = []
         draft, overlap = request.job.draft, request.job.file.overlap
         on_ranks = draft.layout._replace(tp=1, cp=1, pp=1, dp=request.ranks)
         self._fixed_s, self._jitter = fixed_and_jitter(draft._replace(layout=on_ranks))
@@ -685,51 +660,63 @@ class _BestFirst:
     def priced(self, watch: Progress | None) -> list[Figures]:
         """Return the layouts that are as fast as any other, and those priced before them."""
         cuts = self._cuts()
+        order = count()
+        left: list[_Open] = []
         for cut in cuts:
-            self._add(self._least_s(cut, self._compute_s(cut)), cut)
+            compute_s = self._compute_s(cut.whole)
+            least_s = min(self._least_s(family.sizes, compute_s) for family in cut.families)
+            heappush(left, _Open(least_s, next(order), cut))
         limit, opened = _Limit(1, tie=0.0), 0
-        found: list[Figures] = []
-        while self._open and self._open[0].least_s <= limit.step_s:
-            of = heappop(self._open).of
-            match of:
-                case _Cut():
-                    if watch is not None:
-                        watch(opened, len(cuts))
-                    opened += 1
-                    self._add_families(of)
-                case _Family():
-                    self._add_layouts(of)
-                case FittingLayout():
-                    step = self._prices.step(of, limit.step_s)
-                    if step is not None:
-                        limit.add(step.step_s)
-                        found.append(of.priced(step))
-        return found
+        priced: list[Figures] = []
+        while left and left[0].least_s <= limit.step_s:
+            of = heappop(left).of
+            if isinstance(of, _Family):
+                priced += self._priced_family(of, limit)
+                continue
+            if watch is not None:
+                watch(opened, len(cuts))
+            opened += 1
+            with_calls_s = self._with_calls_s(of.whole)
+            for family in of.families:
+                least_s = self._least_s(family.sizes, with_calls_s)
+                heappush(left, _Open(least_s, next(order), family))
+        return priced
 
-    def _add(self, least_s: float, of: _Cut | _Family | FittingLayout) -> None:
-        heappush(self._open, _Open(least_s, next(self._order), of))
+    def _priced_family(self, family: _Family, limit: _Limit) -> Iterator[Figures]:
+        """Yield the layouts of a family that fit, unless they take longer than the limit."""
+        base_layout = self._space.base_layout(family.sizes)
+        if base_layout is None:
+            return
+        base, plain = base_layout
+        for place, config in enumerate(self._space.variants(base)):
+            if config.recompute == family.recompute and self._layouts.fits(config):
+                layout = FittingLayout(family.number * MOST_VARIANTS + place, config, plain)
+                step = self._prices.step(layout, limit.step_s)
+                if step is not None:
+                    limit.add(step.step_s)
+                    yield layout.priced(step)
 
     def _cuts(self) -> list[_Cut]:
-        """Sort all sizes that may fit by how they split a layer."""
+        """Sort all families that may fit by how they split a layer."""
         by_cut: dict[Sizes, list[tuple[int, Sizes]]] = {}
         for number, sizes in enumerate(self._request.sizes):
             whole = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
             by_cut.setdefault(whole, []).append((number, sizes))
         found = []
         for whole, alike in by_cut.items():
-            config = without_casts(self._space.config(whole))
+            uncut = _without_casts(self._space.config(whole))
             for recompute in self._space.recomputes:
-                config = config._replace(recompute=recompute)
+                config = uncut._replace(recompute=recompute)
                 layer_bytes = least_layer_bytes(config)
-                fitting = [pair for pair in alike if self._may_fit(config, pair[1], layer_bytes)]
-                if fitting:
-                    found.append(_Cut(config, tuple(fitting)))
+                families = []
+                for number, sizes in alike:
+                    if self._may_fit(config, sizes, layer_bytes):
+                        families.append(_Family(number, sizes, recompute))
+                if families:
+                    found.append(_Cut(config, families))
         return found
 
-    def _least_s(self, cut: _Cut, whole_s: float) -> float:
-        return min(self._least_of_sizes_s(sizes, whole_s) for _, sizes in cut.sizes)
-
-    def _least_of_sizes_s(self, sizes: Sizes, whole_s: float) -> float:
+    def _least_s(self, sizes: Sizes, whole_s: float) -> float:
         """The lower bound of a step whose stages all take the mean of what the whole model takes
         for a micro-batch, as no slowest stage takes less."""
         draft = self._request.job.draft
@@ -739,30 +726,24 @@ class _BestFirst:
             passes_s += (whole_s - mean_s) / sizes.virtual
         return (1 + self._jitter) * (passes_s + self._fixed_s)
 
-    def _compute_s(self, cut: _Cut) -> float:
+    def _compute_s(self, whole: ParallelConfig) -> float:
         """Compute of a micro-batch on a single stage."""
-        (stage,) = pipeline_stages(cut.whole)
+        (stage,) = pipeline_stages(whole)
         try:
-            return compute_pass(stage_times(cut.whole, stage)).total_s
+            return compute_pass(stage_times(whole, stage)).total_s
         except ColltoolError:
             return 0.0  # what the device cannot do is refused as a layout
 
-    def _with_calls_s(self, cut: _Cut) -> float:
+    def _with_calls_s(self, whole: ParallelConfig) -> float:
         """A micro-batch on a single stage with the calls of its layers, where other stages have the
         same."""
         if self._same_calls:
-            (stage,) = pipeline_stages(cut.whole)
+            (stage,) = pipeline_stages(whole)
             try:
-                return micro_batch_pass(cut.whole, stage, self._prices.costs).total_s
+                return micro_batch_pass(whole, stage, self._prices.costs).total_s
             except ColltoolError:
                 pass  # what cannot be placed is refused as a layout
-        return self._compute_s(cut)
-
-    def _add_families(self, cut: _Cut) -> None:
-        whole_s = self._with_calls_s(cut)
-        for number, sizes in cut.sizes:
-            family = _Family(number, sizes, cut.whole.recompute)
-            self._add(self._least_of_sizes_s(sizes, whole_s), family)
+        return self._compute_s(whole)
 
     def _may_fit(
         self, whole: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
@@ -783,7 +764,7 @@ class _BestFirst:
         parameters, layout = self._parameters[split], whole.layout
         least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
         if parameters.experts:
-            replicas = self._request.ranks // (sizes.pp * sizes.ep * layout.etp)
+            replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))
             least += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
         return least <= self._layouts.room
 
@@ -816,16 +797,6 @@ class _BestFirst:
                 least = min(least, size)
             self._least_states[key] = least
         return self._least_states[key]
-
-    def _add_layouts(self, family: _Family) -> None:
-        base_layout = self._space.base_layout(family.sizes)
-        if base_layout is None:
-            return
-        base, plain = base_layout
-        for place, config in enumerate(self._space.variants(base)):
-            if config.recompute == family.recompute and self._layouts.fits(config):
-                layout = FittingLayout(family.number * MOST_VARIANTS + place, config, plain)
-                self._add(self._prices.least_with_calls_s(config), layout)
 
 
 def usual_headroom() -> float:
