@@ -718,7 +718,11 @@ class _BestFirst:
 
     def _least_s(self, sizes: Sizes, whole_s: float) -> float:
         """The lower bound of a step whose stages all take the mean of what the whole model takes
-        for a micro-batch, as no slowest stage takes less."""
+        for a micro-batch.
+
+        The slowest stage of any split takes the mean or more, and what it takes more counts m times
+        in the passes and at most once less in the bubble of the others.
+        """
         draft = self._request.job.draft
         mean_s = whole_s / sizes.pp
         passes_s = mean_s * self._micro_batches(sizes)
@@ -748,7 +752,10 @@ class _BestFirst:
     def _may_fit(
         self, whole: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
     ) -> bool:
-        """Whether what the first stage keeps and its states fit, in the sharding with the fewest."""
+        """Whether what the first stage keeps and its states fit, in the sharding with the fewest.
+
+        Both are there at once, whatever else is; no layout takes less than its first stage.
+        """
         schedule, stage = self._first_stage(sizes)
         m = self._micro_batches(sizes)
         in_flight = 1.0
