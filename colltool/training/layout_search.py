@@ -610,7 +610,7 @@ def fastest_layout(
     return FastestLayout(best.choice, pins_of(request.job, best.setup))
 
 
-class _Family(NamedTuple):
+class _Shardings(NamedTuple):
     """Layouts that differ in sharding only."""
 
     number: int  # of their sizes, in the order of the search
@@ -618,11 +618,11 @@ class _Family(NamedTuple):
     recompute: Recomputed
 
 
-class _Cut(NamedTuple):
-    """Families that split a layer alike."""
+class _LayerSplit(NamedTuple):
+    """Layouts that split a layer alike, with one recomputation."""
 
     whole: ParallelConfig  # on a single stage
-    families: list[_Family]
+    alternatives: list[_Shardings]
 
 
 class _Open(NamedTuple):
@@ -630,15 +630,15 @@ class _Open(NamedTuple):
 
     least_s: float
     order: int  # of those with one bound
-    of: _Cut | _Family
+    of: _LayerSplit | _Shardings
 
 
 class _BestFirst:
     """Search for the fastest layout alone, which looks closer only where it may be.
 
-    Of all that is left, what has the least bound comes next. A cut, whose bound is from the compute
-    of its layers, becomes families with the calls of these layers too; the layouts of a family that
-    fit are priced. The fastest is known once the next bound is above it.
+    Of all that is left, what has the least bound comes next. A split of a layer, whose bound is from
+    the compute of all layers, becomes sizes with a bound from the calls of these layers too; the
+    shardings of sizes that fit are priced. The fastest is known once the next bound is above it.
     """
 
     def __init__(self, request: _SearchRequest, prices: _LayoutPrices) -> None:
@@ -659,61 +659,63 @@ class _BestFirst:
 
     def priced(self, watch: Progress | None) -> list[Figures]:
         """Return the layouts that are as fast as any other, and those priced before them."""
-        cuts = self._cuts()
+        splits = self._splits()
         order = count()
         left: list[_Open] = []
-        for cut in cuts:
-            compute_s = self._compute_s(cut.whole)
-            least_s = min(self._least_s(family.sizes, compute_s) for family in cut.families)
-            heappush(left, _Open(least_s, next(order), cut))
+        for split in splits:
+            compute_s = self._compute_s(split.whole)
+            least_s = min(
+                self._least_s(shardings.sizes, compute_s) for shardings in split.alternatives
+            )
+            heappush(left, _Open(least_s, next(order), split))
         limit, opened = _Limit(1, tie=0.0), 0
         priced: list[Figures] = []
         while left and left[0].least_s <= limit.step_s:
             of = heappop(left).of
-            if isinstance(of, _Family):
-                priced += self._priced_family(of, limit)
+            if isinstance(of, _Shardings):
+                priced += self._priced_shardings(of, limit)
                 continue
             if watch is not None:
-                watch(opened, len(cuts))
+                watch(opened, len(splits))
             opened += 1
             with_calls_s = self._with_calls_s(of.whole)
-            for family in of.families:
-                least_s = self._least_s(family.sizes, with_calls_s)
-                heappush(left, _Open(least_s, next(order), family))
+            for shardings in of.alternatives:
+                least_s = self._least_s(shardings.sizes, with_calls_s)
+                heappush(left, _Open(least_s, next(order), shardings))
         return priced
 
-    def _priced_family(self, family: _Family, limit: _Limit) -> Iterator[Figures]:
-        """Yield the layouts of a family that fit, unless they take longer than the limit."""
-        base_layout = self._space.base_layout(family.sizes)
+    def _priced_shardings(self, shardings: _Shardings, limit: _Limit) -> Iterator[Figures]:
+        """Yield the layouts of sizes that fit, unless they take longer than the limit."""
+        base_layout = self._space.base_layout(shardings.sizes)
         if base_layout is None:
             return
         base, plain = base_layout
         for place, config in enumerate(self._space.variants(base)):
-            if config.recompute == family.recompute and self._layouts.fits(config):
-                layout = FittingLayout(family.number * MOST_VARIANTS + place, config, plain)
+            if config.recompute == shardings.recompute and self._layouts.fits(config):
+                layout = FittingLayout(shardings.number * MOST_VARIANTS + place, config, plain)
                 step = self._prices.step(layout, limit.step_s)
                 if step is not None:
                     limit.add(step.step_s)
                     yield layout.priced(step)
 
-    def _cuts(self) -> list[_Cut]:
-        """Sort all families that may fit by how they split a layer."""
-        by_cut: dict[Sizes, list[tuple[int, Sizes]]] = {}
+    def _splits(self) -> list[_LayerSplit]:
+        """Sort all sizes that may fit by how they split a layer."""
+        by_split: dict[Sizes, list[tuple[int, Sizes]]] = {}
         for number, sizes in enumerate(self._request.sizes):
             whole = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
-            by_cut.setdefault(whole, []).append((number, sizes))
+            by_split.setdefault(whole, []).append((number, sizes))
         found = []
-        for whole, alike in by_cut.items():
-            uncut = _without_casts(self._space.config(whole))
+        for whole, alike in by_split.items():
+            unsharded = _without_casts(self._space.config(whole))
             for recompute in self._space.recomputes:
-                config = uncut._replace(recompute=recompute)
+                config = unsharded._replace(recompute=recompute)
                 layer_bytes = least_layer_bytes(config)
-                families = []
+                alternatives = []
                 for number, sizes in alike:
                     if self._may_fit(config, sizes, layer_bytes):
-                        families.append(_Family(number, sizes, recompute))
-                if families:
-                    found.append(_Cut(config, families))
+                        alternatives.append(_Shardings(number, sizes, recompute))
+                if alternatives:
+                    found.append(_LayerSplit(config, alternatives))
         return found
 
     def _least_s(self, sizes: Sizes, whole_s: float) -> float:
@@ -765,10 +767,10 @@ class _BestFirst:
         least = in_flight * (stage.dense_layers * dense + stage.moe_layers * experts)
         if least > self._layouts.room:
             return False
-        split = sizes.tp, sizes.ep, stage
-        if split not in self._parameters:
-            self._parameters[split] = stage_parameters(whole, stage)
-        parameters, layout = self._parameters[split], whole.layout
+        key = sizes.tp, sizes.ep, stage
+        if key not in self._parameters:
+            self._parameters[key] = stage_parameters(whole, stage)
+        parameters, layout = self._parameters[key], whole.layout
         least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
         if parameters.experts:
             replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))
