@@ -8,7 +8,8 @@ from :mod:`search_space`. A search without a layout says why (:func:`_no_layout`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappush, heapreplace, nsmallest
+from heapq import heappop, heappush, heapreplace, nsmallest
+from itertools import count
 from math import inf
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
@@ -23,14 +24,18 @@ from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed, Schedule, ShardMode, written
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import on_fabric, refuse_impossible_step
-from colltool.training.memory import memory, memory_bytes
+from colltool.training.memory import least_layer_bytes, memory, memory_bytes, state_bytes
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.offload import with_offload
 from colltool.training.operations import stage_times
 from colltool.training.parallel_config import (
     ParallelConfig,
+    PipelineStage,
+    RankParameters,
+    Shard,
     each_kind,
     pipeline_stages,
+    stage_parameters,
     value_of,
 )
 from colltool.training.plan import check_ranks, rates
@@ -48,15 +53,19 @@ from colltool.training.search_space import (
 from colltool.training.step_time import (
     TrainingStep,
     compute_pass,
+    fixed_and_jitter,
     micro_batch_pass,
     passed_step_s,
     step_time,
 )
-from colltool.training.strategies import Pass
+from colltool.training.strategies import Pass, PipelinePlace, PipelineSchedule
 
 MAX_REASONS = 3  # that an error lists for layouts that do not fit together
 # share of the best step within which layouts count as equal: plans of published runs are off by more
 TIE = 0.03
+
+# above the shardings and recomputations of any layout
+MOST_VARIANTS = 1024
 
 # called with how many combinations of sizes are done, and how many there are
 Progress = Callable[[int, int], object]
@@ -254,7 +263,7 @@ def search(
     layouts = _FittingLayouts(request, headroom_share)
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     bounds = prices.bounds(layouts.fitting(progress.first))
-    priced = _priced(bounds, layouts, prices, _Limit(top), progress.second)
+    priced = _priced(bounds, prices, _Limit(top), progress.second)
     placed = sum(prices.is_placed(layout) for _, layout in bounds)
     if not priced:
         raise _no_layout(layouts, prices)
@@ -300,7 +309,6 @@ class _TwoPasses:
 
 def _priced(
     bounds: list[tuple[float, FittingLayout]],
-    layouts: _FittingLayouts,
     prices: _LayoutPrices,
     limit: _Limit,
     watch: Progress,
@@ -313,8 +321,6 @@ def _priced(
         watch(done, len(bounds))
         if least_s > limit.step_s:
             break
-        if not layout.checked and not layouts.fits(layout.config):
-            continue
         step = prices.step(layout, limit.step_s)
         if step is not None:
             limit.add(step.step_s)
@@ -355,12 +361,11 @@ def _ties(priced: Iterable[Figures], best: Figures) -> Ties:
 
 
 class FittingLayout(NamedTuple):
-    """A layout that fits the memory, or may: not ``checked`` yet."""
+    """A layout that fits the memory."""
 
     number: int  # in the order of the search
     config: ParallelConfig
     plain: tuple[PlainCall, ...]
-    checked: bool = True
 
     def priced(self, step: TrainingStep) -> Figures:
         """Return the figures of the layout with its step."""
@@ -369,17 +374,15 @@ class FittingLayout(NamedTuple):
 
 
 class _FittingLayouts:
-    """Generator of the layouts of a search that fit the memory.
+    """Layouts of a search that fit the memory, and how many fit together."""
 
-    With ``counted`` each is checked, and ``valid`` is how many fit together. Without, only the
-    smallest micro-batches are: sizes that cannot fit are not looked at, and whether others do is
-    left to :meth:`fits`.
-    """
-
-    def __init__(self, request: _SearchRequest, headroom: float, *, counted: bool = True) -> None:
-        self.request, self.headroom, self._counted = request, headroom, counted
+    def __init__(self, request: _SearchRequest, headroom: float) -> None:
+        self.request, self.headroom = request, headroom
         self.valid = self.fit = 0
-        self.capacity = 0.0
+        device = request.job.draft.device
+        assert device is not None  # without one nothing is searched
+        self.capacity = device.memory_bytes
+        self.room = (1 - headroom) * self.capacity
         self.smallest: Figures | None = None
         # the largest micro-batch known to fit and the smallest known not to, by the rest of the
         # layout
@@ -388,31 +391,17 @@ class _FittingLayouts:
     def fitting(self, watch: Progress) -> Iterator[list[FittingLayout]]:
         """Yield for each combination of sizes the shardings and recomputations that fit."""
         request = self.request
-        fits_smallest: dict[tuple[object, ...], bool] = {}
         for done, sizes in enumerate(request.sizes):
             watch(done, len(request.sizes))
-            # with a single micro-batch no gradients are kept while the next one computes, so a
-            # larger one may take less than several smaller ones
-            single = 2 * sizes.micro * sizes.dp > request.job.draft.global_batch
-            but_micro_batch = sizes._replace(micro=0), single
-            if not fits_smallest.get(but_micro_batch, True) and not self._counted:
-                continue
             base_layout = request.space.base_layout(sizes)
             if base_layout is None:
                 continue
             base, plain = base_layout
-            fitting = list(request.space.variants(base))
-            self.valid += len(fitting)
-            if self._counted:
-                fitting = self._those_that_fit(fitting)
-            elif but_micro_batch not in fits_smallest:
-                # those that take least come last
-                fits = any(self.fits(config) for config in reversed(fitting))
-                fits_smallest[but_micro_batch] = fits
-                if not fits:
-                    continue
+            variants = list(request.space.variants(base))
+            self.valid += len(variants)
+            fitting = self._those_that_fit(variants)
             yield [
-                FittingLayout(self.fit + index, config, plain, self._counted)
+                FittingLayout(self.fit + index, config, plain)
                 for index, config in enumerate(fitting)
             ]
             self.fit += len(fitting)
@@ -434,6 +423,8 @@ class _FittingLayouts:
         """Whether a layout fits the memory, worked out once where no smaller micro-batch was too
         large."""
         rest = config.layout, config.shard.mode, config.recompute, config.micro_batches == 1
+        # with a single micro-batch no gradients are kept while the next one computes, so a larger
+        # one may take less than several smaller ones
         largest, too_large = self._micro_batches.get(rest, (0, inf))
         if config.micro_batch <= largest:
             return True
@@ -447,9 +438,7 @@ class _FittingLayouts:
 
     def _memory_fits(self, config: ParallelConfig) -> bool:
         """Whether the worst stage of a layout fits; remembers the layout with the fewest bytes."""
-        assert config.device is not None  # without one nothing is searched
-        self.capacity = config.device.memory_bytes
-        room = (1 - self.headroom) * self.capacity
+        room = self.room
         if self.smallest is not None and self.smallest.memory_bytes <= room:
             # by how much others are too large is not asked once one fits
             return memory_bytes(config, enough=room) <= room
@@ -504,7 +493,8 @@ class _LayoutPrices:
         for stage in each_kind(stages):
             key = shared, stage.kind
             if key not in self._compute:
-                times = with_offload(config, stage_times(config, stage))
+                uncast = _without_casts(config)
+                times = with_offload(uncast, stage_times(uncast, stage))
                 self._compute[key] = compute_pass(times)
             passes[stage.kind] = self._compute[key]
         return passed_step_s(config, [passes[stage.kind] for stage in stages])
@@ -576,6 +566,11 @@ class _LayoutPrices:
         return passed_step_s(config, [passes[stage.kind] for stage in stages]) > limit_s
 
 
+def _without_casts(config: ParallelConfig) -> ParallelConfig:
+    """Return a configuration that casts no weights: how many it would cast depends on sharding."""
+    return config._replace(shard=Shard(), precision=config.precision._replace(params="bf16"))
+
+
 def _placed_by(layout: FittingLayout) -> tuple[object, ...]:
     """Return what decides whether a layout can be placed: its sizes.
 
@@ -604,11 +599,8 @@ def fastest_layout(
     """Return the best layout of :func:`search`, sooner: nothing is counted, and no ties are
     priced."""
     request = _search_request(job, fabric, ranks, keep)
-    progress = _TwoPasses(running_watch(), len(request.sizes))
-    layouts = _FittingLayouts(request, usual_headroom(), counted=False)
     prices = _LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
-    bounds = prices.bounds(layouts.fitting(progress.first))
-    priced = _priced(bounds, layouts, prices, _Limit(1, tie=0.0), progress.second)
+    priced = _BestFirst(request, prices).priced(running_watch())
     if not priced:
         # it refuses, with all reasons
         values = search(job, fabric, ranks, keep, top=1, readings=readings)
@@ -616,6 +608,204 @@ def fastest_layout(
     best = min(priced)
     refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
     return FastestLayout(best.choice, pins_of(request.job, best.setup))
+
+
+class _Shardings(NamedTuple):
+    """Layouts that differ in sharding only."""
+
+    number: int  # of their sizes, in the order of the search
+    sizes: Sizes
+    recompute: Recomputed
+
+
+class _LayerSplit(NamedTuple):
+    """Layouts that split a layer alike, with one recomputation."""
+
+    whole: ParallelConfig  # on a single stage
+    alternatives: list[_Shardings]
+
+
+class _Open(NamedTuple):
+    """What may hold the fastest layout, with a lower bound of its steps."""
+
+    least_s: float
+    order: int  # of those with one bound
+    of: _LayerSplit | _Shardings
+
+
+class _BestFirst:
+    """Search for the fastest layout alone, which looks closer only where it may be.
+
+    Of all that is left, what has the least bound comes next. A split of a layer, whose bound is from
+    the compute of all layers, becomes sizes with a bound from the calls of these layers too; the
+    shardings of sizes that fit are priced. The fastest is known once the next bound is above it.
+    """
+
+    def __init__(self, request: _SearchRequest, prices: _LayoutPrices) -> None:
+        self._request, self._space, self._prices = request, request.space, prices
+        self._layouts = _FittingLayouts(request, usual_headroom())
+        draft, overlap = request.job.draft, request.job.file.overlap
+        on_ranks = draft.layout._replace(tp=1, cp=1, pp=1, dp=request.ranks)
+        self._fixed_s, self._jitter = fixed_and_jitter(draft._replace(layout=on_ranks))
+        # whether calls of a layer take as long on a single stage: groups are the same, and nothing
+        # hides in some layouts only
+        asked = overlap.tp or overlap.cp or overlap.ep or overlap.dp or overlap.pp
+        self._same_calls = (
+            draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not asked
+        )
+        self._first_stages: dict[tuple[int, int], tuple[PipelineSchedule, PipelineStage]] = {}
+        self._parameters: dict[tuple[int, int, PipelineStage], RankParameters] = {}
+        self._least_states: dict[tuple[int, int, bool], float] = {}
+
+    def priced(self, watch: Progress | None) -> list[Figures]:
+        """Return the layouts that are as fast as any other, and those priced before them."""
+        splits = self._splits()
+        order = count()
+        left: list[_Open] = []
+        for split in splits:
+            compute_s = self._compute_s(split.whole)
+            least_s = min(
+                self._least_s(shardings.sizes, compute_s) for shardings in split.alternatives
+            )
+            heappush(left, _Open(least_s, next(order), split))
+        limit, opened = _Limit(1, tie=0.0), 0
+        priced: list[Figures] = []
+        while left and left[0].least_s <= limit.step_s:
+            of = heappop(left).of
+            if isinstance(of, _Shardings):
+                priced += self._priced_shardings(of, limit)
+                continue
+            if watch is not None:
+                watch(opened, len(splits))
+            opened += 1
+            with_calls_s = self._with_calls_s(of.whole)
+            for shardings in of.alternatives:
+                least_s = self._least_s(shardings.sizes, with_calls_s)
+                heappush(left, _Open(least_s, next(order), shardings))
+        return priced
+
+    def _priced_shardings(self, shardings: _Shardings, limit: _Limit) -> Iterator[Figures]:
+        """Yield the layouts of sizes that fit, unless they take longer than the limit."""
+        base_layout = self._space.base_layout(shardings.sizes)
+        if base_layout is None:
+            return
+        base, plain = base_layout
+        for place, config in enumerate(self._space.variants(base)):
+            if config.recompute == shardings.recompute and self._layouts.fits(config):
+                layout = FittingLayout(shardings.number * MOST_VARIANTS + place, config, plain)
+                step = self._prices.step(layout, limit.step_s)
+                if step is not None:
+                    limit.add(step.step_s)
+                    yield layout.priced(step)
+
+    def _splits(self) -> list[_LayerSplit]:
+        """Sort all sizes that may fit by how they split a layer."""
+        by_split: dict[Sizes, list[tuple[int, Sizes]]] = {}
+        for number, sizes in enumerate(self._request.sizes):
+            whole = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
+            by_split.setdefault(whole, []).append((number, sizes))
+        found = []
+        for whole, alike in by_split.items():
+            unsharded = _without_casts(self._space.config(whole))
+            for recompute in self._space.recomputes:
+                config = unsharded._replace(recompute=recompute)
+                layer_bytes = least_layer_bytes(config)
+                alternatives = []
+                for number, sizes in alike:
+                    if self._may_fit(config, sizes, layer_bytes):
+                        alternatives.append(_Shardings(number, sizes, recompute))
+                if alternatives:
+                    found.append(_LayerSplit(config, alternatives))
+        return found
+
+    def _least_s(self, sizes: Sizes, whole_s: float) -> float:
+        """The lower bound of a step whose stages all take the mean of what the whole model takes
+        for a micro-batch.
+
+        The slowest stage of any split takes the mean or more, and what it takes more counts m times
+        in the passes and at most once less in the bubble of the others.
+        """
+        draft = self._request.job.draft
+        mean_s = whole_s / sizes.pp
+        passes_s = mean_s * self._micro_batches(sizes)
+        if draft.pipeline.from_layout:
+            passes_s += (whole_s - mean_s) / sizes.virtual
+        return (1 + self._jitter) * (passes_s + self._fixed_s)
+
+    def _compute_s(self, whole: ParallelConfig) -> float:
+        """Compute of a micro-batch on a single stage."""
+        (stage,) = pipeline_stages(whole)
+        try:
+            return compute_pass(stage_times(whole, stage)).total_s
+        except ColltoolError:
+            return 0.0  # what the device cannot do is refused as a layout
+
+    def _with_calls_s(self, whole: ParallelConfig) -> float:
+        """A micro-batch on a single stage with the calls of its layers, where other stages have the
+        same."""
+        if self._same_calls:
+            (stage,) = pipeline_stages(whole)
+            try:
+                return micro_batch_pass(whole, stage, self._prices.costs).total_s
+            except ColltoolError:
+                pass  # what cannot be placed is refused as a layout
+        return self._compute_s(whole)
+
+    def _may_fit(
+        self, whole: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
+    ) -> bool:
+        """Whether what the first stage keeps and its states fit, in the sharding with the fewest.
+
+        Both are there at once, whatever else is; no layout takes less than its first stage.
+        """
+        schedule, stage = self._first_stage(sizes)
+        m = self._micro_batches(sizes)
+        in_flight = 1.0
+        if sizes.pp > 1:
+            in_flight = schedule.in_flight(PipelinePlace(m, sizes.pp, sizes.virtual, sizes.pp))
+        dense, experts = layer_bytes
+        least = in_flight * (stage.dense_layers * dense + stage.moe_layers * experts)
+        if least > self._layouts.room:
+            return False
+        key = sizes.tp, sizes.ep, stage
+        if key not in self._parameters:
+            self._parameters[key] = stage_parameters(whole, stage)
+        parameters, layout = self._parameters[key], whole.layout
+        least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
+        if parameters.experts:
+            replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))
+            least += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
+        return least <= self._layouts.room
+
+    def _micro_batches(self, sizes: Sizes) -> int:
+        return max(1, self._request.job.draft.global_batch // (sizes.dp * sizes.micro))
+
+    def _first_stage(self, sizes: Sizes) -> tuple[PipelineSchedule, PipelineStage]:
+        """Return the first stage, which keeps the most micro-batches, and its schedule."""
+        key = sizes.pp, sizes.virtual
+        if key not in self._first_stages:
+            config = self._space.config(sizes)
+            self._first_stages[key] = config.pipeline, pipeline_stages(config)[0]
+        return self._first_stages[key]
+
+    def _state_bytes(self, replicas: int, pp: int, micro_batches: int) -> float:
+        """Bytes a parameter in the sharding with the fewest; gradients of a single micro-batch may
+        come once activations are gone, and adapters have states of their own."""
+        draft, pp, gradients = self._request.job.draft, min(pp, 2), micro_batches > 1
+        key = replicas, pp, gradients
+        if key not in self._least_states:
+            least = inf
+            for shard in self._space.shards(draft.layout._replace(pp=pp)):
+                state = state_bytes(draft._replace(shard=shard), replicas)
+                size = state.weight
+                if shard.layers and not shard.reshard:
+                    size += draft.precision.param_bytes
+                if not draft.lora:
+                    size += (1 - draft.offload.optimizer) * state.optimizer
+                    size += state.gradient if gradients else 0.0
+                least = min(least, size)
+            self._least_states[key] = least
+        return self._least_states[key]
 
 
 def usual_headroom() -> float:

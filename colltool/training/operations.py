@@ -573,6 +573,17 @@ def _layer_times(
     lora: int = 0,
 ) -> LayerTimes:
     """Model the times of a layer by the roofline of its operations."""
+    layer, slower = _computed_once(shape, cut, roofline, experts, lora)
+    operations = layer_operations(shape, cut, experts=experts)
+    return _with_recomputation(layer, operations, roofline, again, slower)
+
+
+@lru_cache(maxsize=4096)
+def _computed_once(
+    shape: Shape, cut: LayerCut, roofline: Roofline, experts: bool, lora: int
+) -> tuple[LayerTimes, float]:
+    """Return the times of a layer without recomputation, and how many times as long its GEMMs take
+    as alone."""
     operations, stack = layer_operations(shape, cut, experts=experts), roofline.stack
     gemms = core = experts_times = Times()
     # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
@@ -599,8 +610,7 @@ def _layer_times(
     slower = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
     if slower != 1:
         gemms, experts_times = gemms.times(slower), experts_times.times(slower)
-    layer = LayerTimes(gemms, core, elementwise, experts_times.plus(routing))
-    return _with_recomputation(layer, operations, roofline, again, slower)
+    return LayerTimes(gemms, core, elementwise, experts_times.plus(routing)), slower
 
 
 def routing_times(operations: Sequence[Operation], width: float, roofline: Roofline) -> Times:

@@ -25,7 +25,13 @@ from colltool.training.files.job import OverlapFile, ShardFile
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, overlap_of, shard_of
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import Overlap, ParallelConfig, value_of
+from colltool.training.parallel_config import (
+    Overlap,
+    ParallelConfig,
+    ParallelLayout,
+    Shard,
+    value_of,
+)
 from colltool.training.registry import Registered, members, proposal
 from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
 from colltool.training.violation import Violation
@@ -247,7 +253,7 @@ class Space:
         self._shards = {
             mode: _shard_file(job.file.shard, mode) for mode in found.pop("shard").make(self)
         }
-        self._recomputes = found.pop("recompute").make(self)
+        self.recomputes = found.pop("recompute").make(self)
         self._axes = list(found.values())
 
     def sizes(self) -> list[Sizes]:
@@ -276,7 +282,7 @@ class Space:
     def base_layout(self, sizes: Sizes) -> BaseLayout | None:
         """Return a layout without sharding and recomputation; None where it does not fit together,
         which they do not decide."""
-        config = self._config(sizes)
+        config = self.config(sizes)
         dimension = config.compression.on if config.compression else "dp"
         if dimension != "dp" and getattr(config.layout, dimension) == 1:
             what = f"{dimension} is 1: there is nothing to compress"
@@ -307,28 +313,34 @@ class Space:
 
     def variants(self, base: ParallelConfig) -> Iterator[ParallelConfig]:
         """Yield a layout with every sharding that has replicas to shard over, and every
-        recomputation.
-
-        Gradients sharded under a pipeline would go out every micro-batch: no library does that.
-        """
+        recomputation."""
         replicas = base.gradient_ranks > 1 or (
             self.shape.moe is not None and base.layout.expert_dp > 1
         )
-        for mode, file in self._shards.items():
-            row = SHARDINGS[mode]
-            every_micro_batch = row.gradients and not row.weights and base.layout.pp > 1
-            # a job that has this mode already means it
-            if self.job.file.shard.mode == mode:
-                every_micro_batch = False
-            if mode != self.kept.shard and row.optimizer and (every_micro_batch or not replicas):
+        for shard in self.shards(base.layout):
+            row = shard.row
+            if shard.mode != self.kept.shard and row.optimizer and not replicas:
                 continue
-            config = base._replace(shard=shard_of(file, base.layout, base.precision.grads))
+            config = base._replace(shard=shard)
             violations = constraint_violations(config) if row.grouped else []
             if violations:
                 self.refuse(violations[0])
                 continue
-            for recompute in self._recomputes:
+            for recompute in self.recomputes:
                 yield config._replace(recompute=recompute)
+
+    def shards(self, layout: ParallelLayout) -> Iterator[Shard]:
+        """Yield the shardings of a layout.
+
+        Gradients sharded under a pipeline would go out every micro-batch: no library does that, but
+        a job that has this mode already means it.
+        """
+        meant = self.kept.shard, self.job.file.shard.mode
+        for mode, file in self._shards.items():
+            row = SHARDINGS[mode]
+            every_micro_batch = row.gradients and not row.weights and layout.pp > 1
+            if mode in meant or not every_micro_batch:
+                yield shard_of(file, layout, self.job.draft.precision.grads)
 
     def refuse(self, found: Violation) -> None:
         """Count a layout that does not fit together, by the key at fault."""
@@ -357,7 +369,7 @@ class Space:
             for size in tried:
                 yield {**sizes, axis.choice: size}
 
-    def _config(self, sizes: Sizes) -> ParallelConfig:
+    def config(self, sizes: Sizes) -> ParallelConfig:
         """Return the configuration of sizes, without sharding and recomputation."""
         draft, file = self.job.draft, self.job.file.layout
         sp = self.kept.sp

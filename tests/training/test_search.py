@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from itertools import product
 from typing import Any
 
@@ -363,6 +364,55 @@ def test_schedules_follow_from_the_layout_or_the_job(small: LayoutSearch) -> Non
 def test_the_fastest_layout_is_the_best_of_a_search(job: dict[str, Any]) -> None:
     """Or all refuse for the same reason: a few of the best take fewer prices, and the best alone
     fewer memories too."""
+    check_the_best(job)
+
+
+# what may move a bound above the step: keys of a job
+KEYS: list[dict[str, Any]] = [
+    {},
+    {"stack": "fsdp", "precision": {"params": "fp32"}},
+    {"stack": "fsdp", "precision": {"params": "fp32"}, "shard": {"mode": "fsdp", "reshard": False}},
+    {"layout": {"order": ["pp", "dp", "tp", "cp", "ep"]}},
+    {"layout": {"order": ["tp", "ep", "cp", "pp", "dp"]}},
+    {"layout": {"pp": 2, "stages": [2, 4]}},
+    {"layout": {"tp": 2, "sp": True}, "overlap": {"tp": True, "dp": False}},
+    {"overlap": {"pp": False, "overhead": "20us"}},
+    {"schedule": "zb1p"},
+    {"schedule": "zbv"},
+    {"layout": {"pp": 2}, "schedule": "dualpipe"},
+    {"schedule": "gpipe"},
+    {"optimizer": "muon"},
+    {"offload": {"optimizer": 0.5, "activations": 0.5}},
+    {"lora": {"rank": 16}},
+    {"recompute": {"layers": 1}},
+    {"shard": {"mode": "zero2"}},
+    {"layout": {"deduplicate": True, "ep": 2}},
+]
+
+
+def random_job(seed: int) -> dict[str, Any]:
+    """A job of a size and keys drawn by ``seed``: the first that a job may have together."""
+    draw = random.Random(seed)
+    while True:
+        job = dict(draw.choice([SMALL, EXPERTS, EXPERTS, WITHOUT_FLASH]))
+        job["model"] = job["model"] | {"layers": draw.choice([6, 7, 10])}
+        job["sequence"] = draw.choice([2048, 8192])
+        job["batch"] = {"global": draw.choice([16, 24, 48])}
+        for keys in draw.sample(KEYS, 2):
+            job |= keys
+        try:
+            colltool.load_job(job)
+        except ColltoolError:
+            continue
+        return job
+
+
+@swept("seed", range(60), most=12)
+def test_the_fastest_layout_of_a_random_job_is_the_best(seed: int) -> None:
+    check_the_best(random_job(seed))
+
+
+def check_the_best(job: dict[str, Any]) -> None:
     loaded, fabric = colltool.load_job(job), colltool.load_fabric(FABRIC)
 
     def found(searched: Any) -> Any:
