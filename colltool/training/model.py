@@ -415,6 +415,7 @@ class Stack(NamedTuple):
     group_bytes: float = 0.0
     gradient_buffers: bool = True
     eager_copies: bool = False
+    last_gemm_again: bool = True
     measured: tuple[MeasuredGemm, ...] = ()
     description: str = ""
 

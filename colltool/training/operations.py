@@ -634,12 +634,19 @@ def _with_recomputation(
     """Return a layer with the seconds of its recomputation, whose GEMMs take ``slower`` times as
     long as alone."""
     if again.layers:
-        return LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
+        whole = LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
+        if roofline.stack.last_gemm_again:
+            return whole
+        left_out_s = 0.0
+        for operation in operations:
+            for gemm in operation.gemms[len(_needed_again(operation, roofline)) :]:
+                left_out_s += slower * gemm_s(gemm, roofline)
+        return whole._replace(gemms=whole.gemms._replace(again_s=whole.gemms.again_s - left_out_s))
     repeated_s = 0.0
     for operation in operations:
         repeated: tuple[Gemm, ...] = ()
         if again.operation(operation.name):
-            repeated = operation.gemms if operation.name != "experts" else ()
+            repeated = _needed_again(operation, roofline) if operation.name != "experts" else ()
         elif "mla_up_proj" in again.modules:
             repeated = operation.up
         alone_s = sum(gemm_s(gemm, roofline) for gemm in repeated)
@@ -660,6 +667,14 @@ def _with_recomputation(
         elementwise._replace(again_s=min(1.0, share) * elementwise.forward_s),
         experts,
     )
+
+
+def _needed_again(operation: Operation, roofline: Roofline) -> tuple[Gemm, ...]:
+    """Return the GEMMs of an operation that recomputation repeats: a compiler leaves out the last
+    one of a feed-forward part, whose output no gradient needs."""
+    if operation.activated and operation.name != "experts" and not roofline.stack.last_gemm_again:
+        return operation.gemms[:-1]
+    return operation.gemms
 
 
 def _gemm_times(gemms: Sequence[Gemm], roofline: Roofline) -> Times:

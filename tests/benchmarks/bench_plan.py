@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import yaml
 
 import colltool
-from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.dispatchers import DISPATCHERS
 from colltool.training.memory import memory
 from colltool.training.step_time import step_time
@@ -83,7 +83,15 @@ SOURCES = {
     "maxtext-v5e": (
         "https://github.com/AI-Hypercomputer/maxtext, src/maxtext/configs/tpu/v5e/README.md"
     ),
+    "maxtext-v5p": (
+        "https://github.com/AI-Hypercomputer/maxtext/blob/0ed7bd5, MaxText/configs/v5p/README.md and"
+        " the scripts beside it"
+    ),
     "tpu-trillium": "https://github.com/AI-Hypercomputer/tpu-recipes, training/trillium",
+    "tpu-v5p": "https://github.com/AI-Hypercomputer/tpu-recipes, training/v5p",
+    "tpu-ironwood": (
+        "https://github.com/AI-Hypercomputer/tpu-recipes/blob/0797d9c, training/ironwood"
+    ),
     "narayanan": (
         "https://arxiv.org/abs/2104.04473 table 1; micro-batches from Megatron-LM"
         " examples/sc21/run_table_1.sh"
@@ -114,6 +122,7 @@ MACHINES: dict[str, tuple[str, Any]] = {
     "TPU v5e": ("tpu-v5e", "tpu-v5e"),
     "TPU v5p": ("tpu-v5p", "tpu-v5p"),
     "TPU v6e": ("tpu-v6e", "tpu-v6e"),
+    "TPU7x": ("tpu7x", "tpu7x"),
 }
 """The fabric and the device of a platform; the NICs are the platform's usual ones."""
 
@@ -121,22 +130,27 @@ OLD = ("korthikanti", "vtrain-multi", "narayanan")  # Megatron-LM before flash a
 STACKS = dict.fromkeys(OLD, "megatron-2021") | {
     "mosaic": "fsdp",
     "torchtitan": "fsdp",
-    "maxtext-v5e": "jax",
-    "tpu-trillium": "jax",
 }
 RACK = 64  # of an NVL72 as jobs use it
-POD = 256  # chips of a slice of v5e and v6e
-# a chip's share of its host's NICs: 100G of four chips, 4 x 200G of eight
-DCN = {"tpu-v5e": "3.125GB/s", "tpu-v6e": "12.5GB/s"}
+# chips of the largest slice
+POD = {"tpu-v5e": 256, "tpu-v6e": 256, "tpu-v5p": 6144, "tpu7x": 9216}
+# a chip's share of its host's NICs: 100G of four chips, 200G of four, 4 x 200G of eight
+DCN = {"tpu-v5e": "3.125GB/s", "tpu-v5p": "6.25GB/s", "tpu-v6e": "12.5GB/s"}
 # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
 LARGEST, LEAVES = 128, 160
 # the tier between nodes, where it is not ib
 OUTER = {"hgx-h200": "roce", "aws-p6-b200": "efa"}
 DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
 RECOMPUTED: dict[str, Any] = {word: word for word in ("selective", "full")}
-# MaxText's policies with a layer's input, or q, k and v on the host
-ON_THE_HOST = ("custom", "qkv_proj_offloaded")
-RECOMPUTED |= {word: {"modules": ["core_attn", "mlp"]} for word in ON_THE_HOST}
+RECOMPUTED |= {word: {"modules": [word]} for word in ("core_attn", "mla_up_proj")}
+# policies of MaxText and PaxML that keep q, k and v; a layer's input, or these, on the host
+QKV_KEPT = ("save_qkv_proj", "custom", "qkv_proj_offloaded")
+RECOMPUTED |= {word: {"modules": ["core_attn", "mlp", "layernorm"]} for word in QKV_KEPT}
+ON_THE_HOST = ("custom", "qkv_proj_offloaded", "full_offloaded")
+RECOMPUTED["full_offloaded"] = "full"
+# attention's output is kept too
+RECOMPUTED["save_context"] = {"modules": ["mlp", "layernorm"]}
+GRAPHS = {"1": True, "0": False}
 SERIES = (
     "source",
     "model",
@@ -180,7 +194,7 @@ def whole(row: Row, key: str, default: int = 1) -> int:
 
 
 def stack_of(row: Row) -> str:
-    if row["run"].endswith(("maxtext", "paxml")):
+    if row["device"].startswith("TPU") or row["run"].endswith(("maxtext", "paxml")):
         return "jax"
     return STACKS.get(row["source"], "megatron")
 
@@ -231,9 +245,13 @@ def model_of(row: Row) -> dict[str, Any]:
         }
         model["moe"] = {key: whole(row, column, 0) for column, key in named.items()}
         model["moe"] |= {"imbalance": 1} if forced_even(row) else {}
-    if row.get("attn") == "mla":
+    kind, _, window = row.get("attn", "").partition(" ")
+    if kind == "mla":
         model["mla"] = DEEPSEEK
         del model["head_dim"], model["kv_heads"]
+    if window:
+        # keys that a query sees / layers where it does
+        model["window"], model["windowed_layers"] = map(int, window.split("/"))
     return model
 
 
@@ -268,8 +286,8 @@ def job_of(row: Row) -> dict[str, Any]:
         else next((known for known in ("zero1", "hsdp") if row["zero"].startswith(known)), "ddp")
     )
     group = {"group": int(row["zero"].split("-")[1])} if mode == "hsdp" else {}
-    if mode == "fsdp" and row["device"].startswith("TPU") and whole(row, "devices") > POD:
-        mode, group = "hsdp", {"group": POD // whole(row, "tp")}
+    if mode == "fsdp" and slices_of(row) > 1:
+        mode, group = "hsdp", {"group": whole(row, "dp") // slices_of(row)}
     halves = row["source"] not in (
         "korthikanti",
         "narayanan",
@@ -278,6 +296,7 @@ def job_of(row: Row) -> dict[str, Any]:
     )  # the others sum gradients in 16 bits
     plain = row["source"] in (*OLD, "simumax-b200")  # with overlap off
     new, dense = stack == "megatron" and not fsdp, not whole(row, "experts", 0)
+    splits = new and row.get("sp") == "1" and (dense or row.get("tp_hides") == "1")
     return {
         "model": model_of(row),
         "sequence": whole(row, "seq"),
@@ -286,41 +305,70 @@ def job_of(row: Row) -> dict[str, Any]:
         "shard": {"mode": mode} | group | ({"grad_bytes": 2} if halves else {}),
         "recompute": RECOMPUTED.get(row["recompute"], "none"),
         "precision": {
-            "compute": next((known for known in ("fp8", "fp4", "fp16") if known in named), "bf16")
+            "compute": next(
+                (known for known in ("fp8", "int8", "fp4", "fp16") if known in named), "bf16"
+            )
         },
         "offload": {"activations": 1 if row["recompute"] in ON_THE_HOST else 0},
         "device": MACHINES[row["device"]][1],
-        "cuda_graphs": False if row["source"] in WITHOUT_GRAPHS else None,
+        "cuda_graphs": GRAPHS.get(
+            row.get("graphs") or ("0" if row["source"] in WITHOUT_GRAPHS else "")
+        ),
         "stack": fused_loss() if row["source"] == "mosaic" else stack,
         "overlap": (
             {"dp": None if whole(row, "dp") > 1 and not plain else False}
-            | ({"tp": "bulk" if plain else True} if new and dense and row.get("sp") == "1" else {})
+            | ({"tp": "bulk" if plain else True} if splits else {})
             | ({"ep": True} if row.get("ep_hides") == "batch" else {})
         ),
     }
 
 
+def slices_of(row: Row) -> int:
+    """Slices of TPUs, joined by the network of the data center: as the row says, else as few as
+    may be."""
+    pod = POD.get(MACHINES[row["device"]][0])
+    if pod is None:
+        return 1
+    return whole(row, "slices", -(-whole(row, "devices") // pod))
+
+
 def fabric_of(row: Row) -> Any:
-    return fabric(
-        MACHINES[row["device"]][0], whole(row, "devices"), row.get("outer_GBps_dev") or ""
-    )
+    name, ranks = MACHINES[row["device"]][0], whole(row, "devices")
+    if name in POD:
+        return slices(name, ranks, slices_of(row))
+    return fabric(name, ranks, row.get("outer_GBps_dev") or "")
+
+
+@cache
+def slices(name: str, ranks: int, count: int) -> Any:
+    """So many slices of TPUs of the same shape."""
+    if count == 1:
+        return job_slice(colltool.load_fabric(name), ranks)
+    more = {
+        "name": "dcn",
+        "topology": "star",
+        "size": count,
+        "alpha": "10us",
+        "bandwidth": DCN[name],
+    }
+    changes = []
+    if name not in ("tpu-v5e", "tpu-v6e"):  # of 256 chips, as shipped
+        changes.append(f"ici.shape={cubes(ranks // count)}")
+    return colltool.load_fabric({"name": "slices", "like": name, "tiers": [more]}, changes)
+
+
+def cubes(chips: int) -> list[int]:
+    """The sides of a slice of cubes of 4 x 4 x 4, as even as may be."""
+    sides = [4, 4, 4]
+    while sides[0] * sides[1] * sides[2] < chips:
+        sides.sort()
+        sides[0] *= 2
+    return sorted(sides)
 
 
 @cache
 def fabric(name: str, ranks: int, rate: str) -> Any:
     """A shipped fabric for so many ranks, with NICs of another rate where the run had them."""
-    if name.startswith("tpu"):
-        slices = ranks // POD
-        more = {
-            "name": "dcn",
-            "topology": "star",
-            "size": slices,
-            "alpha": "10us",
-            "bandwidth": DCN[name],
-        }
-        return colltool.load_fabric(
-            {"name": "slices", "like": name, "tiers": [more]} if slices > 1 else name
-        )
     nodes, outer = (
         max(2, -(-ranks // (RACK if name == "nvl72" else 8))),
         OUTER.get(name, "ib"),

@@ -17,6 +17,7 @@ import csv
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 from math import log
 from pathlib import Path
 from statistics import mean, median, quantiles
@@ -27,8 +28,9 @@ from bench_memory import card_memory
 
 import colltool
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.files.presets import read_device
 from colltool.training.memory import memory
-from colltool.training.model import Stack
+from colltool.training.model import Stack, accelerator_of
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.step_time import TrainingStep, step_time
 
@@ -42,8 +44,10 @@ START: Values = {
     "fp8 blackwell-ultra": 0.6,
     "fp4 blackwell": 0.35,
     "fp4 blackwell-ultra": 0.4,
-    "bf16 tpu-v5e": 0.75,
-    "bf16 tpu-v6e": 0.75,
+    "tpu compute": 1.0,
+    "tpu memory": 1.2e-3,
+    "tpu attention": 0.5,
+    "jax permute": 20.0,
     "quantize": 4.0,
     "fsdp attention ampere": 0.33,
     "fsdp attention hopper": 0.27,
@@ -59,9 +63,11 @@ START: Values = {
     "jax bf16 hopper": 0.75,
     "jax fp8 hopper": 0.75,
 }
-"""Before any run is seen: GEMMs alone, attention as published, kernels counted; TPUs as v4 in PaLM
-(arXiv:2204.02311). What is measured on a card (GEMMs of an H100, attention, elementwise by width,
-casts, the optimizer) is not fitted here: bench_card.py holds it."""
+"""Before any run is seen: GEMMs alone, attention as published, kernels counted. What is measured on
+a card (GEMMs of an H100, attention, elementwise by width, casts, the optimizer) is not fitted here:
+bench_card.py holds it. TPUs have one law for all generations and precisions: 1 / share = compute +
+memory x peak FLOPs a byte of memory bandwidth, as a part of the bytes moves beside no GEMM; before
+any run the three quarters of PaLM on v4 (arXiv:2204.02311)."""
 NEAREST = {
     "fp8 blackwell-ultra": "fp8 blackwell",
     "fp4 blackwell-ultra": "fp4 blackwell",
@@ -73,6 +79,19 @@ PULL = 0.1  # towards the start: of a hundred runs, a tenth away costs as much a
 FEW = 4  # runs, with which a source counts half of one with many
 FEWEST = 10  # runs of a class that has errors of its own
 ULTRA = {"blackwell-ultra": "blackwell"}  # in 16 bits, and attention
+
+
+@cache
+def flops_a_byte(generation: str, precision: str) -> float:
+    """Of a TPU, whose generation is called as its device."""
+    device = accelerator_of(read_device(generation, Path()))
+    peak = dict(device.peak)
+    return peak.get(precision, peak["bf16"]) / device.bandwidth_Bps
+
+
+def tpu_share(values: Values, generation: str, precision: str) -> float:
+    moved = values["tpu memory"] * flops_a_byte(generation, precision)
+    return 1 / (values["tpu compute"] + moved)
 
 
 class Run(NamedTuple):
@@ -136,6 +155,8 @@ def share_name(stack: Stack, precision: str, generation: str) -> str:
 
 def attention_name(stack: Stack, generation: str) -> str:
     name = family(stack)
+    if generation.startswith("tpu"):
+        return "tpu attention"
     if name == "megatron-2021":
         return f"{name} attention"
     return f"{name} attention {ULTRA.get(generation, generation)}"
@@ -147,6 +168,8 @@ def with_values(stack: Stack, values: Values) -> Stack:
     for precision, table in stack.gemm:
         shares = []
         for generation, share in table:
+            if generation.startswith("tpu"):
+                share = tpu_share(values, generation, precision)
             shares.append((generation, values.get(share_name(stack, precision, generation), share)))
         gemm.append((precision, tuple(shares)))
     attention = []
@@ -160,6 +183,7 @@ def with_values(stack: Stack, values: Values) -> Stack:
         # reads and writes by width and by hidden size grow together
         elementwise_ffn=elementwise * stack.elementwise_ffn / stack.elementwise,
         routing_s=values.get(f"{stack.name} routing", stack.routing_s),
+        permute=values.get(f"{name} permute", stack.permute),
         quantize=values["quantize"],
     )
 
@@ -177,7 +201,9 @@ def touched_by(setup: ParallelConfig) -> tuple[str, ...]:
     if bits_of(precision) != "bf16":
         names.append("quantize")
     if setup.moe is not None:
-        names.append(f"{stack.name} routing")
+        names += [f"{stack.name} routing", f"{family(stack)} permute"]
+    if device.generation.startswith("tpu"):
+        names += ["tpu compute", "tpu memory"]
     return tuple(name for name in names if name in START)
 
 
@@ -186,7 +212,12 @@ def runs(path: Path = bench.RUNS) -> list[Run]:
     found = []
     for row in bench.rows(path):
         setup = colltool.load_job(bench.job_of(row)).setup(bench.whole(row, "devices"))
-        key = (bench.MACHINES[row["device"]][0], row["devices"], row["outer_GBps_dev"])
+        key = (
+            bench.MACHINES[row["device"]][0],
+            row["devices"],
+            row["outer_GBps_dev"],
+            str(bench.slices_of(row)),
+        )
         if key not in costs:
             costs[key] = CollectiveCostCache(bench.fabric_of(row))
         found.append(Run(row, setup, costs[key], touched_by(setup)))
@@ -224,15 +255,14 @@ def fitted(found: list[Run], names: Iterable[str] = START, before: Values | None
     return values
 
 
-def left_out(found: list[Run]) -> list[tuple[Run, float, float]]:
+def left_out(found: list[Run], everything: Values) -> list[tuple[Run, float, float]]:
     """Every run with planned over measured by constants that its source had no part in, and that of
     a free network.
 
-    A source says nothing of constants that none of its runs depend on: these stay.
+    A source says nothing of constants that none of its runs depend on: these stay as
+    ``everything`` has them.
     """
     out = []
-    everything = fitted(found)
-    print("all", " ".join(f"{value:.3g}" for value in everything.values()), flush=True)
     for source in sorted({one.row["source"] for one in found}):
         mine = [one for one in found if one.row["source"] == source]
         others = [one for one in found if one.row["source"] != source]
@@ -269,13 +299,15 @@ def summary(name: str, ratios: list[float], control: list[float]) -> dict[str, s
 
 def write_errors(found: list[Run]) -> None:
     by_kind: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for one, ratio, control in left_out(found):
+    everything = fitted(found)
+    print("all", *(f"{name} {value:.4g}" for name, value in everything.items()), flush=True)
+    for one, ratio, control in left_out(found, everything):
         for kind in (one.kind, one.own_kind, "all"):
             if kind:
                 by_kind[kind].append((ratio, control))
     for one in runs(bench.EFA):
         # no constant is fitted to these
-        step = step_time(one.setup, one.costs)
+        step = one.planned(everything)
         by_kind[one.own_kind].append((step.step_s / one.real_s, step.control_s / one.real_s))
     lines = []
     for kind, mine in sorted((kind, mine) for kind, mine in by_kind.items() if len(mine) >= FEWEST):

@@ -19,7 +19,7 @@ from colltool.training.files.presets import preset_names
 
 NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "superpod-textbook", "torus512"}
 # No FLOP/s of these are known.
-WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "tpu7x", "trainium2", "trainium3", "vr200")
+WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "trainium2", "trainium3", "vr200")
 # No peak of these devices is kept.
 UNKNOWN = {
     "atlas-950",

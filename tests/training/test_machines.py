@@ -74,6 +74,7 @@ def test_every_model_has_a_source(name: str) -> None:
         ("mi300x", 1307e12, 206e9, 5.3e12),
         ("tpu-v5p", 459e12, 95 * 2**30, 2.765e12),
         ("tpu-v6e", 918e12, 32 * 2**30, 1.64e12),
+        ("tpu7x", 2307e12, 192 * 2**30, 7.38e12),
     ],
 )
 def test_published_figures(name: str, bf16: float, memory: float, bandwidth: float) -> None:

@@ -13,6 +13,7 @@ import colltool
 from colltool.training.calls import stage_calls
 from colltool.training.files import Module
 from colltool.training.job import load_job
+from colltool.training.model import Roofline, gemm_s
 from colltool.training.operations import (
     LayerTimes,
     cut_of,
@@ -131,3 +132,33 @@ def test_a_step_with_recomputed_modules_lies_between_none_and_full() -> None:
     ]
     assert steps == sorted(steps)
     assert len(set(steps)) == 3
+
+
+@pytest.mark.parametrize("recompute", ["full", {"modules": ["mlp"]}])
+def test_a_compiler_leaves_out_the_last_gemm_of_a_feed_forward_part(recompute: Any) -> None:
+    """Its output goes to the next layer alone, whose input is kept: no gradient needs it again. An
+    expert's output is needed, for the gradient of its gate."""
+    job = {
+        "model": "deepseek-v3",
+        "sequence": 4096,
+        "batch": {"global": 512},
+        "recompute": recompute,
+        "shard": {"mode": "fsdp"},
+        "device": "tpu-v5p",
+        "stack": "jax",
+    }
+    left_out = load_job(job).setup(128)
+    assert left_out.stack is not None
+    whole = left_out._replace(stack=left_out.stack._replace(last_gemm_again=True))
+    for experts, part in ((False, "ffn"), (True, "shared expert")):
+        less, more = (layer_times(config, experts=experts) for config in (left_out, whole))
+        operations = layer_operations(left_out.shape, cut_of(left_out), experts=experts)
+        last = next(one for one in operations if one.name == part).gemms[-1]
+        assert left_out.device is not None
+        machine = Roofline(left_out.device, left_out.stack, "bf16")
+        repeated = recompute == "full" or not experts
+        expected = gemm_s(last, machine) if repeated else 0.0
+        assert more.gemms.again_s - less.gemms.again_s == pytest.approx(expected)
+        assert less.experts == more.experts
+        assert less.core == more.core
+        assert less.gemms[:2] == more.gemms[:2]

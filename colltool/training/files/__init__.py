@@ -381,7 +381,9 @@ class StackFile(Part):
     devices beyond 8. ``runtime``: memory that is no tensor of the model, on one device, and
     ``group_memory``: more of each group that a rank communicates in; ``gradient_buffers``: gradients
     have buffers from the start, else they come as activations go; ``eager_copies``: every
-    elementwise kernel keeps inputs of its own, nothing is fused; ``loss_bytes``: of a logit for the
+    elementwise kernel keeps inputs of its own, nothing is fused; ``last_gemm_again``: what runs
+    again has the last GEMM of a feed-forward part too, whose output no gradient needs;
+    ``loss_bytes``: of a logit for the
     loss, beside what the head wrote. ``slowed``: by how much compute slows while communication runs
     beside it; left out, the library's channels say. ``allocator``: what the memory allocator holds
     beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
@@ -435,6 +437,7 @@ class StackFile(Part):
     group_memory: Size = 0.0
     gradient_buffers: Flag = True
     eager_copies: Flag = False
+    last_gemm_again: Flag = True
     assumed: Annotated[
         tuple[Generation, ...],
         Field(max_length=32),
