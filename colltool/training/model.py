@@ -390,7 +390,7 @@ class Stack(NamedTuple):
     loss_bytes: float = 4.0
     slowed: float | None = None  # by how much compute slows; None: by channels and kernels
     allocator: float = 0.0
-    routing_s: float = 0.0  # of a layer with experts forward, twice that backward
+    routing_s: float = 0.0  # of an expert on a rank forward, twice that backward
     tensor_overlap: TensorOverlap = "none"
     recompute: Recompute = "none"
     quantized_inputs: bool = False

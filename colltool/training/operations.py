@@ -619,8 +619,10 @@ def routing_times(operations: Sequence[Operation], width: float, roofline: Roofl
     for operation in operations:
         if operation.name == "experts":
             permuted_s = moved_s(stack.permute * operation.permuted * width, roofline)
-            backward_s = stack.backward_elementwise * permuted_s + 2 * stack.routing_s
-            routing = Times(permuted_s + stack.routing_s, backward_s)
+            # each of the rank's experts has launches of its own
+            each_s = stack.routing_s * operation.gemms[0].copies
+            backward_s = stack.backward_elementwise * permuted_s + 2 * each_s
+            routing = Times(permuted_s + each_s, backward_s)
     return routing
 
 

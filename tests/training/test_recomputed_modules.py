@@ -162,3 +162,16 @@ def test_a_compiler_leaves_out_the_last_gemm_of_a_feed_forward_part(recompute: A
         assert less.experts == more.experts
         assert less.core == more.core
         assert less.gemms[:2] == more.gemms[:2]
+
+
+def test_each_expert_of_a_rank_waits_for_launches_of_its_own() -> None:
+    """Forward once and backward twice: of 256 experts, ranks of ep 32 hold 8."""
+    config = setup("none")
+    assert config.stack is not None
+    for ep, local in ((32, 8), (16, 16)):
+        there = config._replace(layout=config.layout._replace(ep=ep))
+        free = there._replace(stack=config.stack._replace(routing_s=0.0))
+        with_them, without = (layer_times(one, experts=True).experts for one in (there, free))
+        more = local * config.stack.routing_s
+        assert with_them.forward_s - without.forward_s == pytest.approx(more)
+        assert with_them.backward_s - without.backward_s == pytest.approx(2 * more)

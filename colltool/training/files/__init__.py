@@ -386,8 +386,8 @@ class StackFile(Part):
     ``loss_bytes``: of a logit for the
     loss, beside what the head wrote. ``slowed``: by how much compute slows while communication runs
     beside it; left out, the library's channels say. ``allocator``: what the memory allocator holds
-    beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
-    experts takes forward beside its kernels, as the host waits for the tokens of each;
+    beyond activations, logits and gathered layers, a share of them; ``routing``: what each
+    expert of a rank takes forward beside its kernels, as its tokens wait for launches of their own;
     ``tensor_overlap``: how tensor parallelism hides, and ``recompute``: what runs again, where a job
     does not say; ``quantized_inputs``: GEMMs keep their inputs for the backward pass in their own
     precision. ``assumed``: generations whose shares no measured kernel stands behind.
