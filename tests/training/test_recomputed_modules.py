@@ -21,6 +21,7 @@ from colltool.training.operations import (
     layer_operations,
     layer_times,
     model_flops,
+    routing_times,
 )
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 
@@ -168,10 +169,14 @@ def test_each_expert_of_a_rank_waits_for_launches_of_its_own() -> None:
     """Forward once and backward twice: of 256 experts, ranks of ep 32 hold 8."""
     config = setup("none")
     assert config.stack is not None
+    assert config.device is not None
+    assert config.shape is not None
     for ep, local in ((32, 8), (16, 16)):
-        there = config._replace(layout=config.layout._replace(ep=ep))
-        free = there._replace(stack=config.stack._replace(routing_s=0.0))
-        with_them, without = (layer_times(one, experts=True).experts for one in (there, free))
+        cut = cut_of(config._replace(layout=config.layout._replace(ep=ep)))
+        operations = layer_operations(config.shape, cut, experts=True)
+        machine = Roofline(config.device, config.stack, "bf16")
+        free = machine._replace(stack=config.stack._replace(routing_s=0.0))
+        with_them, without = (routing_times(operations, 2.0, one) for one in (machine, free))
         more = local * config.stack.routing_s
         assert with_them.forward_s - without.forward_s == pytest.approx(more)
         assert with_them.backward_s - without.backward_s == pytest.approx(2 * more)
