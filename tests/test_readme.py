@@ -215,7 +215,7 @@ def test_the_guide_tells_the_errors_of_steps_that_plans_print() -> None:
         if row
     ]
     names = ("megatron", "megatron moe", "megatron-eager moe", "megatron-graphs moe")
-    names += ("megatron-2021", "fsdp", "jax", "all", "memory")
+    names += ("megatron-2021", "fsdp", "jax", "jax moe", "all", "memory")
     for name, figures in zip(names, told, strict=True):
         one = published_error(name)
         assert one is not None

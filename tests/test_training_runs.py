@@ -72,10 +72,11 @@ def test_the_printed_error_is_of_these_runs(found: list[Judged]) -> None:
     ("stack", "kinds", "most"),
     [
         ("megatron", ("dense",), 0.05),
-        ("megatron", ("moe", "moe routed"), 0.15),
+        ("megatron", ("moe", "moe routed"), 0.12),
         ("megatron-2021", ("dense",), 0.08),
         ("fsdp", ("dense",), 0.05),
-        ("jax", ("dense", "moe", "moe routed"), 0.11),
+        ("jax", ("dense",), 0.09),
+        ("jax", ("moe", "moe routed"), 0.12),
     ],
 )
 def test_the_error_of_unseen_sources_is_told_not_that_of_the_fit(
@@ -88,7 +89,7 @@ def test_the_error_of_unseen_sources_is_told_not_that_of_the_fit(
     assert median(errors) <= most
     assert median(errors) < told.median + 0.01
     assert mean(errors) < told.mean + 0.01
-    assert 0.5 < told.low < 1 < told.high < 2
+    assert 0.5 < told.low < 1 < told.high < 2.5
 
 
 def test_steps_grow_with_the_replicas_as_they_did(found: list[Judged]) -> None:
