@@ -390,7 +390,8 @@ class Stack(NamedTuple):
     loss_bytes: float = 4.0
     slowed: float | None = None  # by how much compute slows; None: by channels and kernels
     allocator: float = 0.0
-    routing_s: float = 0.0  # of an expert on a rank forward, twice that backward
+    routing_s: float = 0.0  # of a layer with experts forward, twice that backward
+    routing_expert_s: float = 0.0  # of each of its experts on a rank
     tensor_overlap: TensorOverlap = "none"
     recompute: Recompute = "none"
     quantized_inputs: bool = False
@@ -495,6 +496,7 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         "measured": (),
         "fixed_s": file.fixed,
         "routing_s": file.routing,
+        "routing_expert_s": file.routing_expert,
         "host_s": file.host,
         "host_moe_s": file.host_moe,
         "sustained": _pairs_of(file.sustained),

@@ -620,9 +620,10 @@ def routing_times(operations: Sequence[Operation], width: float, roofline: Roofl
         if operation.name == "experts":
             permuted_s = moved_s(stack.permute * operation.permuted * width, roofline)
             # each of the rank's experts has launches of its own
-            each_s = stack.routing_s * operation.gemms[0].copies
-            backward_s = stack.backward_elementwise * permuted_s + 2 * each_s
-            routing = Times(permuted_s + each_s, backward_s)
+            local = operation.gemms[0].copies
+            beside_s = stack.routing_s + stack.routing_expert_s * local
+            backward_s = stack.backward_elementwise * permuted_s + 2 * beside_s
+            routing = Times(permuted_s + beside_s, backward_s)
     return routing
 
 

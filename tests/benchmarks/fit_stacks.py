@@ -182,7 +182,7 @@ def with_values(stack: Stack, values: Values) -> Stack:
         elementwise=elementwise,
         # reads and writes by width and by hidden size grow together
         elementwise_ffn=elementwise * stack.elementwise_ffn / stack.elementwise,
-        routing_s=values.get(f"{stack.name} routing", stack.routing_s),
+        routing_expert_s=values.get(f"{stack.name} routing", stack.routing_expert_s),
         permute=values.get(f"{name} permute", stack.permute),
         quantize=values["quantize"],
     )

@@ -175,8 +175,8 @@ def test_each_expert_of_a_rank_waits_for_launches_of_its_own() -> None:
         cut = cut_of(config._replace(layout=config.layout._replace(ep=ep)))
         operations = layer_operations(config.shape, cut, experts=True)
         machine = Roofline(config.device, config.stack, "bf16")
-        free = machine._replace(stack=config.stack._replace(routing_s=0.0))
+        free = machine._replace(stack=config.stack._replace(routing_expert_s=0.0))
         with_them, without = (routing_times(operations, 2.0, one) for one in (machine, free))
-        more = local * config.stack.routing_s
+        more = local * config.stack.routing_expert_s
         assert with_them.forward_s - without.forward_s == pytest.approx(more)
         assert with_them.backward_s - without.backward_s == pytest.approx(2 * more)

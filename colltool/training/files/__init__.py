@@ -386,8 +386,10 @@ class StackFile(Part):
     ``loss_bytes``: of a logit for the
     loss, beside what the head wrote. ``slowed``: by how much compute slows while communication runs
     beside it; left out, the library's channels say. ``allocator``: what the memory allocator holds
-    beyond activations, logits and gathered layers, a share of them; ``routing``: what each
-    expert of a rank takes forward beside its kernels, as its tokens wait for launches of their own;
+    beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
+    experts takes forward beside its kernels, as the host waits for the tokens of each, and
+    ``routing_expert``: what each expert of the rank takes, whose tokens wait for launches of their
+    own;
     ``tensor_overlap``: how tensor parallelism hides, and ``recompute``: what runs again, where a job
     does not say; ``quantized_inputs``: GEMMs keep their inputs for the backward pass in their own
     precision. ``assumed``: generations whose shares no measured kernel stands behind.
@@ -449,6 +451,7 @@ class StackFile(Part):
         float, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")
     ] = 0.0
     routing: Duration = 0.0
+    routing_expert: Duration = 0.0
     host: Duration = 0.0
     host_moe: Duration = 0.0
     tensor_overlap: Annotated[TensorOverlap, FieldHint("none, bulk or split")] = "none"
