@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import sysconfig
-import tarfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyodide_folder import fetched
 
 import colltool
 
@@ -56,56 +54,11 @@ console.log(python.runPython(program));
 """
 
 
-def fetched(folder: Path) -> tuple[Path, Path]:
-    """Pyodide's module and pydantic_core for it, in a folder that keeps them; skips where a network
-    has neither."""
-    module, wanted = (
-        folder / "package" / "pyodide.mjs",
-        f"pydantic_core-{version('pydantic_core')}-*.whl",
-    )
-    if not module.exists():
-        shutil.rmtree(folder / "new", ignore_errors=True)
-        (folder / "new").mkdir()
-        command(["npm", "pack", "pyodide", "--silent"], folder / "new", "npm has no Pyodide")
-        with tarfile.open(next((folder / "new").glob("pyodide-*.tgz"))) as packed:
-            packed.extractall(folder / "new", filter="data")
-        (folder / "new" / "package").rename(folder / "package")
-    if not any(folder.glob(wanted)):
-        made_for = json.loads((module.parent / "pyodide-lock.json").read_text())["info"]
-        python = "".join(made_for["python"].split(".")[:2])
-        tags = ["--python-version", python, "--implementation", "cp", "--abi", f"cp{python}"]
-        platform = ["--platform", f"pyemscripten_{made_for['abi_version']}_{made_for['arch']}"]
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            *platform,
-            *tags,
-        ]
-        command(
-            [*pip, f"pydantic_core=={version('pydantic_core')}"],
-            folder,
-            "no wheel of pydantic_core for this Pyodide",
-        )
-    return module, next(folder.glob(wanted))
-
-
-def command(line: list[str], folder: Path, missing: str) -> None:
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        pytest.skip(f"{missing}: {done.stderr.strip().splitlines()[-1:]}")
-
-
 def test_it_is_imported_and_prices_as_here(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            pytest.skip(f"there is no {program}")
-    module, core = fetched(Path(pytestconfig.cache.mkdir("pyodide")))  # type: ignore[union-attr]
+    if shutil.which("node") is None:
+        pytest.skip("there is no node")
+    folder = fetched(pytestconfig)
+    module, core = folder / "pyodide.mjs", next(folder.glob("pydantic_core-*.whl"))
     script = tmp_path / "run.mjs"
     script.write_text(SCRIPT)
     places = [

@@ -333,14 +333,14 @@ class UnchangedPrices:
     comparison mostly come from one file."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[GridQuestion, bytes], SecondsBySchedule] = {}
+        self._known: dict[tuple[GridQuestion, tuple[float, ...]], SecondsBySchedule] = {}
 
     def seconds(self, question: GridQuestion, before: Fabric, sizes: Floats) -> SecondsBySchedule:
         """Seconds of each schedule by size, as picked, else under its fastest protocol; nothing
         where the group does not fit ``before``."""
         unchanged = question._replace(fabric=before)
         distinct = np.unique(sizes)
-        key = unchanged, distinct.tobytes()
+        key = unchanged, tuple(distinct.tolist())
         if key not in self._known:
             self._known[key] = _seconds_by_schedule(unchanged, distinct)
         return self._known[key]

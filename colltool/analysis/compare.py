@@ -14,8 +14,6 @@ from itertools import chain
 from math import prod, sqrt
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from colltool.analysis import basis
 from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import BasisDifference
@@ -267,7 +265,11 @@ class CompareTable:
         self.groups = groups
         self.sizes = sizes
         least, most = min(sizes), max(sizes)
-        between = np.geomspace(least, most, POINTS).tolist() if most > least else [least]
+        between = [least]
+        if most > least:
+            ratio = most / least
+            between += [least * ratio ** (at / (POINTS - 1)) for at in range(1, POINTS - 1)]
+            between.append(most)
         # One call prices the sizes of the table and those in between: a price of many sizes costs
         # little more than one.
         self._at_sizes = self._lines(request, [*sizes, *between], WITH_INTERVALS)

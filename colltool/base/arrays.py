@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from math import exp, inf
+from math import exp, inf, log2
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -35,13 +35,29 @@ def largest(*values: Any) -> Any:
     return reduce(np.maximum, values)
 
 
+# Elements up to which a function is that of single numbers, to the last digit. Numpy's own, which is
+# faster, may end in another digit, by the processor that it runs on.
+_FEW = 1024
+
+
 def exponential(value: Any) -> Any:
     """e to a power, of a number or of each element."""
+    return _by_element(exp, "exp", value)
+
+
+def logarithm(value: Any) -> Any:
+    """The logarithm to base 2, of a number or of each element."""
+    return _by_element(log2, "log2", value)
+
+
+def _by_element(function: Callable[[float], float], numpys: str, value: Any) -> Any:
     if not is_array(value):
-        return exp(value)
+        return function(value)
     import numpy as np
 
-    return np.exp(value)
+    if value.size > _FEW or not value.shape:
+        return getattr(np, numpys)(value)
+    return np.array(list(map(function, value.flat))).reshape(value.shape)
 
 
 def anywhere(condition: Any) -> bool:

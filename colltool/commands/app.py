@@ -181,7 +181,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + int(_signal.SIGINT)
     except ColltoolError as error:
-        return _report_error(error)
+        return report_error(error)
     except Exception as error:
         return _exit_code_of(error)
 
@@ -200,11 +200,11 @@ def _exit_code_of(error: Exception) -> int:
             return EXIT_UNUSABLE
         from colltool.commands.root import reworded
 
-        return _report_error(reworded(error))
+        return report_error(reworded(error))
     if isinstance(error, OSError) and error.filename is None and error.errno in _STDOUT_ERRORS:
         from colltool.commands.output import stdout_error
 
-        return _report_error(stdout_error(error))
+        return report_error(stdout_error(error))
     return _report_bug(error)
 
 
@@ -231,7 +231,7 @@ def _with_example_values(words: list[str]) -> list[str]:
     return rewritten
 
 
-def _report_error(error: ColltoolError) -> int:
+def report_error(error: ColltoolError) -> int:
     """Print each problem of an error with its fix on stderr, and return the exit code."""
     # a shell completes an unfinished line, which has no errors yet
     if "_COLLTOOL_COMPLETE" in os.environ:
@@ -279,5 +279,5 @@ def _flush_streams(code: int) -> int:
             ):
                 from colltool.commands.output import stdout_error
 
-                code = _report_error(stdout_error(error))
+                code = report_error(stdout_error(error))
     return code

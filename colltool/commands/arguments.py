@@ -835,6 +835,13 @@ ARGUMENTS = {
         kind="path",
         file="written",
     ),
+    "playground": Argument(
+        "--playground",
+        "DIR",
+        "With --html: add a page that runs colltool in the browser; DIR has Pyodide's npm package.",
+        kind="path",
+        file="read",
+    ),
     "no_pager": Argument(
         "--no-pager", help="Print long chapters at once instead of opening $PAGER.", kind="flag"
     ),

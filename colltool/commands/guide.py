@@ -13,20 +13,28 @@ from colltool.commands.output import ProgressLine, screen_of, write, write_bytes
 from colltool.guides import TOPICS
 
 
-def _write_site(folder: Path) -> None:
-    """Write the pages and pictures of the site, and print where the first page is."""
+def _write_site(folder: Path, pyodide: Path | None) -> None:
+    """Write the pages and pictures of the site, with the playground where there is a Pyodide, and print
+    where the first page is."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.site import site
 
     for name, text in site([load_fabric(name) for name in shipped_fabrics()]):
         write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
+    if pyodide is not None:
+        from colltool.render.playground import FOLDER, playground
+
+        for name, content in playground(pyodide):
+            file = folder / FOLDER / name
+            write_bytes(file, content, "playground", folder=file.parent)
     write(f"{folder / 'index.html'}\n", None)
 
 
-@command([option("topic", words=TOPICS), "site", "no_pager", "output"])
+@command([option("topic", words=TOPICS), "site", "playground", "no_pager", "output"])
 def guide_command(
     topic: str | None = None,
     site: Path | None = None,
+    playground: Path | None = None,
     no_pager: bool = False,
     output: Path | None = None,
 ) -> None:
@@ -38,6 +46,7 @@ def guide_command(
       colltool guide fabrics
       colltool guide model -o model.md
       colltool guide --html site
+      colltool guide --html site --playground node_modules/pyodide
     """
     from colltool.guides import contents, read_guide
 
@@ -49,8 +58,12 @@ def guide_command(
                 argument="site",
                 fix=f"{fix}, or colltool guide {topic} -o {topic}.md",
             )
-        _write_site(site)
+        _write_site(site, playground)
         return
+    if playground is not None:
+        raise ColltoolError(
+            "is a page of the site", argument="playground", fix="add --html site, the site's folder"
+        )
     text = contents() if topic is None else read_guide(topic)
     file = to_file(output)
     # Markdown in a file or pipe, formatted text on a terminal

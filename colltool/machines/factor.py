@@ -13,7 +13,7 @@ from functools import cached_property
 from math import log2, sqrt
 from typing import Any, NamedTuple
 
-from colltool.base.arrays import is_array
+from colltool.base.arrays import is_array, logarithm
 from colltool.base.primitives import Number
 
 # The scope of a group that stays in one innermost domain; other scopes are named by the outermost
@@ -102,7 +102,7 @@ def _between_arrays(
     import numpy as np
 
     line = np.asarray(lower) + (np.asarray(upper) - np.asarray(lower)) * share
-    at = np.log2(np.asarray(sizes, dtype=float)) - _FIRST
+    at = logarithm(np.asarray(sizes, dtype=float)) - _FIRST
     return np.interp(at, np.arange(len(SIZES)), line)
 
 

@@ -1,0 +1,96 @@
+"""A command line that is typed into a web page: what it prints and its exit code, as JSON.
+
+The page runs Python in the browser (Pyodide) with packages of its own, numpy not among them
+(:mod:`colltool.render.playground` writes the page).
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import json
+import operator
+import shlex
+import sys
+from collections.abc import Iterable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import reduce
+from importlib.util import find_spec
+from pathlib import Path
+
+from colltool.base import plain_arrays
+from colltool.base.errors import EXIT_BUG, ColltoolError
+from colltool.commands.app import report_error, run
+
+# what a line may begin with, as it is typed or copied from a terminal
+_PROGRAM = (["$"], ["python", "-m"], ["python3", "-m"], ["colltool"])
+# commands that are compared with numpy, number by number
+_COMPARED = ("price", "compare", "crossover", "breakdown", "expect", "doctor", "validate")
+
+if "numpy" not in sys.modules and find_spec("numpy") is None:
+    sys.modules["numpy"] = sys.modules["numpy.typing"] = plain_arrays
+
+
+def add_up_as(python: str) -> None:
+    """Let ``sum`` give what it gives in that version of Python, ``3.11``: from 3.12 on it corrects the
+    rounding of floats, and the page answers as the command line that wrote it."""
+    if tuple(map(int, python.split("."))) < (3, 12) <= sys.version_info:
+        setattr(builtins, "sum", _plain_sum)  # noqa: B010 - its type is overloaded
+
+
+def _plain_sum(values: Iterable[object], /, start: object = 0) -> object:
+    return reduce(operator.add, values, start)
+
+
+def answer(line: str) -> str:
+    """Run a command line in this process.
+
+    Returns:
+        JSON: ``out`` and ``err`` as printed, ``code``, and ``written``: the names of the files
+        within the working folder that are new or changed.
+    """
+    before = _files()
+    words: list[str] = []
+    plain_arrays.NOTED.clear()
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            words = _words(line)
+            code = run(words)
+        except ColltoolError as error:
+            code = report_error(error)
+    noted = plain_arrays.NOTED
+    # code on the way may catch the error of a missing function and go on with less
+    if noted.missing or (noted.made and (code == EXIT_BUG or words[0] not in _COMPARED)):
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stderr(err):
+            code = report_error(
+                ColltoolError(
+                    "needs numpy, which this page does without",
+                    fix=f"in a terminal: colltool {shlex.join(words)}",
+                )
+            )
+    written = [name for name, changed in _files().items() if before.get(name) != changed]
+    printed = {"out": out.getvalue(), "err": err.getvalue()}
+    return json.dumps({**printed, "code": code, "written": written})
+
+
+def _words(line: str) -> list[str]:
+    """The arguments of a line, without the program's name."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise ColltoolError(
+            "a quotation mark is not closed", fix="write 'two words' or two\\ words"
+        ) from error
+    for start in _PROGRAM:
+        if words[: len(start)] == start:
+            words = words[len(start) :]
+    return words
+
+
+def _files() -> dict[str, int]:
+    """When each file within the working folder was changed last."""
+    folder = Path.cwd()
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
