@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from colltool.commands.in_page import answer
 from colltool.fabric.load import load_fabric
 from colltool.fabric.shipped import shipped_fabrics
 from colltool.fabric.topology import routed
+from colltool.render.playground import _PYODIDE
 from tests.commands.conftest import run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -90,9 +92,14 @@ def address(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
     """Where the site is served, by nothing but a static server."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium")
+    pyodide = fetched(pytestconfig)
     folder = tmp_path_factory.mktemp("site")
-    done = run("guide", "--html", str(folder), "--playground", str(fetched(pytestconfig)))
+    with pytest.MonkeyPatch.context() as patch:
+        # its other pages take half a minute
+        patch.setattr("colltool.fabric.load.shipped_fabrics", lambda: [])
+        done = run("guide", "--html", str(folder), "--playground", str(pyodide))
     assert done.code == 0, done.err
+    assert 'href="playground/index.html"' in (folder / "index.html").read_text()
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -147,3 +154,45 @@ def test_it_answers_as_the_command_line(
     assert page.said == []
     assert all(url.startswith(address.removesuffix("playground/")) for url in page.asked)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_a_script_it_says_what_to_do(page: Any, address: str) -> None:
+    browser = page.context.browser
+    context = browser.new_context(
+        java_script_enabled=False, viewport={"width": 1280, "height": 800}
+    )
+    still = context.new_page()
+    still.goto(address)
+    assert "Answers need JavaScript" in still.inner_text("main")
+    assert "price ar -f dgx-h100" in still.inner_text("#examples")
+    context.close()
+
+
+def test_what_needs_numpy_is_refused_there(page: Any) -> None:
+    page.evaluate(ASK_ALL, ["price ar -f frontier -M 1MB", "sweep ar -f nvl72 -M 1KB,1MB"])
+    page.wait_for_function("window.shown.length === 2")
+    for one in page.evaluate("window.shown"):
+        fix = f"in a terminal: colltool {one['line']}"
+        assert one["err"] == f"error: needs numpy, which this page does without\n  {fix}\n"
+        assert (one["out"], one["code"]) == ("", "exit code 2")
+
+
+def test_a_folder_without_pyodide_says_what_makes_it_one(tmp_path: Path) -> None:
+    done = run("guide", "--html", str(tmp_path / "site"), "--playground", str(tmp_path))
+    assert done.code == 2
+    assert done.err.startswith(f"error: --playground: {tmp_path} has no pyodide.mjs\n  npm install")
+    for name in _PYODIDE:
+        (tmp_path / name).write_text(
+            '{"info": {"python": "3.14.2", "abi_version": "2026_0", "arch": "wasm32"}}'
+        )
+    done = run("guide", "--html", str(tmp_path / "site"), "--playground", str(tmp_path))
+    wanted = f"pydantic-core=={version('pydantic-core')}"
+    platform = "--platform pyemscripten_2026_0_wasm32 --python-version 314 --abi cp314"
+    assert done.code == 2
+    assert (
+        f"pip download --no-deps --only-binary :all: {platform} -d {tmp_path} {wanted}" in done.err
+    )
+    assert not (tmp_path / "site").exists()
+    done = run("guide", "--playground", str(tmp_path))
+    assert done.code == 2
+    assert "--html" in done.err

@@ -6,13 +6,23 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.base.formatting import format_size
-from colltool.calibration.serialise import rate_text, time_text
 from colltool.definitions.field_types import MIN_ALPHA_S
 from colltool.estimate.protocols import switch_under
 from colltool.fabric.library import Efficiency
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers, SwitchNumbers
+
+
+def time_text(seconds: float) -> str:
+    """``1.4us``, to four digits."""
+    return f"{seconds * 1e6:.4g}us" if seconds >= 1e-12 else "0us"
+
+
+def rate_text(rate: float) -> str:
+    """``360GB/s``, to five digits."""
+    return f"{rate / 1e9:.5g}GB/s"
+
 
 # Files hold these numbers as text with a unit.
 _TEXTS = {

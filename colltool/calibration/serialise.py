@@ -15,6 +15,7 @@ from colltool.base.errors import printable
 from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import Primitive
 from colltool.calibration.certainty import certainty
+from colltool.calibration.old_form import rate_text, time_text
 from colltool.calibration.protocol_fit import CollectiveFit
 from colltool.calibration.samples import SWITCH, component_names
 from colltool.calibration.series_prices import sizes_of
@@ -203,16 +204,6 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
 def ranks_of(series: Sequence[Series]) -> list[int]:
     """The rank counts that were measured."""
     return sorted({measured.ranks for measured in series})
-
-
-def time_text(seconds: float) -> str:
-    """``1.4us``, to four digits."""
-    return f"{seconds * 1e6:.4g}us" if seconds >= 1e-12 else "0us"
-
-
-def rate_text(rate: float) -> str:
-    """``360GB/s``, to five digits."""
-    return f"{rate / 1e9:.5g}GB/s"
 
 
 def without_intervals(data: dict[str, Any]) -> None:

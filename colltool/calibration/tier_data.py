@@ -7,10 +7,10 @@ ones.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from colltool.calibration.old_form import rate_text
 from colltool.calibration.samples import name_inside
 from colltool.calibration.serialise import (
     protocol_entries,
-    rate_text,
     source_of,
     switch_update,
 )

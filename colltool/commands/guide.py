@@ -19,14 +19,18 @@ def _write_site(folder: Path, pyodide: Path | None) -> None:
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.render.site import site
 
-    for name, text in site([load_fabric(name) for name in shipped_fabrics()]):
-        write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
-    if pyodide is not None:
-        from colltool.render.playground import FOLDER, playground
+    pages: dict[str, bytes] = {}
+    if pyodide is not None:  # first, as a folder without it is soon said
+        from colltool.render.playground import playground
 
-        for name, content in playground(pyodide):
-            file = folder / FOLDER / name
-            write_bytes(file, content, "playground", folder=file.parent)
+        pages = dict(playground(pyodide))
+    for name, text in site(
+        [load_fabric(name) for name in shipped_fabrics()], playground=bool(pages)
+    ):
+        write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
+    for path, content in pages.items():
+        file = folder / path
+        write_bytes(file, content, "playground", folder=file.parent)
     write(f"{folder / 'index.html'}\n", None)
 
 

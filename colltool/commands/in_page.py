@@ -9,18 +9,17 @@ from __future__ import annotations
 import builtins
 import io
 import json
-import operator
 import shlex
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
-from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from colltool.base import plain_arrays
 from colltool.base.errors import EXIT_BUG, ColltoolError
 from colltool.commands.app import report_error, run
+from colltool.network import plain_arrays
 
 # what a line may begin with, as it is typed or copied from a terminal
 _PROGRAM = (["$"], ["python", "-m"], ["python3", "-m"], ["colltool"])
@@ -38,8 +37,11 @@ def add_up_as(python: str) -> None:
         setattr(builtins, "sum", _plain_sum)  # noqa: B010 - its type is overloaded
 
 
-def _plain_sum(values: Iterable[object], /, start: object = 0) -> object:
-    return reduce(operator.add, values, start)
+def _plain_sum(values: Iterable[Any], /, start: Any = 0) -> Any:
+    total = start
+    for value in values:
+        total = total + value
+    return total
 
 
 def answer(line: str) -> str:
@@ -59,20 +61,24 @@ def answer(line: str) -> str:
             code = run(words)
         except ColltoolError as error:
             code = report_error(error)
-    noted = plain_arrays.NOTED
-    # code on the way may catch the error of a missing function and go on with less
-    if noted.missing or (noted.made and (code == EXIT_BUG or words[0] not in _COMPARED)):
+    if _needs_numpy(words, code):
         out, err = io.StringIO(), io.StringIO()
+        what = "needs numpy, which this page does without"
+        fix = f"in a terminal: colltool {shlex.join(words)}"
         with redirect_stderr(err):
-            code = report_error(
-                ColltoolError(
-                    "needs numpy, which this page does without",
-                    fix=f"in a terminal: colltool {shlex.join(words)}",
-                )
-            )
-    written = [name for name, changed in _files().items() if before.get(name) != changed]
+            code = report_error(ColltoolError(what, fix=fix))
+    written = [file for file, changed in _files().items() if before.get(file) != changed]
     printed = {"out": out.getvalue(), "err": err.getvalue()}
     return json.dumps({**printed, "code": code, "written": written})
+
+
+def _needs_numpy(words: list[str], code: int) -> bool:
+    """Whether an answer may not be that of numpy: code on the way may catch the error of what is
+    missing and go on with less."""
+    noted = plain_arrays.NOTED
+    if noted.missing:
+        return True
+    return noted.made and (code == EXIT_BUG or words[0] not in _COMPARED)
 
 
 def _words(line: str) -> list[str]:
@@ -92,5 +98,8 @@ def _words(line: str) -> list[str]:
 def _files() -> dict[str, int]:
     """When each file within the working folder was changed last."""
     folder = Path.cwd()
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            found[str(file.relative_to(folder))] = file.stat().st_mtime_ns
+    return found

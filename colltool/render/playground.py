@@ -19,7 +19,6 @@ from pathlib import Path
 from colltool import __version__
 from colltool.base.errors import ColltoolError
 
-FOLDER = "playground"
 _PAGE = Path(__file__).parent / "page" / "playground"
 _PACKAGE = Path(__file__).parent.parent
 # the parts of Pyodide that a page loads
@@ -36,19 +35,19 @@ _CORE = "pydantic-core"
 
 
 def playground(pyodide: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the path (with ``/``) and content of each file.
+    """Yield the path (with ``/``) within the site and the content of each file.
 
     Args:
         pyodide: a folder with the files of Pyodide's npm package and a wheel of pydantic_core.
     """
     core = _core_wheel(pyodide)
-    yield "index.html", _filled("index.html")
-    for name in _PYODIDE:
-        yield f"pyodide/{name}", _read(pyodide / name)
-    yield "pydantic_core.whl", _read(core)
-    yield "colltool.zip", _packages()
-    for name in ("playground.css", "playground.js", "worker.mjs"):
-        yield name, _filled(name)
+    yield "playground/index.html", _filled("index.html")
+    for part in _PYODIDE:
+        yield f"playground/pyodide/{part}", _read(pyodide / part)
+    yield "playground/pydantic_core.whl", _read(core)
+    yield "playground/colltool.zip", _packages()
+    for part in ("playground.css", "playground.js", "worker.mjs"):
+        yield f"playground/{part}", _filled(part)
 
 
 def _filled(name: str) -> bytes:
@@ -59,7 +58,7 @@ def _filled(name: str) -> bytes:
 
 def _core_wheel(pyodide: Path) -> Path:
     """The wheel of pydantic's core, of the version that pydantic wants here, for this Pyodide."""
-    missing = [name for name in _PYODIDE if not (pyodide / name).is_file()]
+    missing = [part for part in _PYODIDE if not (pyodide / part).is_file()]
     if missing:
         raise ColltoolError(
             f"{pyodide} has no {missing[0]}",
@@ -95,9 +94,9 @@ def _packages() -> bytes:
             for file in _files_in(fabrics):
                 archive.write(file, Path("colltool", "_fabrics") / file.relative_to(fabrics))
         for package in _required("colltool", {}).values():
-            for name in package.files or ():
-                if name.suffix == ".py" and ".." not in name.parts:
-                    archive.write(Path(str(package.locate_file(name))), name)
+            for part in package.files or ():
+                if part.suffix == ".py" and ".." not in part.parts:
+                    archive.write(str(package.locate_file(part)), part)
     return packed.getvalue()
 
 

@@ -101,6 +101,7 @@ OF_OTHERS = (
     "fabric/dumps/hwloc.py",
     "logs/launch_line.py",
     "render/gates.py",
+    "render/playground.py",
 )
 # What says which option shows the rest of an output.
 OF_THE_COMMAND_LINE = (

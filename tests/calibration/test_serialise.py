@@ -9,12 +9,11 @@ from swept import swept
 
 from colltool.base.formatting import parse_rate, parse_size, parse_time
 from colltool.base.primitives import AR, BC
+from colltool.calibration.old_form import rate_text, time_text
 from colltool.calibration.serialise import (
     FittedProtocol,
     format_size,
     protocol_entries,
-    rate_text,
-    time_text,
 )
 from colltool.fabric.tier_parts import Protocol
 

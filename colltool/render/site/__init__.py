@@ -21,9 +21,13 @@ from colltool.render.site.machine import machine_files
 from colltool.render.site.scoreboard import scoreboard_page
 
 
-def site(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
+def site(fabrics: Sequence[Fabric], *, playground: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the path (with ``/``) and text of each file: pages, a style sheet, ``llms.txt``, and of
-    each shipped fabric its page, drawing and file."""
+    each shipped fabric its page, drawing and file.
+
+    Args:
+        playground: whether the first page leads to that of :mod:`colltool.render.playground`.
+    """
     own_style = Path(__file__).parent / "site.css"
     style = chart_style()
     style += own_style.read_text(encoding="utf-8")
@@ -35,5 +39,5 @@ def site(fabrics: Sequence[Fabric]) -> Iterator[tuple[str, str]]:
         yield from machine_files(curves)
     yield from guide_files()
     yield "scoreboard.html", scoreboard_page()
-    yield "index.html", index_page(machines)
+    yield "index.html", index_page(machines, playground=playground)
     yield "llms.txt", llms_text(machines)

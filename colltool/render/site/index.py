@@ -55,9 +55,11 @@ class IndexEntry(NamedTuple):
     reach: Sequence[str]
 
 
-def index_page(machines: Sequence[MachineCurves]) -> str:
+def index_page(machines: Sequence[MachineCurves], *, playground: bool) -> str:
     """What colltool is for, the machines by vendor and kind, how far off it is, and the guides."""
     body = f'<h1>colltool {__version__}</h1>\n<p class="lead">{_PURPOSE}</p>\n'
+    if playground:
+        body += f"<p>{anchor('playground/index.html', 'Ask colltool in this browser')}</p>\n"
     body += section("machines", "Machines", _machines(machines))
     body += section("accuracy", "How accurate is it?", _accuracy())
     body += section("guides", "Guides", _guides())

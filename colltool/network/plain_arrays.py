@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product, zip_longest
+from itertools import chain, product, zip_longest
 from math import inf as inf
 from math import nan as nan
 from math import prod
@@ -77,22 +77,28 @@ class ndarray:
         return (self[index] for index in range(self.shape[0]))
 
     def tolist(self) -> Any:
-        return self.flat if len(self.shape) == 1 else [row.tolist() for row in self]
+        if len(self.shape) == 1:
+            return self.flat
+        return [inner.tolist() for inner in self]
 
     def reshape(self, *shape: Any) -> ndarray:
-        lengths = shape[0] if isinstance(shape[0], tuple) else shape
-        rest = self.size // -prod(lengths) if -1 in lengths else 0
-        return ndarray(self.flat, tuple(rest if length == -1 else length for length in lengths))
+        lengths = list(shape[0] if isinstance(shape[0], tuple) else shape)
+        if -1 in lengths:
+            lengths[lengths.index(-1)] = self.size // -prod(lengths)
+        return ndarray(self.flat, tuple(lengths))
 
     def __getitem__(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
-        if None in [part if part is None else 0 for part in keys]:
-            lengths = iter(self.shape)
-            return ndarray(self.flat, tuple(1 if part is None else next(lengths) for part in keys))
+        added = [number for number, part in enumerate(keys) if part is None]
+        if added:
+            shape = list(self.shape)
+            for number in added:
+                shape.insert(number, 1)
+            return ndarray(self.flat, tuple(shape))
         lists = [part for part in keys if isinstance(part, ndarray | list)]
         if len(lists) > 1:
             indices = broadcast_arrays(*lists)
-            return stack([self[at] for at in zip(*(each.flat for each in indices), strict=True)])
+            return stack([self[at] for at in zip(*map(_values, indices), strict=True)])
         taken = []
         shape = []
         # what no key is for is taken whole
@@ -102,12 +108,12 @@ class ndarray:
             if not isinstance(part, int):
                 shape.append(len(taken[-1]))
         found = [self.flat[_flat(at, self.shape)] for at in product(*taken)]
-        return ndarray(found, tuple(shape)) if shape else found[0]
+        return _shaped(found, tuple(shape))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         places = array(ndarray(range(self.size), self.shape)[key])
-        for place, one in zip(places.flat, _spread(array(value), places.shape), strict=True):
-            self.flat[place] = one
+        for place, new in zip(places.flat, _spread(array(value), places.shape), strict=True):
+            self.flat[place] = new
 
     def _along(self, axis: int | None) -> tuple[list[list[Any]], Shape]:
         """The values along an axis for each place on the others, and the shape of these."""
@@ -124,8 +130,7 @@ class ndarray:
 
     def _reduced(self, function: Callable[[list[Any]], Any], axis: int | None) -> Any:
         lines, shape = self._along(axis)
-        found = list(map(function, lines))
-        return ndarray(found, shape) if shape else found[0]
+        return _shaped(list(map(function, lines)), shape)
 
     def min(self, axis: int | None = None) -> Any:
         return self._reduced(_least, axis)
@@ -149,12 +154,25 @@ class ndarray:
         return _by_element(operator.not_, self)
 
 
-def _least(line: list[Any]) -> Any:
-    return nan if any(one != one for one in line) else min(line)
+def _values(array: ndarray) -> list[Any]:
+    return array.flat
 
 
-def _most(line: list[Any]) -> Any:
-    return nan if any(one != one for one in line) else max(line)
+def _shaped(values: list[Any], shape: Shape) -> Any:
+    """An array, or the value alone where it has no shape."""
+    return ndarray(values, shape) if shape else values[0]
+
+
+def _is_nan(value: Any) -> bool:
+    return bool(value != value)
+
+
+def _least(line: Sequence[Any]) -> Any:
+    return nan if any(map(_is_nan, line)) else min(line)
+
+
+def _most(line: Sequence[Any]) -> Any:
+    return nan if any(map(_is_nan, line)) else max(line)
 
 
 def _positions(part: Any, length: int) -> Sequence[int]:
@@ -182,12 +200,11 @@ def _spread(values: ndarray, shape: Shape) -> list[Any]:
     if values.shape == shape:
         return values.flat
     aligned = (1,) * (len(shape) - len(values.shape)) + values.shape
-    if any(own not in (1, length) for own, length in zip(aligned, shape, strict=True)):
-        raise ValueError(f"{values.shape} does not broadcast to {shape}")
-    ranges = [
-        [0] * length if own == 1 else range(length)
-        for own, length in zip(aligned, shape, strict=True)
-    ]
+    ranges: list[Sequence[int]] = []
+    for own, length in zip(aligned, shape, strict=True):
+        if own not in (1, length):
+            raise ValueError(f"{values.shape} does not broadcast to {shape}")
+        ranges.append(range(length) if own == length else [0] * length)
     return [values.flat[_flat(at, aligned)] for at in product(*ranges)]
 
 
@@ -196,20 +213,24 @@ def _by_element(function: Callable[..., Any], *values: Any) -> Any:
     if not any(isinstance(value, ndarray) for value in values):
         return function(*values)
     arrays = broadcast_arrays(*values)
-    found = map(function, *(each.flat for each in arrays))
-    return ndarray(list(found), arrays[0].shape)
+    return ndarray(list(map(function, *map(_values, arrays))), arrays[0].shape)
 
 
-def _divide(one: float, other: float) -> float:
-    if other:
-        return one / other
-    return nan if one == 0 or one != one else math.copysign(inf, one) * math.copysign(1, other)
+def _divide(dividend: float, divisor: float) -> float:
+    if divisor:
+        return dividend / divisor
+    if dividend == 0 or _is_nan(dividend):
+        return nan
+    return math.copysign(inf, dividend) * math.copysign(1, divisor)
 
 
-def _power(one: float, other: float) -> float:
-    if other == 0.5:  # numpy takes the root
-        return math.sqrt(one)
-    return one * one if other == 2 else one**other
+def _power(base: float, exponent: float) -> float:
+    # numpy takes the root and the square itself
+    if exponent == 0.5:
+        return math.sqrt(base)
+    if exponent == 2:
+        return base * base
+    return float(base**exponent)
 
 
 _OPERATORS = {
@@ -223,7 +244,14 @@ _OPERATORS = {
     "and": operator.and_,
     "or": operator.or_,
 }
-_COMPARISONS = {name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+_COMPARISONS = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+}
 
 
 def _define(name: str, function: Callable[[Any, Any], Any]) -> None:
@@ -250,27 +278,24 @@ def array(value: Any, dtype: Any = None) -> ndarray:
         found = value
     elif isinstance(value, list | tuple | range):
         rows = list(map(array, value))
-        values = [one for row in rows for one in row.flat]
-        found = ndarray(values, (len(rows), *(rows[0].shape if rows else ())))
+        values = list(chain.from_iterable(map(_values, rows)))
+        found = ndarray(values, (len(rows), *array(rows[0] if rows else 0).shape))
     else:
         found = ndarray([value], ())
-    return found if dtype is None else ndarray(list(map(dtype, found.flat)), found.shape)
+    if dtype is None:
+        return found
+    return ndarray(list(map(dtype, found.flat)), found.shape)
 
 
 asarray = array
 
 
-def _filled(value: Any, shape: int | Shape) -> ndarray:
-    lengths = (shape,) if isinstance(shape, int) else shape
-    return ndarray([value] * prod(lengths), lengths)
-
-
 def zeros(shape: int | Shape, dtype: Any = float) -> ndarray:
-    return _filled(dtype(0), shape)
+    return broadcast_to(dtype(0), shape)
 
 
 def full(shape: int | Shape, value: Any) -> ndarray:
-    return _filled(value, shape)
+    return broadcast_to(value, shape)
 
 
 def arange(*bounds: int) -> ndarray:
@@ -287,9 +312,11 @@ def stack(rows: Sequence[Any], axis: int = 0) -> ndarray:
 
 def broadcast_arrays(*values: Any) -> list[ndarray]:
     arrays = list(map(array, values))
-    lengths = zip_longest(*(each.shape[::-1] for each in arrays), fillvalue=1)
-    shape = tuple(max(each) if 0 not in each else 0 for each in lengths)[::-1]
-    return [broadcast_to(each, shape) for each in arrays]
+    # aligned at the last axis
+    shape: list[int] = []
+    for lengths in zip_longest(*[reversed(item.shape) for item in arrays], fillvalue=1):
+        shape.insert(0, 0 if 0 in lengths else max(lengths))
+    return [broadcast_to(item, tuple(shape)) for item in arrays]
 
 
 def broadcast_to(value: Any, shape: int | Shape) -> ndarray:
@@ -297,23 +324,23 @@ def broadcast_to(value: Any, shape: int | Shape) -> ndarray:
     return ndarray(_spread(array(value), lengths), lengths)
 
 
-def where(condition: Any, one: Any, other: Any) -> Any:
-    return _by_element(lambda holds, yes, no: yes if holds else no, array(condition), one, other)
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    return choose(condition, [no, yes])
 
 
 def choose(index: Any, values: Sequence[Any]) -> Any:
-    return _by_element(lambda at, *each: each[at], array(index), *values)
+    return _by_element(lambda at, *choices: choices[at], array(index), *values)
 
 
-def minimum(one: Any, other: Any, out: ndarray | None = None) -> Any:
-    found = _by_element(lambda *pair: _least(list(pair)), one, other)
+def minimum(first: Any, second: Any, out: ndarray | None = None) -> Any:
+    found = _by_element(lambda *pair: _least(pair), first, second)
     if out is not None:
         out[:] = found
     return found
 
 
-def maximum(one: Any, other: Any) -> Any:
-    return _by_element(lambda *pair: _most(list(pair)), one, other)
+def maximum(first: Any, second: Any) -> Any:
+    return _by_element(lambda *pair: _most(pair), first, second)
 
 
 def unique(
@@ -321,16 +348,18 @@ def unique(
 ) -> ndarray | tuple[ndarray, ndarray]:
     """Sorted values, each once, or with ``axis`` 0 the rows; and where each is among them."""
     listed = array(values)
-    rows = listed.flat if axis is None else list(map(tuple, listed.tolist()))
-    found = sorted(set(rows))
+    items = listed.flat
+    if axis == 0:
+        items = list(map(tuple, listed.tolist()))
+    found = sorted(set(items))
     if not return_inverse:
         return array(found)
-    place = {row: at for at, row in enumerate(found)}
-    return array(found), array([place[row] for row in rows])
+    place = {item: at for at, item in enumerate(found)}
+    return array(found), array([place[item] for item in items])
 
 
 def flatnonzero(values: Any) -> ndarray:
-    return array([place for place, one in enumerate(array(values).flat) if one])
+    return array([place for place, value in enumerate(array(values).flat) if value])
 
 
 def unravel_index(places: Any, shape: Sequence[int]) -> tuple[ndarray, ...]:
