@@ -39,9 +39,15 @@ NOTED = Noted()
 
 def __getattr__(name: str) -> Any:
     """Note a function of numpy that is not here."""
-    if not name.startswith("__"):
-        NOTED.missing = name
-    raise AttributeError(name)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise _missing(name)
+
+
+def _missing(name: str) -> AttributeError:
+    """The error of what is not here, which is noted."""
+    NOTED.missing = name
+    return AttributeError(name)
 
 
 class NDArray:
@@ -63,8 +69,7 @@ class ndarray:
         self.shape = shape
 
     def __getattr__(self, name: str) -> Any:
-        NOTED.missing = name
-        raise AttributeError(name)
+        raise _missing(name)
 
     @property
     def size(self) -> int:
@@ -111,8 +116,8 @@ class ndarray:
         return _shaped(found, tuple(shape))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        places = array(ndarray(range(self.size), self.shape)[key])
-        for place, new in zip(places.flat, _spread(array(value), places.shape), strict=True):
+        places = asarray(ndarray(range(self.size), self.shape)[key])
+        for place, new in zip(places.flat, _spread(asarray(value), places.shape), strict=True):
             self.flat[place] = new
 
     def _along(self, axis: int | None) -> tuple[list[list[Any]], Shape]:
@@ -181,7 +186,9 @@ def _positions(part: Any, length: int) -> Sequence[int]:
         return [range(length)[part]]
     if isinstance(part, slice):
         return range(length)[part]
-    values = array(part).flat
+    if len(asarray(part).shape) > 1:
+        raise _missing("indices of several axes")
+    values = asarray(part).flat
     if set(map(type, values)) == {bool}:
         return [place for place, taken in enumerate(values) if taken]
     return [range(length)[place] for place in values]
@@ -272,14 +279,14 @@ for _name, _function in (_OPERATORS | _COMPARISONS).items():
     _define(_name, _function)
 
 
-def array(value: Any, dtype: Any = None) -> ndarray:
+def asarray(value: Any, dtype: Any = None) -> ndarray:
     """An array of a number, a sequence, a sequence of arrays, or an array."""
     if isinstance(value, ndarray):
         found = value
     elif isinstance(value, list | tuple | range):
-        rows = list(map(array, value))
+        rows = list(map(asarray, value))
         values = list(chain.from_iterable(map(_values, rows)))
-        found = ndarray(values, (len(rows), *array(rows[0] if rows else 0).shape))
+        found = ndarray(values, (len(rows), *asarray(rows[0] if rows else 0).shape))
     else:
         found = ndarray([value], ())
     if dtype is None:
@@ -287,7 +294,10 @@ def array(value: Any, dtype: Any = None) -> ndarray:
     return ndarray(list(map(dtype, found.flat)), found.shape)
 
 
-asarray = array
+def array(value: Any, dtype: Any = None) -> ndarray:
+    """The same as an array of its own."""
+    found = asarray(value, dtype)
+    return ndarray(found.flat, found.shape)
 
 
 def zeros(shape: int | Shape, dtype: Any = float) -> ndarray:
@@ -299,19 +309,21 @@ def full(shape: int | Shape, value: Any) -> ndarray:
 
 
 def arange(*bounds: int) -> ndarray:
-    return array(range(*bounds))
+    return asarray(range(*bounds))
 
 
 def stack(rows: Sequence[Any], axis: int = 0) -> ndarray:
-    found = array(list(rows))
+    found = asarray(list(rows))
     if axis == 0:
         return found
+    if len(found.shape) > 2:
+        raise _missing("stack")
     columns, shape = found._along(0)
-    return array(columns).reshape(*shape, len(found))
+    return asarray(columns).reshape(*shape, len(found))
 
 
 def broadcast_arrays(*values: Any) -> list[ndarray]:
-    arrays = list(map(array, values))
+    arrays = list(map(asarray, values))
     # aligned at the last axis
     shape: list[int] = []
     for lengths in zip_longest(*[reversed(item.shape) for item in arrays], fillvalue=1):
@@ -321,7 +333,7 @@ def broadcast_arrays(*values: Any) -> list[ndarray]:
 
 def broadcast_to(value: Any, shape: int | Shape) -> ndarray:
     lengths = (shape,) if isinstance(shape, int) else shape
-    return ndarray(_spread(array(value), lengths), lengths)
+    return ndarray(_spread(asarray(value), lengths), lengths)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
@@ -329,37 +341,39 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 
 
 def choose(index: Any, values: Sequence[Any]) -> Any:
-    return _by_element(lambda at, *choices: choices[at], array(index), *values)
+    at, *rows = broadcast_arrays(index, *values)
+    # stacked, all are of the kind that numpy promotes them to
+    return _by_element(lambda number, *choices: choices[number], at, *stack(rows))
 
 
 def minimum(first: Any, second: Any, out: ndarray | None = None) -> Any:
-    found = _by_element(lambda *pair: _least(pair), first, second)
+    found = stack(broadcast_arrays(first, second)).min(axis=0)
     if out is not None:
         out[:] = found
     return found
 
 
 def maximum(first: Any, second: Any) -> Any:
-    return _by_element(lambda *pair: _most(pair), first, second)
+    return stack(broadcast_arrays(first, second)).max(axis=0)
 
 
 def unique(
     values: Any, return_inverse: bool = False, axis: int | None = None
 ) -> ndarray | tuple[ndarray, ndarray]:
     """Sorted values, each once, or with ``axis`` 0 the rows; and where each is among them."""
-    listed = array(values)
+    listed = asarray(values)
     items = listed.flat
     if axis == 0:
         items = list(map(tuple, listed.tolist()))
     found = sorted(set(items))
     if not return_inverse:
-        return array(found)
+        return asarray(found)
     place = {item: at for at, item in enumerate(found)}
-    return array(found), array([place[item] for item in items])
+    return asarray(found), asarray([place[item] for item in items])
 
 
 def flatnonzero(values: Any) -> ndarray:
-    return array([place for place, value in enumerate(array(values).flat) if value])
+    return asarray([place for place, value in enumerate(asarray(values).flat) if value])
 
 
 def unravel_index(places: Any, shape: Sequence[int]) -> tuple[ndarray, ...]:
@@ -379,7 +393,7 @@ def ravel_multi_index(at: Sequence[Any], shape: Sequence[int]) -> Any:
 
 def interp(at: Any, places: Any, values: Any) -> Any:
     """Values between places that rise, constant outside."""
-    xs, ys = array(places).flat, array(values).flat
+    xs, ys = asarray(places).flat, asarray(values).flat
 
     def between(x: float) -> Any:
         below = sum(place <= x for place in xs) - 1
