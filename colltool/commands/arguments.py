@@ -648,6 +648,9 @@ ARGUMENTS = {
     ),
     "receivers": Argument("--to", "N", "Ranks that receive the weights.", "count", 1, 2**24),
     "replica": Argument("--replica", "N", "Ranks per receiving replica.", "count", 1, 2**24),
+    "way": Argument(
+        "--way", "NAME", "Price one way only, such as pairs, nixl or checkpoint-engine."
+    ),
     # layouts
     "layout": Argument(
         "--layout",

@@ -25,6 +25,7 @@ def reshard(
     replica: int = 1,
     weights: str | None = None,
     storage: str | float | None = None,
+    way: str | None = None,
     machine: CustomMachine | None = None,
 ) -> Resharded:
     """Move weights from one set of ranks to another, or load them from storage: each way, and the
@@ -38,6 +39,8 @@ def reshard(
             ``"200GB/s"``.
         weights: data type of the weights: bf16, fp8, nvfp4, mxfp4, int4; default: as the checkpoint
             of a config.json has them, else bf16.
+        way: the only way to price: ``"pairs"``, ``"one root"``, ``"nixl"``, ``"checkpoint-engine"``
+            and others; default: all.
         machine: as :func:`colltool.price`.
 
     Returns:
@@ -46,10 +49,11 @@ def reshard(
     Raises:
         ColltoolError: meshes that do not fit the fabric or each other.
     """
-    from colltool.commands.reading import count_of
+    from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of
     from colltool.serving.deployment import Deployment, weight_bytes
     from colltool.serving.reshard import reshard as run
+    from colltool.serving.syncs import weights_to_sync
 
     loaded_job = job_of(job)
     model = model_of(loaded_job)
@@ -69,15 +73,21 @@ def reshard(
     if kept.method:
         weights_bytes = weight_bytes(model, Deployment(), 1, kept).weights
     sender_count = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
+    if way is not None:
+        way = text_of(way, "way", "pairs").lower()
+        if storage is not None:
+            what = "ways are of weights from ranks, not from a store"
+            raise ColltoolError(what, argument="way", fix=f"leave {argument_text('way')} out")
     return run(
         model.name,
-        weights_bytes,
+        weights_to_sync(model, weights_bytes, kept),
         loaded,
         sender_count,
         receiver_count,
         replica_ranks,
         storage_Bps=rate,
         kept=kept,
+        way=way,
     )
 
 
@@ -102,19 +112,21 @@ def _rate(storage: str | float) -> float:
         "replica",
         "weights",
         option("storage", "Load from storage at this total rate, instead of from senders."),
+        "way",
         RESULT,
     ],
     public=reshard,
 )
 def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
-    """Price moving weights from one set of ranks to another: in pairs, down a tree of replicas, or from
-    one root, and the link that limits each.
+    """Price moving weights from one set of ranks to another: in pairs, down a tree of replicas, from one
+    root, or as engines of weights do; the wire, the tensors and the load of each.
 
     Covers the sync from trainer to rollout in RL, resharding, and with --storage loading a
     checkpoint.
 
     Examples:
       colltool reshard llama3-70b -f dgx-h100 --from 128 --to 64 --replica 8
+      colltool reshard deepseek-v3 -f dgx-h100 --from 16 --to 16 --replica 16 --way checkpoint-engine
       colltool reshard llama3-70b -f dgx-h100 --to 64 --replica 8 --storage 200GB/s
     """
     out.emit(reshard(job, fabric.load(), **arguments))

@@ -61,7 +61,7 @@ DOCUMENTS = {
     "plan-traces": ("plan_traces:PlanTracesDocument",),
     "price": ("price:PriceDocument", "price:PricesDocument", "kernels:KernelPriceDocument"),
     "report": ("report:ReportDocument",),
-    "reshard": ("serve:ReshardDocument",),
+    "reshard": ("reshard:ReshardDocument",),
     "score": ("score:ScoreDocument",),
     "sensitivity": ("sensitivity:SensitivityDocument",),
     "sensitivity-compare": ("sensitivity:ContestDocument",),

@@ -1,13 +1,15 @@
 """Time to move weights from one mesh of ranks to another, or from a store.
 
 Use cases are RL's sync from trainer to rollout, resharding, and loading a checkpoint. m senders hold
-W/m bytes each; receivers are replicas of r ranks, which need W/r each. The ways:
+W/m bytes each; receivers are replicas of r ranks, which need W/r each. The schedules:
 
 - pairs: every replica pulls from the senders;
 - tree: the senders feed one replica, and each further one is fed by one before it, chunk by chunk;
-- one root: a rank gathers all and broadcasts.
+- one root: a rank gathers all and broadcasts;
+- broadcast: the receivers hold a part each in their hosts, and every one gets all.
 
-Every way moves at least W/m bytes out of a sender and W/r into a receiver.
+Each moves at least W/m bytes out of a sender and W/r into a receiver, the last one all of W into each
+node. Ways of :mod:`colltool.serving.syncs` add what a sync takes beside its wire.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from colltool.base.primitives import P2P
 from colltool.base.result import Result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval, interval_of
-from colltool.estimate.placement import GroupSpec, every_stride, strides
+from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
 from colltool.estimate.results import Overrides
 from colltool.fabric.model import Fabric, Tier
@@ -29,6 +31,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.serving.deployment import check_ranks
 from colltool.serving.quantization import WeightFormat
+from colltool.serving.syncs import PLAIN, SyncedWeights, SyncLaw, sync_law, sync_laws
 
 # bytes that a replica of a tree forwards at once; assumed large enough for full bandwidth
 CHUNK = 64 * 2**20
@@ -41,6 +44,9 @@ class ReshardWay(NamedTuple):
         wire: the link, level or store that limits it.
         out_bytes: bytes that leave the busiest sender.
         in_bytes: bytes that reach the busiest receiver.
+        library: what was measured; empty for a store, of which only the wire is priced.
+        wire_s, start_s, tensors_s, load_s: parts of ``total_s``: bytes on the wire; pause, plan and
+            resume; the time that each tensor takes whatever its bytes; into the serving engine.
     """
 
     way: str
@@ -49,13 +55,35 @@ class ReshardWay(NamedTuple):
     out_bytes: float
     in_bytes: float
     interval: Interval | None = None
+    library: str = ""
+    wire_s: float = 0.0
+    start_s: float = 0.0
+    tensors_s: float = 0.0
+    load_s: float = 0.0
+
+    @property
+    def decided_by(self) -> str:
+        """What takes most of it: ``wire``, ``start``, ``tensors`` or ``load``."""
+        parts = {
+            "wire": self.wire_s,
+            "start": self.start_s,
+            "tensors": self.tensors_s,
+            "load": self.load_s,
+        }
+        return max(parts, key=lambda part: parts[part])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Resharded(Result):
-    """Times to move ``bytes`` of weights, the fastest way first; no way is faster than ``least_s``."""
+    """Times to move ``bytes`` of weights, the fastest way first; no way is faster than ``least_s``.
 
-    subject: ClassVar[str] = "serve"
+    Args:
+        ways: pairs, tree and one root; or the one that was asked for.
+        others: what engines of weights have measured, the fastest first.
+        experts, plain_layers: tensors of the weights: experts of all layers, and layers without.
+    """
+
+    subject: ClassVar[str] = "reshard"
     job: str
     fabric: str
     bytes: float
@@ -67,6 +95,9 @@ class Resharded(Result):
     least_s: float
     overrides: Overrides = ()
     weights: WeightFormat | None = None
+    others: tuple[ReshardWay, ...] = ()
+    experts: int = 0
+    plain_layers: int = 0
 
     @property
     def best(self) -> ReshardWay:
@@ -84,7 +115,8 @@ class _MeshNetwork(NamedTuple):
     """The network between two meshes.
 
     Args:
-        tier: the outermost tier.
+        tier: the innermost tier that joins both meshes.
+        inside: ranks of an endpoint of the tier.
         pair: two ranks as far apart as the meshes.
         shared_Bps: bandwidth of all senders together through ``shared_level``, the most
             oversubscribed level between the meshes.
@@ -92,6 +124,7 @@ class _MeshNetwork(NamedTuple):
 
     fabric: Fabric
     tier: Tier
+    inside: int
     pair: GroupSpec
     shared_Bps: float
     shared_level: str
@@ -100,7 +133,8 @@ class _MeshNetwork(NamedTuple):
         return float(price(self.fabric, P2P, float(max(1.0, size)), self.pair).best.total_s)
 
     def link_s(self, size: float) -> float:
-        return size / self.tier.bandwidth
+        # a message takes several links at once where two ranks have them
+        return min(size / self.tier.bandwidth, self.message_s(size))
 
     def shared(self, size: float) -> _Busy:
         return _Busy(size / self.shared_Bps, self.shared_level)
@@ -120,35 +154,42 @@ class _MeshNetwork(NamedTuple):
         slowest = max(_Busy(self.message_s(size), f"{self.tier.name} of a {end}"), shared)
         levels = ceil(log2(copies + 1)) - 1
         total_s = slowest.seconds + levels * self.message_s(min(CHUNK, into))
-        # runs=False: nothing was measured of a whole sync
-        interval = interval_of(
+        return ReshardWay(name, total_s, slowest.name, out, into, wire_s=total_s)
+
+    def wire_interval(self, way: ReshardWay) -> Interval | None:
+        """Where the time of the wire lies."""
+        return interval_of(
             self.fabric,
             P2P,
             self.pair,
-            max(out, into, 1.0),
+            max(way.out_bytes, way.in_bytes, 1.0),
             ModelOptions(),
-            total_s=total_s,
+            total_s=way.total_s,
+            # nothing was measured of a whole sync
             runs=False,
         )
-        return ReshardWay(name, total_s, slowest.name, out, into, interval)
 
 
 def reshard(
     job: str,
-    weights: float,
+    weights: SyncedWeights,
     fabric: Fabric,
     senders: int,
     receivers: int,
     replica: int,
     storage_Bps: float | None = None,
     kept: WeightFormat | None = None,
+    way: str | None = None,
 ) -> Resharded:
-    """Return each way to bring ``weights`` bytes to replicas of ``replica`` ranks.
+    """Return each way to bring weights to replicas of ``replica`` ranks.
 
     They come from ``senders`` ranks, or from a store.
 
+    Args:
+        way: the only one to price; None for all.
+
     Raises:
-        ColltoolError: meshes that do not fit the fabric or each other.
+        ColltoolError: meshes that do not fit the fabric or each other, an unknown way.
     """
     check_even(fabric)
     copies = ceil(receivers / replica)
@@ -157,28 +198,41 @@ def reshard(
         raise ColltoolError(
             what, argument="replica", fix=f"write {argument_text('receivers', copies * replica)}"
         )
-    meshes = f"the mesh of {senders} senders and {receivers} receivers"
-    check_ranks(fabric, senders + receivers, meshes, "receivers")
+    laws = sync_laws() if way is None else (sync_law(way),)
+    # the receivers of a broadcast hold the weights themselves
+    apart = 0 if way is not None and laws[0].schedule == "broadcast" else senders
+    meshes = f"the mesh of {apart} senders and {receivers} receivers"
+    check_ranks(fabric, apart + receivers, meshes, "receivers")
     network = _network(fabric, senders, receivers)
+    others: list[ReshardWay] = []
     if storage_Bps is not None:
-        ways = _ways_from_store(network, weights, storage_Bps, replica, copies)
-        narrowest_s = weights / storage_Bps
+        ways = _ways_from_store(network, weights.bytes, storage_Bps, replica, copies)
+        narrowest_s = weights.bytes / storage_Bps
     else:
-        ways = _ways_from_ranks(network, weights, senders, replica, copies)
-        narrowest_s = max(network.link_s(weights / senders), network.shared(weights).seconds)
-    ways.sort(key=lambda way: way.total_s)
+        syncs = _Syncs(network, weights, senders, receivers, replica)
+        priced = [syncs.way(law) for law in laws]
+        ways = [sync for sync in priced if way is not None or sync.way in PLAIN]
+        others = [sync for sync in priced if sync not in ways]
+        narrowest_s = max(
+            network.link_s(weights.bytes / senders), network.shared(weights.bytes).seconds
+        )
+    ways.sort(key=lambda sync: sync.total_s)
+    others.sort(key=lambda sync: sync.total_s)
     return Resharded(
         job=job,
         fabric=fabric.name,
-        bytes=weights,
+        bytes=weights.bytes,
         senders=senders,
         receivers=receivers,
         replica=replica,
         storage_Bps=storage_Bps,
         ways=tuple(ways),
-        least_s=max(narrowest_s, network.link_s(weights / replica)),
+        least_s=max(narrowest_s, network.link_s(weights.bytes / replica)),
         overrides=fabric.overrides,
         weights=kept,
+        others=tuple(others),
+        experts=weights.experts,
+        plain_layers=weights.plain_layers,
     )
 
 
@@ -189,68 +243,93 @@ def _ways_from_store(
     once = _Busy(weights / storage_Bps, "storage")
     each = _Busy(copies * weights / storage_Bps, "storage")
     tree = "one replica reads, the others are fed by a tree"
-    return [
+    ways = [
         network.way("every replica reads the store", 0.0, into, each),
         network.way(tree, into, into, once, copies=copies),
     ]
+    return [way._replace(interval=network.wire_interval(way)) for way in ways]
 
 
-def _ways_from_ranks(
-    network: _MeshNetwork, weights: float, senders: int, replica: int, copies: int
-) -> list[ReshardWay]:
-    out = weights / senders
-    into = weights / replica
-    # a replica of a tree forwards what it received, unless it is the only one
-    passed_on = into if copies > 1 else 0.0
-    root = _Busy(network.link_s(weights), f"{network.tier.name} of the root")
-    return [
-        network.way("pairs", copies * out, into, network.shared(weights * copies)),
-        network.way("tree", max(out, passed_on), into, network.shared(weights), copies=copies),
-        network.way("one root", weights, weights, root, copies=copies),
-    ]
+class _Syncs(NamedTuple):
+    """Syncs from a mesh of ``senders`` to one of ``receivers``."""
+
+    network: _MeshNetwork
+    weights: SyncedWeights
+    senders: int
+    receivers: int
+    replica: int
+
+    def way(self, law: SyncLaw) -> ReshardWay:
+        """The sync by a way: its wire, and what it takes beside that."""
+        ranks = self.senders + self.receivers
+        if law.schedule == "broadcast":
+            ranks = self.receivers
+        wired = self._on_the_wire(law)
+        times = law.times(self.weights, ranks, self.replica)
+        total_s = wired.total_s + sum(times)
+        # the part of a receiver at the rated speed of its link
+        least_s = self.network.link_s(self.weights.bytes * law.sent / max(self.replica, ranks))
+        interval = law.interval(total_s, least_s, self.weights, ranks)
+        return wired._replace(
+            way=law.way, library=law.library, total_s=total_s, interval=interval, **times._asdict()
+        )
+
+    def _on_the_wire(self, law: SyncLaw) -> ReshardWay:
+        network = self.network
+        sent = self.weights.bytes * law.sent
+        copies = self.receivers // self.replica
+        out = sent / self.senders
+        into = sent / self.replica
+        if law.schedule == "pairs":
+            return network.way("", copies * out, into, network.shared(sent * copies))
+        if law.schedule == "tree":
+            # a replica of a tree forwards what it received, unless it is the only one
+            passed_on = into if copies > 1 else 0.0
+            return network.way("", max(out, passed_on), into, network.shared(sent), copies=copies)
+        if law.schedule == "one root":
+            root = _Busy(network.link_s(sent), f"{network.tier.name} of the root")
+            return network.way("", sent, sent, root, copies=copies)
+        return self._gathered_by_each(sent)
+
+    def _gathered_by_each(self, sent: float) -> ReshardWay:
+        """Every receiver gets all: into a node by the links of all its ranks, and inside by its
+        own."""
+        network = _network(self.network.fabric, 1, self.receivers - 1)
+        nodes = ceil(self.receivers / network.inside)
+        each = sent * (1 - 1 / nodes) / network.inside
+        return network.way("", each, each, network.shared(each))
 
 
 def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
-    tier = fabric.tiers[-1]
+    """The network between two meshes: the innermost tier that joins all their ranks."""
+    inside = 1
+    tier = fabric.tiers[0]
+    for outer in fabric.tiers:
+        tier = outer
+        if inside * outer.endpoints >= senders + receivers and outer.endpoints > 1:
+            break
+        inside *= outer.endpoints
     abilities = capabilities_of(tier)
-    inside = fabric.ranks // tier.endpoints
+    inside = min(inside, fabric.ranks // tier.endpoints)
     endpoints = ceil((senders + receivers) / inside)
-    # the most oversubscribed level that the two meshes need
+    # the most oversubscribed level that the two meshes need, and the ranks that share its uplinks
     oversubscription = 1.0
     level = f"{tier.name} of all senders"
+    sharing = below = inside
     for part in abilities.classes:
         if part.oversubscription > oversubscription:
             oversubscription = part.oversubscription
             level = f"{tier.name} {part.name}"
+            sharing = below
         if part.group >= endpoints:
             break
+        below = part.group * inside
+    full, rest = divmod(senders, sharing)
+    ports = full * sharing / oversubscription + min(rest, sharing / oversubscription)
     # two ranks as far apart as the meshes, at the same place of their nodes
-    stride = min(max(senders, receivers, inside), fabric.ranks // 2)
-    if stride >= inside:
-        stride = stride // inside * inside
-    if strides(fabric, stride) is None:
-        raise _no_such_distance(fabric, senders, receivers, inside)
+    apart = max(senders, receivers, inside) // inside * inside
+    known = [step for step in every_stride(fabric) if inside <= step < inside * tier.endpoints]
+    stride = next((step for step in known if step >= apart), known[-1])
     # alone: shared_Bps accounts for the other messages
     pair = GroupSpec(2, stride, alone=True)
-    shared_Bps = senders * abilities.rate_Bps / oversubscription
-    return _MeshNetwork(fabric, tier, pair, shared_Bps, level)
-
-
-def _no_such_distance(fabric: Fabric, senders: int, receivers: int, inside: int) -> ColltoolError:
-    """The error of a mesh whose ranks do not divide the fabric evenly, so that no pair of ranks is
-    typical of the distance between the meshes.
-
-    ``inside``: ranks of an endpoint of the outermost tier, which every mesh fills at least.
-    """
-    mesh = "receivers" if receivers >= senders else "senders"
-    ranks = max(senders, receivers)
-    known = [stride for stride in every_stride(fabric) if stride >= inside]
-    below = [stride for stride in known if stride < ranks]
-    above = [stride for stride in known if stride > ranks]
-    near = below[-1:] + above[:1]
-    verb = "does is" if len(near) == 1 else "do are"
-    return ColltoolError(
-        f"{ranks} {mesh} do not divide the {fabric.ranks} ranks of {fabric.name} evenly",
-        argument=mesh,
-        fix=f"the nearest that {verb} {' and '.join(map(str, near))}",
-    )
+    return _MeshNetwork(fabric, tier, inside, pair, ports * abilities.rate_Bps, level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, log2
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ def test_a_tree_adds_a_chunk_for_each_level() -> None:
     trees = {
         copies: way("tree", senders=8, replica=8, receivers=8 * copies) for copies in (1, 2, 4, 8)
     }
-    chunk_s = trees[2].total_s - trees[1].total_s
+    chunk_s = trees[2].wire_s - trees[1].wire_s
     # 64 MiB at 92% of 50 GB/s, and some latency
     assert chunk_s == pytest.approx(64 * 2**20 / (0.92 * 50e9), rel=0.01)
     assert trees[4].total_s - trees[2].total_s == pytest.approx(chunk_s)
@@ -135,24 +136,87 @@ def test_meshes_may_fill_the_fabric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("meshes", "words"),
+    ("fabric", "senders", "receivers"),
+    [("dgx-h100", 2, 30), ("dgx-h100", 8, 24), ("dgx-h100", 24, 8), ("nvl72", 256, 256)],
+)
+def test_any_counts_are_priced(fabric: str, senders: int, receivers: int) -> None:
+    """As the next distance that divides the fabric, on which latency alone depends: 16.06 GB out of
+    a root at 50 GB/s, and 64 MiB for each level below it."""
+    found = colltool.reshard("llama3-8b", fabric, senders=senders, receivers=receivers)
+    assert {one.way for one in found.ways} == {"pairs", "tree", "one root"}
+    for one in (*found.ways, *found.others):
+        assert one.wire_s + one.start_s + one.tensors_s + one.load_s == pytest.approx(one.total_s)
+    root = next(one for one in found.ways if one.way == "one root")
+    levels = ceil(log2(receivers + 1)) - 1
+    least_s = (found.bytes + levels * 64 * 2**20) / 50e9
+    assert least_s < root.wire_s < least_s / 0.88
+
+
+def test_meshes_in_one_rack_stay_in_it() -> None:
+    """32 ranks of an NVL72 sync over NVLink, 80 over InfiniBand."""
+    inside = colltool.reshard("llama3-8b", "nvl72", senders=16, receivers=16, way="pairs")
+    across = colltool.reshard("llama3-8b", "nvl72", senders=40, receivers=40, way="pairs")
+    assert inside.best.wire.startswith("nvlink")
+    assert across.best.wire.startswith("ib")
+
+
+def test_a_trunk_between_sites_is_shared_by_all_senders() -> None:
+    """3.2 Tb/s between two sites: 32 replicas of 16.06 GB need 1.28 s of it, and few senders have
+    no smaller part of it."""
+    many = colltool.reshard(
+        "llama3-8b", "two-sites", senders=256, receivers=256, replica=8, way="pairs"
+    )
+    assert many.best.wire == "wan trunk"
+    assert many.best.wire_s == pytest.approx(32 * many.bytes / 400e9, rel=1e-3)
+    few = colltool.reshard(
+        "llama3-8b", "two-sites", senders=64, receivers=256, replica=8, way="pairs"
+    )
+    assert few.best.wire_s == pytest.approx(many.best.wire_s, rel=1e-3)
+
+
+def test_tensors_decide_where_experts_are_many() -> None:
+    """58 x 256 experts at 110 us each, and 410 more in fp8; 3 layers without at 7 ms."""
+    meshes = {"senders": 64, "receivers": 32, "replica": 16, "way": "pairs"}
+    bf16 = colltool.reshard("deepseek-v3", "dgx-h100", weights="bf16", **meshes).best
+    fp8 = colltool.reshard("deepseek-v3", "dgx-h100", weights="fp8", **meshes).best
+    assert bf16.tensors_s == pytest.approx(58 * 256 * 110e-6 + 3 * 7e-3)
+    assert fp8.tensors_s - bf16.tensors_s == pytest.approx(58 * 256 * 410e-6)
+    assert fp8.wire_s < bf16.wire_s
+    assert fp8.decided_by == "tensors"
+
+
+def test_checkpoint_engine_needs_its_receivers_only() -> None:
+    """Every rank of a node takes an eighth of what its node lacks: 15/16 of 692 GB by 8 NICs."""
+    found = colltool.reshard(
+        "deepseek-v3",
+        "dgx-h100",
+        senders=128,
+        receivers=256,
+        replica=16,
+        way="checkpoint-engine",
+    )
+    assert found.best.in_bytes == pytest.approx(found.bytes * (1 - 1 / 32) / 8)
+    assert found.best.decided_by == "load"
+    assert not found.others
+
+
+def test_each_way_is_priced_alone_as_among_all() -> None:
+    meshes = {"senders": 16, "receivers": 32, "replica": 8}
+    found = colltool.reshard("llama3-8b", "dgx-h100", **meshes)
+    totals = [one.total_s for one in found.others]
+    assert totals == sorted(totals)
+    for one in (*found.ways, *found.others):
+        assert colltool.reshard("llama3-8b", "dgx-h100", way=one.way, **meshes).best == one
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
     [
-        ({"senders": 8, "receivers": 24}, "--to: 24 receivers"),
-        ({"senders": 24, "receivers": 8}, "--from: 24 senders"),
+        ({"way": "nixle", "senders": 8}, "--way: no way is called 'nixle'\n  did you mean 'nixl'?"),
+        ({"way": "nixl", "storage": "1GB/s"}, "--way: ways are of weights from ranks"),
     ],
 )
-def test_a_mesh_that_does_not_divide_the_fabric_is_refused_in_the_words_of_the_command(
-    meshes: dict[str, int], words: str
-) -> None:
-    """The distance of the meshes is a stride inside, which no option of the command names."""
+def test_ways_that_cannot_be_are_refused(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(ColltoolError) as caught:
-        colltool.reshard("llama3-8b", "dgx-h100", **meshes)
-    assert caught.value.spelled("shell") == (
-        f"{words} do not divide the 256 ranks of dgx-h100 evenly\n"
-        "  the nearest that do are 16 and 32"
-    )
-
-
-def test_the_nearest_meshes_that_divide_the_fabric_are_priced() -> None:
-    for receivers in (16, 32):
-        assert colltool.reshard("llama3-8b", "dgx-h100", senders=8, receivers=receivers).ways
+        colltool.reshard("llama3-8b", "dgx-h100", receivers=8, **asked)
+    assert caught.value.spelled("shell").startswith(words)

@@ -18,19 +18,13 @@ from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
 from colltool.render.shared_documents import (
-    FabricDocument,
-    MachineDocument,
     MovedNumberDocument,
     OnFabricDocument,
-    assumed_by_file,
-    machine_in_use,
-    values_set,
 )
 from colltool.render.views.kernels import no_kernel_interval, warnings_first, without_warnings
 from colltool.render.views.sensitivity import quantity
 from colltool.serving.deployment import Deployment
 from colltool.serving.quantization import WeightFormat
-from colltool.serving.reshard import Resharded, ReshardWay
 from colltool.serving.results import (
     KvTransfer,
     Served,
@@ -55,7 +49,7 @@ def _where(result: Served) -> str:
     return ", ".join(part for part in parts if part != ANY)
 
 
-def _took(seconds: float, call: ServedOperation | KvTransfer | ReshardWay) -> str:
+def _took(seconds: float, call: ServedOperation | KvTransfer) -> str:
     """Such as ``14.74 us each (-13% to +15%: the kernel's own rows)``."""
     each = " each" if isinstance(call, ServedOperation) else ""
     off = f" ({within(call.interval, seconds)})" if call.interval else ""
@@ -524,66 +518,6 @@ class ServeListDocument(Document):
     )
 
 
-# --- reshard
-
-
-def _reshard_answer(result: Resharded) -> str:
-    first = result.best
-    source = f"{result.senders} ranks"
-    if result.storage_Bps is not None:
-        source = f"a store of {format_rate(result.storage_Bps)}"
-    fabric = on_fabric(result.fabric, result.overrides)
-    replicas = counted(result.receivers // result.replica, "replica")
-    to = f"{replicas} of {counted(result.replica, 'rank')}"
-    took = f"Network time: {_took(first.total_s, first)}, limited by {first.wire} ({first.way})"
-    size = format_bytes(result.bytes)
-    if result.weights is not None:
-        size += f" ({result.weights.label})"
-    sent = f"{result.job} on {fabric} sends {size} from {source} to {to}"
-    limit = f"The lower limit is {format_time(result.least_s)}"
-    return f"{took}. {sent}. {limit}; loading the tensors is not included."
-
-
-_WAY: Columns[ReshardWay] = (
-    label("way"),
-    number("total_s", "total", format_time),
-    label("wire", "limited by", drop=1),
-    number("out_bytes", "sent per sender", format_bytes, 2),
-    number("in_bytes", "received per receiver", format_bytes, 2),
-)
-
-
-def _ways(result: Resharded) -> Table:
-    context_columns = context(result.overrides, job=result.job, fabric=result.fabric)
-    return Table((*context_columns, *_WAY), result.ways, 0)
-
-
-def _reshard_blocks(result: Resharded) -> list[Block]:
-    return [Headline(_reshard_answer(result)), _ways(result)]
-
-
-class ReshardWayDocument(Document, extends=ReshardWay):
-    """A way to bring weights from trainers to servers."""
-
-    no_interval: str = optional(no_kernel_interval)
-
-
-class ReshardDocument(ServedJobDocument, FabricDocument):
-    """The ways to bring weights from trainers to servers."""
-
-    bytes: float
-    senders: int
-    receivers: int
-    replica: int
-    weights: WeightFormat | None
-    storage_Bps: float | None
-    least_s: float
-    ways: list[ReshardWayDocument]
-    set: dict[str, str] = optional(values_set)
-    fabric_assumed: list[str] = optional(assumed_by_file)
-    machine: MachineDocument | None = optional(machine_in_use)
-
-
 # --- how far uncertain numbers move it
 
 
@@ -644,9 +578,24 @@ class ServeSpreadDocument(Document):
 
 VIEWS = {
     ServeSpread: View(
-        "serve-spread", _spread_blocks, ServeSpreadDocument.of, _spread_table, _spread_answer
+        "serve-spread",
+        _spread_blocks,
+        ServeSpreadDocument.of,
+        _spread_table,
+        _spread_answer,
     ),
-    Resharded: View("reshard", _reshard_blocks, ReshardDocument.of, _ways, _reshard_answer),
-    Served: View("serve", _blocks, ServeDocument.of, _operations, _answer),
-    ServeList: View("serve-list", _list_blocks, ServeListDocument.of, _list_table, _list_answer),
+    Served: View(
+        "serve",
+        _blocks,
+        ServeDocument.of,
+        _operations,
+        _answer,
+    ),
+    ServeList: View(
+        "serve-list",
+        _list_blocks,
+        ServeListDocument.of,
+        _list_table,
+        _list_answer,
+    ),
 }

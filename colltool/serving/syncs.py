@@ -1,0 +1,142 @@
+"""Ways to bring new weights from trainers to servers, as data: ``data/ways.toml``.
+
+Beside the wire, which follows from the schedule, a sync has a start, a time for each expert or layer
+(the tensors that are sent one by one), and the time to take the weights into the serving engine.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from math import log
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.base.formatting import counted
+from colltool.estimate.interval import SHARE, Basis, Interval
+from colltool.estimate.spread import sigma_table
+from colltool.serving.quantization import BF16, WeightFormat
+from colltool.training.model import TransformerModel
+
+Schedule = Literal["pairs", "tree", "one root", "broadcast"]
+PLAIN = ("pairs", "tree", "one root")
+"""Ways that any collective library can take; the others are engines of their own."""
+
+
+class SyncedWeights(NamedTuple):
+    """What a sync moves: bytes, and the tensors among them that are sent one by one.
+
+    Args:
+        experts: of all layers.
+        plain_layers: layers without experts.
+        quantized: whether the weights are in fewer than 16 bits.
+    """
+
+    bytes: float
+    experts: int = 0
+    plain_layers: int = 0
+    quantized: bool = False
+
+
+def weights_to_sync(
+    model: TransformerModel, size: float, kept: WeightFormat | None = None
+) -> SyncedWeights:
+    """Return what a sync of a model moves; ``size`` in bytes."""
+    experts = 0
+    if model.shape is not None and model.shape.moe is not None:
+        experts = model.moe_layers * model.shape.moe.experts
+    quantized = kept is not None and kept.dense < BF16
+    return SyncedWeights(size, experts, model.dense_layers, quantized)
+
+
+class SyncTimes(NamedTuple):
+    """Seconds of a sync beside its wire."""
+
+    start_s: float
+    tensors_s: float
+    load_s: float
+
+
+class SyncLaw(NamedTuple):
+    """A way of ``data/ways.toml``, whose head says what each number is."""
+
+    way: str
+    library: str
+    schedule: Schedule
+    within: float
+    rows: int
+    gigabytes: tuple[float, float]
+    ranks: tuple[int, int]
+    source: str
+    start_s: float = 0.0
+    expert_us: float = 0.0
+    quantized_us: float = 0.0
+    rank_us: float = 0.0
+    layer_us: float = 0.0
+    load_GBps: float | None = None
+    loads: Literal["model", "part"] = "model"
+    sent: float = 1.0
+
+    def times(self, weights: SyncedWeights, ranks: int, replica: int) -> SyncTimes:
+        """Return the seconds beside the wire.
+
+        Args:
+            ranks: of both meshes.
+            replica: ranks of a receiving replica, each of which takes an equal part.
+        """
+        expert_us = self.expert_us + self.rank_us * ranks
+        if weights.quantized:
+            expert_us += self.quantized_us
+        tensors_us = expert_us * weights.experts + self.layer_us * weights.plain_layers
+        load_s = 0.0
+        if self.load_GBps is not None:
+            taken = weights.bytes if self.loads == "model" else weights.bytes / replica
+            load_s = taken / (self.load_GBps * 1e9)
+        return SyncTimes(self.start_s, tensors_us * 1e-6, load_s)
+
+    def interval(
+        self, total_s: float, least_s: float, weights: SyncedWeights, ranks: int
+    ) -> Interval:
+        """Return where nine of ten syncs lie; never below ``least_s``, the wire at its rated speed."""
+        basis: Basis = "extrapolated"
+        reason = f"{counted(self.rows, 'measured sync')} of this way"
+        if not self.rows:
+            reason = "no measured sync of this way"
+        elif not self.gigabytes[0] <= weights.bytes / 1e9 <= self.gigabytes[1]:
+            reason = f"measured with {self.gigabytes[0]:g} to {self.gigabytes[1]:g} GB of weights"
+        elif not self.ranks[0] <= ranks <= self.ranks[1]:
+            reason = f"measured on {self.ranks[0]} to {self.ranks[1]} ranks"
+        else:
+            basis = "interpolated"
+        return Interval(
+            low_s=min(total_s, max(least_s, total_s / self.within)),
+            high_s=total_s * self.within,
+            share=SHARE,
+            rows=self.rows,
+            basis=basis,
+            parts=(("sync", log(self.within) / sigma_table()["kappa"]),),
+            nearest=self.library if self.rows else None,
+            reason=reason,
+        )
+
+
+@cache
+def sync_laws() -> tuple[SyncLaw, ...]:
+    """Return every way, in the order of the file."""
+    text = (Path(__file__).parent / "data" / "ways.toml").read_text(encoding="utf-8")
+    return tuple(SyncLaw(**row) for row in tomllib.loads(text)["ways"])
+
+
+def sync_law(way: str) -> SyncLaw:
+    """Return the way of this name.
+
+    Raises:
+        ColltoolError: there is none.
+    """
+    known = {law.way.replace(" ", "-"): law for law in sync_laws()}
+    name = way.replace(" ", "-")
+    if name not in known:
+        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
+        raise ColltoolError(f"no way is called '{clipped(way)}'", argument="way", fix=fix)
+    return known[name]

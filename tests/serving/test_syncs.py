@@ -1,0 +1,48 @@
+"""Ways to sync weights against published times, and the file that has them."""
+
+from __future__ import annotations
+
+import sys
+from math import log
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import bench_syncs as bench
+
+from colltool.serving.syncs import sync_laws
+
+
+@pytest.mark.parametrize("half", ["fit", "kept"])
+def test_four_in_five_syncs_are_within_a_factor_of_one_and_a_half(half: str) -> None:
+    misses = [miss for miss in bench.as_shipped() if miss.row.half == half]
+    near = sum(abs(miss.off) < log(1.5) for miss in misses)
+    assert near / len(misses) >= 0.8
+
+
+def test_a_half_foretells_the_other() -> None:
+    misses = bench.held_out(lambda row: row.half, "kept")
+    near = sum(abs(miss.off) < log(1.5) for miss in misses)
+    assert near / len(misses) >= 0.8
+    inside = sum(miss.inside for miss in misses) / len(misses)
+    assert 0.85 <= inside <= 0.97
+
+
+def test_models_left_out_are_in_the_intervals() -> None:
+    misses = bench.held_out(lambda row: row.model)
+    assert sum(miss.inside for miss in misses) / len(misses) >= 0.85
+
+
+def test_the_file_names_its_rows() -> None:
+    """As many rows as the file of measurements has, within the sizes and ranks that it states."""
+    for law in sync_laws():
+        own = [row for row in bench.rows() if row.way == law.way]
+        assert len(own) == law.rows, law.way
+        assert law.within > 1
+        for row in own:
+            interval = bench.shipped(row).interval
+            assert interval is not None
+            assert interval.basis == "interpolated", (law.way, row)
+            assert interval.low_s <= bench.shipped(row).total_s <= interval.high_s
