@@ -629,6 +629,21 @@ ARGUMENTS = {
         "Library that moves KV caches. [default: mooncake]",
         offers="kv_library",
     ),
+    "prefill_tier": Argument(
+        "--prefill-over",
+        "TIER",
+        "Tier between prefill and decode, such as wan for another site."
+        " [default: the outermost of a site]",
+    ),
+    "kv_page": Argument(
+        "--kv-page", "N", "Tokens of a page of the KV cache. [default: 16]", "count", 1, 2**20
+    ),
+    "kv_layout": Argument(
+        "--kv-layout",
+        "LAYOUT",
+        "What is together in a page: heads (all tokens of a head), tokens (all heads of a token) or"
+        " pages (all layers). [default: heads]",
+    ),
     "serve_ranks": Argument(
         "--ranks -n",
         "N",

@@ -58,6 +58,9 @@ def serve(
     tpot: str | float | None = None,
     prefill_tp: int | None = None,
     kv_library: str | None = None,
+    prefill_tier: str | None = None,
+    kv_page: int = 16,
+    kv_layout: str = "heads",
     search: bool = False,
     ranks: int | None = None,
     vary: Sequence[str] | str = (),
@@ -89,6 +92,10 @@ def serve(
         tpot: time per output token, ``"18ms"`` or seconds; adds the network's share of it.
         prefill_tp: tensor-parallel ranks of separate prefill machines; adds the transfer of the KV
             cache by ``kv_library`` (default: mooncake).
+        prefill_tier: the tier between them and decode, such as ``"wan"`` for another site; default:
+            the outermost one within a site.
+        kv_page: tokens of a page of the KV cache. kv_layout: what is together in it: ``"heads"`` (all
+            tokens of a head), ``"tokens"`` (all heads of a token) or ``"pages"`` (all layers).
         search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
             ignored, and ``batch`` is by default one sequence per rank.
         ranks: how many ranks serve; without a search, dp follows from them, tp and pp.
@@ -106,7 +113,7 @@ def serve(
         ColltoolError: a deployment that does not fit, kernels that were not measured on the
             machine.
     """
-    from colltool.commands.reading import count_if, count_of, flag_of, vary_of
+    from colltool.commands.reading import count_if, count_of, flag_of, text_of, vary_of
     from colltool.commands.requests import fabric_with, several_of
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import ServeQuestion
@@ -134,12 +141,15 @@ def serve(
         chunk=checked["chunk"],
     )
     question = ServeQuestion(
-        deployment,
-        replicas,
-        _time(tpot),
-        count_if(prefill_tp, "prefill_tp", 1),
-        _kv_library(kv_library),
-        kept,
+        deployment=deployment,
+        dp=replicas,
+        tpot_s=_time(tpot),
+        prefill_tp=count_if(prefill_tp, "prefill_tp", 1),
+        kv=_kv_library(kv_library),
+        weights=kept,
+        prefill_tier=None if prefill_tier is None else text_of(prefill_tier, "prefill_tier", "wan"),
+        kv_page=count_of(kv_page, "kv_page", 1, 2**20),
+        kv_layout=_kv_layout(kv_layout),
     )
     request = ServeRequest(
         model, question, _engine(engine, library_file), *_experts(experts_library)
@@ -373,6 +383,19 @@ def _library_name(value: Any, argument: str, example: str) -> str:
     return text_of(value, argument, example).strip().lower().replace(" ", "@")
 
 
+_KV_LAYOUTS = ("heads", "tokens", "pages")
+
+
+def _kv_layout(layout: Any) -> str:
+    from colltool.commands.reading import text_of
+
+    name = text_of(layout, "kv_layout", "heads").lower()
+    if name not in _KV_LAYOUTS:
+        fix = f"one of {', '.join(_KV_LAYOUTS)}"
+        raise ColltoolError(f"'{name}' is no layout", argument="kv_layout", fix=fix)
+    return name
+
+
 def _kv_library(library: Any) -> LibraryFile:
     from colltool.commands.reading import text_of
     from colltool.engines.files import find_library
@@ -381,7 +404,7 @@ def _kv_library(library: Any) -> LibraryFile:
     found = find_library(name)
     if "kv_transfer" not in found.operations:
         what = f"{found.full_name} moves no KV caches"
-        raise ColltoolError(what, argument="kv_library", fix="mooncake does")
+        raise ColltoolError(what, argument="kv_library", fix="mooncake and mori-io do")
     return found
 
 
@@ -406,6 +429,9 @@ def _kv_library(library: Any) -> LibraryFile:
         "tpot",
         "prefill_tp",
         "kv_library",
+        "prefill_tier",
+        "kv_page",
+        "kv_layout",
         "cuts",
         "serve_ranks",
         option("vary", _VARY),
@@ -424,6 +450,7 @@ def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) ->
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0
       colltool serve deepseek-v3 -f dgx-h100 --ep 64 --batch 8192 --weights fp8
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --tpot 18ms --prefill-tp 8
+      colltool serve llama3-70b -f two-sites --tp 8 --batch 64 --prefill-tp 8 --prefill-over wan
       colltool serve llama3-70b -f hgx-h200 --search -n 16 --batch 64
       colltool serve llama3-70b -f hgx-h200 -f dgx-b200 --tp 8 --batch 64
       colltool serve llama3-70b -f hgx-h200 --tp 16 --batch 64 --vary roce.alpha=2x

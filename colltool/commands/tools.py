@@ -169,7 +169,7 @@ TOOLS = {
     "serve": Tool(
         "What serving a model costs: network time per decode step and prefill, the lower"
         " limit by memory and compute, kernels of the engine. search: true finds the layout."
-        " reshard: new weights from trainers to servers (receivers). libraries, library: engines"
+        " reshard: new weights to servers (receivers). libraries, library: engines"
         " with measured kernels.",
         {
             "serve": Kind("colltool:serve"),

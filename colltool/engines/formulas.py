@@ -14,7 +14,14 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import distinct
 
 FormulaName = Literal[
-    "one-shot", "two-shot", "switch", "exchange", "exchange-copy", "exchange-nic", "transfer"
+    "one-shot",
+    "two-shot",
+    "switch",
+    "exchange",
+    "exchange-copy",
+    "exchange-nic",
+    "transfer",
+    "messages",
 ]
 Copies = Literal["experts", "ranks", "nodes"]
 
@@ -27,6 +34,7 @@ class KernelCall(NamedTuple):
         experts: experts in all; 0 without any.
         nic_Bps: bandwidth of a rank's share of the NICs.
         token_bytes: bytes of a rank's own tokens, each counted once.
+        messages: of a pair of ranks.
     """
 
     ranks: int
@@ -34,6 +42,7 @@ class KernelCall(NamedTuple):
     experts: int = 0
     nic_Bps: float = 0.0
     token_bytes: float = 0.0
+    messages: int = 0
 
 
 class KernelTimes(NamedTuple):
@@ -122,6 +131,13 @@ def _transfer(parameters: Parameters, call: KernelCall) -> KernelTimes:
     )
 
 
+def _messages(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Bytes over the NICs of all pairs of ranks, and a time for each message of a pair."""
+    nics_Bps = parameters["eta"] * call.nic_Bps * call.ranks
+    messages_s = parameters["per_message_us"] * 1e-6 * call.messages
+    return KernelTimes(_latency_s(parameters, call.ranks), call.bytes / nics_Bps + messages_s)
+
+
 _PER_RANK = ("base_us", "per_rank_us", "GBps")
 FORMULAS: dict[FormulaName, Formula] = {
     "one-shot": Formula(_PER_RANK, "base + per_rank (n-1) + (n-1) M / B", _one_shot),
@@ -144,6 +160,11 @@ FORMULAS: dict[FormulaName, Formula] = {
     ),
     "transfer": Formula(
         ("base_us", "eta", "GBps"), "base + bytes / min(eta NIC pairs, B)", _transfer
+    ),
+    "messages": Formula(
+        ("base_us", "per_message_us", "eta"),
+        "base + per_message messages + bytes / (eta NIC pairs)",
+        _messages,
     ),
 }
 

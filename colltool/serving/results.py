@@ -22,6 +22,10 @@ class ServeQuestion(NamedTuple):
         prefill_tp: tensor parallelism of prefill on machines of its own; None if there are none.
         kv: the library that moves KV caches between machines.
         weights: their format; None for the deployment's for all of them.
+        prefill_tier: the tier between prefill and decode; None for the outermost one of a site.
+        kv_page: tokens of a page of the KV cache.
+        kv_layout: what is together in a page: ``heads``: the tokens of a head; ``tokens``: the heads
+            of a token; ``pages``: all layers of a page.
     """
 
     deployment: Deployment
@@ -30,6 +34,9 @@ class ServeQuestion(NamedTuple):
     prefill_tp: int | None = None
     kv: LibraryFile | None = None
     weights: WeightFormat | None = None
+    prefill_tier: str | None = None
+    kv_page: int = 16
+    kv_layout: str = "heads"
 
 
 class ServedOperation(NamedTuple):
@@ -135,6 +142,9 @@ class KvTransfer(NamedTuple):
         hidden: whether a layer's transfer is shorter than the lower limit of its prefill.
         exposed_s: time after prefill has ended: the last layer, or all of it if not hidden.
         hiding_nic_Bps: the least NIC bandwidth of a rank with which it would be hidden.
+        bytes: of the cache once; ``moved_bytes``: into all ranks, of which several may hold the same.
+        pairs: of ranks that move it at once; ``messages`` of each.
+        tier: between prefill and decode.
     """
 
     bytes: float
@@ -149,6 +159,9 @@ class KvTransfer(NamedTuple):
     error: float | None
     notes: tuple[str, ...] = ()
     interval: Interval | None = None
+    moved_bytes: float = 0.0
+    messages: int = 0
+    tier: str = ""
 
 
 class ServedChange(NamedTuple):

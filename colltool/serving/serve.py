@@ -16,24 +16,20 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.engines.files import LibraryFile
-from colltool.engines.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
-from colltool.engines.intervals import kernel_interval
-from colltool.engines.price import kernel_site, measured_kernels, price_experts, price_kernels
+from colltool.engines.formulas import WIDTHS, Tokens
+from colltool.engines.price import price_experts, price_kernels
 from colltool.engines.results import KernelEstimate
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.user_price import price_for_user
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.serving.decode_estimate import kernels_interval, kernels_s
 from colltool.serving.deployment import (
     Deployment,
     check_ranks,
     checked_deployment,
-    kv_bytes,
     kv_bytes_of_rank,
     shape_of,
     state_bytes_of_rank,
@@ -41,15 +37,14 @@ from colltool.serving.deployment import (
     step_work,
     weight_bytes,
 )
+from colltool.serving.kv import kv_transfer
 from colltool.serving.quantization import WeightFormat, uniform
-from colltool.serving.results import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
+from colltool.serving.results import Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Accelerator, Moe, TransformerModel, accelerator_of
 
 # format in which activations are reduced
 REDUCED = "bf16"
-# transfers of KV caches were measured on 8 pairs of ranks
-_MEASURED_PAIRS = 8
 
 
 class ServingContext(NamedTuple):
@@ -132,7 +127,7 @@ def serve(
         engine=engine.full_name if engine else fabric.library_name,
         deployment=deployment,
         phases=(prefill, decode),
-        kv=_kv_transfer(serving, question, prefill),
+        kv=kv_transfer(model, deployment, fabric, question, prefill),
         tpot_s=question.tpot_s,
         memory_bytes=weights + cache,
         capacity_bytes=device.memory_bytes if device else None,
@@ -328,57 +323,3 @@ def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperati
     if serving.experts:
         why = "the faster of its modes"
     return _by_kernel(name, group, best, f"{best.library} {best.kernel}", why)
-
-
-def _kv_transfer(
-    serving: ServingContext, question: ServeQuestion, prefill: ServedPhase
-) -> KvTransfer | None:
-    """The transfer of a sequence's KV cache from prefill to decode machines; None if not requested.
-
-    Layer by layer it overlaps with prefill, so that only the last layer may be exposed.
-    """
-    if question.prefill_tp is None or question.kv is None:
-        return None
-    model = serving.model
-    deployment = serving.deployment
-    fabric = serving.fabric
-    library = question.kv
-    pairs = min(question.prefill_tp, deployment.tp)
-    size = kv_bytes(model, deployment.kv_dtype) * deployment.input
-    site = kernel_site(
-        fabric, GroupSpec(2, deployment.tp) if deployment.tp * 2 <= fabric.ranks else None
-    )
-    # prefill and decode are on different machines, even if the fabric has one node
-    measured = measured_kernels(library, "kv_transfer", site._replace(nodes=2))
-    kernel = measured.kernels[0]
-    nic_Bps = capabilities_of(place(fabric, None).spans[-1].tier).rate_Bps
-    call = KernelCall(pairs, size, nic_Bps=nic_Bps)
-    times = FORMULAS[kernel.formula].of(kernel.parameters, call)
-    # a layer's cache is sent while the next layer is computed
-    layer_s = times.bandwidth_s / model.layers
-    computed_s = None
-    hiding_nic_Bps = None
-    if prefill.floor_s is not None:
-        computed_s = prefill.floor_s / model.layers
-        hiding_nic_Bps = size / model.layers / computed_s / pairs / kernel.parameters["eta"]
-    hidden = computed_s is not None and layer_s <= computed_s
-    measured_here = pairs == _MEASURED_PAIRS
-    notes = [*measured.notes]
-    if not measured_here:
-        notes.append(f"measured on {_MEASURED_PAIRS} pairs, not on {pairs}")
-    return KvTransfer(
-        bytes=size,
-        pairs=pairs,
-        kernel=f"{library.full_name} {kernel.name}",
-        total_s=times.total_s,
-        layer_s=layer_s,
-        prefill_layer_s=computed_s,
-        hidden=hidden,
-        exposed_s=times.latency_s + layer_s if hidden else times.total_s,
-        hiding_nic_Bps=hiding_nic_Bps,
-        error=kernel.error,
-        interval=kernel_interval(
-            times.total_s, kernel.error, kernel.error_of, measured_here=measured_here
-        ),
-        notes=tuple(notes),
-    )

@@ -555,7 +555,7 @@ def mooncake() -> str:
         "transfer",
         {"base_us": base, "eta": 0.935, "GBps": 1 / slope},
         ["h800", "h100"],
-        (2, 8),
+        (8, 8),
         "Mooncake docs, vllm-v1-pd-performance: 8 pairs of H800 over 8 x ConnectX-7 RoCE, vllm"
         " 0.11.2",
         sizes=("20MB", "4.5GB"),

@@ -259,7 +259,10 @@ def _limit_lines(result: Served) -> list[str]:
 
 
 def _kv_lines(kv: KvTransfer) -> list[str]:
-    sent = f"{format_bytes(kv.bytes)} per prefill over {kv.pairs} pairs by {kv.kernel}"
+    sent = f"{format_bytes(kv.moved_bytes)} per prefill over {kv.pairs} pairs by {kv.kernel}"
+    if kv.moved_bytes > kv.bytes:
+        copies = f"{kv.moved_bytes / kv.bytes:.3g}"
+        sent = f"{format_bytes(kv.bytes)} x {copies} ranks that hold the same: {sent}"
     lines = [f"{sent}: {_took(kv.total_s, kv)}"]
     if kv.prefill_layer_s is not None:
         layer = format_time(kv.layer_s)

@@ -1,0 +1,182 @@
+"""The transfer of a prompt's KV cache from prefill to decode machines.
+
+Bytes follow from how both sides hold the cache: tensor parallelism splits the KV heads, as far as
+there are any, and a latent cache is whole on every rank. Messages follow from its pages.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, clipped
+from colltool.base.primitives import P2P
+from colltool.engines.files import KernelFile
+from colltool.engines.formulas import FORMULAS, KernelCall
+from colltool.engines.intervals import kernel_interval
+from colltool.engines.price import kernel_site, measured_kernels
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.price import price
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+from colltool.serving.deployment import Deployment, kv_bytes, kv_bytes_of_rank, shape_of
+from colltool.serving.results import KvTransfer, ServedPhase, ServeQuestion
+from colltool.training.model import TransformerModel
+
+# the error of a kernel is doubled outside of what was measured, as in prices of kernels
+_ERROR_FACTOR = 2.0
+
+
+class _MovedCache(NamedTuple):
+    """What moves for one prompt.
+
+    Args:
+        bytes: into all ranks of a decode replica; more than the cache where several hold the same.
+        streams: pairs of ranks that move it at once.
+        messages: of a stream, each a part of a page that is contiguous on both sides.
+    """
+
+    bytes: float
+    streams: int
+    messages: int
+
+
+class _Between(NamedTuple):
+    """What is between prefill and decode.
+
+    Args:
+        latency_s: one way, where it is a distance that the kernels were not measured over.
+        shared_Bps: of all streams together; None if each has its own way.
+    """
+
+    tier: Tier
+    latency_s: float = 0.0
+    shared_Bps: float | None = None
+
+
+def kv_transfer(
+    model: TransformerModel,
+    deployment: Deployment,
+    fabric: Fabric,
+    question: ServeQuestion,
+    prefill: ServedPhase,
+) -> KvTransfer | None:
+    """Return the transfer of a prompt's cache; None if no machines for prefill were asked for.
+
+    Layer by layer it overlaps with prefill, so that only the last layer may be exposed.
+
+    Raises:
+        ColltoolError: a library that was not measured there, a tier that the fabric lacks.
+    """
+    if question.prefill_tp is None or question.kv is None:
+        return None
+    library = question.kv
+    between = _between(fabric, question.prefill_tier)
+    moved = _moved(model, deployment, question)
+    site = kernel_site(
+        fabric, GroupSpec(2, deployment.tp) if deployment.tp * 2 <= fabric.ranks else None
+    )
+    # prefill and decode are on different machines, even if the fabric has one node
+    measured = measured_kernels(library, "kv_transfer", site._replace(nodes=2))
+    kernel = measured.kernels[0]
+    nic_Bps = capabilities_of(between.tier).rate_Bps
+    call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
+    times = FORMULAS[kernel.formula].of(kernel.parameters, call)
+    bandwidth_s = times.bandwidth_s
+    if between.shared_Bps is not None:
+        bandwidth_s = max(bandwidth_s, moved.bytes / between.shared_Bps)
+    latency_s = times.latency_s + between.latency_s
+    # a layer's cache is sent while the next layer is computed
+    layer_s = bandwidth_s / model.layers
+    computed_s = None
+    hiding_nic_Bps = None
+    if prefill.floor_s is not None:
+        computed_s = prefill.floor_s / model.layers
+        layer_Bps = moved.bytes / model.layers / computed_s
+        hiding_nic_Bps = layer_Bps / moved.streams / kernel.parameters["eta"]
+    hidden = computed_s is not None and layer_s <= computed_s
+    notes = [*measured.notes, *_notes(kernel, moved, between)]
+    total_s = latency_s + bandwidth_s
+    measured_here = len(notes) == len(measured.notes)
+    error = kernel.error
+    if error is not None and not measured_here:
+        error *= _ERROR_FACTOR
+    return KvTransfer(
+        bytes=kv_bytes(model, deployment.kv_dtype) * deployment.input,
+        pairs=moved.streams,
+        kernel=f"{library.full_name} {kernel.name}",
+        total_s=total_s,
+        layer_s=layer_s,
+        prefill_layer_s=computed_s,
+        hidden=hidden,
+        exposed_s=latency_s + layer_s if hidden else total_s,
+        hiding_nic_Bps=hiding_nic_Bps,
+        error=error,
+        interval=kernel_interval(total_s, error, kernel.error_of, measured_here=measured_here),
+        notes=tuple(notes),
+        moved_bytes=moved.bytes,
+        messages=moved.messages,
+        tier=between.tier.name,
+    )
+
+
+def _notes(kernel: KernelFile, moved: _MovedCache, between: _Between) -> list[str]:
+    """How the transfer differs from what was measured."""
+    notes = []
+    least, most = kernel.ranks
+    if not least <= moved.streams <= most:
+        pairs = f"{most} pairs" if least == most else f"{least} to {most} pairs"
+        notes.append(f"measured on {pairs}, not on {moved.streams}")
+    if between.latency_s:
+        notes.append(f"not measured over {between.tier.name}: loss on the way is not counted")
+    return notes
+
+
+def _moved(model: TransformerModel, deployment: Deployment, question: ServeQuestion) -> _MovedCache:
+    assert question.prefill_tp is not None
+    ranks = deployment.tp * deployment.pp
+    cache = kv_bytes_of_rank(model, deployment) * deployment.input * ranks
+    # both sides send and receive at once, each rank over its own NIC
+    streams = min(question.prefill_tp, ranks)
+    messages = 0.0
+    pages = ceil(deployment.input / question.kv_page)
+    for mixer in shape_of(model).parts:
+        if not mixer.on().value(mixer.row.cache):
+            continue
+        parts = 1.0
+        if not mixer.row.on_all_ranks:
+            heads = dict(mixer.sizes)["kv_heads"]
+            sources = min(question.prefill_tp, heads)
+            targets = min(deployment.tp, heads)
+            # keys and values, of each rank that has some of the heads
+            parts = 2 * max(1.0, sources / targets)
+            if question.kv_layout == "tokens" and sources != targets:
+                # the heads of a token are together, so a part of them is one message
+                parts *= question.kv_page
+        messages += mixer.share * parts * pages
+    messages *= model.layers / deployment.pp
+    if question.kv_layout == "pages":
+        messages = pages
+    return _MovedCache(cache, streams, ceil(messages * ranks / streams))
+
+
+def _between(fabric: Fabric, name: str | None) -> _Between:
+    """The tier between prefill and decode: the outermost one within a site, or the named one."""
+    inside = fabric.ranks
+    for tier in reversed(fabric.tiers):
+        inside //= tier.endpoints
+        abilities = capabilities_of(tier)
+        trunks = [part for part in abilities.classes if part.name == "trunk"]
+        # sites are joined by trunks
+        if name is None and trunks and inside > 1:
+            continue
+        if name in (None, tier.name):
+            if not trunks:
+                return _Between(tier)
+            pair = GroupSpec(2, inside, alone=True)
+            latency_s = float(price(fabric, P2P, 1.0, pair).best.total_s)
+            shared_Bps = inside * abilities.rate_Bps / trunks[0].oversubscription
+            return _Between(tier, latency_s, shared_Bps)
+    known = ", ".join(tier.name for tier in fabric.tiers)
+    what = f"{fabric.name} has no tier '{clipped(name or '')}'"
+    raise ColltoolError(what, argument="prefill_tier", fix=f"it has {known}")
