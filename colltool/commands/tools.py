@@ -167,13 +167,12 @@ TOOLS = {
         "what job fabric fabrics ranks overrides job_overrides keep top vary files readings",
     ),
     "serve": Tool(
-        "What serving a model costs: network time per decode step and prefill, the lower"
-        " limit by memory and compute, kernels of the engine. search: true finds the layout."
-        " reshard: new weights to servers (receivers). libraries, library: engines"
-        " with measured kernels.",
+        "What serving a model costs: network time per decode step and prefill, the lower limit by"
+        " memory and compute, kernels. search: true finds the layout. reshard: new weights to servers"
+        " (receivers). libraries, library: engines with measured kernels.",
         {
             "serve": Kind("colltool:serve"),
-            "reshard": Kind("colltool:reshard", ("receivers", "senders", "replica")),
+            "reshard": Kind("colltool:reshard", ("receivers", "senders", "replica", "way")),
             "libraries": Kind("colltool:list_libraries"),
             "library": Kind("colltool:show_library"),
         },
