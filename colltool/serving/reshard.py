@@ -269,7 +269,8 @@ class _Syncs(NamedTuple):
         total_s = wired.total_s + sum(times)
         # the part of a receiver at the rated speed of its link
         least_s = self.network.link_s(self.weights.bytes * law.sent / max(self.replica, ranks))
-        interval = law.interval(total_s, least_s, self.weights, ranks)
+        gpu = self.network.fabric.device
+        interval = law.interval(total_s, least_s, self.weights, ranks, gpu)
         return wired._replace(
             way=law.way, library=law.library, total_s=total_s, interval=interval, **times._asdict()
         )

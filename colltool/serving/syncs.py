@@ -24,6 +24,10 @@ PLAIN = ("pairs", "tree", "one root")
 """Ways that any collective library can take; the others are engines of their own."""
 
 
+# exponent of the factor of an interval outside of what was measured
+_WIDER = 1.25
+
+
 class SyncedWeights(NamedTuple):
     """What a sync moves: bytes, and the tensors among them that are sent one by one.
 
@@ -69,6 +73,7 @@ class SyncLaw(NamedTuple):
     gigabytes: tuple[float, float]
     ranks: tuple[int, int]
     source: str
+    gpus: tuple[str, ...] = ()
     start_s: float = 0.0
     expert_us: float = 0.0
     quantized_us: float = 0.0
@@ -96,29 +101,42 @@ class SyncLaw(NamedTuple):
         return SyncTimes(self.start_s, tensors_us * 1e-6, load_s)
 
     def interval(
-        self, total_s: float, least_s: float, weights: SyncedWeights, ranks: int
+        self,
+        total_s: float,
+        least_s: float,
+        weights: SyncedWeights,
+        ranks: int,
+        gpu: str | None,
     ) -> Interval:
         """Return where nine of ten syncs lie; never below ``least_s``, the wire at its rated speed."""
-        basis: Basis = "extrapolated"
-        reason = f"{counted(self.rows, 'measured sync')} of this way"
-        if not self.rows:
-            reason = "no measured sync of this way"
-        elif not self.gigabytes[0] <= weights.bytes / 1e9 <= self.gigabytes[1]:
-            reason = f"measured with {self.gigabytes[0]:g} to {self.gigabytes[1]:g} GB of weights"
-        elif not self.ranks[0] <= ranks <= self.ranks[1]:
-            reason = f"measured on {self.ranks[0]} to {self.ranks[1]} ranks"
-        else:
-            basis = "interpolated"
+        basis, reason = self._rests_on(weights, ranks, gpu)
+        within = self.within
+        if basis != "interpolated" and self.rows:
+            within **= _WIDER
         return Interval(
-            low_s=min(total_s, max(least_s, total_s / self.within)),
-            high_s=total_s * self.within,
+            low_s=min(total_s, max(least_s, total_s / within)),
+            high_s=total_s * within,
             share=SHARE,
             rows=self.rows,
             basis=basis,
-            parts=(("sync", log(self.within) / sigma_table()["kappa"]),),
+            parts=(("sync", log(within) / sigma_table()["kappa"]),),
             nearest=self.library if self.rows else None,
             reason=reason,
         )
+
+    def _rests_on(self, weights: SyncedWeights, ranks: int, gpu: str | None) -> tuple[Basis, str]:
+        """What the law is here: the basis of its interval, and why."""
+        if not self.rows:
+            return "extrapolated", "no measured sync of this way"
+        if self.gpus and gpu not in self.gpus:
+            return "other machine", f"measured on {self.gpus[0]}"
+        least, most = self.gigabytes
+        if not least <= weights.bytes / 1e9 <= most:
+            return "extrapolated", f"measured with {least:g} to {most:g} GB of weights"
+        fewest, ranks_most = self.ranks
+        if not fewest <= ranks <= ranks_most:
+            return "extrapolated", f"measured on {fewest} to {ranks_most} ranks"
+        return "interpolated", f"{counted(self.rows, 'measured sync')} of this way"
 
 
 @cache
