@@ -635,14 +635,12 @@ ARGUMENTS = {
         "Tier between prefill and decode, such as wan for another site."
         " [default: the outermost of a site]",
     ),
-    "kv_page": Argument(
-        "--kv-page", "N", "Tokens of a page of the KV cache. [default: 16]", "count", 1, 2**20
-    ),
+    "kv_page": Argument("--kv-page", "N", "Tokens of a page of the KV cache.", "count", 1, 2**20),
     "kv_layout": Argument(
         "--kv-layout",
         "LAYOUT",
         "What is together in a page: heads (all tokens of a head), tokens (all heads of a token) or"
-        " pages (all layers). [default: heads]",
+        " pages (all layers).",
     ),
     "serve_ranks": Argument(
         "--ranks -n",

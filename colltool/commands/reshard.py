@@ -119,7 +119,7 @@ def _rate(storage: str | float) -> float:
 )
 def reshard_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Price moving weights from one set of ranks to another: in pairs, down a tree of replicas, from one
-    root, or as engines of weights do; the wire, the tensors and the load of each.
+    root, or as engines of weights do; the network, the tensors and the load of each.
 
     Covers the sync from trainer to rollout in RL, resharding, and with --storage loading a
     checkpoint.
