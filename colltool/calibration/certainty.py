@@ -6,7 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.calibration.envelope import Envelope, Sample, relative_rows
-from colltool.calibration.least_squares import NOISE, Array, prior_width, solve
+from colltool.calibration.least_squares import (
+    ALPHA,
+    LAUNCH,
+    NOISE,
+    PER_BYTE,
+    PER_OWN_BYTE,
+    Array,
+    prior_width,
+    solve,
+)
 
 # Draws of the bootstrap: enough for 95% intervals.
 DRAWS = 200
@@ -37,9 +46,10 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     # not where all points take equally many steps (α and launch overhead are one sum) or are too
     # large for a step to matter.
     scale = np.abs(x).max(axis=0)
-    others = (x / np.where(scale > 0, scale, 1.0))[:, [0, 2, 3]]
-    left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]
-    determined = bool((left**2).sum() > (NOISE / width_s) ** 2)
+    others = (x / np.where(scale > 0, scale, 1.0))[:, [LAUNCH, PER_BYTE, PER_OWN_BYTE]]
+    steps = x[:, ALPHA]
+    explained = others @ np.linalg.lstsq(others, steps, rcond=1e-9)[0]
+    determined = bool(((steps - explained) ** 2).sum() > (NOISE / width_s) ** 2)
     count = len(y)
     if count <= 2:
         return Certainty(unknown, determined)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.calibration.least_squares import Array, Prior, robust_fit
+from colltool.calibration.least_squares import ALPHA, PER_BYTE, Array, Prior, robust_fit
 
 Labels = NDArray[np.intp]
 # Borders between components to start from: at most so many sizes, evenly spread.
@@ -142,8 +142,8 @@ def _mixes(sample: Sample) -> set[tuple[int, ...]]:
         found.add(_first_allowed(sample.allowed, np.roll(order, shift)))
     if algorithms > 1:
         # the algorithm of fewest steps below, the one of fewest bytes above
-        low = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, 1].mean(axis=1)))
-        high = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, 2].sum(axis=1)))
+        low = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, ALPHA].mean(axis=1)))
+        high = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, PER_BYTE].sum(axis=1)))
         for split in range(1, components):
             found.add((*low[:split], *high[split:]))
     return found

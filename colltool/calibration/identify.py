@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.primitives import A2A, P2P
-from colltool.calibration.least_squares import Prior
+from colltool.calibration.least_squares import PER_BYTE, Prior
 from colltool.calibration.protocol_fit import CollectiveFit, renamed
 from colltool.calibration.samples import Member
 from colltool.calibration.sentences import FitFinding
@@ -69,7 +69,7 @@ def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     missing or conflicting."""
     count = len(fit.names)
     by_segment = _points_by_segment(fit)
-    slopes = fit.envelope.theta[:count, 2]
+    slopes = fit.envelope.theta[:count, PER_BYTE]
     per_byte_s = np.maximum(slopes, _LEAST_PER_BYTE_S)
     fastest = per_byte_s[slopes > 0].min(initial=np.inf)
     protocols = []

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+# The columns of θ, and of x, whose entries count launches, steps, bytes and own bytes of a call.
+LAUNCH, ALPHA, PER_BYTE, PER_OWN_BYTE = range(4)
 # Relative noise of a measurement, against which the priors are weighed.
 NOISE = 0.05
 # Residuals beyond this many spreads are weighed down in inverse proportion: near Huber's 1.345.
@@ -48,36 +50,37 @@ class Prior(NamedTuple):
         return 1.0 if self.launch_s is None else LOOSE
 
 
-def robust_fit(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
+def robust_fit(x: Array, y: Array, member: NDArray[np.bool_], prior: Prior) -> Array:
     """θ of every set of rows, (..., sets, 4), by iteratively reweighted least squares (Huber
     weights).
 
     Args:
         x, y: rows, (..., rows, 4) and (..., rows).
-        mine: which rows each set has, (..., sets, rows), at least two.
+        member: which rows each set has, (..., sets, rows), at least two.
     """
-    weight = mine.astype(float)
-    theta = np.zeros((*mine.shape[:-1], 4))
+    weight = member.astype(float)
+    theta = np.zeros((*member.shape[:-1], 4))
     mixed = x @ _MIXED
     products = _products(mixed, y)
-    scale = _largest(np.abs(mixed), mine)
-    count = np.maximum(mine.sum(axis=-1, keepdims=True), 1)
+    scale = _largest(np.abs(mixed), member)
+    count = np.maximum(member.sum(axis=-1, keepdims=True), 1)
     for _ in range(_PASSES):
         theta = _solved(products, scale, weight, prior, prior_width(theta, prior))
         residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
-        ordered = np.sort(np.where(mine, residual, np.inf), axis=-1)
-        # the median of each set's residuals, as a standard deviation
+        ordered = np.sort(np.where(member, residual, np.inf), axis=-1)
+        # the median of each set's absolute residuals, as a standard deviation: of normal ones the
+        # median is 1 / 1.4826 of it
         low = np.take_along_axis(ordered, (count - 1) // 2, axis=-1)
         high = np.take_along_axis(ordered, count // 2, axis=-1)
         spread = np.maximum(1.4826 * (low + high) / 2, _LEAST_SPREAD)
-        weight = mine * np.minimum(1.0, HUBER * spread / np.maximum(residual, 1e-12))
+        weight = member * np.minimum(1.0, HUBER * spread / np.maximum(residual, 1e-12))
     return theta
 
 
 def prior_width(theta: Array, prior: Prior) -> Array:
     """The width of the α prior, seconds: the larger of prior and fitted α, so that a large α is not
     drawn to the prior."""
-    return np.maximum(prior.alpha_s, theta[..., 1]) * prior.loose
+    return np.maximum(prior.alpha_s, theta[..., ALPHA]) * prior.loose
 
 
 def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
@@ -93,26 +96,25 @@ def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Ar
 def _products(mixed: Array, y: Array) -> Array:
     """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows,
     14)."""
-    return np.concatenate(
-        [mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1
-    )
+    rows, columns = _UPPER
+    return np.concatenate([mixed[..., rows] * mixed[..., columns], mixed * y[..., None]], axis=-1)
 
 
 def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
     """θ from the rows' terms of the normal equations, with columns scaled by their largest
-    value."""
+    value: seconds and seconds per byte lie too far apart to be solved together."""
     sums = weight @ products
     gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
-    right = sums[..., len(_UPPER[0]) :] / scale
+    right = sums[..., _PLACES.max() + 1 :] / scale
     # a view, so that gram itself is changed
     diagonal = np.einsum("...ii->...i", gram)
     diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
     # each prior is one more row, of a width in units of the noise
-    priors = [(1, prior.alpha_s, width_s)]
+    priors = [(ALPHA, prior.alpha_s, width_s)]
     if prior.launch_s is not None:
         # hosts launch nothing: 0 s
         launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)
-        priors.append((0, prior.launch_s, np.asarray(launch_width_s)))
+        priors.append((LAUNCH, prior.launch_s, np.asarray(launch_width_s)))
     for column, expected_s, width in priors:
         strength = (NOISE / (width * scale[..., column])) ** 2
         gram[..., column, column] += strength
@@ -128,16 +130,20 @@ def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
 
 def _non_negative(gram: Array, right: Array) -> Array:
     """Exact minimum of θ'Gθ/2 - r'θ over θ >= 0: the best feasible one of all active sets."""
-    theta = np.linalg.solve(gram, right[..., None])[..., 0]
-    bad = (theta < 0).any(axis=-1)
-    if bad.any():
-        some = gram[bad][:, None]
-        targets = right[bad][:, None]
-        # a parameter outside the active set is solved as 0
-        kept = some * _ACTIVE_SETS[:, :, None] * _ACTIVE_SETS[:, None, :] + np.eye(4) * (
-            1 - _ACTIVE_SETS[:, :, None]
-        )
-        parts = np.linalg.solve(kept, (targets * _ACTIVE_SETS)[..., None])[..., 0]
+    theta = _solved_each(gram, right)
+    negative = (theta < 0).any(axis=-1)
+    if negative.any():
+        targets = right[negative][:, None]
+        active = _ACTIVE_SETS[:, :, None]
+        # rows and columns of a parameter outside the active set are those of "it is 0"
+        kept = gram[negative][:, None] * active * _ACTIVE_SETS[:, None, :]
+        parts = _solved_each(kept + np.eye(4) * (1 - active), targets * _ACTIVE_SETS)
+        # at a stationary point the objective is -r'θ/2
         values = np.where((parts >= 0).all(axis=-1), -(targets * parts).sum(axis=-1), np.inf)
-        theta[bad] = parts[np.arange(len(parts)), values.argmin(axis=-1)]
+        theta[negative] = parts[np.arange(len(parts)), values.argmin(axis=-1)]
     return np.asarray(theta)
+
+
+def _solved_each(matrices: Array, right: Array) -> Array:
+    """The solution of each of a stack of linear systems."""
+    return np.asarray(np.linalg.solve(matrices, right[..., None])[..., 0])

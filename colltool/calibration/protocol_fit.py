@@ -25,7 +25,7 @@ from colltool.calibration.envelope import (
     refitted,
     relative_errors,
 )
-from colltool.calibration.least_squares import Prior
+from colltool.calibration.least_squares import LAUNCH, PER_BYTE, Prior
 from colltool.calibration.samples import (
     MOST_PROTOCOLS,
     SWITCH,
@@ -219,7 +219,8 @@ def as_written(fit: CollectiveFit) -> CollectiveFit | None:
         return None
     switch = theta[count]
     last = theta[count - 1]
-    if switch[2] >= last[2] > 0 and switch[0] >= last[0] * _SHORTER:
+    slower = switch[PER_BYTE] >= last[PER_BYTE] > 0
+    if slower and switch[LAUNCH] >= last[LAUNCH] * _SHORTER:
         return fit
     if count == MOST_PROTOCOLS:
         return None
@@ -230,10 +231,10 @@ def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
     """The bandwidth that a fit needs where it matters, bytes/s, if that exceeds the port's stated
     rate; else None."""
     sample = fit.sample
-    load = sample.x[fit.envelope.algorithm, np.arange(len(sample.seconds)), 2]
+    load = sample.x[fit.envelope.algorithm, np.arange(len(sample.seconds)), PER_BYTE]
     needed = 0.0
     for protocol in range(len(fit.names)):
-        slope = fit.envelope.theta[protocol, 2]
+        slope = fit.envelope.theta[protocol, PER_BYTE]
         share = (load * slope / sample.seconds)[fit.envelope.component == protocol]
         # only where the wires take over half of some message's time
         if share.max(initial=0.0) > 0.5:

@@ -15,6 +15,7 @@ from colltool.base.errors import printable
 from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import Primitive
 from colltool.calibration.certainty import certainty
+from colltool.calibration.least_squares import LAUNCH, PER_BYTE, PER_OWN_BYTE
 from colltool.calibration.old_form import rate_text, time_text
 from colltool.calibration.protocol_fit import CollectiveFit
 from colltool.calibration.samples import SWITCH, component_names
@@ -29,6 +30,9 @@ from colltool.logs.series import Series
 _VAGUE = 5
 # A copy rate is visible where copies take this share of the wires' time per byte.
 _VISIBLE = 0.02
+# Seconds per byte of wires whose time no size shows: far below those of any link, and not 0, since
+# it divides.
+_LEAST_PER_BYTE = 1e-15
 # The fields of a protocol in the order of θ.
 _FIELDS = ("launch_overhead_s", "alpha_s", "bandwidth_Bps", "local_copy_Bps")
 # Logs that a source names at most.
@@ -65,9 +69,10 @@ def fitted_protocols(
         line_Bps: the stated line rate, None without one.
         prefix: what placeholder names begin with.
     """
-    slowest = fit.envelope.theta[: len(fit.names), 2].min()
-    if slowest > 0:
-        nominal_Bps = max(nominal_Bps, 1 / slowest)
+    # what a protocol without a size of its own gets is no slower than any that was measured
+    least_per_byte = fit.envelope.theta[: len(fit.names), PER_BYTE].min()
+    if least_per_byte > 0:
+        nominal_Bps = max(nominal_Bps, 1 / least_per_byte)
     nominal_Bps = min(nominal_Bps, MAX_BANDWIDTH_BPS)
     found = []
     for index, name in enumerate(fit.names):
@@ -89,7 +94,8 @@ def _protocol(
         tied.append("launch_overhead_s" if fit.sample.prior.launch_s else "alpha_s")
     # the next protocol bounds the bandwidth of one that serves smaller sizes
     last = index == len(fit.names) - 1
-    vague = certain.ci95[2, 0] < min(per_byte / _VAGUE, 1 / nominal_Bps)
+    least_per_byte, _ = certain.ci95[PER_BYTE]
+    vague = least_per_byte < min(per_byte / _VAGUE, 1 / nominal_Bps)
     bandwidth_Bps = nominal_Bps
     copy_Bps = None
     if per_byte <= 0 or (last and vague):
@@ -178,8 +184,9 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
     """``in_network`` values of a fit that includes the switch.
 
     Where the switch is alone or has a protocol of its own, that protocol has all that was measured.
-    Otherwise it runs under the last protocol, and its α is what its calls take beyond that one's
-    launch overhead, per step.
+    Otherwise it runs under the last protocol: a file has no launch overhead of the switch, so its α
+    is what its calls take beyond that one's launch overhead, per step, and its η_β is that
+    protocol's, times the ratio of seconds per byte.
 
     Args:
         switches: steps of a call, n_α.
@@ -190,12 +197,15 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
     update: dict[str, Any] = {}
     if len(theta) > len(fit.names):
         last = theta[len(fit.names) - 1]
-        launch_s, _, per_byte, copied = theta[len(fit.names)]
-        alpha_s = float(launch_s - last[0]) / switches
-        if last[2] > 0:
+        launch_s, _, per_byte, per_own_byte = theta[len(fit.names)]
+        alpha_s = float(launch_s - last[LAUNCH]) / switches
+        if last[PER_BYTE] > 0:
+            # The file keeps the last protocol's local copy for the switch. What the switch's own
+            # copy takes beyond it goes to its wires, of which noise may take half at most.
             own_share = np.mean([member.costs[0].own_share for member in fit.members])
-            slope = max(per_byte + own_share * (copied - last[3]), per_byte / 2, 1e-15)
-            update["eta_beta"] = float(f"{share * min(last[2] / slope, 1.0):.4g}")
+            beyond_copy = per_byte + own_share * (per_own_byte - last[PER_OWN_BYTE])
+            slope = max(beyond_copy, per_byte / 2, _LEAST_PER_BYTE)
+            update["eta_beta"] = float(f"{share * min(last[PER_BYTE] / slope, 1.0):.4g}")
     if SWITCH in component_names(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}
@@ -233,7 +243,8 @@ def without_cables(data: dict[str, Any]) -> None:
 
 
 def _add_cable(part: dict[str, Any], key: str, length: str | None, passes: int = 1) -> None:
-    """Add a cable's delay to a latency that a message pays on each of so many passes."""
+    """Add a cable's delay to a latency. One that a call pays several times (``passes``) gets an
+    equal share of it each time."""
     if length and part.get(key) is not None:
         part[key] = time_text(parse_time(part[key]) + cable_s(parse_length(length)) / passes)
 

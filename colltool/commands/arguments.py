@@ -608,7 +608,7 @@ ARGUMENTS = {
         " bf16]",
         offers="weights",
     ),
-    "kv_dtype": Argument("--kv-dtype", "TYPE", "Format of the KV cache: bf16, fp8."),
+    "kv_dtype": Argument("--kv-dtype", "TYPE", "Format of the KV cache: bf16, fp8, nvfp4."),
     "chunk": Argument("--chunk", "TOKENS", "Tokens per step of prefill.", "count", 1, 2**24),
     "tpot": Argument(
         "--tpot",

@@ -155,13 +155,13 @@ def serve(
         model, question, _engine(engine, library_file), *_experts(experts_library)
     )
     if flag_of(search, "search"):
-        only = fabric_with(_only(fabric), overrides, machine=machine)
+        only = fabric_with(_only(fabric, "a search"), overrides, machine=machine)
         return request.searched(only, count_if(ranks, "ranks", 1), batch)
     several = several_of(fabric)
     varied = vary_of(vary)
     ranges = [text for text in varied if _RANGE.search(text)]
     if ranges:
-        only = fabric_with(_only(fabric), overrides, machine=machine)
+        only = fabric_with(_only(fabric, "a range"), overrides, machine=machine)
         return request.spread(only, varied, ranges)
     if len(several) == 1 and not varied:
         return request.with_changes(fabric_with(several[0], overrides, machine=machine))
@@ -272,13 +272,13 @@ class ServeRequest(NamedTuple):
         return ServeList("side by side", served, names, len(columns))
 
 
-def _only(fabric: Any) -> Any:
+def _only(fabric: Any, what: str) -> Any:
     from colltool.commands.requests import several_of
 
     several = several_of(fabric)
     if len(several) > 1:
         raise ColltoolError(
-            "a search takes a single fabric", argument="fabric", fix="give one per call"
+            f"{what} takes a single fabric", argument="fabric", fix="give one per call"
         )
     return several[0]
 

@@ -211,7 +211,7 @@ class _MscclRun(Threadblocks):
         self.ready.append(self.receiver[block.out])
 
     def check_end(self) -> None:
-        stuck = [number for number in range(len(self.steps)) if self.is_waiting(number)]
+        stuck = [number for number in range(len(self.steps)) if self.has_steps_left(number)]
         if stuck:
             block = self.algo.blocks[stuck[0]]
             step = self.position[stuck[0]]

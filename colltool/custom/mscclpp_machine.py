@@ -226,7 +226,7 @@ class _PlanRun(Threadblocks):
 
     def check_end(self) -> None:
         for number, (_, ops) in enumerate(self.plan.blocks):
-            if self.is_waiting(number):
+            if self.has_steps_left(number):
                 what = "waits forever: what it needs is never signalled or sent"
                 raise self._refused(ops[self.position[number]], what)
 

@@ -24,8 +24,9 @@ class Threadblocks(ABC):
     """The state of an execution; subclasses know what a step does.
 
     By number of the threadblock: ``steps`` (how many it has), ``position`` (its next step) and
-    ``round`` (of the latest message that it depends on). ``ready``: threadblocks that may go on;
-    ``blocked``: those that wait, by event; ``sent``: messages by round.
+    ``round`` (of the latest message that it depends on; subclasses raise it as messages arrive).
+    ``ready``: threadblocks that may go on; ``blocked``: those that wait, by event; ``sent``:
+    messages by round.
     """
 
     def __init__(self, buffers: Buffers, steps: Sequence[int]) -> None:
@@ -59,7 +60,7 @@ class Threadblocks(ABC):
 
     def _advance(self, number: int) -> None:
         """Run a threadblock as far as it can go."""
-        while self.is_waiting(number):
+        while self.has_steps_left(number):
             missing = self.execute(number)
             if missing is not None:
                 self.blocked.setdefault(missing, []).append(number)
@@ -68,7 +69,7 @@ class Threadblocks(ABC):
             self.position[number] += 1
             self.notify((number, done))
 
-    def is_waiting(self, number: int) -> bool:
+    def has_steps_left(self, number: int) -> bool:
         """Whether a threadblock still has steps to execute."""
         return self.position[number] < self.steps[number]
 
@@ -77,10 +78,10 @@ class Threadblocks(ABC):
         self.ready.extend(self.blocked.pop(event, ()))
 
     def record(
-        self, number: int, src: int, dst: int, pieces: Iterable[ChunkState], *, add: bool
+        self, sent_in: int, src: int, dst: int, pieces: Iterable[ChunkState], *, add: bool
     ) -> None:
-        """Record a message of a round."""
-        sends = self.sent.setdefault(number, [])
+        """Record a message that is sent in this round."""
+        sends = self.sent.setdefault(sent_in, [])
         sends.extend((src, dst, chunk, add) for chunk, _ in pieces)
 
     def added(

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from operator import add
 from typing import Any, NamedTuple, assert_never
 
 from colltool.base.arrays import largest, least
@@ -33,12 +32,27 @@ from colltool.network.group import Axis, sizes_of
 from colltool.network.twisted import links_across
 from colltool.network.wires import CutSide
 
+# Bytes/s: a number, or an array with one for each sample of an uncertain fabric.
+Rate = Any
+
 
 class Side(NamedTuple):
     """A part of the group: its ranks, and the bytes/s that can leave (or enter) it."""
 
     ranks: int
-    Bps: Any
+    Bps: Rate
+
+
+class PerMember(NamedTuple):
+    """Ports of the group's members, or their bytes/s: of the poorest member, of the richest, and
+    on average."""
+
+    fewest: Any
+    most: Any
+    mean: Any
+
+
+ONE_EACH = PerMember(1.0, 1.0, 1.0)
 
 
 class Cut(NamedTuple):
@@ -53,7 +67,7 @@ class Cut(NamedTuple):
 
     sides: tuple[Side, ...]
     parts: int = 0
-    total_Bps: Any = 0.0
+    total_Bps: Rate = 0.0
     computes: bool = False
 
 
@@ -77,6 +91,7 @@ class CutBound:
             # a pair may lie inside a side that is no part of a whole partition
             if cut.parts or self.primitive is not P2P:
                 found.append(_seconds(self.primitive, cut, self.placed.ranks))
+        # the cuts count the ports that tree_beta = 2 stands for; half of it is twice the ports
         return largest(*found) * self.readings.tree_beta / 2
 
     def seconds(self, size: Number) -> Number:
@@ -105,8 +120,9 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
     """Bytes, in units of M, that must leave or enter a side, whichever is more.
 
     All-to-all: each rank inside has M/N for each rank outside. All-gather: a side of m ranks has
-    m/N of the result and lacks the rest, and vice versa; reduce-scatter is its mirror. Reductions
-    and broadcasts cross each side once.
+    m/N of the result and lacks the rest, and vice versa; reduce-scatter is its mirror. Of a
+    reduction one partial sum of M bytes leaves a side, or the result enters it; a broadcast's
+    buffer does either.
     """
     outside = ranks - inside
     match primitive:
@@ -121,73 +137,103 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 
 
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> Iterator[Cut]:
-    """Single ranks, the domains of each tier, its leaves, and halves of its lattices."""
-    rates = [_rate(span, primitive) for span in placed.spans]
-    wires = []
-    for number, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
-        ports = _ports(span, rate, () if number else placed.domains)
-        wires.append([rate * count for count in ports])
-    for number, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
-        # a domain's members also have their ports on all tiers further out
-        beyond = [sum(tiers) for tiers in zip(*wires[number + 1 :], strict=True)] or [0.0] * 3
-        poorest, richest, mean = map(add, wires[number], beyond)
+    """The cuts around what each tier joins, through its leaves and across its lattice, from the
+    inside out."""
+    wires = [_wires_of_members(placed, span, primitive) for span in placed.spans]
+    for number, span in enumerate(placed.spans):
+        # what a tier joins also leads out by its members' ports on all tiers further out
+        outward = _sum(wires[number:])
+        beyond_Bps = _sum(wires[number + 1 :]).most
         computes = any(
             {"reduce", "multicast"} & outer.kind.operations for outer in placed.spans[number:]
         )
-        domains = placed.domains if number else ()
-        sides = []
-        for ranks in sorted(set(domains)) or [span.ranks_inside]:
-            sides += [Side(ranks, ranks * poorest), Side(ranks, ranks * richest)]
-        parts = len(domains) or placed.ranks // span.ranks_inside
-        yield Cut(tuple(sides), parts, placed.ranks * mean, computes)
+        rate = _rate(span, primitive)
+        yield _around_parts(placed, span, outward, computes=computes)
         if readings.placement == "packed":
-            yield from _leaves(placed, span, rate, beyond[1], computes=computes)
-        yield from _halves(span, rate, beyond[1])
-        yield from _routed(span, beyond[1])
+            yield from _leaves(placed, span, rate, beyond_Bps, computes=computes)
+        yield from _halves(span, rate, beyond_Bps)
+        yield from _routed(span, beyond_Bps)
 
 
-def _rate(span: Span, primitive: Primitive) -> Any:
+def _around_parts(placed: PlacedGroup, span: Span, wires: PerMember, *, computes: bool) -> Cut:
+    """The cut around each part that a tier joins: single ranks on the innermost tier, domains
+    further out.
+
+    Which ranks have the fewest ports is not known, so a part of either kind is a side.
+    """
+    # only domains can be of unlike sizes
+    unlike = () if span is placed.spans[0] else placed.domains
+    sides = []
+    for ranks in sorted(set(unlike)) or [span.ranks_inside]:
+        sides += [Side(ranks, ranks * wires.fewest), Side(ranks, ranks * wires.most)]
+    parts = len(unlike) or placed.ranks // span.ranks_inside
+    return Cut(tuple(sides), parts, placed.ranks * wires.mean, computes)
+
+
+def _wires_of_members(placed: PlacedGroup, span: Span, primitive: Primitive) -> PerMember:
+    """Bytes/s of the group's members on one tier."""
+    rate = _rate(span, primitive)
+    # domains of unlike sizes differ in the links inside them, which are those of the innermost tier
+    unlike = placed.domains if span is placed.spans[0] else ()
+    ports = _ports(span, rate, unlike)
+    return PerMember(rate * ports.fewest, rate * ports.most, rate * ports.mean)
+
+
+def _sum(tiers: Sequence[PerMember]) -> PerMember:
+    """What members have on several tiers together."""
+    return PerMember(
+        sum(tier.fewest for tier in tiers),
+        sum(tier.most for tier in tiers),
+        sum(tier.mean for tier in tiers),
+    )
+
+
+def _rate(span: Span, primitive: Primitive) -> Rate:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
     lines = [protocol.line for protocol in tier.protocols_for(primitive).values()] or [1.0]
     return max(lines) * capabilities_of(tier).rate_Bps
 
 
-def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any, Any]:
-    """Ports or links of the member with the fewest, with the most, and of all on average;
-    ``domains``: those that differ."""
+def _ports(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
+    """Ports or links of the group's members on a tier; ``domains``: their sizes where unlike."""
     kind = span.kind
     match kind.joined_by:
         case "switches" | "tiers":
-            return 1.0, 1.0, 1.0
+            return ONE_EACH
         case "pair_links":
             return _links_to_peers(domains or (span.endpoints,))
         case "routes":
             wires = span.position.wires
             alone = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
             if not alone or (wires is not None and wires.has_ports):
-                return 1.0, 1.0, 1.0
-            return min(alone), max(alone), sum(alone) / len(alone)
+                return ONE_EACH
+            return PerMember(min(alone), max(alone), sum(alone) / len(alone))
         case "neighbour_links":
-            fewest = most = mean = 0.0
-            for axis in _axes(span):
-                if axis.closed:
-                    fewest += 2
-                    most += 2
-                    mean += 2.0
-                else:
-                    # the ends of a line have only one link
-                    fewest += 1
-                    most += min(axis.size - 1, 2)
-                    mean += 2 * (axis.size - 1) / axis.size
-            return fewest, most, mean
+            return _links_to_neighbours(_axes(span))
         case _:
             assert_never(kind.joined_by)
 
 
-def _links_to_peers(domains: Sequence[int]) -> tuple[float, float, float]:
+def _links_to_peers(domains: Sequence[int]) -> PerMember:
+    """Links of members that have one to each other member of their domain."""
     mean = sum(members * (members - 1) for members in domains) / sum(domains)
-    return min(domains) - 1.0, max(domains) - 1.0, mean
+    return PerMember(min(domains) - 1.0, max(domains) - 1.0, mean)
+
+
+def _links_to_neighbours(axes: Sequence[Axis]) -> PerMember:
+    """Links of the endpoints of a lattice: two along each axis, but one at the ends of a line."""
+    fewest = most = mean = 0.0
+    for axis in axes:
+        if axis.closed:
+            fewest += 2
+            most += 2
+            mean += 2.0
+        else:
+            fewest += 1
+            most += min(axis.size - 1, 2)
+            mean += 2 * (axis.size - 1) / axis.size
+    return PerMember(fewest, most, mean)
 
 
 def _axes(span: Span) -> list[Axis]:
@@ -197,14 +243,15 @@ def _axes(span: Span) -> list[Axis]:
 
 
 def _leaves(
-    placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes: bool
+    placed: PlacedGroup, span: Span, rate: Rate, beyond_Bps: Rate, *, computes: bool
 ) -> Iterator[Cut]:
-    """The domains of each Clos level: g endpoints share uplinks of g ports over s, but never send
-    faster than their ports.
+    """The cuts around the leaves of each Clos level: g endpoints share uplinks of g ports over s,
+    but never send faster than their ports.
 
-    The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
+    The last leaf may hold fewer of the group's endpoints. Ports on tiers further out lead out too.
     """
-    # under its fastest protocol, when a trunk is shared by more
+    # A trunk has a fixed bandwidth. Ports that are faster under the fastest protocol share it in
+    # larger demands, so the oversubscription of the levels follows from that rate.
     faster = rate / span.kind.rate_Bps
     as_fast = span.tier.model_copy(update={"bandwidth": span.tier.bandwidth * faster})
     for below, above in pairwise(capabilities_of(as_fast).classes):
@@ -217,7 +264,7 @@ def _leaves(
         sides = []
         out = 0.0
         for ranks, count in leaves.items():
-            side = Side(ranks, least(ranks * rate, uplinks) + ranks * beyond)
+            side = Side(ranks, least(ranks * rate, uplinks) + ranks * beyond_Bps)
             sides.append(side)
             out += count * side.Bps
         copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.ranks_inside)
@@ -238,23 +285,24 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
 
 
 def _wire_cuts(span: Span) -> Iterator[CutSide]:
-    """Cuts of a routed tier; with a stride only its ranks one by one."""
+    """Runs of endpoints of a routed tier that its wires cut off; with a stride only single
+    endpoints, since a run's others belong to other groups."""
     wires = span.position.wires
     for cut in wires.cuts() if wires else ():
         if cut.after - cut.first == 1 or span.occupancy.stride == 1:
             yield cut
 
 
-def _routed(span: Span, beyond: Any) -> Iterator[Cut]:
-    """The first endpoints of a routed tier against the rest, plus ports on tiers beyond."""
+def _routed(span: Span, beyond_Bps: Rate) -> Iterator[Cut]:
+    """The cuts of a routed tier that its wires name, plus ports on tiers further out."""
     for cut in _wire_cuts(span):
         ranks = (cut.after - cut.first) * span.ranks_inside
-        yield Cut((Side(ranks, cut.Bps * span.ranks_inside + ranks * beyond),))
+        yield Cut((Side(ranks, cut.Bps * span.ranks_inside + ranks * beyond_Bps),))
 
 
-def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
-    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus
-    ports on tiers beyond.
+def _halves(span: Span, rate: Rate, beyond_Bps: Rate) -> Iterator[Cut]:
+    """The cuts of a lattice in half across each axis: each line along the axis leads out once, or
+    twice in a ring, plus ports on tiers further out.
 
     A twisted torus is also cut at every twist along the axis.
     """
@@ -263,4 +311,4 @@ def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
     for number, axis in enumerate(axes):
         ranks = axis.size // 2 * (nodes // axis.size) * span.ranks_inside
         links = links_across(axes, number) * span.ranks_inside
-        yield Cut((Side(ranks, links * rate + ranks * beyond),))
+        yield Cut((Side(ranks, links * rate + ranks * beyond_Bps),))

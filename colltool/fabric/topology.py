@@ -1,10 +1,9 @@
-"""Capabilities of the tiers of each topology, and :func:`capabilities_of`, the only code that
-distinguishes the kinds of tiers.
+"""Capabilities of the tiers of each topology, and :func:`capabilities_of`, which finds those of a
+tier: pricing asks them and never the kind of a tier.
 
-A new topology needs a tier class in ``model.py``, a class here, words in ``network.group``, links in
-``network.tier_links``, an eta in ``fabric.templates``, and entries in ``fabric.uneven``: mypy and
-tests/fabric/test_topology.py name what is missing. Counts: Collectives Explainer Series part 02 §1, §3.6, §4.2
-and appendix B (lattices), part 03 §1 (Clos).
+A new topology has a tier class in ``tiers.py`` (``routed_tiers.py`` where messages follow routes)
+and a class here; CONTRIBUTING's recipe names the rest. Counts: Collectives Explainer Series part 02
+§1, §3.6, §4.2 and appendix B (lattices), part 03 §1 (Clos).
 """
 
 from __future__ import annotations

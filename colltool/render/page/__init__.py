@@ -263,13 +263,14 @@ def _picture(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures
 def _lines(report: Report, entry: ReportEntry) -> str:
     """Bus bandwidth over size: a line for each fabric, or for each number of ranks."""
     result = entry.result
-    found = _line_of_fabric(report, result) if isinstance(result, Comparison) else []
-    if isinstance(result, Sweep):
-        found = list(_line_of_ranks(result))
-    names = ", ".join(line.name for line in found)
+    lines: list[ChartLine] = []
+    if isinstance(result, Comparison):
+        lines = _lines_of_fabrics(report, result)
+    elif isinstance(result, Sweep):
+        lines = list(_lines_of_ranks(result))
+    names = ", ".join(line.name for line in lines)
     alt = f"{_chart_title(report, entry)}: a line for each of {names}"
-    rate, size = ("bus bandwidth", _rate_text), ("size", _size_text)
-    return line_chart(found, alt, size, rate)
+    return line_chart(lines, alt, ("size", _size_text), ("bus bandwidth", _rate_text))
 
 
 def _chart_title(report: Report, entry: ReportEntry) -> str:
@@ -285,7 +286,7 @@ def _bandwidth_of(primitive: Primitive) -> str:
     return f"Bus bandwidth of {primitive.label}"
 
 
-def _line_of_fabric(report: Report, result: Comparison) -> list[ChartLine]:
+def _lines_of_fabrics(report: Report, result: Comparison) -> list[ChartLine]:
     """The lines on the ranks of the reference point."""
     lines = [line for line in result.lines if line.ranks == report.ranks]
     found = []
@@ -295,7 +296,7 @@ def _line_of_fabric(report: Report, result: Comparison) -> list[ChartLine]:
     return found
 
 
-def _line_of_ranks(result: Sweep) -> Iterator[ChartLine]:
+def _lines_of_ranks(result: Sweep) -> Iterator[ChartLine]:
     pivot = result.pivot
     if pivot is None:
         return
@@ -309,14 +310,13 @@ def _line_of_ranks(result: Sweep) -> Iterator[ChartLine]:
             yield ChartLine(name, list(filter(None, points)))
 
 
-def _point(size: float, cell: Cell, *, band: bool = True) -> ChartPoint | None:
-    """Bus bandwidth at a size, with its interval unless bands would hide each other; None where
-    nothing runs."""
+def _point(size: float, cell: Cell) -> ChartPoint | None:
+    """Bus bandwidth at a size, with its interval; None where nothing runs."""
     rate, total_s = cell.busbw_Bps, cell.total_s
     if not rate or not total_s:
         return None
     interval = cell.interval
-    if interval is None or not band:
+    if interval is None:
         return ChartPoint(size, rate)
     return ChartPoint(size, rate, rate * total_s / interval.high_s, rate * total_s / interval.low_s)
 
