@@ -235,12 +235,12 @@ def exchanged_vectors(n: int) -> Batches:
     """Exchange the whole vector, chunk 0, with the partners at distance 1, 2, 4 ..."""
     rank = np.arange(n, dtype=np.int64)
     for stride in strides(n):
-        yield (step(rank, rank ^ stride, 0, add=True),)
+        yield (step(rank, rank ^ stride, chunk=0, add=True),)
 
 
 @schedule("recursive-doubling", AR)
 def _recursive_doubling(primitive: Primitive, group: Group, _segments: int) -> Program:
-    return equal_chunks(primitive, group.ranks, 1, exchanged_vectors(group.ranks))
+    return equal_chunks(primitive, group.ranks, chunks=1, batches=exchanged_vectors(group.ranks))
 
 
 def halving_doubling(kept: int, folded: int = 0) -> Schedule:
@@ -308,7 +308,9 @@ def one_shot(group: Group) -> Terms:
 def _one_shot(primitive: Primitive, group: Group, _segments: int) -> Program:
     # Every ordered pair of two ranks.
     src, dst = np.nonzero(~np.eye(group.ranks, dtype=bool))
-    return equal_chunks(primitive, group.ranks, 1, iter([(step(src, dst, 0, add=True),)]))
+    return equal_chunks(
+        primitive, group.ranks, chunks=1, batches=iter([(step(src, dst, chunk=0, add=True),)])
+    )
 
 
 @_kernel_algorithm(

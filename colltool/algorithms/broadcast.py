@@ -108,7 +108,7 @@ def binomial_steps(n: int) -> Batches:
     # The ranks that have it by now are at every second multiple of the stride.
     for stride in reversed(strides(n)):
         rank = np.arange(0, n - stride, 2 * stride, dtype=np.int64)
-        yield (step(rank, rank + stride, 0),)
+        yield (step(rank, rank + stride, chunk=0),)
 
 
 @algorithm(
@@ -209,7 +209,9 @@ def send(group: Group) -> Terms:
 @schedule("send", P2P, per_pair=1)
 def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
     farthest = _farthest_rank(group)
-    program = equal_chunks(primitive, group.ranks, 1, iter([(step(0, farthest, 0),)]))
+    program = equal_chunks(
+        primitive, group.ranks, chunks=1, batches=iter([(step(0, farthest, chunk=0),)])
+    )
     return program._replace(target=np.array([farthest]))
 
 

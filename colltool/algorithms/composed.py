@@ -185,9 +185,9 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase,
     >>> [(step.tier, step.primitive.label, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
-    up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]
+    up = [TierPhase(tier, REDUCE, payload=1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]
     down = [phase._replace(primitive=BC) for phase in reversed(up)]
-    return (*up, TierPhase(len(sizes) - 1, AR, 1.0, leaders=True), *down)
+    return (*up, TierPhase(len(sizes) - 1, AR, payload=1.0, leaders=True), *down)
 
 
 @composition(
@@ -256,7 +256,9 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierP
     >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_broadcast((8, 4), "inner-first")]
     [(1, 1.0, True), (0, 1.0, False)]
     """
-    return tuple(TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
+    return tuple(
+        TierPhase(tier, BC, payload=1.0, leaders=tier > 0) for tier in reversed(range(len(sizes)))
+    )
 
 
 @_rooted(REDUCE)
@@ -266,7 +268,9 @@ def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhas
     >>> [(step.tier, step.payload, step.leaders) for step in hierarchical_reduce((8, 4), "inner-first")]
     [(0, 1.0, False), (1, 1.0, True)]
     """
-    return tuple(TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
+    return tuple(
+        TierPhase(tier, REDUCE, payload=1.0, leaders=tier > 0) for tier in range(len(sizes))
+    )
 
 
 @composition(
@@ -285,7 +289,7 @@ def two_level_all_to_all(sizes: tuple[int, ...], _order: Order) -> tuple[TierPha
     >>> [(step.tier, step.payload) for step in two_level_all_to_all((8, 4), "inner-first")]
     [(0, 1.0), (1, 1.0)]
     """
-    return tuple(TierPhase(tier, A2A, 1.0) for tier in range(len(sizes)))
+    return tuple(TierPhase(tier, A2A, payload=1.0) for tier in range(len(sizes)))
 
 
 @composition(
@@ -310,7 +314,7 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
     >>> [(step.tier, step.payload) for step in cross_rail_send((72, 4), "inner-first")]
     [(0, 1.0), (1, 1.0)]
     """
-    return tuple(TierPhase(tier, P2P, 1.0, leaders=tier > 0) for tier in range(len(sizes)))
+    return tuple(TierPhase(tier, P2P, payload=1.0, leaders=tier > 0) for tier in range(len(sizes)))
 
 
 # Executable schedules: that of each phase runs in all domains of its tier at the same time.

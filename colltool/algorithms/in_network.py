@@ -171,8 +171,8 @@ def _in_network(primitive: Primitive, group: Group, _segments: int) -> Program:
     rank = np.arange(n)
     if primitive is AR:
         chunks = 1
-        up = step(rank, n, 0, add=True)
-        down = step(n, rank, 0)
+        up = step(rank, n, chunk=0, add=True)
+        down = step(n, rank, chunk=0)
     elif primitive is A2A:
         chunks = n * n
         src, dst = np.nonzero(~np.eye(n, dtype=bool))

@@ -177,7 +177,9 @@ def embedded_ring(primitive: Primitive, group: Group) -> Program:
         steps = one_way(group.ranks)
     no_offset = np.zeros(1, dtype=np.int64)
     line = LineCopies(order, order, no_offset, no_offset)
-    return from_reduce_scatter(primitive, group.ranks, 1, [[(line, batch)] for batch in steps])
+    return from_reduce_scatter(
+        primitive, group.ranks, parts=1, script=[[(line, batch)] for batch in steps]
+    )
 
 
 def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:

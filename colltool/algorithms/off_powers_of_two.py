@@ -121,7 +121,7 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
 def _fold_and_swap(primitive: Primitive, group: Group, _segments: int) -> Program:
     fold = _Fold(group.ranks)
     return equal_chunks(
-        primitive, group.ranks, 1, fold.with_surplus(exchanged_vectors(fold.kept), 1)
+        primitive, group.ranks, chunks=1, batches=fold.with_surplus(exchanged_vectors(fold.kept), 1)
     )
 
 

@@ -38,7 +38,9 @@ def with_intervals(
     if options.ideal or all(cell.total_s is None for cell in cells):
         yield from cells
         return
-    ground = error_model(fabric, request.primitive, place(fabric, group), 1.0, options)
+    ground = error_model(
+        fabric, request.primitive, place(fabric, group), size=1.0, readings=options
+    )
 
     @cache
     def class_accuracy(class_number: int, extrapolated: bool) -> Accuracy | None:

@@ -431,7 +431,7 @@ class RatioErrors:
             fabric = table.fabrics[column]
             placed = place(fabric, self._group)
             self._models[column] = error_model(
-                fabric, table.request.primitive, placed, 1.0, table.request.readings
+                fabric, table.request.primitive, placed, size=1.0, readings=table.request.readings
             )
         return self._models[column]
 

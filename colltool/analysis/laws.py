@@ -84,7 +84,7 @@ class LawTable(NamedTuple):
 def usual_counts(fabric: Fabric) -> list[int]:
     """Numbers of ranks that a table has by default: doublings inside a domain, all of it, doublings
     of it, and all ranks."""
-    everything = place(fabric, None).placement.ranks
+    everything = place(fabric).placement.ranks
     inside = min(fabric.tiers[0].endpoints, everything)
     found = {inside, everything}
     for start, end in ((2, inside), (inside, everything)):

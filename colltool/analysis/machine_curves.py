@@ -105,7 +105,7 @@ def machine_groups(fabric: Fabric) -> list[MachineGroup]:
             found.setdefault(group.ranks, group)
     if len(tiers) == 1 or fabric.domains:
         # a pod or a box is bought as a whole
-        found.setdefault(fabric.ranks, MachineGroup(fabric, fabric.name, fabric.ranks, 0))
+        found.setdefault(fabric.ranks, MachineGroup(fabric, fabric.name, fabric.ranks, nodes=0))
     return list(found.values())
 
 
@@ -121,7 +121,7 @@ def _grown(fabric: Fabric, nodes: int, of_node: int) -> MachineGroup | None:
         except ColltoolError:
             # its switches have no ports for so many
             pass
-    ranks = count_within(fabric, wanted, 1)
+    ranks = count_within(fabric, wanted, stride=1)
     if ranks is None:
         return None
     filled = 0

@@ -112,7 +112,7 @@ def _mean_sigma(
     base = np.array(_least_sigma("inside" if scope == INSIDE else "across"))
     total = 0.0
     for primitive in primitives:
-        place = Observation(str(primitive), scope, 1, 1.0, 0.0, "")
+        place = Observation(str(primitive), scope, ranks=1, size=1.0, r=0.0, source="")
         sigma = posterior(smoother, rows, place, ranks, SIZES).sigma
         total += float(np.maximum(sigma, base).mean())
     return total / len(primitives)

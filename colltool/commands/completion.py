@@ -296,7 +296,7 @@ def complete_ranks(ctx: Any, incomplete: str) -> list[str]:
     if fabric is not None:
         from colltool.estimate.placement import whole_groups
 
-        sizes = whole_groups(fabric, _typed_count(ctx, "stride", 1))
+        sizes = whole_groups(fabric, _typed_count(ctx, "stride", default=1))
     # with no completion at all a shell would offer names of files
     return words(map(str, sizes))(incomplete) or [incomplete or "N"]
 
@@ -308,7 +308,7 @@ def complete_stride(ctx: Any, incomplete: str) -> list[str]:
     if fabric is not None:
         from colltool.estimate.placement import every_stride
 
-        ranks = _typed_count(ctx, "ranks", 2)
+        ranks = _typed_count(ctx, "ranks", default=2)
         strides = [stride for stride in every_stride(fabric, ranks) if stride > 1]
     return words(map(str, strides))(incomplete) or [incomplete or "K"]
 

@@ -68,7 +68,7 @@ def diff_libraries(
     first = text_of(old, "library", "nccl@2.31").lower()
     second = text_of(new, "library", "nccl@2.31").lower()
     if is_library(first) and is_library(second):
-        group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", 2)
+        group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", least=2)
         return diff_kernels(loaded, find_library(first), find_library(second), group)
     versions = []
     for name in (first, second):

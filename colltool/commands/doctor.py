@@ -78,7 +78,7 @@ def doctor(
 
     def read(files: Any) -> Measurements:
         try:
-            return measurements_of(files, ranks, None, nodes, in_place)
+            return measurements_of(files, ranks, primitive=None, nodes=nodes, in_place=in_place)
         except ColltoolError:
             if only is None:
                 raise

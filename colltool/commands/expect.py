@@ -194,7 +194,7 @@ def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) 
     from colltool.commands.reading import paths_of
     from colltool.logs.series import Measurements
 
-    together = measurements_of(logs, ranks, None, nodes, in_place)
+    together = measurements_of(logs, ranks, primitive=None, nodes=nodes, in_place=in_place)
     if isinstance(logs, Measurements) or any(series.joined for series in together.series):
         return together
     paths = paths_of(logs, "against", "logs", "all_reduce.log")
@@ -202,7 +202,7 @@ def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) 
         return together
     found: list[Series] = []
     for path in paths:
-        found += measurements_of(path, ranks, None, nodes, in_place).series
+        found += measurements_of(path, ranks, primitive=None, nodes=nodes, in_place=in_place).series
     return together._replace(series=tuple(found))
 
 

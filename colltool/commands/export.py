@@ -68,7 +68,7 @@ def _folder(output: Path, what: str, fix: str) -> Path:
 
 def _write_lines(*lines: str) -> None:
     """Write lines about the files to stdout, at the end of the command."""
-    write("".join(f"{line}\n" for line in lines), None)
+    write("".join(f"{line}\n" for line in lines), output=None)
 
 
 def _schedule(

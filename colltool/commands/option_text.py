@@ -164,7 +164,7 @@ def _counts_of_range(text: str) -> list[int]:
     """The number, or the numbers of a range; the last one of a range is always included."""
     found = _RANGE.fullmatch(text)
     if found is None:
-        return [parse_count(text, "ranks", 0)]
+        return [parse_count(text, "ranks", least=0)]
     low = int(found[1])
     high = int(found[2])
     step = int(found[4] or 2)

@@ -72,10 +72,12 @@ def schema_option(files: str, definition: str) -> Option:
     def print_schema() -> None:
         from pkgutil import resolve_name
 
-        write_schema(resolve_name(definition), files, None)
+        write_schema(resolve_name(definition), files, output=None)
 
     help_ = f"Print the JSON Schema of {files} files, for editors, and stop."
-    return Option("schema", Argument("--schema", help=help_, kind="flag"), False, print_schema)
+    return Option(
+        "schema", Argument("--schema", help=help_, kind="flag"), default=False, prints=print_schema
+    )
 
 
 def write_schema(definition: Any, files: str, output: Path | None) -> None:

@@ -110,7 +110,7 @@ def plan(
     from colltool.commands.reading import count_if
 
     loaded = _job_of(job)
-    count = count_if(ranks, "ranks", 1)
+    count = count_if(ranks, "ranks", least=1)
     model = checked(readings, **parts)
     return plan_on_fabric(
         with_measured_gemms(loaded, compute),
@@ -167,13 +167,13 @@ def search_layouts(
     from colltool.training.adapted import search_on_fabric as run
 
     loaded = _job_of(job)
-    most = count_if(top, "top", 1)
+    most = count_if(top, "top", least=1)
     # refused here, not deep in a search of thousands of layouts
     if watch is not None and not callable(watch):
         fix = "write watch=print, or leave it out"
         raise wrong(watch, "watch", "a function of two numbers", fix)
     model = checked(readings, **parts)
-    count = count_if(ranks, "ranks", 1)
+    count = count_if(ranks, "ranks", least=1)
     place = _read_fabric(fabric, library, machine, model)
     free = fraction_if(headroom, "headroom")
     if free is not None and free >= 1:
@@ -216,7 +216,7 @@ def compare_plans(
     named = sweep_fabrics(several, overrides, library, machine)
     places = [as_read(fabric.load(()), model) for fabric in named]
     typed = [typed_of(fabric) for fabric in several]
-    return run(loaded, places, count_if(ranks, "ranks", 1), model, typed)
+    return run(loaded, places, count_if(ranks, "ranks", least=1), model, typed)
 
 
 def plan_sensitivity(
@@ -247,12 +247,12 @@ def plan_sensitivity(
     model = checked(readings, **parts)
     place = _read_fabric(fabric, library, machine, model)
     numbers, assumed = ranges_of(place, vary_of(vary))
-    sample_count = count_of(samples, "samples", 2, MAX_SAMPLES)
+    sample_count = count_of(samples, "samples", least=2, most=MAX_SAMPLES)
     first_seed = count_of(seed, "seed")
     return run(
         loaded,
         place,
-        count_if(ranks, "ranks", 1),
+        count_if(ranks, "ranks", least=1),
         model,
         numbers,
         assumed=assumed,

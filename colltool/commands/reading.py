@@ -314,7 +314,7 @@ def shape_of(shape: AnyShape | None) -> Shape | None:
     if not isinstance(shape, list | tuple) or not 1 <= len(shape) <= MAX_DEPTH:
         expected = f"ranks along each of at most {MAX_DEPTH} axes"
         raise wrong(shape, "shape", expected, f"write {argument_text('shape', (4, 4, 4))}")
-    return tuple(count_of(size, "shape", 1, MAX_RANKS) for size in shape)
+    return tuple(count_of(size, "shape", least=1, most=MAX_RANKS) for size in shape)
 
 
 def group_of(

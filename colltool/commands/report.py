@@ -136,7 +136,7 @@ def report(
     with rename_arguments("python", primitive="collective"):
         hints = {
             "primitive": primitive_if(collective),
-            "nodes": count_if(nodes, "nodes", 1),
+            "nodes": count_if(nodes, "nodes", least=1),
             "in_place": flag_of(in_place, "in_place"),
         }
         if files:

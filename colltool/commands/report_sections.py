@@ -182,7 +182,7 @@ def page_columns(
     from colltool.commands.requests import columns_of
 
     asked = columns_of(fabrics, vary, overrides, library, machine)
-    plain = columns_of(fabrics, vary, overrides, None, machine)
+    plain = columns_of(fabrics, vary, overrides, library=None, machine=machine)
     if len(asked) > MAX_COLUMNS:
         what = f"a page compares at most {MAX_COLUMNS} fabrics or values, got {len(asked)}"
         argument = "vary" if vary_of(vary) else "against"
@@ -267,7 +267,7 @@ def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
             "The fastest schedule by size and ranks",
             swept.pivoted("algorithm", "bytes", "ranks"),
             page.line("sweep", short, **grid, pivot="algorithm"),
-            None,
+            view=None,
         ),
     ]
 
@@ -296,13 +296,13 @@ def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
             f"Where the winner changes, {page.reference_ranks} ranks",
             colltool.crossover(fabric, primitive, **who),
             page.line("crossover", short, **typed),
-            None,
+            view=None,
         ),
         ReportEntry(
             f"Where the time goes, {page.reference_ranks} ranks, {size}",
             colltool.breakdown(fabric, primitive, size=page.size, **who),
             page.line("breakdown", short, **typed, size=size),
-            None,
+            view=None,
         ),
     ]
 
@@ -316,7 +316,7 @@ def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
     spread = colltool.sensitivity(
         page.first.fabric, primitive, size=page.size, **_group_arguments(page)
     )
-    return ReportEntry(title, spread, line, None)
+    return ReportEntry(title, spread, line, view=None)
 
 
 def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
@@ -361,7 +361,7 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
         "job_overrides": [f"{key}={value}" for key, value in job.overrides],
     }
     title = f"A step on {page.first.title}"
-    entries = [ReportEntry(title, plan, page.line("plan", typed, **options), None)]
+    entries = [ReportEntry(title, plan, page.line("plan", typed, **options), view=None)]
     if plans:
         if page.vary:  # plan compares no values: a command for each column
             lines: tuple[str, ...] = ()
@@ -369,7 +369,7 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
                 lines += page.line("plan", typed, at=at, **options)
         else:
             lines = page.side_by_side("plan", typed, **options)
-        entries.append(ReportEntry("The step on each", plans, lines, None))
+        entries.append(ReportEntry("The step on each", plans, lines, view=None))
     return ReportSection("job", f"The job {job.name}", tuple(entries))
 
 
@@ -438,7 +438,7 @@ def assumptions_section(page: Page) -> ReportSection:
             numbers = tuple(number for number in own if number not in numbers_of_first)
         result = Assumptions(column.file, numbers, page.library or "", page.readings)
         line = column.line("fabric show", format="yaml")
-        entries.append(ReportEntry(title, result, line, None))
+        entries.append(ReportEntry(title, result, line, view=None))
     return ReportSection("assumptions", "What the numbers rest on", tuple(entries))
 
 

@@ -286,7 +286,7 @@ def _printing(prints: Callable[[], None]) -> Callable[[bool], None]:
 def _print_version() -> None:
     from colltool.commands.output import write
 
-    write(f"colltool {__version__}\n", None)
+    write(f"colltool {__version__}\n", output=None)
 
 
 app = typer.Typer(

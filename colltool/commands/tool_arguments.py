@@ -111,7 +111,7 @@ def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str
     if "job" in parameters:
         found.setdefault("job_overrides", Parameter("job_overrides", "Overrides", ()))
     if top:
-        found["top"] = Parameter("top", "int | None", None)
+        found["top"] = Parameter("top", "int | None", default=None)
     return found
 
 

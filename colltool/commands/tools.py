@@ -316,8 +316,8 @@ def nccl_tuner(
     from colltool.commands.requests import fabric_of
     from colltool.estimate.placement import GroupSpec
 
-    counts = [count_of(count, "ranks", 2) for count in each_of(ranks)]
-    step = count_of(stride, "stride", 1)
+    counts = [count_of(count, "ranks", least=2) for count in each_of(ranks)]
+    step = count_of(stride, "stride", least=1)
     idle = flag_of(alone, "alone")
     groups = [GroupSpec(count, step, idle) for count in counts or (None,)]
     tuner = extra("interop.nccl_tuner")
@@ -343,8 +343,8 @@ def astra_sim(
     from colltool.estimate.placement import GroupSpec
 
     group = GroupSpec(
-        count_if(ranks, "ranks", 2),
-        count_of(stride, "stride", 1),
+        count_if(ranks, "ranks", least=2),
+        count_of(stride, "stride", least=1),
         flag_of(alone, "alone"),
         shape_of(shape),
     )

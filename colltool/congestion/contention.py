@@ -341,7 +341,7 @@ def etas(
             name = groups[several.start + number].name
             alpha = float(several.eta_alpha[number])
             for tier in ideal.tiers:
-                eta = worst.get(tier) or TierEta(models[tier].tier, 1.0, None, name)
+                eta = worst.get(tier) or TierEta(models[tier].tier, 1.0, beta=None, group=name)
                 tier_beta = float(beta[number]) if tier == ideal.tier else None
                 worst[tier] = _worse(eta, alpha, tier_beta, name)
     return tuple(eta for _, eta in sorted(worst.items()))

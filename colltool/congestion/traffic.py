@@ -327,7 +327,7 @@ def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     if name == "ring" and not group.axes:
         # The same without following every chunk all the way round.
         return neighbours(ranks, _ring_share(primitive, ranks))
-    if estimated_messages(primitive, name, ranks, None) > MOST_WORK:
+    if estimated_messages(primitive, name, ranks, segments=None) > MOST_WORK:
         raise Unscheduled(f"{name} on {ranks} ranks sends too many messages to follow")
     program = make(group, 1)
     if program.servers:
@@ -403,8 +403,8 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
     shape = (nics, domains)
     return _together(
         [
-            _in_tier(inner, shape, 0, 1.0, leaders=False),
-            _in_tier(outer, shape, 1, 1.0, leaders=False),
+            _in_tier(inner, shape, tier=0, payload=1.0, leaders=False),
+            _in_tier(outer, shape, tier=1, payload=1.0, leaders=False),
         ]
     )
 

@@ -82,7 +82,7 @@ class _Rank:
                 latest[number] = max(step, latest.get(number, -1))
         waited = list(latest.items())
         for wait in waited[:-1]:
-            self.lines[block].append(_Line("nop", (INPUT, -1), (OUTPUT, -1), 0, wait))
+            self.lines[block].append(_Line("nop", (INPUT, -1), (OUTPUT, -1), chunks=0, after=wait))
         line.after = waited[-1] if waited else None
         self.lines[block].append(line)
         for number, step in latest.items():

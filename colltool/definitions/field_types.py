@@ -321,8 +321,8 @@ _RATE_SCHEMA = _schema(
 _SIZE_SCHEMA = _schema(
     "(([kKMGTPE]|[KMGTPE]i)?B)?",
     "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.",
-    1,
-    fmt.MAX_SIZE,
+    least=1,
+    most=fmt.MAX_SIZE,
 )
 
 _ALPHA = FieldHint(

@@ -232,7 +232,7 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
 
 def _unpriced(cause: CauseName, said: Statement) -> Cause:
     """A cause that is seen without a price, and so has no error."""
-    return Cause(cause, said, check_of(cause), None, None)
+    return Cause(cause, said, check_of(cause), error=None, error_all=None)
 
 
 def _causes(

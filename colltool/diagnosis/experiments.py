@@ -171,10 +171,18 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
     if hosts > 1:
         inside_host = frozenset({"host"})
         if per_host > 1:
-            yield _Trial(AR, per_host, 1, debug, unaffected_by=inside_host)
+            yield _Trial(AR, per_host, hosts=1, settings=debug, unaffected_by=inside_host)
             each_nic = statement("each-nic")
             nic: frozenset[Unaffected] = frozenset({"nic"})
-            yield _Trial(P2P, 2, 2, debug, rank_per_host=True, unaffected_by=nic, note=each_nic)
+            yield _Trial(
+                P2P,
+                2,
+                hosts=2,
+                settings=debug,
+                rank_per_host=True,
+                unaffected_by=nic,
+                note=each_nic,
+            )
     if per_host >= 4 and per_host % 2 == 0 and ran.launches_kernels:
         visible = "HIP_VISIBLE_DEVICES" if ran is LogLibrary.RCCL else "CUDA_VISIBLE_DEVICES"
         half = {visible: ",".join(map(str, range(per_host // 2)))}
@@ -185,13 +193,13 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
         yield _Trial(
             AR,
             per_host // 2,
-            1,
-            half | debug,
+            hosts=1,
+            settings=half | debug,
             rings_only=True,
             unaffected_by=unaffected_by,
             note=note,
         )
-    yield _Trial(P2P, 2, 1, debug)
+    yield _Trial(P2P, 2, hosts=1, settings=debug)
 
 
 def upper_bounds(

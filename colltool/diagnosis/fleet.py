@@ -102,7 +102,7 @@ def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]
         yield _FleetRun(file, _distinct(seen.hosts[file]), share, share / usual[kind])
     for failed in seen.failed:
         if failed.hosts:
-            yield _FleetRun(failed.file, _distinct(failed.hosts), None, None)
+            yield _FleetRun(failed.file, _distinct(failed.hosts), share=None, relative=None)
 
 
 def _distinct(hosts: Iterable[str]) -> tuple[str, ...]:

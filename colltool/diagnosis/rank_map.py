@@ -104,7 +104,10 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
     if placed in (BLOCK, CYCLIC):
         return RankMap(str(placed))
     if not isinstance(placed, str | os.PathLike):
-        entries = [_MapEntry(rank, None, number, "", -1) for rank, number in enumerate(placed)]
+        entries = [
+            _MapEntry(rank, rank=None, number=number, host="", slot=-1)
+            for rank, number in enumerate(placed)
+        ]
         return RankMap("a list", _placed(entries, fabric, ""))
     name = os.fspath(placed)
     text = _map_text(name)

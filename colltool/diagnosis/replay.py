@@ -60,7 +60,7 @@ def priced_nodes(graph: ChakraTrace, prices: CallPrices) -> dict[int, PricedNode
         primitives = kernel_name(timed.node.name).primitives
         call = call_metadata(timed.labels, graph.header, primitives)
         if isinstance(call, Statement):
-            found[timed.node.id] = PricedNode(None, None, call)
+            found[timed.node.id] = PricedNode(None, seconds=None, reason=call)
         else:
             expected = prices.of(call)
             found[timed.node.id] = PricedNode(call, expected.seconds, expected.reason)
@@ -100,7 +100,9 @@ def _calls(nodes: Iterable[PricedNode]) -> tuple[ReplayedCall, ...]:
         call = node.call
         # calls of one kind may lie otherwise, and have another price
         kind = (call.primitive, call.bytes, call.size, node.seconds)
-        row = rows.get(kind) or ReplayedCall(call.primitive, call.bytes, call.size, 0, node.seconds)
+        row = rows.get(kind) or ReplayedCall(
+            call.primitive, call.bytes, call.size, calls=0, each_s=node.seconds
+        )
         rows[kind] = row._replace(calls=row.calls + 1)
     return tuple(sorted(rows.values(), key=_longest_first))
 

@@ -45,12 +45,14 @@ class Scenario(NamedTuple):
         return None
 
     def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
-        times = self.times(Series(primitive, ranks, None, (_unmeasured(size),), library))
+        times = self.times(
+            Series(primitive, ranks, nodes=None, points=(_unmeasured(size),), library=library)
+        )
         return None if times is None else times[0]
 
 
 def _unmeasured(size: float) -> Point:
-    return Point(size, 1.0, 1.0, 1.0, 1, "")
+    return Point(size, 1.0, low_s=1.0, high_s=1.0, repeats=1, where="")
 
 
 def prices_of(
@@ -59,7 +61,9 @@ def prices_of(
     """Prices of a series; None where nothing runs."""
     # they depend on none of the measured times
     points = tuple(_unmeasured(point.bytes) for point in series.points)
-    unmeasured = Series(series.primitive, series.ranks, None, points, series.library)
+    unmeasured = Series(
+        series.primitive, series.ranks, nodes=None, points=points, library=series.library
+    )
     return _prices(SameFabric(fabric), unmeasured, readings, algorithms)
 
 

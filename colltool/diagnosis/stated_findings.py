@@ -100,4 +100,4 @@ def _cause(found: StatedLine) -> Cause:
     on = statement("on-host", host=found.host) if found.host else NOTHING
     said = statement("log-says", means=found.means, quoted=found.quoted, on=on, where=found.where)
     name = _NAMES.get(found.kind) or found.cause or found.kind
-    return Cause(name, said, found.do, None, None)
+    return Cause(name, said, found.do, error=None, error_all=None)

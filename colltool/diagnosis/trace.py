@@ -100,7 +100,7 @@ def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
     rows: dict[str, UnpricedKernels] = {}
     for trace in traces:
         for name, lasts_us, hidden_us in trace.others:
-            row = rows.get(name) or UnpricedKernels(name, 0, 0.0, 0.0)
+            row = rows.get(name) or UnpricedKernels(name, 0, total_s=0.0, exposed_s=0.0)
             rows[name] = row._replace(
                 calls=row.calls + 1,
                 total_s=row.total_s + lasts_us * 1e-6,

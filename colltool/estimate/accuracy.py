@@ -122,7 +122,7 @@ def accuracy_of(
     placed, at = place(fabric, group), size_class(size)
     fitted = any(span.tier.protocols_for(primitive) for span in placed.spans)
     if readings.numbers == "datasheet" or not fitted:
-        return Accuracy(DATASHEET[at], None, 0, FROM_DATASHEET)
+        return Accuracy(DATASHEET[at], p90=None, rows=0, like=FROM_DATASHEET)
     wire = "across" if len(placed.spans) > 1 else "inside"
     for comparable in _from_near_to_far(fabric.device or "", wire, str(primitive), at):
         if comparable.rows < ENOUGH:
@@ -131,11 +131,11 @@ def accuracy_of(
         # What nine of ten rows of all devices keep is typical of a device that has no rows; nor has
         # anybody measured domains of different sizes.
         if not comparable.same_device or placed.domains or other_machine:
-            return Accuracy(comparable.p90, None, 0, NO_ROW)
+            return Accuracy(comparable.p90, p90=None, rows=0, like=NO_ROW)
         if extrapolated:
-            return Accuracy(comparable.median * WIDER, comparable.p90 * WIDER, 0, NO_ROW)
+            return Accuracy(comparable.median * WIDER, comparable.p90 * WIDER, rows=0, like=NO_ROW)
         return Accuracy(comparable.median, comparable.p90, comparable.rows, comparable.like)
-    return Accuracy(DATASHEET[at], None, 0, NO_ROW)
+    return Accuracy(DATASHEET[at], p90=None, rows=0, like=NO_ROW)
 
 
 def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
@@ -143,7 +143,7 @@ def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
     None for an ideal price."""
     if readings.ideal:
         return None
-    return Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
+    return Accuracy(DATASHEET[size_class(size)], p90=None, rows=0, like=NO_ROW)
 
 
 def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[ComparableRows]:

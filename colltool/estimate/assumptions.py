@@ -88,7 +88,7 @@ class ModelOptions(NamedTuple):
     tree_beta: Annotated[
         float,
         Assumption(
-            "Bandwidth factor of the double binary tree; 1 requires two ports per rank.", 1, 2
+            "Bandwidth factor of the double binary tree; 1 requires two ports per rank.", 1, most=2
         ),
     ] = 2.0
     ports: Annotated[

@@ -264,7 +264,7 @@ def _walk(
         nics = max(level.span for level in paths.levels if level.tier == inner)
     lanes: list[tuple[LinkCost, float]] = []
     for level, count in hops:
-        lane = _at(level, 0, 0, paths, at_most(nics))
+        lane = _at(level, 0, n_beta=0, paths=paths, flows=at_most(nics))
         if level.tier != inner or (level.dedicated and readings.ports == "all"):
             lane = lane._replace(bandwidth_Bps=lane.bandwidth_Bps * nics)
         lanes.append((lane, count))

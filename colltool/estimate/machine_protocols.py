@@ -30,7 +30,7 @@ def priced_under(
     so."""
     *inner, outer = placed.spans
     # a tier without a library gets one with this protocol alone
-    alone = TierLibrary((numbers,), None, {})
+    alone = TierLibrary((numbers,))
     if outer.tier.library is not None:
         alone = outer.tier.library._replace(protocols=(numbers,))
     group = replace(placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(alone))))

@@ -373,7 +373,7 @@ def flat_paths(
     for position in positions:
         unit = inside
         inside *= position.occupancy.members(position.tier.endpoints)
-        levels = _tier_levels(position, unit, 1, readings)
+        levels = _tier_levels(position, unit, nics=1, readings=readings)
         # an inner tier's switches may join more endpoints than a domain has
         if position.tier is not positions[-1].tier:
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)

@@ -211,7 +211,9 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
         inner = parse_choice(costed.choice.tiers[0])
         measured = [figure for figure, choices in figures if inner in choices]
         if measured:
-            return _reaching(costed, measured, library, 1, first.endpoints, first.tier.name)
+            return _reaching(
+                costed, measured, library, nodes=1, ranks=first.endpoints, tier=first.tier.name
+            )
     return costed
 
 

@@ -127,7 +127,7 @@ def _with_p2p_note(
 ) -> Price:
     """Note on the first row what it takes where the cards reach each other's memory; the price is
     for cards that do not."""
-    other = price(with_p2p(fabric, True), found.primitive, size, group, readings, only)
+    other = price(with_p2p(fabric, works=True), found.primitive, size, group, readings, only)
     took = format_time(float(other.best.total_s))
     note = (
         f"not said: P2P over PCIe. Priced without it; with it {took}. Set library.p2p to true or"

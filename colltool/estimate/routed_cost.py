@@ -284,7 +284,7 @@ def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     alpha_s = wires.longest_alpha_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
     energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
-    return StepLoad(alpha_s, alpha_s, per_byte_s, 0, energy)
+    return StepLoad(alpha_s, alpha_s, per_byte_s, tier=0, energy=energy)
 
 
 def _farthest(size: float, wired: LinkNetwork) -> StepLoad:

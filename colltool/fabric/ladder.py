@@ -123,7 +123,7 @@ def ladder_of_fabric(fabric: Fabric) -> LadderDefinition:
     rungs = []
     for primitive in Primitive:
         for size in LADDER_SIZES:
-            rungs.append(RungDefinition(primitive, fabric, None, None, size))
+            rungs.append(RungDefinition(primitive, fabric, algorithm=None, ranks=None, size=size))
     description = f"every collective on {fabric.name} at {len(LADDER_SIZES)} sizes"
     return LadderDefinition(fabric.name, description, LADDER_SIZES[1], tuple(rungs))
 

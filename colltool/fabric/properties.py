@@ -349,7 +349,7 @@ def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
         notes.append(
             f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"
         )
-    return _bill(_parts_of_plan("", plan, 1), prices, notes)
+    return _bill(_parts_of_plan("", plan, domains=1), prices, notes)
 
 
 def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_LevelParts]:
@@ -377,13 +377,17 @@ def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
         return [_LevelParts(name, name, switches, links, ports if kind.has_ports else 0)]
     # the NICs behind a trunk belong to the tier below
     if kind.trunk_Bps is not None:
-        return [_LevelParts(name, "trunk", 0, tier.endpoints * domains)]
+        return [_LevelParts(name, "trunk", switches=0, cables=tier.endpoints * domains)]
     first, *above = kind.reached
     if facts.switches is not None:
         return [_LevelParts(name, first.name, facts.switches * domains, links, ports)]
-    found = [_LevelParts(name, first.name, None, ports, ports)]
+    found = [_LevelParts(name, first.name, switches=None, cables=ports, nics=ports)]
     for level in above:
-        found.append(_LevelParts(name, level.name, None, ceil(ports / level.oversubscription)))
+        found.append(
+            _LevelParts(
+                name, level.name, switches=None, cables=ceil(ports / level.oversubscription)
+            )
+        )
     return found
 
 

@@ -59,7 +59,7 @@ def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
     if rest or endpoints > tier.endpoints:
         return
     # an axis of one cube more than there are is open: optical switches close it
-    for box in _boxes((Axis(cubes + 1, False),) * len(tier.shape), cubes):
+    for box in _boxes((Axis(cubes + 1, wrap=False),) * len(tier.shape), cubes):
         sizes = reversed(box.shape)
         yield _box(tuple(Axis(tier.cube * size, tier.closes) for size in sizes))
 
@@ -85,7 +85,7 @@ def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
     if any(size > most for size, most in zip(shape, tier.shape, strict=True)):
         return None
     if tier.cube is not None and shape in (tier.slices or ()):
-        return tuple(Axis(size, False) for size in shape)
+        return tuple(Axis(size, wrap=False) for size in shape)
     pairs = zip(shape, axes_of(tier), strict=True)
     return tuple(Axis(size, axis.wrap and size == axis.size) for size, axis in pairs)
 

@@ -146,7 +146,7 @@ def _tier(text: str) -> dict[str, Any]:
     for part in alphas:
         _check(parse_time, part, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
-    medium = medium_of(None, name, parse_rate(rate), None)
+    medium = medium_of(None, name, parse_rate(rate), device=None)
     if medium is not None:
         tier["medium"] = medium.name
     groups = _sizes(tier, size, text)

@@ -270,7 +270,7 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
             fix = f"two ends, such as {key}=0us:10us"
             raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
         for place in places:
-            number = ParameterRange(place, known[place], every[place], 0, 0, False)
+            number = ParameterRange(place, known[place], every[place], low=0, high=0, even=False)
             found[place] = _with_range(text, how, number)
     return tuple(found.values())
 
@@ -278,7 +278,7 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
 def names_a_number(fabric: Fabric, typed: str) -> bool:
     """Whether the key of a typed range names a number that the fabric has."""
     key = typed.partition("=")[0].strip()
-    return any(_means(fabric, key, name, True) for name in numbers_of(fabric).values())
+    return any(_means(fabric, key, name, alike=True) for name in numbers_of(fabric).values())
 
 
 def ranges_of(

@@ -17,7 +17,7 @@ _RATE = re.compile(r"([\d.]{1,20}) *GBps")
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The one table of a log; ranks follow from busbw/algbw."""
-    table = LogTable(AR, hints.ranks, "NCCL", "all_reduce_bench", 1)
+    table = LogTable(AR, hints.ranks, "NCCL", "all_reduce_bench", line=1)
     ratios = []
     for number, text in log.clean_lines():
         cells = [cell.strip() for cell in text.strip("|").split("|")]
@@ -35,7 +35,9 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
         if shown:
             ratios.append(shown)
     if not table.ranks:
-        table.ranks, _ = ranks_of(AR, ratios, None, "", f"{log.file}:{table.line}", named=True)
+        table.ranks, _ = ranks_of(
+            AR, ratios, agreed=None, source="", where=f"{log.file}:{table.line}", named=True
+        )
     return records_of(log, [table], hints)
 
 

@@ -183,7 +183,7 @@ def _by_dims(
         group="",
         name="",
         size=world,
-        ranks=consecutive(0, world, 1) if world <= MOST_MEMBERS else (),
+        ranks=consecutive(0, world, stride=1) if world <= MOST_MEMBERS else (),
         seq=None,
     )
 
@@ -215,12 +215,12 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
         # "[0, 1, ..., 63]", truncated, and PyTorch's groups ascend
         cut = "..." in parts and size <= MOST_MEMBERS
         if cut and low is not None and listed[-1] == low + size - 1:
-            return consecutive(low, size, 1)
+            return consecutive(low, size, stride=1)
     found = _ranks(listed, size) or _ranks(_listed_in_header(about, name), size)
     if found or size > MOST_MEMBERS:
         return found
     if size == count(about.get("world_size")):
-        return consecutive(0, size, 1)  # the header lists no ranks of a group of all
+        return consecutive(0, size, stride=1)  # the header lists no ranks of a group of all
     first = count(labels.get("Global rank start"))
     stride = count(labels.get("Global rank stride"))
     return () if first is None or not stride else consecutive(first, size, stride)

@@ -58,7 +58,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     dump = mapping(json_document(log, _WHAT))
     if not isinstance(dump.get("entries"), list):
-        yield Note(statement("no-entries"), log.file, 1)
+        yield Note(statement("no-entries"), log.file, line=1)
     groups = mapping(dump.get("pg_config"))
     begun: set[tuple[str, object]] = set()
     # groups whose first call is in the dump: then the first of each operation is, too
@@ -67,7 +67,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
         item = f"entry {index}"
         entry = mapping(value)
         if not entry:
-            yield Note(NO_OBJECT, log.file, 1, item)
+            yield Note(NO_OBJECT, log.file, line=1, item=item)
             continue
         key, group = _group(entry, groups)
         number = whole(entry.get("collective_seq_id"))
@@ -79,7 +79,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
         begun.add(operation)
         found = _call(entry, key, group, hints, log.file, item)
         if first and isinstance(found, Record):
-            found = Note(START_UP, log.file, 1, item)
+            found = Note(START_UP, log.file, line=1, item=item)
         yield found
 
 
@@ -93,21 +93,21 @@ def _call(
 ) -> Record | Note:
     """A call that completed and was timed, or a note on why it cannot be used."""
     if entry.get("is_p2p") is True:
-        return Note(MESSAGE, file, 1, item)
+        return Note(MESSAGE, file, line=1, item=item)
     primitive = primitive_of(entry.get("profiling_name"))
     seconds = positive(entry.get("duration_ms")) / 1e3
     if entry.get("state") in _UNDER_WAY:
-        return Note(statement("not-completed"), file, 1, item)
+        return Note(statement("not-completed"), file, line=1, item=item)
     shapes = listed(entry.get("input_sizes"))
     dtypes = listed(entry.get("input_dtypes"))
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
-        return Note(statement("not-timed"), file, 1, item)
+        return Note(statement("not-timed"), file, line=1, item=item)
     ranks = agreed_ranks(_ranks_of(group) or None, hints, f"{file}:1: {item}")
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size += prod(map(positive, listed(shape)[:_NO_DIMENSIONS])) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not 0 < size < 1e18:
-        return Note(statement("no-group", argument=argument_text("ranks")), file, 1, item)
+        return Note(statement("no-group", argument=argument_text("ranks")), file, line=1, item=item)
     if primitive is AG:
         size *= ranks
     number = whole(entry.get("collective_seq_id"))

@@ -106,7 +106,13 @@ def _table(title: str, line: int) -> LogTable:
     name = title.lower().removesuffix("_pure")
     name = _SOURCE.sub("", name)
     blocking = name if name in _PRIMITIVES else name.removeprefix("i")
-    table = LogTable(_PRIMITIVES.get(blocking), None, "MPI", "Intel MPI Benchmarks", line)
+    table = LogTable(
+        _PRIMITIVES.get(blocking),
+        ranks=None,
+        library="MPI",
+        version="Intel MPI Benchmarks",
+        line=line,
+    )
     if table.primitive is None:
         table.unpriced = title
     elif blocking in _BETWEEN_TWO:

@@ -178,7 +178,7 @@ def _resource_sets(options: Mapping[str, str]) -> Launch:
     tasks = _number(options, ("-a", "--tasks_per_rs")) or 1
     each = _number(options, ("-r", "--rs_per_host"))
     ranks = sets * tasks if sets else None
-    return _checked(ranks, ceil_div(sets, each) if sets and each else None, False)
+    return _checked(ranks, ceil_div(sets, each) if sets and each else None, cyclic=False)
 
 
 def _number(options: Mapping[str, str], names: Sequence[str]) -> int | None:
@@ -243,7 +243,7 @@ def _on_hosts(
             break
         used += 1
         left -= count
-    return _checked(ranks, used, False)
+    return _checked(ranks, used, cyclic=False)
 
 
 def _checked(ranks: int | None, nodes: int | None, cyclic: bool) -> Launch:

@@ -115,7 +115,7 @@ def _run_of(report: Json, file: str) -> TestRun:
         host = _ascii(device.get("hostname"))
         first = _count(device.get("rank"))
         for rank in range(first, first + driven):
-            run.devices.append(Device(rank, group, pid, host, 1))
+            run.devices.append(Device(rank, group, pid, host, line=1))
     return run
 
 

@@ -330,7 +330,9 @@ def events_of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
         elif compute:
             found.add_compute(0, start, end)
         else:
-            found.add_communication(LaunchedKernel(node.name, 0, start, end, None, labels))
+            found.add_communication(
+                LaunchedKernel(node.name, 0, start, end, external=None, labels=labels)
+            )
     return found
 
 

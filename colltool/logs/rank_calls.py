@@ -54,12 +54,14 @@ def join_calls(records: Iterable[Record]) -> JoinedCalls:
             joined += seen
             continue
         if 2 * len(seen) <= several:
-            notes.append(_note(seen[0], False, "seen-by-few", seen=len(seen), ranks=several))
+            notes.append(
+                _note(seen[0], used=False, code="seen-by-few", seen=len(seen), ranks=several)
+            )
             continue
         if several > 1:
             files.update(record.file for record in seen)
         else:
-            notes.append(_note(seen[0], True, "one-rank", ranks=ranks))
+            notes.append(_note(seen[0], used=True, code="one-rank", ranks=ranks))
         joined.append(_of_all_ranks(call, seen))
     return JoinedCalls(joined, notes, frozenset(files))
 

@@ -24,7 +24,7 @@ def _tables(log: Log) -> Iterator[LogTable]:
         if len(words) < 2:
             continue
         if words[0] == "Size" and words[1].startswith("NCCL"):
-            table = LogTable(None, None, "NCCL", "torchcomms", number)
+            table = LogTable(None, ranks=None, library="NCCL", version="torchcomms", line=number)
             table.note = statement("assumed-unit", column=words[1])
             yield table
         size = _SIZE.fullmatch(words[0])

@@ -377,7 +377,7 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
         if reason:
             apart[reason].append(traces[merged.traces[0]].file)
         elif merged.bound:
-            bounds[UpperBound(call.primitive, call.size, 1, unseen(call.ranks))] += 1
+            bounds[UpperBound(call.primitive, call.size, calls=1, missing=unseen(call.ranks))] += 1
         else:
             calls.append((call.primitive, call.size, call.bytes, merged.shortest.seconds))
     others = [LeftOutKernels(reason, len(where), where[0]) for reason, where in apart.items()]
@@ -416,5 +416,15 @@ def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tup
     for (primitive, ranks), by_size in sorted(times.items()):
         sizes = sorted(by_size.items())
         points = tuple(point_of(float(size), repeats, files[0]) for size, repeats in sizes)
-        found.append(Series(primitive, ranks, None, points, library, version, files=files))
+        found.append(
+            Series(
+                primitive,
+                ranks,
+                nodes=None,
+                points=points,
+                library=library,
+                version=version,
+                files=files,
+            )
+        )
     return tuple(found)

@@ -49,7 +49,7 @@ def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
     """A table per collective."""
     launches = Launches()
     sends_all = any(words in log.content for words in _SENDS_ALL)
-    table = LogTable(hints.primitive, None, "UCC", "ucc_perftest", 1)
+    table = LogTable(hints.primitive, ranks=None, library="UCC", version="ucc_perftest", line=1)
     ratios: list[Ratio] = []
     for number, text in log.clean_lines():
         setting = _SETTING.match(text)
@@ -71,7 +71,7 @@ def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
 def _table(name: str, line: int, sends_all: bool) -> LogTable:
     """The empty table of a collective."""
     primitive = _PRIMITIVES.get(re.sub(r"[\s_-]", "", name).lower())
-    table = LogTable(primitive, None, "UCC", "ucc_perftest", line)
+    table = LogTable(primitive, ranks=None, library="UCC", version="ucc_perftest", line=line)
     if primitive is None:
         table.unpriced = name
     table.per_peer = primitive is AG or (primitive is A2A and not sends_all)
@@ -117,7 +117,9 @@ def _finished(
                 for found in ratios
             ]
         where = f"{file}:{table.line}"
-        table.ranks, _ = ranks_of(table.primitive, ratios, None, "", where, named=True)
+        table.ranks, _ = ranks_of(
+            table.primitive, ratios, agreed=None, source="", where=where, named=True
+        )
     return table
 
 

@@ -276,7 +276,7 @@ def machine_from_rows(
         observed = [_observed(row, base) for row in in_scope]
         ranks = grid_ranks([row.ranks for row in in_scope])
         for primitive in map(str, Primitive):
-            target = Observation(primitive, scope, 1, 1.0, 0.0, "")
+            target = Observation(primitive, scope, ranks=1, size=1.0, r=0.0, source="")
             found = posterior(smoother, observed, target, ranks)
             if base:
                 found = _on_base(found, base, target, ranks)
@@ -303,7 +303,7 @@ def machine_smoother(scope: str, settings: SmootherSettings) -> Smoother:
     curve = Smooth(sqrt(_CURVE) * sigma, settings.size_doublings, settings.rank_doublings)
     return Smoother(
         parts=(curve,),
-        source=Smooth(0.0, 1.0, 1.0),
+        source=Smooth(0.0, 1.0, rank_doublings=1.0),
         noise=sqrt(1 - _CURVE) * sigma,
         other_primitive=settings.other_primitive,
     )

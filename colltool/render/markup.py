@@ -56,7 +56,7 @@ def to_html(parts: Sequence[Block]) -> str:
     """A whole page."""
     titles = filter(None, map(_title, parts))
     title = html(next(titles, "colltool"))
-    return _PAGE.format(title=title, style=_STYLE, body=unstyled_html(parts, None))
+    return _PAGE.format(title=title, style=_STYLE, body=unstyled_html(parts, most=None))
 
 
 def _title(part: Block) -> str:

@@ -79,7 +79,7 @@ def to_text(
     """
     closing = ""
     if everything:
-        out = [_block(part, screen, None) for part in parts]
+        out = [_block(part, screen, dropped=None) for part in parts]
     else:
         shown, left = in_brief(parts)
         dropped: list[str] = []

@@ -240,7 +240,12 @@ def custom_cost(schedule: CustomSchedule, placed: PlacedGroup, options: ModelOpt
         if cost.n_alpha or cost.n_beta:
             parts.append(
                 CostTerm(
-                    schedule.primitive, schedule.name, schedule.ranks, 1.0, cost, route=Links()
+                    schedule.primitive,
+                    schedule.name,
+                    schedule.ranks,
+                    payload=1.0,
+                    cost=cost,
+                    route=Links(),
                 )
             )
     steps = counted(len(schedule.batches), "step")

@@ -185,7 +185,9 @@ def _phase_runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
         flat, paths = flat_group(placed, options)
         row = find(primitive, choice.base)
         group = row.on(flat, choice)
-        yield _PhaseRun(row, group, paths, 1, False, parts_of(row, group, paths, options))
+        yield _PhaseRun(
+            row, group, paths, inside=1, leaders=False, parts=parts_of(row, group, paths, options)
+        )
         return
     order = options.order
     if order == "auto":

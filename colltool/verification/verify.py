@@ -249,7 +249,7 @@ def why_not_executed(
         fewer = count_within(placed.fabric, _QUICK_RANKS, placed.placement.stride)
         cure = f"; take {argument_text('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
-    possible = max(1, most // estimated_messages(row.primitive, row.name, group.ranks, 1))
+    possible = max(1, most // estimated_messages(row.primitive, row.name, group.ranks, segments=1))
     cure = f"take {argument_text('segments', possible)} or fewer"
     return f"{segments} segments on {group.ranks} ranks are too many to execute; {cure}"
 

@@ -171,7 +171,9 @@ def _repeated(priced: PricedCall) -> _RepeatedCall:
 
 def _hidden(once: Sequence[_RepeatedCall], hides: Hiding) -> list[Work]:
     """The calls of a step that one of its passes hides."""
-    return _spread_evenly([sent for sent in once if sent.priced.call.hides == hides], 0, 1)
+    return _spread_evenly(
+        [sent for sent in once if sent.priced.call.hides == hides], 0, micro_batches=1
+    )
 
 
 def _spread_evenly(calls: Sequence[_RepeatedCall], number: int, micro_batches: int) -> list[Work]:

@@ -77,9 +77,9 @@ class _Infrastructure:
             fix = f"take a smaller fabric: {argument_text('overrides', [f'{tier.name}.size=64'])}"
             raise ColltoolError(what, argument="fabric", fix=fix)
         parts = [
-            _component("asic", "switch", 1),
+            _component("asic", "switch", count=1),
             _component("port", "port", ports),
-            _component("uplink", "port", 1),
+            _component("uplink", "port", count=1),
         ]
         edges = [_edge("asic", part, "ic", "many2many") for part in ("port", "uplink")]
         self.devices.append(
@@ -125,7 +125,7 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
     edges: list[Data] = []
     switch = f"{tier.name}_switch"
     if count > 1 and kind.joined_by == "switches":
-        parts.append(_component(switch, "switch", 1))
+        parts.append(_component(switch, "switch", count=1))
         links.append(_link(tier.name, tier.bandwidth * tier.ports, kind.reached[-1].alpha_s / 2))
         edges.append(_edge("xpu", switch, tier.name, "many2many"))
     elif count > 1:

@@ -124,7 +124,7 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
     elsewhere = measured and not machine_protocols and not _measured(cluster, primitive)
     if not listed or elsewhere:
         note = f"not measured on this group: what NCCL {hardware.version} picks by its own model"
-        return Curves(pieces(hardware, primitive), False, (note,) if measured else ())
+        return Curves(pieces(hardware, primitive), own=False, notes=(note,) if measured else ())
     protocols = _nccl_protocols(cluster, primitive)
     ways = tuple(_priced(cluster, primitive, protocols))
     runs = library_runs(cluster.placed, primitive)
@@ -140,7 +140,7 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
         *_measured_notes(cluster, primitive, protocols),
         *_choice_notes(cluster, primitive, ways, runs),
     ]
-    return Curves(ways, True, tuple(notes))
+    return Curves(ways, own=True, notes=tuple(notes))
 
 
 def _anything_measured(fabric: Fabric) -> bool:

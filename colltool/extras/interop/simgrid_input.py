@@ -38,7 +38,7 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     ends = np.array(sorted(pairs), dtype=np.int64)
     placed = run.placed
     positions = tuple(span.position for span in placed.spans)
-    link_model = link_network(positions, placed.ranks, True, placed.domains)
+    link_model = link_network(positions, placed.ranks, ideal=True, uneven=placed.domains)
     links: dict[tuple[int, int, int], int] = {}
     routes = list(_routes(link_model, ends[:, 0], ends[:, 1], links))
     rates = [_rate_Bps(link_model.network.tiers[tier], kind, place) for tier, kind, place in links]

@@ -344,8 +344,8 @@ def lattice_wires(axes: tuple[Axis, ...]) -> GraphWires:
     edges = []
     for rank, place in enumerate(places):
         for above in _neighbours_up(place, axes):
-            edges.append(Edge(rank, number[above], 1.0, 0.0))
-            edges.append(Edge(number[above], rank, 1.0, 0.0))
+            edges.append(Edge(rank, number[above], Bps=1.0, alpha_s=0.0))
+            edges.append(Edge(number[above], rank, Bps=1.0, alpha_s=0.0))
     return GraphWires(len(places), len(places), tuple(edges))
 
 
@@ -509,8 +509,8 @@ def ring_wires(ranks: int) -> GraphWires:
     edges = []
     for rank in range(ranks):
         following = (rank + 1) % ranks
-        edges.append(Edge(rank, following, 1.0, 0.0))
-        edges.append(Edge(following, rank, 1.0, 0.0))
+        edges.append(Edge(rank, following, Bps=1.0, alpha_s=0.0))
+        edges.append(Edge(following, rank, Bps=1.0, alpha_s=0.0))
     return GraphWires(ranks, ranks, tuple(edges))
 
 

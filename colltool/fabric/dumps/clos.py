@@ -223,7 +223,7 @@ def _measured_levels(
     one level differ."""
     rates_Bps = _rates_from_below(hosts, uplinks)
     groups = _leaf_groups(wiring, hosts)
-    levels = [SwitchLevel(_largest(groups), len(switches[0]), 1.0)]
+    levels = [SwitchLevel(_largest(groups), len(switches[0]), uplinks=1.0)]
     assumed = []
     for lower, level in pairwise(switches):
         joined = {switch: _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]}

@@ -101,7 +101,7 @@ def _gpus(system: Element) -> list[_Gpu]:
         return list(found.values())
     for slot in system.each("pci"):
         if slot.get("class").startswith(pci.ACCELERATORS):
-            found[id(slot)] = _Gpu(slot, None)
+            found[id(slot)] = _Gpu(slot, gpu=None)
     return list(found.values())
 
 
@@ -228,7 +228,7 @@ def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> It
                 yield _LinkGroup(count, other)
         # a GPU that is not in the file, and the CPU of Power, are no switch
         elif link.tag == "nvlink" and not leads_to.startswith((_GPU_CLASS, _CPU_CLASS)):
-            yield _LinkGroup(count, None)
+            yield _LinkGroup(count, other=None)
 
 
 def _links_to_switches(groups: list[_LinkGroup]) -> int:

@@ -307,7 +307,7 @@ def _without_sources(value: Any, top: bool = True) -> Any:
     if not isinstance(value, dict):
         return value
     kept = {name: inner for name, inner in value.items() if top or name != "source"}
-    return {name: _without_sources(inner, False) for name, inner in kept.items()}
+    return {name: _without_sources(inner, top=False) for name, inner in kept.items()}
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,14 @@ def _seconds(piece: Piece, size: float) -> float:
 
 def _estimate(way: Combination, size: Number) -> NcclEstimate:
     if not way.pieces:
-        return NcclEstimate(way.algorithm, way.protocol, None, None, None, way.reason)
+        return NcclEstimate(
+            way.algorithm,
+            way.protocol,
+            seconds=None,
+            latency_s=None,
+            bandwidth_Bps=None,
+            reason=way.reason,
+        )
     if not hasattr(size, "shape"):
         piece = _piece(way, float(size))
         return NcclEstimate(

@@ -315,7 +315,7 @@ def _stages(
 ) -> tuple[ClosLevel, ...]:
     """The levels that have switches; one below an empty top keeps the uplinks it was bought
     with."""
-    splits = [*made.splits, Split(radix, 0, 1.0)]
+    splits = [*made.splits, Split(radix, 0, ratio=1.0)]
     # a leaf is reached by single cables of endpoints
     parallel = [1, *made.parallel]
     cables = ports

@@ -77,7 +77,7 @@ _FITTED: Columns[FittedSeries] = (
     number("points", "sizes", get=_points_used),
     number("left_out", "off curve", get=lambda fit: len(fit.left_out)),
     number("mape", "mean error", percent),
-    number("worst", "worst", signed_percent, 3),
+    number("worst", "worst", signed_percent, drop=3),
     number("cv_mape", "on unseen sizes", percent),
 )
 
@@ -117,13 +117,13 @@ _PROTOCOLS: Columns[_SharedProtocol] = (
     label("collective", path="collectives"),
     label("protocol", path="protocol.name"),
     number("launch_overhead_s", "launch overhead", format_time, path="protocol.launch_overhead_s"),
-    _interval("launch_overhead_s", "overhead 95%", format_time, 4),
+    _interval("launch_overhead_s", "overhead 95%", format_time, drop=4),
     number("alpha_s", "alpha", format_time, path="protocol.alpha_s"),
-    _interval("alpha_s", "alpha 95%", format_time, 5),
+    _interval("alpha_s", "alpha 95%", format_time, drop=5),
     number("bandwidth_Bps", "bandwidth", format_rate, path="protocol.bandwidth_Bps"),
-    _interval("bandwidth_Bps", "bandwidth 95%", format_rate, 3),
-    number("eta_beta", "eta_b", _three_digits, 1, path="protocol.eta_beta"),
-    number("local_copy_Bps", "local copy", format_rate, 2, path="protocol.copy_Bps"),
+    _interval("bandwidth_Bps", "bandwidth 95%", format_rate, drop=3),
+    number("eta_beta", "eta_b", _three_digits, drop=1, path="protocol.eta_beta"),
+    number("local_copy_Bps", "local copy", format_rate, drop=2, path="protocol.copy_Bps"),
 )
 
 
@@ -168,7 +168,7 @@ _MEASURED_ROWS: Columns[SeriesRows] = (
 def _rows_blocks(result: Calibration) -> list[Block]:
     own_rows = result.machine_rows
     assert own_rows is not None
-    table = Table(_MEASURED_ROWS, own_rows.series, None, "rows by series")
+    table = Table(_MEASURED_ROWS, own_rows.series, title="rows by series")
     if not any(any(series.forced) for series in own_rows.series):
         table = table.without("forced")
     return [
@@ -237,7 +237,7 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
     unused = [skip for skip in result.skipped if not skip.used]
     used = [skip for skip in result.skipped if skip.used]
     detail = [
-        Table(_FITTED, result.series, None, "series"),
+        Table(_FITTED, result.series, title="series"),
         *listed("notes", result.notes),
         *listed("off the curve and not in the fit", off_curve),
         *listed("rows skipped", map(_skipped, unused)),
@@ -294,7 +294,7 @@ def _protocols(result: Calibration) -> Table:
         names = ", ".join(dict.fromkeys(fit.series.primitive.label for fit in group))
         records += [_SharedProtocol(names, protocol) for protocol in group[0].protocols]
     title = "protocols (at each size the fastest one counts)"
-    table = Table(_PROTOCOLS, tuple(records), None, title)
+    table = Table(_PROTOCOLS, tuple(records), title=title)
     if all(record.protocol.eta_beta is None for record in records):
         return table.without("eta_beta")
     return table
@@ -415,15 +415,20 @@ _POINTS: Columns[_JudgedPoint] = (
     number("measured_s", "measured", format_time, path="point.measured_s"),
     number("predicted_s", "predicted", format_time, path="point.predicted_s"),
     number("relative_error", "error", signed_percent, path="point.relative_error"),
-    number("of_expected", "of expected", reached_percent, 1, path="point.of_expected"),
+    number("of_expected", "of expected", reached_percent, drop=1, path="point.of_expected"),
     label("algorithm", drop=5, path="point.algorithm"),
     label("protocol", drop=6, path="point.protocol"),
-    number("busbw_measured_Bps", "busbw", format_rate, 3, path="point.busbw_measured_Bps"),
-    number("busbw_expected_Bps", "expected", format_rate, 4, path="point.busbw_expected_Bps"),
+    number("busbw_measured_Bps", "busbw", format_rate, drop=3, path="point.busbw_measured_Bps"),
+    number("busbw_expected_Bps", "expected", format_rate, drop=4, path="point.busbw_expected_Bps"),
     label("bound", "bound by", drop=7, path="point.bound"),
     label("nearest", drop=8, path="point.nearest", hidden=True),
     number(
-        "nearest_error", "its error", signed_percent, 9, path="point.nearest_error", hidden=True
+        "nearest_error",
+        "its error",
+        signed_percent,
+        drop=9,
+        path="point.nearest_error",
+        hidden=True,
     ),
 )
 
@@ -433,7 +438,7 @@ def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = ""
     records = []
     for fit in fits:
         records += [_JudgedPoint(fit, point) for point in fit.points]
-    table = Table(columns, tuple(records), None, title)
+    table = Table(columns, tuple(records), title=title)
     if any(record.point.protocol for record in records):
         return table
     return table.without("protocol")
@@ -446,7 +451,7 @@ def _blocks(result: Validation) -> list[Block]:
     out: list[Block] = [Headline(_answer(result))]
     if several:
         title = f"measured times, compared with the prices of {where}"
-        out.append(Table(_SERIES, result.series, None, title, _MOST_ROWS))
+        out.append(Table(_SERIES, result.series, title=title, first=_MOST_ROWS))
     for fit in result.series:
         title = f"{_series_name(fit.series)} on {where}: {percent(fit.mape)} off on average"
         table = _points(result, [fit], f"{title}, worst {signed_percent(fit.worst)}")

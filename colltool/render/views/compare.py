@@ -100,7 +100,9 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine
             drop = 0 if len(result.columns) == 2 else 1
             yield number(f"{column.name}:ratio", "ratio", format_factor, drop, get=ratio)
         busbw = partial(cell, name="busbw_Bps")
-        yield number(f"{column.name}:busbw_Bps", "busbw", format_rate, 4, get=busbw, hidden=people)
+        yield number(
+            f"{column.name}:busbw_Bps", "busbw", format_rate, drop=4, get=busbw, hidden=people
+        )
         yield label(
             f"{column.name}:algorithm",
             runs_title(line.cells[at] for line in result.lines),

@@ -50,18 +50,18 @@ def _slowdown(group: GroupCost) -> float:
 _GROUP: Columns[GroupCost] = (
     label("name", "group"),
     number("ranks", drop=6),
-    label("primitive", "primitive", lambda primitive: primitive.label, 4),
+    label("primitive", "primitive", lambda primitive: primitive.label, drop=4),
     label("algorithm", drop=7),
     number("slowdown", "slowdown", format_factor),
-    number("interference", "by others", format_factor, 3),
-    number("eta_beta", "eta beta", _four_digits, 2),
-    number("eta_alpha", "eta alpha", _four_digits, 1),
+    number("interference", "by others", format_factor, drop=3),
+    number("eta_beta", "eta beta", _four_digits, drop=2),
+    number("eta_alpha", "eta alpha", _four_digits, drop=1),
     number("extra_hops", "extra hops", drop=5),
-    number("tail_over_mean", "tail/mean", _four_digits, 8),
+    number("tail_over_mean", "tail/mean", _four_digits, drop=8),
     label("busiest", drop=9),
     number("bytes", "size", format_bytes, hidden=True, get=whole_size),
-    number("ideal_s", "ideal", format_time, 11),
-    number("together_s", "together", format_time, 10),
+    number("ideal_s", "ideal", format_time, drop=11),
+    number("together_s", "together", format_time, drop=10),
 )
 
 
@@ -124,9 +124,9 @@ def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") 
         number("load", "load", format_bytes if result.unit == "bytes" else _multiples_of_size),
         number("over_ideal", "times ideal", format_factor),
         number("groups", drop=1),
-        number("capacity_Bps", "capacity", format_rate, 2),
+        number("capacity_Bps", "capacity", format_rate, drop=2),
     )
-    return Table((*_context_columns(result), *columns), tuple(links), None, title)
+    return Table((*_context_columns(result), *columns), tuple(links), title=title)
 
 
 def _table(result: Contention) -> Table:

@@ -91,26 +91,30 @@ _SERIES: Columns[SeriesHealth] = (
     label("run", path="judged.series.run"),
     label("wire", "tier", drop=1),
     number(
-        "bytes", "largest", size_text, 3, get=lambda health: whole_bytes(_last(health).shown_bytes)
+        "bytes",
+        "largest",
+        size_text,
+        drop=3,
+        get=lambda health: whole_bytes(_last(health).shown_bytes),
     ),
     number(
         "busbw_measured_Bps",
         "busbw",
         format_rate,
-        2,
+        drop=2,
         get=lambda health: _last(health).busbw_measured_Bps,
     ),
     number(
         "busbw_expected_Bps",
         "expected",
         format_rate,
-        5,
+        drop=5,
         get=lambda health: _last(health).busbw_expected_Bps,
     ),
     number("large", "of expected", whole_percent),
     number("bar", "pass mark", whole_percent),
-    number("small", "small messages", whole_percent, 6),
-    number("small_bar", "their pass mark", whole_percent, 7),
+    number("small", "small messages", whole_percent, drop=6),
+    number("small_bar", "their pass mark", whole_percent, drop=7),
     label("state", "is", _state_text, get=_state),
 )
 _PREDICTED: Columns[Prediction] = (
@@ -121,7 +125,7 @@ _PREDICTED: Columns[Prediction] = (
 _CAUSES: Columns[Cause] = (
     label("name", "cause"),
     number("error", "fit error", percent),
-    number("error_all", "over all sizes", percent, 1),
+    number("error_all", "over all sizes", percent, drop=1),
     label("said", "what it is"),
 )
 
@@ -146,7 +150,7 @@ def _table(result: Diagnosis) -> Table:
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
     title = f"share of what {_where(result)} should reach"
-    table = Table(columns, result.series, None, title, _MOST_SERIES)
+    table = Table(columns, result.series, title=title, first=_MOST_SERIES)
     # without columns in which no series has a value
     for key, mark in (("large", "bar"), ("small", "small_bar")):
         if all(getattr(health, key) is None for health in result.series):
@@ -547,7 +551,7 @@ def _fleet(fleet: Fleet) -> Iterator[Block]:
     said = tuple(map(str, fleet.said)) or (f"{title}: all alike",)
     yield Lines("the fleet", said, first=_MOST_SAID)
     bad = sum(host.bad for host in worst)
-    yield Table(_HOSTS, tuple(worst), None, title, max(_MOST_HOSTS, bad))
+    yield Table(_HOSTS, tuple(worst), title=title, first=max(_MOST_HOSTS, bad))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
         matrix = Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True)
         yield later(matrix)
@@ -572,7 +576,7 @@ def _matrix(fleet: Fleet) -> Iterator[str]:
 def _causes(finding: DiagnosisFinding) -> list[Block]:
     if not finding.causes:
         return []
-    table = Table(_CAUSES, finding.causes, None, "possible causes (fit error)")
+    table = Table(_CAUSES, finding.causes, title="possible causes (fit error)")
     if all(cause.error is None for cause in finding.causes):
         return [table.without("error", "error_all")._replace(title="possible causes")]
     return [table]
@@ -628,7 +632,7 @@ def _test(title: str, experiment: Experiment) -> list[Block]:
         foretold += f", {experiment.note}"
     return [
         Lines(title, (experiment.command,), verbatim=True),
-        Table(_PREDICTED, experiment.foretold, None, foretold),
+        Table(_PREDICTED, experiment.foretold, title=foretold),
     ]
 
 

@@ -458,7 +458,7 @@ def _approximation(name: str) -> Column[_CrossoverLine]:
     def size(line: _CrossoverLine) -> float | None:
         return line.pair.approximations.get(name) if line.pair else None
 
-    return number(name, f"textbook estimate {name}", format_bytes, 5, get=size)
+    return number(name, f"textbook estimate {name}", format_bytes, drop=5, get=size)
 
 
 _KIND: Column[_CrossoverLine] = label("kind", hidden=True)
@@ -471,15 +471,15 @@ _PAIR: Columns[_CrossoverLine] = (
     label("faster_below", "faster below", drop=4),
     label("faster_above", "faster above", drop=3),
     *map(_approximation, _APPROXIMATIONS),
-    number("balance_a", "a bandwidth-bound above", format_bytes, 6),
-    number("balance_b", "b bandwidth-bound above", format_bytes, 7),
+    number("balance_a", "a bandwidth-bound above", format_bytes, drop=6),
+    number("balance_b", "b bandwidth-bound above", format_bytes, drop=7),
 )
 _WINNER: Columns[_CrossoverLine] = (
     number("from_bytes", "from", format_bytes, path="winner.from_bytes"),
     number("to_bytes", "to", format_bytes, path="winner.to_bytes"),
     label("algorithm", "fastest of all", path="winner.algorithm"),
     label("protocol", path="winner.protocol"),
-    number("balance", "bandwidth-bound above", format_bytes, 8, path="winner.balance"),
+    number("balance", "bandwidth-bound above", format_bytes, drop=8, path="winner.balance"),
     label("spec", hidden=True, path="winner.spec"),
 )
 
@@ -581,7 +581,7 @@ def _crossings_for_people(result: Crossover) -> Table:
             column = column._replace(get=_size_or_none, show=_size_text)
         columns.append(_FOR_PEOPLE.get(column.key, column))
     title = f"crossovers with {' and '.join(names)}"
-    table = Table(tuple(columns), tuple(lines), None, title, first=len(first))
+    table = Table(tuple(columns), tuple(lines), title=title, first=len(first))
     known = set().union(*(pair.approximations for pair in result.pairs))
     unknown = [algorithm for algorithm in _APPROXIMATIONS if algorithm not in known]
     return table.without(*unknown, "balance_a", "balance_b")

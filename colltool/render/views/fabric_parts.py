@@ -69,7 +69,7 @@ def levels_table(columns: Columns[Any], plan: ClosPlan | DirectPlan, bill: Bill)
     title = f"switches of {plan.radix} ports"
     if plan.rails > 1:
         title += f", on {plan.rails} rails"
-    return Table((*columns, more), plan.levels, None, title)
+    return Table((*columns, more), plan.levels, title=title)
 
 
 def optics_of(bill: Bill) -> dict[str, int]:
@@ -280,7 +280,7 @@ def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[B
     """The failure table; without ``ranks`` where the endpoints are not ranks."""
     if not failures:
         return []
-    table = Table(_FAILURES, tuple(failures), None, "what one failure takes down, at most")
+    table = Table(_FAILURES, tuple(failures), title="what one failure takes down, at most")
     if not ranks:
         table = table.without("ranks")
     if not any(failure.tier for failure in failures):
@@ -348,7 +348,7 @@ def bill_blocks(bill: Bill) -> list[Block]:
     title = "what it is made of"
     if bill.cost:
         title += f", in {bill.cost.currency}"
-    out: list[Block] = [Table(tuple(shown), levels, None, title)] if bill.lines else []
+    out: list[Block] = [Table(tuple(shown), levels, title=title)] if bill.lines else []
     if bill.cost:
         out.append(Lines("what it costs", tuple(_sums(bill, bill.cost))))
     return out

@@ -79,13 +79,13 @@ _PLAIN: Columns[PlainCall] = (
 
 def _table(result: JobShown) -> Table:
     columns = (*context(job=result.job.name), *_SENT)
-    return Table(columns, result.sent, None, "sent per rank and step")
+    return Table(columns, result.sent, title="sent per rank and step")
 
 
 def _blocks(result: JobShown) -> list[Block]:
     out: list[Block] = [Headline(_answer(result)), _table(result)._replace(first=_MOST_CALLS)]
     if result.plain:
-        out.append(Table(_PLAIN, result.plain, None, "plain calls"))
+        out.append(Table(_PLAIN, result.plain, title="plain calls"))
     out.append(Lines(result.job.description or "the job", tuple(_facts(result)), first=0))
     if result.times:
         compute = tuple(_compute(result))

@@ -115,10 +115,10 @@ _ROW: Columns[_KernelLine] = (
     label("kernel", path="row.kernel"),
     label("library", drop=3, path="row.library"),
     number("total_s", "total", format_time, path="row.total_s"),
-    number("latency_s", "latency", format_time, 2, path="row.latency_s"),
-    number("bandwidth_s", "bandwidth", format_time, 2, path="row.bandwidth_s"),
-    number("busbw_Bps", "busbw", format_rate, 4, path="row.busbw_Bps"),
-    number("sent_bytes", "sent", format_bytes, 5, path="row.bytes"),
+    number("latency_s", "latency", format_time, drop=2, path="row.latency_s"),
+    number("bandwidth_s", "bandwidth", format_time, drop=2, path="row.bandwidth_s"),
+    number("busbw_Bps", "busbw", format_rate, drop=4, path="row.busbw_Bps"),
+    number("sent_bytes", "sent", format_bytes, drop=5, path="row.bytes"),
     label("within", "nine in ten", drop=1),
     number("error", "median error", whole_percent, hidden=True, path="row.error"),
     label("wire", "link", drop=6, path="row.wire"),
@@ -258,7 +258,7 @@ def _accuracy(price: KernelPrice) -> Accuracy | None:
     if best.error is None:
         return None
     most = best.interval and best.interval.larger_side(best.total_s)
-    return Accuracy(best.error, most, 0, best.error_of)
+    return Accuracy(best.error, most, rows=0, like=best.error_of)
 
 
 def _tokens(name: str) -> Any:
@@ -322,7 +322,7 @@ _CROSSING: Columns[_KernelSwitch] = (
     label("above"),
     number("bytes", "changes at", size_text),
     number("equal_bytes", "equal at", size_text),
-    number("apart_s", "difference", format_time, 1),
+    number("apart_s", "difference", format_time, drop=1),
 )
 
 
@@ -483,7 +483,7 @@ _KERNEL: Columns[KernelRow] = (
     label("sizes", drop=2),
     label("formula", "seconds", drop=4),
     label("parameters", "with", drop=3),
-    number("error", "median error", whole_percent, 1),
+    number("error", "median error", whole_percent, drop=1),
     label("said", "note", drop=5),
 )
 _DISPATCH: Columns[DispatchRow] = (
@@ -589,9 +589,9 @@ _CHANGE: Columns[PickChange] = (
     number("to_bytes", "to", size_text),
     label("old", "before"),
     label("new", "after"),
-    number("old_s", "before", format_time, 2),
-    number("new_s", "after", format_time, 2),
-    number("factor", "factor", "{:.3g}".format, 1),
+    number("old_s", "before", format_time, drop=2),
+    number("new_s", "after", format_time, drop=2),
+    number("factor", "factor", "{:.3g}".format, drop=1),
 )
 
 

@@ -65,17 +65,17 @@ _COLUMNS: Columns[Rung] = (
     number(
         "bytes", "size", title_size, hidden=True, get=lambda rung: whole_bytes(rung.realistic.bytes)
     ),
-    number("n_alpha", "n_alpha", format_count, 5, path="ideal.n_alpha"),
-    number("n_beta", "n_beta", format_count, 6, path="ideal.n_beta"),
+    number("n_alpha", "n_alpha", format_count, drop=5, path="ideal.n_alpha"),
+    number("n_beta", "n_beta", format_count, drop=6, path="ideal.n_beta"),
     number("ideal_s", "ideal", format_time, path="ideal.total_s"),
-    number("eta_alpha", "eta_a", format_count, 8, get=_eta_alpha),
-    number("eta_beta", "eta_b", format_count, 9, get=_eta_beta),
+    number("eta_alpha", "eta_a", format_count, drop=8, get=_eta_alpha),
+    number("eta_beta", "eta_b", format_count, drop=9, get=_eta_beta),
     number("realistic_s", "realistic", format_time, path="realistic.total_s"),
-    number("gap_ideal", "gap ideal", format_gap, 4),
-    number("gap_realistic", "gap real", format_gap, 1),
-    number("compression", "contention's share", format_gap, 4, get=_compression),
-    number("ideal_alpha_s", "ideal alpha", format_time, 2, path="ideal.alpha_s"),
-    number("ideal_bandwidth_s", "ideal BW", format_time, 2, path="ideal.bandwidth_s"),
+    number("gap_ideal", "gap ideal", format_gap, drop=4),
+    number("gap_realistic", "gap real", format_gap, drop=1),
+    number("compression", "contention's share", format_gap, drop=4, get=_compression),
+    number("ideal_alpha_s", "ideal alpha", format_time, drop=2, path="ideal.alpha_s"),
+    number("ideal_bandwidth_s", "ideal BW", format_time, drop=2, path="ideal.bandwidth_s"),
     label("spec", drop=10, hidden=True, path="realistic.spec"),
 )
 
@@ -90,17 +90,17 @@ _FOR_PEOPLE: dict[str, Column[Rung]] = {
     "name": label("algorithm", path="realistic.name"),
     "ideal_s": number("ideal_s", "without contention", format_time, path="ideal.total_s"),
     "realistic_s": number("realistic_s", "with contention", format_time, path="realistic.total_s"),
-    "gap_ideal": number("gap_ideal", "times the fastest without", format_gap, 4),
+    "gap_ideal": number("gap_ideal", "times the fastest without", format_gap, drop=4),
     "gap_realistic": number("gap_realistic", "times the fastest", format_gap),
 }
 _PARTS: dict[str, Columns[Rung]] = {
     "ideal_s": (
-        number("ideal_alpha_s", "alpha without", format_time, 3, path="ideal.alpha_s"),
-        number("ideal_bandwidth_s", "BW without", format_time, 3, path="ideal.bandwidth_s"),
+        number("ideal_alpha_s", "alpha without", format_time, drop=3, path="ideal.alpha_s"),
+        number("ideal_bandwidth_s", "BW without", format_time, drop=3, path="ideal.bandwidth_s"),
     ),
     "realistic_s": (
-        number("alpha_s", "alpha with", format_time, 2, path="realistic.alpha_s"),
-        number("bandwidth_s", "BW with", format_time, 2, path="realistic.bandwidth_s"),
+        number("alpha_s", "alpha with", format_time, drop=2, path="realistic.alpha_s"),
+        number("bandwidth_s", "BW with", format_time, drop=2, path="realistic.bandwidth_s"),
     ),
 }
 """The parts of a total, by its column."""
@@ -491,7 +491,7 @@ def _diff_blocks(result: Diff) -> list[Block]:
     return [
         Headline(_diff_answer(result, found)),
         Table(_FIELDS, tuple(found), first=_MOST_FIELDS),
-        Table(_MOVED, tuple(_changed(result)), None, title, 0),
+        Table(_MOVED, tuple(_changed(result)), title=title, first=0),
         *(Lines(kind, places, first=3) for kind, places in _only(result).items()),
     ]
 

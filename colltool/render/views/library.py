@@ -48,8 +48,8 @@ _ADDED: Columns[_Row] = (
     number("launch_s", "launch", format_time, path="protocol.launch_s"),
     number("step_s", "a step", _step),
     number("share", "of BW x eta.beta", "{:.3g}".format),
-    number("host_Bps", "or the host's", format_rate, 2, path="protocol.host_Bps"),
-    number("copy_Bps", "own share copied at", format_rate, 2, path="protocol.copy_Bps"),
+    number("host_Bps", "or the host's", format_rate, drop=2, path="protocol.host_Bps"),
+    number("copy_Bps", "own share copied at", format_rate, drop=2, path="protocol.copy_Bps"),
 )
 
 
@@ -85,7 +85,7 @@ def library_blocks(fabric: Fabric) -> Iterator[Block]:
         # a column that says nothing of any row, such as the host's rate, is left out
         empty = [column.key for column in _ADDED if set(map(column.value, rows)) == {None}]
         columns = tuple(column for column in _ADDED if column.key not in empty)
-        yield Table(columns, rows, None, f"what {name} adds to the wires")
+        yield Table(columns, rows, title=f"what {name} adds to the wires")
     runs = []
     for tier in fabric.tiers:
         for primitive, names in _runs(tier).items():

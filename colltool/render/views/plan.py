@@ -279,7 +279,7 @@ def _mostly(result: Plan) -> str:
 
 def _table(result: Plan) -> Table:
     columns = (*context(job=result.job.name, fabric=result.fabric), *_COLLECTIVES)
-    found = Table(columns, result.collectives, None, "collectives per step")
+    found = Table(columns, result.collectives, title="collectives per step")
     return found.with_shown("energy_J") if result.energy_J is not None else found
 
 
@@ -289,7 +289,7 @@ def _blocks(result: Plan) -> list[Block]:
     tables = []
     if links:
         title = "busiest link of each kind: all groups send at once, links at full rate"
-        tables.append(Table(_LINKS, links.links, None, title))
+        tables.append(Table(_LINKS, links.links, title=title))
     if result.changes:
         tables.append(_changes(result))
     tables.append(_parts(result))
@@ -311,7 +311,7 @@ def _blocks(result: Plan) -> list[Block]:
     if not first:
         first, more = more[:2], more[2:]
     busiest = Table(
-        _BUSIEST, result.wires, None, "how long the links of each tier are busy per step"
+        _BUSIEST, result.wires, title="how long the links of each tier are busy per step"
     )
     return [
         Headline(answer(result)),
@@ -406,7 +406,7 @@ def _changes(result: Plan) -> Table:
     # a first screen of 24 lines
     if result.anchor is not None or len(_premises(result).lines) > _USUAL_PREMISES:
         most -= 1
-    table = Table(_CHANGES, result.changes, None, "", most)
+    table = Table(_CHANGES, result.changes, first=most)
     fits = [change.fits for change in result.changes]
     if False not in fits:
         return table.without("fits")
@@ -438,7 +438,7 @@ def _parts(result: Plan) -> Table:
         number("exposed_s", "in the step", format_time),
         number("share", "of the step", percent, get=share),
     )
-    return Table(columns, result.parts, None, "parts of the step")
+    return Table(columns, result.parts, title="parts of the step")
 
 
 def _needed(result: Plan) -> list[Block]:
@@ -453,7 +453,7 @@ def _needed(result: Plan) -> list[Block]:
         return [Lines("target", (f"no network reaches {target}: {free}, the target is {limit}",))]
     now = "it reaches it already" if found.reached else "it does not reach it now"
     title = f"least network for {target} ({limit}), one change each; {now}"
-    return [Table(_NEEDED, found.needed, None, title)]
+    return [Table(_NEEDED, found.needed, title=title)]
 
 
 def _value_text(value: float | None, what: str) -> str:

@@ -72,18 +72,18 @@ _PLANS: Columns[_PlanOn] = (
     number("ranks", path="plan.ranks", hidden=True),
     number("step_s", "step", format_time, path="plan.step_s"),
     number("ratio", "ratio", format_factor),
-    number("control_step_s", "free network", format_time, 3, path="plan.control_step_s"),
-    number("network_share", "network", percent, 1, path="plan.network_share"),
+    number("control_step_s", "free network", format_time, drop=3, path="plan.control_step_s"),
+    number("network_share", "network", percent, drop=1, path="plan.network_share"),
     label("wire", "slowest tier", drop=2, path="plan.wire"),
     number("cost", "network costs", "{:,.0f}".format, path="cost.total"),
     label("currency", "in", path="cost.currency"),
-    number("cost_per_rate", "cost x step", "{:.4g}".format, 5),
-    number("tokens_per_s", "tokens/s", rate_text, 4, path="plan.tokens_per_s"),
+    number("cost_per_rate", "cost x step", "{:.4g}".format, drop=5),
+    number("tokens_per_s", "tokens/s", rate_text, drop=4, path="plan.tokens_per_s"),
 )
 
 
 def _table(result: Plans, title: str = "") -> Table:
-    table = Table(_PLANS, _rows(result), None, title)
+    table = Table(_PLANS, _rows(result), title=title)
     if not any(plan.fabric_overrides for plan in result.plans):
         table = table.without("set")
     if not any(result.costs):
@@ -213,7 +213,7 @@ def _parts(result: Plans) -> Table:
         key = f"{plan.fabric}:{at}"
         seconds: Callable[[Any], float | None] = exposed.get
         columns.append(number(key, result.titles[at], format_time, get=seconds))
-    return Table(tuple(columns), tuple(names), None, "in the step", first=0)
+    return Table(tuple(columns), tuple(names), title="in the step", first=0)
 
 
 class PlanOnDocument(Document, of=_PlanOn):
@@ -286,7 +286,7 @@ def _spread_blocks(result: PlanSpread) -> list[Block]:
     shown = max(1, min(moving, _MOST_NUMBERS))
     return [
         Headline(_spread_answer(result)),
-        Table(_MOVED, result.moved, None, "the step when one number changes alone", shown),
+        Table(_MOVED, result.moved, title="the step when one number changes alone", first=shown),
         Lines(how, (), first=0),
     ]
 
@@ -356,15 +356,15 @@ _LAYOUTS: Columns[_RankedLayout] = (
     _named_choice("recompute"),
     _named_choice("schedule", hidden=True),
     number("step_s", "step", format_time, path="layout.step_s"),
-    number("of_best", "slower", signed_percent, 1, path="layout.of_best"),
+    number("of_best", "slower", signed_percent, drop=1, path="layout.of_best"),
     label("tie", drop=5),
-    number("mfu", "MFU", percent, 3, path="layout.mfu"),
+    number("mfu", "MFU", percent, drop=3, path="layout.mfu"),
     number("tokens_per_s", "tokens/s", rate_text, path="layout.tokens_per_s", hidden=True),
     number(
         "control_step_s", "free network", format_time, path="layout.control_step_s", hidden=True
     ),
-    number("network_share", "network", percent, 4, path="layout.network_share"),
-    number("memory_bytes", "memory", _memory_text, 2, path="layout.memory_bytes"),
+    number("network_share", "network", percent, drop=4, path="layout.network_share"),
+    number("memory_bytes", "memory", _memory_text, drop=2, path="layout.memory_bytes"),
 )
 # columns that are left out where every layout has the default
 _DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
@@ -379,7 +379,7 @@ def _layouts(result: LayoutSearch) -> Table:
         f"fastest of {result.priced:,} layouts; sequence {draft.sequence}, global batch"
         f" {draft.global_batch} ({tokens} tokens)"
     )
-    return Table(columns, rows, 0, title, _MOST_LAYOUTS)
+    return Table(columns, rows, best=0, title=title, first=_MOST_LAYOUTS)
 
 
 def _search_blocks(result: LayoutSearch) -> list[Block]:

@@ -93,7 +93,7 @@ def _blocks(result: TracePlan) -> list[Block]:
     ]
     return [
         Headline(_answer(result)),
-        Table(_TIERS, result.tiers, None, "by tier"),
+        Table(_TIERS, result.tiers, title="by tier"),
         calls,
         *map(later, more),
     ]

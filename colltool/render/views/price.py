@@ -444,10 +444,10 @@ _PICKS: Columns[_Pick] = (
     label("pick_protocol", "protocol", path="estimate.protocol"),
     number("estimate_s", "NCCL's estimate", format_time, path="estimate.seconds"),
     label("priced_as", "priced as", drop=3, path="own.runs.title"),
-    number("runs_s", "our price", format_time, 1, path="own.runs.total_s"),
+    number("runs_s", "our price", format_time, drop=1, path="own.runs.total_s"),
     label("fastest", drop=4, path="best_name"),
-    number("fastest_s", "fastest total", format_time, 5, path="best.total_s"),
-    number("of_fastest", "times the fastest", format_factor, 2, path="price.slower_pick"),
+    number("fastest_s", "fastest total", format_time, drop=5, path="best.total_s"),
+    number("of_fastest", "times the fastest", format_factor, drop=2, path="price.slower_pick"),
 )
 
 
@@ -487,7 +487,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
         names = ", ".join(unknown)
         out.append(Lines(f"{name}'s {names} is not modelled on this group", ()))
     title = f"what {name} runs, by its own cost model"
-    return [*out, Table(_PICKS, tuple(picks), None, title, first=0)]
+    return [*out, Table(_PICKS, tuple(picks), title=title, first=0)]
 
 
 def _picked(picks: Sequence[_Pick]) -> str:
@@ -539,11 +539,11 @@ class _SizeWinner(NamedTuple):
 _WINNER: Columns[_SizeWinner] = (
     label("fastest", path="row.title"),
     number("total_s", "total", format_time, path="row.total_s"),
-    number("busbw_Bps", "busbw", format_rate, 1, path="row.busbw_Bps"),
+    number("busbw_Bps", "busbw", format_rate, drop=1, path="row.busbw_Bps"),
     label("bound", "bound by", drop=4, path="row.bound"),
     label("protocol", drop=5, path="row.protocol"),
     label("runner_up", "next", drop=2, path="second.title"),
-    number("runner_up_s", "its total", format_time, 3, path="second.total_s"),
+    number("runner_up_s", "its total", format_time, drop=3, path="second.total_s"),
     label("spec", drop=6, hidden=True, path="row.spec"),
 )
 
@@ -674,13 +674,13 @@ _PHASE: Columns[PhaseCost] = (
     label("algorithm", get=_algorithm_name),
     label("label", "step", drop=4),
     number("ranks", drop=7),
-    number("bytes", "payload", format_bytes, 6),
-    number("n_alpha", "n_alpha", format_count, 9),
-    number("n_beta", "n_beta", format_count, 10),
-    number("alpha_s", "latency", format_time, 2),
-    number("bandwidth_s", "transfer", format_time, 1),
-    number("eta_alpha", "eta_a", format_count, 11),
-    number("eta_beta", "eta_b", format_count, 12),
+    number("bytes", "payload", format_bytes, drop=6),
+    number("n_alpha", "n_alpha", format_count, drop=9),
+    number("n_beta", "n_beta", format_count, drop=10),
+    number("alpha_s", "latency", format_time, drop=2),
+    number("bandwidth_s", "transfer", format_time, drop=1),
+    number("eta_alpha", "eta_a", format_count, drop=11),
+    number("eta_beta", "eta_b", format_count, drop=12),
 )
 
 
@@ -727,7 +727,7 @@ def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) ->
     for row in rows:
         links |= dict.fromkeys(map(_link, row.phases))
     title = "the numbers of each tier; alpha and BW are multiplied by their eta"
-    return Table(_LINKS, tuple(links), None, title, first)
+    return Table(_LINKS, tuple(links), title=title, first=first)
 
 
 class _Remainder(NamedTuple):
@@ -807,7 +807,7 @@ def _phases(result: Breakdown) -> Table:
         number("share", "of total", whole_percent, get=share),
     ]
     if row.energy_J is not None:
-        columns.append(number("energy_J", "energy", format_energy, 8))
+        columns.append(number("energy_J", "energy", format_energy, drop=8))
     return Table(tuple(columns), row.phases)
 
 

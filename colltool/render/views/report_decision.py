@@ -500,7 +500,7 @@ _COST: Columns[_Bought] = (
     label("currency", "in"),
     number("cost_per_rate", "cost per rate", format_money),
     number("network_W", "network draws", format_power, path="cost.power_W"),
-    number("step_s", "step", format_time, 6, path="plan.step_s"),
+    number("step_s", "step", format_time, drop=6, path="plan.step_s"),
     number("device_hours", "device-hours per step", "{:.4g}".format, hidden=True),
     number("tokens_per_s", "tokens/s", "{:,.0f}".format, path="plan.tokens_per_s"),
 )
@@ -583,7 +583,7 @@ def cost_table(result: Report) -> Table:
     title = "The fabrics, and a training step on each" if rows[0].plan else "The fabrics"
     if any(row.network_part is not None and row.gpus < row.facts.ranks for row in rows):
         title += " (of a network used in part, that part)"
-    table = Table(tuple(columns), rows, None, title)
+    table = Table(tuple(columns), rows, title=title)
     for column in _COST:
         if all(column.value(row) is None for row in rows):
             table = table.without(column.key)

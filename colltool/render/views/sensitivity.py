@@ -169,10 +169,10 @@ def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
             "winner", "then fastest", fold=22, get=lambda flip: _name(result, flip.winner)
         )
         title = "the smallest change of one number that changes the winner"
-        out.append(Table((*_FLIPS, then), result.flips, None, title, first=2))
+        out.append(Table((*_FLIPS, then), result.flips, title=title, first=2))
     if result.telling:
         title = "time saved on average by knowing one number exactly"
-        out.append(Table(_TELLING, result.telling[:5], None, title, first=1))
+        out.append(Table(_TELLING, result.telling[:5], title=title, first=1))
     if result.experiment:
         title = f"to measure {result.telling[0].key}"
         out.append(Lines(title, (result.experiment,), verbatim=True))
@@ -180,10 +180,10 @@ def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
 
 
 _TIMES: Columns[Spread] = (
-    number("nominal_s", "nominal", format_time, 1),
-    number("p5_s", "5th percentile", format_time, 3),
-    number("p50_s", "median", format_time, 2),
-    number("p95_s", "95th percentile", format_time, 3),
+    number("nominal_s", "nominal", format_time, drop=1),
+    number("p5_s", "5th percentile", format_time, drop=3),
+    number("p50_s", "median", format_time, drop=2),
+    number("p95_s", "95th percentile", format_time, drop=3),
 )
 
 
@@ -284,16 +284,16 @@ def _lines(result: Contest) -> list[_SideLine]:
 _CONTEST: Columns[_SideLine] = (
     label("name", "fabric", path="side.name"),
     label("algorithm", "fastest, nominal", drop=4, path="side.algorithm"),
-    number("nominal_s", "nominal", format_time, 1, path="side.nominal_s"),
-    number("p5_s", "5th percentile", format_time, 3, path="side.p5_s"),
+    number("nominal_s", "nominal", format_time, drop=1, path="side.nominal_s"),
+    number("p5_s", "5th percentile", format_time, drop=3, path="side.p5_s"),
     number("p50_s", "median", format_time, path="side.p50_s"),
-    number("p95_s", "95th percentile", format_time, 3, path="side.p95_s"),
+    number("p95_s", "95th percentile", format_time, drop=3, path="side.p95_s"),
     number("faster", "faster", percent, path="beats.faster"),
-    number("same", f"same to {SAME:.0%}", percent, 2, path="beats.same"),
-    number("slower", "slower", percent, 2, path="beats.slower"),
-    number("ratio_p5", "ratio, 5th percentile", format_factor, 2, path="beats.ratio_p5"),
+    number("same", f"same to {SAME:.0%}", percent, drop=2, path="beats.same"),
+    number("slower", "slower", percent, drop=2, path="beats.slower"),
+    number("ratio_p5", "ratio, 5th percentile", format_factor, drop=2, path="beats.ratio_p5"),
     number("ratio_p50", "median ratio", format_factor, path="beats.ratio_p50"),
-    number("ratio_p95", "ratio, 95th percentile", format_factor, 2, path="beats.ratio_p95"),
+    number("ratio_p95", "ratio, 95th percentile", format_factor, drop=2, path="beats.ratio_p95"),
 )
 
 

@@ -129,12 +129,12 @@ _CELL: Columns[Cell] = (
     label("algorithm", "runs", fold=22),
     label("protocol", drop=7),
     number("total_s", "total", format_time),
-    number("busbw_Bps", "busbw", format_rate, 1),
+    number("busbw_Bps", "busbw", format_rate, drop=1),
     label("fastest", drop=1, fold=22, get=fastest_name),
-    number("fastest_s", "takes", format_time, 1, get=fastest_s),
-    number("alpha_share", "alpha%", whole_percent, 6),
+    number("fastest_s", "takes", format_time, drop=1, get=fastest_s),
+    number("alpha_share", "alpha%", whole_percent, drop=6),
     label("runner_up", "runner-up", drop=3, fold=22),
-    number("runner_up_s", "its total", format_time, 4),
+    number("runner_up_s", "its total", format_time, drop=4),
     flag("close", drop=5, get=is_close),
     label("ideal_algorithm", "without contention", drop=2, get=_other_without_contention),
     label("spec", hidden=True),
@@ -418,7 +418,7 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
         if apart:
             title += f", {apart}"
         records = tuple(zip(down, rows, strict=True))
-        tables.append(Table(tuple(columns), records, None, title))
+        tables.append(Table(tuple(columns), records, title=title))
     return tables
 
 

@@ -100,7 +100,7 @@ _COMPARED: Columns[ComparedCalls] = (
     number("change_s", "change", signed_time),
 )
 _TOTALS: Columns[CallTotal] = (
-    label("group", "group", clipped, 4),
+    label("group", "group", clipped, drop=4),
     number("ranks", path="group_size"),
     label("stride", drop=5, get=lambda total: axes_text(total.axes)),
     label("tiers", "on", drop=6, get=lambda total: ", ".join(total.tiers)),
@@ -112,12 +112,12 @@ _TOTALS: Columns[CallTotal] = (
     label("kernel", drop=8),
     number("each_s", "measured", format_time),
     label("bound", "", get=lambda total: "at most" if total.bound else "", hidden=True),
-    number("busbw_Bps", "busbw", format_rate, 3),
-    number("expected_s", "expected", format_time, 1),
+    number("busbw_Bps", "busbw", format_rate, drop=3),
+    number("expected_s", "expected", format_time, drop=1),
     label("algorithm", "by", drop=7, path="runs"),
     number("of_expected", "of expected", reached_percent),
-    number("share", "of the step", percent, 2),
-    number("exposed", "exposed", whole_percent, 3),
+    number("share", "of the step", percent, drop=2),
+    number("exposed", "exposed", whole_percent, drop=3),
     number("total_s", "total", format_time, hidden=True),
     number("exposed_s", "exposed", format_time, hidden=True),
     label("reason", "no price", hidden=True),
@@ -431,19 +431,19 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
     if result.against:
         rows = tuple(sorted(compared_totals(result), key=lambda row: -abs(row.change_s)))
         out.append(
-            Table(_COMPARED, rows, None, "the calls of a step, before and now", _MOST_TOTALS)
+            Table(_COMPARED, rows, title="the calls of a step, before and now", first=_MOST_TOTALS)
         )
     if result.waits.ranks:
         title = "which rank is last (a call's shortest kernel is the transfer, the rest is waiting)"
-        out.append(Table(_LATE, result.waits.ranks, None, title))
+        out.append(Table(_LATE, result.waits.ranks, title=title))
         out.append(
-            Table(_WAITS, result.waits.collectives, None, "transfer and waiting, by collective")
+            Table(_WAITS, result.waits.collectives, title="transfer and waiting, by collective")
         )
     if result.replayed:
         out += graph_blocks(result.replayed)
     if result.unpriced:
         title = "communication kernels of which no bytes are known"
-        out.append(Table(_UNPRICED, result.unpriced, None, title, _MOST_TOTALS))
+        out.append(Table(_UNPRICED, result.unpriced, title=title, first=_MOST_TOTALS))
     for finding in result.findings:
         spoken = Spoken([finding.health], (result.device,), where)
         read = f"{spoken.passes(finding.health)}"

@@ -19,7 +19,7 @@ from colltool.render.shared_documents import mapping
 _MOST_ROWS = 8  # rows of a table without --all
 _NAMED = 3  # kinds of calls that a sentence lists
 _GRAPHS: Columns[Replayed] = (
-    label("file", "file", clipped, 2),
+    label("file", "file", clipped, drop=2),
     number("rank"),
     number("recorded_s", "as recorded", format_time),
     number("priced_s", "with prices", format_time),
@@ -37,14 +37,14 @@ _CALLS: Columns[ReplayedCall] = (
 
 def graphs_table(graphs: tuple[Replayed, ...]) -> Table:
     title = "graphs, as recorded and with these prices"
-    return Table(_GRAPHS, graphs, None, title, _MOST_ROWS)
+    return Table(_GRAPHS, graphs, title=title, first=_MOST_ROWS)
 
 
 def graph_blocks(graphs: tuple[Replayed, ...]) -> list[Block]:
     """All graphs, the calls of the slowest, and why some have no price."""
     slowest = _slowest(graphs)
     title = f"calls of the graph of {graph_name(slowest)}"
-    calls = Table(_CALLS, slowest.calls, None, title, _MOST_ROWS)
+    calls = Table(_CALLS, slowest.calls, title=title, first=_MOST_ROWS)
     return [graphs_table(graphs), calls, *recorded_lines(graphs)]
 
 

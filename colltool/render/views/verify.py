@@ -59,12 +59,14 @@ _COLUMNS: Columns[Verified] = (
     label("algorithm"),
     number("ranks", drop=6),
     label("verdict", "execution", _verdict_text),
-    number("n_alpha_formula", "n_alpha", format_count, 4, get=lambda row: row.n_alpha[0]),
-    number("n_alpha_executed", "executed", format_count, 5, get=lambda row: row.n_alpha[1]),
-    number("n_beta_formula", "n_beta", format_count, 2, get=lambda row: row.n_beta[0]),
-    number("n_beta_executed", "executed", format_count, 3, get=lambda row: row.n_beta[1]),
-    number("price_s", "price", format_time, 8, get=lambda row: row.time_s and row.time_s[0]),
-    number("executed_s", "executed", format_time, 9, get=lambda row: row.time_s and row.time_s[1]),
+    number("n_alpha_formula", "n_alpha", format_count, drop=4, get=lambda row: row.n_alpha[0]),
+    number("n_alpha_executed", "executed", format_count, drop=5, get=lambda row: row.n_alpha[1]),
+    number("n_beta_formula", "n_beta", format_count, drop=2, get=lambda row: row.n_beta[0]),
+    number("n_beta_executed", "executed", format_count, drop=3, get=lambda row: row.n_beta[1]),
+    number("price_s", "price", format_time, drop=8, get=lambda row: row.time_s and row.time_s[0]),
+    number(
+        "executed_s", "executed", format_time, drop=9, get=lambda row: row.time_s and row.time_s[1]
+    ),
     label("note", hidden=True),
 )
 # of algorithms without a formula
@@ -236,8 +238,8 @@ class _TraceRow(NamedTuple):
 
 
 _MOVED: Columns[_TraceRow] = (
-    number("step_n_alpha", "n_alpha", format_count, 2, path="traced.n_alpha"),
-    number("step_n_beta", "n_beta", format_count, 2, path="traced.n_beta"),
+    number("step_n_alpha", "n_alpha", format_count, drop=2, path="traced.n_alpha"),
+    number("step_n_beta", "n_beta", format_count, drop=2, path="traced.n_beta"),
     label("messages", fold=12),
 )
 _NODES_A_PAGE = 4  # that fit beside the messages on 80 columns
@@ -253,13 +255,13 @@ def _trace_tables(row: Verified, trace: Trace) -> Iterator[Table]:
 
 def _trace_table(row: Verified, trace: Trace, nodes: range) -> Table:
     """The steps with what some nodes hold after each; the first table also has the messages."""
-    states = [_TraceRow(0, None, trace.start)]
+    states = [_TraceRow(0, traced=None, holds=trace.start)]
     for number_of_step, step in enumerate(trace.steps, start=1):
         states.append(_TraceRow(number_of_step, step, step.holds))
     moved = _MOVED if nodes.start == 0 else ()
     held = (_holdings_column(trace, node) for node in nodes)
     columns: Columns[_TraceRow] = (number("step"), *moved, *held)
-    return Table(columns, tuple(states), None, _trace_title(row, trace, nodes))
+    return Table(columns, tuple(states), title=_trace_title(row, trace, nodes))
 
 
 def _trace_title(row: Verified, trace: Trace, nodes: range) -> str:

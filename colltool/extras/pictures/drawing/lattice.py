@@ -93,7 +93,7 @@ def axis_text(number: int, axes: Sequence[Axis]) -> str:
 def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
     """Draw the blocks of a tier, outermost first; return the first endpoint of the innermost."""
     outermost, *inner = reversed(list(enumerate(blocks_of(diagram.kind.axes))))
-    focus = _draw_block(canvas, diagram, words, room, outermost, None)
+    focus = _draw_block(canvas, diagram, words, room, outermost, outer=None)
     for block in inner:
         words.skip_to(focus.y)
         words.bottom += _BETWEEN

@@ -250,7 +250,7 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
         axes = figure.add_subplot(grid[divmod(at, columns)])
         panel.draw(axes, width / columns)
         if panel.title:
-            title = wrapped(panel.title, 0.65 * width / columns, 9)
+            title = wrapped(panel.title, 0.65 * width / columns, points=9)
             axes.set_title(title, loc="left", fontweight="bold")
     under = _draw_legend(chart.keys, figure, width)
     if not paged:

@@ -348,7 +348,7 @@ def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
         start = crossing.bytes
         last = crossing.faster_above
     if last is not None:
-        yield Stretch(start, None, last)
+        yield Stretch(start, to_bytes=None, name=last)
 
 
 def crossover_chart(result: Crossover, _paged: bool) -> Chart:
