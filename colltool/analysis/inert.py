@@ -121,11 +121,17 @@ def _other_purpose(key: str) -> str | None:
 
 
 def _why(
-    at: Place, fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, row: AlgorithmEstimate
+    at: Place,
+    fabric: Fabric,
+    placed: PlacedGroup,
+    readings: ModelOptions,
+    estimate: AlgorithmEstimate,
 ) -> str:
     """Why a number at a place of the fabric does not change a price."""
     if at[0] != "tiers":
-        return "ideal leaves launches out" if readings.ideal else f"{row.title} does not pay it"
+        return (
+            "ideal leaves launches out" if readings.ideal else f"{estimate.title} does not pay it"
+        )
     tier = fabric.tiers[int(at[1])]
     field = [str(step) for step in at[2:]]
     if tier.name not in [span.tier.name for span in placed.spans]:
@@ -133,25 +139,25 @@ def _why(
         return f"nothing crosses {tier.name}: {placed.ranks} ranks lie on {where} alone"
     if field[0] == "eta" and readings.ideal:
         return "ideal leaves contention out"
-    phases = [phase for phase in row.phases if phase.tier == tier.name]
+    phases = [phase for phase in estimate.phases if phase.tier == tier.name]
     if field[0] == "levels":
-        return _why_level(int(field[1]), field[2], tier, placed, row)
+        return _why_level(int(field[1]), field[2], tier, placed, estimate)
     in_switch = bool(phases) and all(phase.algorithm == "in-network" for phase in phases)
     if field[0] == "in_network":
-        return f"{row.title} computes nothing in the switches of {tier.name}"
+        return f"{estimate.title} computes nothing in the switches of {tier.name}"
     if in_switch and field[0] in ("alpha", "eta"):
         own = "alpha_switch" if "alpha" in field else "eta_beta"
         return (
-            f"{row.title} runs in the switches of {tier.name}, which have a number of their own:"
+            f"{estimate.title} runs in the switches of {tier.name}, which have a number of their own:"
             f" {tier.name}.in_network.{own}"
         )
     if field[0] == "post":
-        return f"{row.title} posts one message at a time on {tier.name}"
-    return _why_hidden(tier, row)
+        return f"{estimate.title} posts one message at a time on {tier.name}"
+    return _why_hidden(tier, estimate)
 
 
 def _why_level(
-    number: int, field: str, tier: Tier, placed: PlacedGroup, row: AlgorithmEstimate
+    number: int, field: str, tier: Tier, placed: PlacedGroup, estimate: AlgorithmEstimate
 ) -> str:
     """Why a field of a tier's level, such as its oversubscription, does not change a price."""
     span = next(span for span in placed.spans if span.tier.name == tier.name)
@@ -164,22 +170,22 @@ def _why_level(
             f" {classes[number - 1].name}"
         )
     if field == "oversubscription":
-        return f"too few flows of {row.title} cross to {name} at once for its uplinks to bind"
-    return f"{row.title} waits for no message that meets at {name}"
+        return f"too few flows of {estimate.title} cross to {name} at once for its uplinks to bind"
+    return f"{estimate.title} waits for no message that meets at {name}"
 
 
-def _why_hidden(tier: Tier, row: AlgorithmEstimate) -> str:
+def _why_hidden(tier: Tier, estimate: AlgorithmEstimate) -> str:
     """Why the bandwidth of a tier does not change a price: other bytes, of another tier or of an
     oversubscribed level, take longer meanwhile."""
     by_tier: dict[str, float] = defaultdict(float)
-    for phase in row.phases:
+    for phase in estimate.phases:
         by_tier[phase.tier] += float(phase.bandwidth_s)
     slowest = max(by_tier, key=lambda name: by_tier[name], default=tier.name)
     if slowest != tier.name:
         return (
-            f"phases of {row.title} stream, and the bytes of {slowest} take longer than those of"
+            f"phases of {estimate.title} stream, and the bytes of {slowest} take longer than those of"
             f" {tier.name}"
         )
-    if any(float(phase.share) < 1 for phase in row.phases if phase.tier == tier.name):
+    if any(float(phase.share) < 1 for phase in estimate.phases if phase.tier == tier.name):
         return f"oversubscription leaves {tier.name} less than that"
-    return f"{row.title} does not pay it"
+    return f"{estimate.title} does not pay it"

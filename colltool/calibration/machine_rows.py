@@ -206,5 +206,5 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
     return _seconds(found.best)
 
 
-def _seconds(row: AlgorithmEstimate) -> float:
-    return float(row.total_s)
+def _seconds(estimate: AlgorithmEstimate) -> float:
+    return float(estimate.total_s)

@@ -93,11 +93,11 @@ class Candidates:
 
         Where the fabric lists what its library runs, only that.
         """
-        return [costed for costed, _ in self.shown((), sizes)]
+        return [cost_model for cost_model, _ in self.shown((), sizes)]
 
     def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
         """Exactly these algorithms; a composition without choices as in :meth:`all`."""
-        return [costed for costed, _ in self._shown(names, sizes)]
+        return [cost_model for cost_model, _ in self._shown(names, sizes)]
 
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
         """The schedules of :meth:`named`, or of :meth:`all` without names, each with a mask of the
@@ -109,7 +109,7 @@ class Candidates:
             found = self._shown(self._feasible, sizes)
             listed = f": the fabric's algorithms list only {', '.join(self.runs)}"
         else:
-            found = [(costed, True) for costed in self._flat]
+            found = [(cost_model, True) for cost_model in self._flat]
             for compositions in self._listed:
                 found += _leading(compositions, sizes)
         if not found:
@@ -155,11 +155,11 @@ class Candidates:
         """What the fabric lists as run is selectable, whatever its library is known to run."""
         found: list[AtSizes] = []
         for algorithm in self.specs(names):
-            for costed, at in self._named(parse_choice(algorithm), sizes):
-                listed = costed.choice.spec in self.runs or costed.choice.base in self.runs
-                if costed.not_selected_reason and listed:
-                    costed = replace(costed, not_selected_reason=None)
-                found.append((costed, at))
+            for cost_model, at in self._named(parse_choice(algorithm), sizes):
+                listed = cost_model.choice.spec in self.runs or cost_model.choice.base in self.runs
+                if cost_model.not_selected_reason and listed:
+                    cost_model = replace(cost_model, not_selected_reason=None)
+                found.append((cost_model, at))
         return found
 
     def compositions(self, names: Collection[str] = ()) -> Compositions:
@@ -206,11 +206,11 @@ class Candidates:
             for under in under_protocols(self.placed, self.primitive)
         ]
 
-    def _why_not(self, row: Algorithm) -> str | None:
+    def _why_not(self, algorithm: Algorithm) -> str | None:
         """Why no protocol can run an algorithm: the reason under the last; None if any can."""
         reason = None
         for group in self._distinct_groups:
-            reason = row.why_not(group)
+            reason = algorithm.why_not(group)
             if reason is None:
                 return None
         return reason
@@ -238,8 +238,8 @@ class Candidates:
             found += [self._on(row, under) for row in rows if row.why_not(under.group) is None]
         return found
 
-    def _on(self, row: Algorithm, under: UnderProtocol) -> CostModel:
-        return cost_flat(row, under.group, under.paths, self.readings, under.placed)
+    def _on(self, algorithm: Algorithm, under: UnderProtocol) -> CostModel:
+        return cost_flat(algorithm, under.group, under.paths, self.readings, under.placed)
 
     @cached_property
     def _listed(self) -> list[Compositions]:
@@ -282,7 +282,7 @@ class Candidates:
                 raise CannotRun(choice.base, why_not_composed(self.placed))
             for layout in several:
                 if choice.tiers:
-                    found += [(costed, True) for costed in _chosen(layout, choice.tiers)]
+                    found += [(cost_model, True) for cost_model in _chosen(layout, choice.tiers)]
                 else:
                     found += _leading(layout, sizes)
             return found
@@ -342,8 +342,8 @@ def choice_on(
 
 def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
     grouped: dict[str, list[CostModel]] = {}
-    for costed in candidates:
-        grouped.setdefault(costed.title, []).append(costed)
+    for cost_model in candidates:
+        grouped.setdefault(cost_model.title, []).append(cost_model)
     return grouped
 
 
@@ -375,15 +375,15 @@ def _leading(compositions: Compositions, sizes: Sequence[Number]) -> list[AtSize
             found += composition.fastest_of_any_status(size)
     found += [(composition.usual(), True) for composition in compositions]
     distinct: dict[Choice, AtSizes] = {}
-    for costed, at in found:
-        if costed.choice in distinct:
-            at = at | distinct[costed.choice][1]
-        distinct[costed.choice] = (costed, at)
+    for cost_model, at in found:
+        if cost_model.choice in distinct:
+            at = at | distinct[cost_model.choice][1]
+        distinct[cost_model.choice] = (cost_model, at)
     if len(compositions) == 1:
         return list(distinct.values())
     under_each: list[AtSizes] = []
     for choice, (_, at) in distinct.items():
-        under_each += [(costed, at) for costed in _chosen(compositions, choice.tiers)]
+        under_each += [(cost_model, at) for cost_model in _chosen(compositions, choice.tiers)]
     return under_each
 
 

@@ -66,7 +66,8 @@ def crossover(
         balance=balance,
         overrides=fabric.overrides,
         library=running.name if running else "",
-        library_leads=running is None or any(costed.rank_class == 0 for costed in contenders),
+        library_leads=running is None
+        or any(cost_model.rank_class == 0 for cost_model in contenders),
         uneven=_unevenly_measured(compared),
         asked=tuple(names),
     )
@@ -78,8 +79,8 @@ def _unevenly_measured(compared: Sequence[Sequence[CostModel]]) -> bool:
     measured = 0
     selected = True
     for candidates in compared:
-        measured += any(costed.measured for costed in candidates)
-        selected = selected and not any(costed.not_selected_reason for costed in candidates)
+        measured += any(cost_model.measured for cost_model in candidates)
+        selected = selected and not any(cost_model.not_selected_reason for cost_model in candidates)
     return not selected and 0 < measured < len(compared)
 
 
@@ -118,7 +119,7 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
             fix=f"name two: {argument_text('algorithms', ['ring', 'tree'])}",
         )
     every = chain.from_iterable(found.values())
-    streamed = any(costed.phases == "pipelined" for costed in every)
+    streamed = any(cost_model.phases == "pipelined" for cost_model in every)
     if streamed and listed.readings.pipelining == "optimal":
         raise ColltoolError(
             "streamed phases with optimal segments have no closed form",
@@ -144,7 +145,7 @@ def _pair(
 
     def faster(size: float) -> str:
         # the first of equals
-        return min((*first, *second), key=lambda costed: float(costed.seconds(size))).title
+        return min((*first, *second), key=lambda cost_model: float(cost_model.seconds(size))).title
 
     roots = _equal_at(first, second)
     # of optimal segments the closed form only says where to look
@@ -184,7 +185,7 @@ def _equal_at(first: Sequence[CostModel], second: Sequence[CostModel]) -> list[f
 
 
 def _lines(candidates: Sequence[CostModel]) -> list[Curve]:
-    pieces = chain.from_iterable(costed.pieces for costed in candidates)
+    pieces = chain.from_iterable(cost_model.pieces for cost_model in candidates)
     return [curve for _, curve in pieces]
 
 
@@ -266,23 +267,23 @@ Cut = tuple[float, Way]
 """A size in bytes, and what is fastest from there on."""
 
 
-def _way(costed: CostModel) -> Way:
-    return costed.title, costed.protocol
+def _way(cost_model: CostModel) -> Way:
+    return cost_model.title, cost_model.protocol
 
 
 def _as_winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner]:
     found = []
     ends: list[float | None] = [start for start, _ in cuts[1:]]
     for (start, key), end in zip(cuts, [*ends, None], strict=True):
-        costed = known[key]
+        cost_model = known[key]
         found.append(
             Winner(
                 start,
                 end,
                 *key,
-                spec=costed.choice.spec,
-                balance=costed.balance,
-                name=costed.name,
+                spec=cost_model.choice.spec,
+                balance=cost_model.balance,
+                name=cost_model.name,
             )
         )
     return found
@@ -304,19 +305,19 @@ def _sampled(known: Mapping[Way, CostModel]) -> list[Cut]:
 def _envelope(known: Mapping[Way, CostModel]) -> list[Cut]:
     """The lower envelope from 1 byte on, piece by piece, with neighbouring intervals of one winner
     joined."""
-    pieces = chain.from_iterable(costed.pieces for costed in known.values())
+    pieces = chain.from_iterable(cost_model.pieces for cost_model in known.values())
     starts = sorted({max(1.0, start) for start, _ in pieces})
     cuts: list[Cut] = []
     for start, end in pairwise([*starts, MAX_SIZE]):
-        curves = {key: _curve_at(costed, start) for key, costed in known.items()}
+        curves = {key: _curve_at(cost_model, start) for key, cost_model in known.items()}
         for cut in lower_envelope(curves, start, end):
             if not cuts or cut[1] != cuts[-1][1]:
                 cuts.append(cut)
     return cuts
 
 
-def _curve_at(costed: CostModel, size: float) -> Curve:
-    return next(curve for start, curve in reversed(costed.pieces) if start <= size)
+def _curve_at(cost_model: CostModel, size: float) -> Curve:
+    return next(curve for start, curve in reversed(cost_model.pieces) if start <= size)
 
 
 def lower_envelope(

@@ -32,7 +32,7 @@ from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
 from colltool.network.group import SEVERAL_TIERS, needs
 
-AnyRow = Algorithm | Composition
+AnyAlgorithm = Algorithm | Composition
 NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
 
 
@@ -102,71 +102,78 @@ def _cables(placed: PlacedGroup, readings: ModelOptions) -> Iterator[CableDelay]
 
 
 def _priced(
-    row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: ModelOptions
+    algorithm: AnyAlgorithm,
+    name: str,
+    fabric: Fabric,
+    size: float,
+    group: AnyGroup,
+    readings: ModelOptions,
 ) -> AlgorithmExplanation:
     # a group or size that cannot be priced is an error, not a reason
-    price(fabric, row.primitive, size, group, readings)
+    price(fabric, algorithm.primitive, size, group, readings)
     try:
-        found = price(fabric, row.primitive, size, group, readings, [name]).best
-        listed = candidates_for(fabric, group, row.primitive, readings).named([name], [size])
+        found = price(fabric, algorithm.primitive, size, group, readings, [name]).best
+        listed = candidates_for(fabric, group, algorithm.primitive, readings).named([name], [size])
     except CannotRun as error:
-        return _words(row, reason=error.reason)
+        return _words(algorithm, reason=error.reason)
     except ColltoolError as error:
-        return _words(row, reason=localize(error.what))
+        return _words(algorithm, reason=localize(error.what))
     # the first of equals stays
-    by_way = {(costed.title, costed.protocol): costed for costed in reversed(listed)}
+    by_way = {
+        (cost_model.title, cost_model.protocol): cost_model for cost_model in reversed(listed)
+    }
     run = by_way[found.title, found.protocol]
-    words = _words(row, found)._replace(
+    words = _words(algorithm, found)._replace(
         balance=run.balance, shipped_by=found.shipped_by, segments=best_segments(run, size)
     )
     # the phases of a composition differ
-    if isinstance(row, Composition):
+    if isinstance(algorithm, Composition):
         return words
-    group_seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
+    group_seen = algorithm.on(flat_group(place(fabric, group), readings)[0], run.choice)
     return words._replace(
-        status=row.status_on(group_seen),
-        note=localize("; ".join(row.notes_on(group_seen))),
-        partners=most_partners(row.schedule(group_seen), group_seen),
+        status=algorithm.status_on(group_seen),
+        note=localize("; ".join(algorithm.notes_on(group_seen))),
+        partners=most_partners(algorithm.schedule(group_seen), group_seen),
     )
 
 
 def _words(
-    row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = ""
+    algorithm: AnyAlgorithm, found: AlgorithmEstimate | None = None, reason: str = ""
 ) -> AlgorithmExplanation:
-    source = row.steps if isinstance(row, Composition) else row.formula
+    source = algorithm.steps if isinstance(algorithm, Composition) else algorithm.formula
     paragraphs = cleandoc(source.__doc__ or NO_WORDS).split("\n\n")
     title, *text = (part.replace("\n", " ") for part in paragraphs if not part.startswith(">>>"))
     words = AlgorithmExplanation(
-        algorithm=row.name,
-        primitive=row.primitive,
+        algorithm=algorithm.name,
+        primitive=algorithm.primitive,
         title=title,
-        formula=tuple(row.equation.split("\n")),
+        formula=tuple(algorithm.equation.split("\n")),
         text="\n\n".join(text),
-        size_means=SIZE_MEANS[row.primitive],
+        size_means=SIZE_MEANS[algorithm.primitive],
         runs_on=needs(SEVERAL_TIERS),
-        shipped_by=row.shipped_by,
-        source=row.source,
+        shipped_by=algorithm.shipped_by,
+        source=algorithm.source,
         row=found,
         reason=reason,
     )
-    if isinstance(row, Composition):
+    if isinstance(algorithm, Composition):
         return words
     return words._replace(
-        runs_on=_runs_on(row),
-        requires=tuple(check.__doc__ or "" for check in row.requires),
-        status=row.status,
-        note=localize(row.note),
-        in_switch=row.in_switch,
+        runs_on=_runs_on(algorithm),
+        requires=tuple(check.__doc__ or "" for check in algorithm.requires),
+        status=algorithm.status,
+        note=localize(algorithm.note),
+        in_switch=algorithm.in_switch,
     )
 
 
-def _runs_on(row: Algorithm) -> str:
+def _runs_on(algorithm: Algorithm) -> str:
     """The topologies that an algorithm needs, in words."""
-    over = row.topologies & SEVERAL_TIERS
-    if not over or over == row.topologies:
-        return needs(row.topologies)
+    over = algorithm.topologies & SEVERAL_TIERS
+    if not over or over == algorithm.topologies:
+        return needs(algorithm.topologies)
     lattices = "" if "lattice_tiers" in over else ", none of them a lattice"
-    return f"{needs(row.topologies)}; also over several tiers{lattices}"
+    return f"{needs(algorithm.topologies)}; also over several tiers{lattices}"
 
 
 class NcclEstimateParts(NamedTuple):
@@ -273,7 +280,7 @@ class AlgorithmList(Result):
     rows: tuple[ListedAlgorithm, ...]
 
 
-def _everything() -> list[AnyRow]:
+def _everything() -> list[AnyAlgorithm]:
     """Every algorithm and composition, those on request last."""
     return [*every_algorithm(), *every_composition(), *on_request()]
 

@@ -4,7 +4,7 @@ library runs.
 A composition runs phases on the tiers in turn, such as a reduce-scatter inside, an all-reduce across
 and an all-gather inside. :func:`hierarchical_candidates` makes a :class:`TierCompositions` of each;
 it holds the :class:`TierOption` of every tier and combines one of each into a schedule
-(:meth:`TierCompositions.costed`).
+(:meth:`TierCompositions.cost_model`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PlacedStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TierOption:
-    """An algorithm for one tier, costed when needed: of the many that can run, most calls take one.
+    """An algorithm for one tier, cost_model when needed: of the many that can run, most calls take one.
 
     ``phases``: its own form of each phase of the tier, such as a reduce-scatter and its mirror.
     """
@@ -183,16 +183,16 @@ class TierCompositions:
     cost_by_names: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
     streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
-    def costed(self, chosen: TierOptions) -> CostModel:
+    def cost_model(self, chosen: TierOptions) -> CostModel:
         """The schedule of one option per tier, innermost first; cached."""
         names = tuple([option.name for option in chosen])
         if names not in self.cost_by_names:
-            costed = replace(
+            cost_model = replace(
                 self._costed(names, chosen),
                 below=partial(self._below, names),
                 machine=machine_factor(self.placed, self.row.primitive, self.readings),
             )
-            self.cost_by_names[names] = with_efficiency(costed, self.placed)
+            self.cost_by_names[names] = with_efficiency(cost_model, self.placed)
         return self.cost_by_names[names]
 
     def _below(self, names: tuple[str, ...]) -> tuple[CostModel, CostModel]:
@@ -361,23 +361,23 @@ class TierCompositions:
             by_name = {option.name: option for option in options}
             ranked = [by_name[algorithm] for algorithm in self.row.usual if algorithm in by_name]
             chosen.append((ranked or options)[0])
-        return self.costed(tuple(chosen))
+        return self.cost_model(tuple(chosen))
 
     def fastest(self, size: float) -> CostModel:
-        shown = [costed for costed, _ in self.fastest_selectable(size)]
-        return min(shown, key=lambda costed: costed.seconds(size))
+        shown = [cost_model for cost_model, _ in self.fastest_selectable(size)]
+        return min(shown, key=lambda cost_model: cost_model.seconds(size))
 
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
         """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
         if self.phases == "pipelined":
             # streamed phases overlap: the fastest of each tier need not be the fastest together
             _check_combinations(options)
-            found = [self.costed(chosen) for chosen in product(*options)]
+            found = [self.cost_model(chosen) for chosen in product(*options)]
         else:
             fastest = [_fastest(tier, size) for tier in options]
-            found = [self.costed(chosen) for chosen in product(*fastest)]
+            found = [self.cost_model(chosen) for chosen in product(*fastest)]
             found += self._streaming(options)
-        return winners(found, lambda costed: costed.seconds(size))
+        return winners(found, lambda cost_model: cost_model.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
         """Choices that a library streams although the rest is sequential; cached by the identity of
@@ -388,7 +388,7 @@ class TierCompositions:
             found: list[CostModel] = []
             for way in self._shipped_as:
                 if way.streams:
-                    found += map(self.costed, product(*self._fitting(way, options)))
+                    found += map(self.cost_model, product(*self._fitting(way, options)))
             self.streams[id(options)] = tuple(found)
         return self.streams[id(options)]
 
@@ -415,7 +415,7 @@ class TierCompositions:
                     fix=f"can run there: {', '.join(by_name)}",
                 )
             chosen.append(by_name[name])
-        return self.costed(tuple(chosen))
+        return self.cost_model(tuple(chosen))
 
     def _check_modelled_as(self, spec: str) -> None:
         """Refuse what a flat algorithm models between domains that differ in size."""
@@ -470,20 +470,20 @@ def _check_combinations(options: Sequence[TierOptions]) -> None:
         )
 
 
-def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
+def counterpart(algorithm: Algorithm, primitive: Primitive) -> Algorithm | None:
     """The algorithm for another phase: itself, a reduce-scatter's mirror, or the broadcast of a
     reduce."""
-    if primitive is row.primitive:
-        return row
-    return row_of(primitive, row.mirror if primitive is AG else row.name)
+    if primitive is algorithm.primitive:
+        return algorithm
+    return row_of(primitive, algorithm.mirror if primitive is AG else algorithm.name)
 
 
-def _why_not(row: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
+def _why_not(algorithm: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
     """Why an algorithm's counterpart cannot run a phase on a group; None if it can."""
-    if group.domains and row.name not in OUTER_ALGORITHMS:
+    if group.domains and algorithm.name not in OUTER_ALGORITHMS:
         return _unlike(group.domains)
     if partner is None:
-        return f"{row.name} has no way back"
+        return f"{algorithm.name} has no way back"
     return partner.why_not(group)
 
 
@@ -542,27 +542,31 @@ def _unlike(domains: Sequence[int]) -> str:
 
 
 def _on_group(
-    placed: PlacedGroup, row: Composition, readings: ModelOptions, phases: Phases, listed: bool
+    placed: PlacedGroup,
+    composition: Composition,
+    readings: ModelOptions,
+    phases: Phases,
+    listed: bool,
 ) -> TierCompositions | None:
     """A composition on a group; None if a tier has no algorithm for its phases."""
-    natural = NATURAL_ORDER.get(row.primitive)
+    natural = NATURAL_ORDER.get(composition.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
     # whatever the tiers list: an option's cost is worked out once
     steps, every = placed.once(
-        ("tier options", row.primitive, row.name, readings, order),
-        lambda: _steps_and_options(placed, row, readings, order),
+        ("tier options", composition.primitive, composition.name, readings, order),
+        lambda: _steps_and_options(placed, composition, readings, order),
     )
     options = []
     for tier, known in enumerate(every):
         if listed:
             first = next(step.step for step in steps if step.step.tier == tier)
-            only = _runs(placed, row.primitive, first)
+            only = _runs(placed, composition.primitive, first)
             known = tuple([option for option in known if not only or option.name in only])
         options.append(known)
     if not all(options):
         return None
     return TierCompositions(
-        row=row,
+        row=composition,
         placed=placed,
         steps=steps,
         options=tuple(options),
@@ -573,10 +577,10 @@ def _on_group(
 
 
 def _steps_and_options(
-    placed: PlacedGroup, row: Composition, readings: ModelOptions, order: Order
+    placed: PlacedGroup, composition: Composition, readings: ModelOptions, order: Order
 ) -> tuple[tuple[PlacedStep, ...], list[TierOptions]]:
     """The phases of a composition, and of each tier every algorithm that can run its phases."""
-    steps = tuple(_placed_steps(placed, row, readings, order))
+    steps = tuple(_placed_steps(placed, composition, readings, order))
     options = []
     for tier in range(len(placed.spans)):
         here = [step for step in steps if step.step.tier == tier]
@@ -585,13 +589,13 @@ def _steps_and_options(
 
 
 def _placed_steps(
-    placed: PlacedGroup, row: Composition, readings: ModelOptions, order: Order
+    placed: PlacedGroup, composition: Composition, readings: ModelOptions, order: Order
 ) -> Iterator[PlacedStep]:
     sizes = placed.sizes
     # of domains that differ only as many ranks as the smallest has own a shard
     if placed.domains:
         sizes = (min(placed.domains), *sizes[1:])
-    for number, step in enumerate(row.steps(sizes, order)):
+    for number, step in enumerate(composition.steps(sizes, order)):
         group, paths = tier_group(
             placed.spans[step.tier],
             readings,
@@ -599,7 +603,7 @@ def _placed_steps(
             leaders=step.leaders,
         )
         # a bandwidth that switches have for a whole collective is none of its phases'
-        in_phase = paths if step.primitive is row.primitive else paths.in_a_phase
+        in_phase = paths if step.primitive is composition.primitive else paths.in_a_phase
         yield PlacedStep(number, step, group._replace(domains=placed.domains), in_phase, paths)
 
 

@@ -177,20 +177,20 @@ def price_of_pick(
     return found
 
 
-def _under_simple(row: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:
+def _under_simple(estimate: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:
     """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of
     many nodes are.
 
     Where it picks LL or LL128 the faster is kept: their border moves with the version, and a fit's
     names are not quite NCCL's.
     """
-    size = float(row.bytes)
-    for costed in listed.named([row.spec], [size]):
-        if costed.title == row.title and costed.protocol.lower() == SIMPLE:
-            if costed.protocol != row.protocol:
-                return rows_at(listed, [costed], size)[0]
+    size = float(estimate.bytes)
+    for cost_model in listed.named([estimate.spec], [size]):
+        if cost_model.title == estimate.title and cost_model.protocol.lower() == SIMPLE:
+            if cost_model.protocol != estimate.protocol:
+                return rows_at(listed, [cost_model], size)[0]
             break
-    return row
+    return estimate
 
 
 def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
@@ -265,9 +265,9 @@ def _seconds_under_simple(
     listed = candidates_for(fabric, found.group.spec, found.primitive, readings)
     seconds: dict[str, Any] = {}
     for spec in {way.spec for way in picked if way.simple and way.spec}:
-        for costed in listed.named([spec], [sizes[0], sizes[-1]]):
-            if costed.protocol.lower() == SIMPLE and costed.choice.spec == spec:
-                seconds[spec] = costed.at(array(sizes)).total_s
+        for cost_model in listed.named([spec], [sizes[0], sizes[-1]]):
+            if cost_model.protocol.lower() == SIMPLE and cost_model.choice.spec == spec:
+                seconds[spec] = cost_model.at(array(sizes)).total_s
     return seconds
 
 

@@ -43,15 +43,19 @@ from colltool.network.group import SEVERAL_TIERS, Group
 
 
 def parts_of(
-    row: Algorithm, group: Group, paths: PathClasses, readings: ModelOptions, payload: float = 1.0
+    algorithm: Algorithm,
+    group: Group,
+    paths: PathClasses,
+    readings: ModelOptions,
+    payload: float = 1.0,
 ) -> tuple[CostTerm, ...]:
     """The cost terms of an algorithm's messages; ``payload``: bytes of its vector, in units of the
     collective's M."""
     found = []
-    for terms in row.schedule(group):
+    for terms in algorithm.schedule(group):
         blank = CostTerm(
-            primitive=terms.primitive or row.primitive,
-            algorithm=row.name,
+            primitive=terms.primitive or algorithm.primitive,
+            algorithm=algorithm.name,
             ranks=terms.ranks or group.ranks,
             payload=payload * terms.payload,
             cost=_NO_MESSAGES,
@@ -64,56 +68,56 @@ def parts_of(
 
 
 def cost_flat(
-    row: Algorithm,
+    algorithm: Algorithm,
     group: Group,
     paths: PathClasses,
     readings: ModelOptions,
     placed: PlacedGroup | None = None,
 ) -> CostModel:
     """An algorithm on the whole group at once; without ``placed``, only its messages."""
-    parts = parts_of(row, group, paths, readings)
-    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts)]
+    parts = parts_of(algorithm, group, paths, readings)
+    notes = [*algorithm.notes_on(group), *wire_notes(group, parts), *share_notes(parts)]
     notes += plane_notes(paths)
     notes += switch_notes(paths, parts)
-    status = row.status_on(group)
+    status = algorithm.status_on(group)
     found = CostModel(
-        row.primitive,
+        algorithm.primitive,
         group.ranks,
         parts,
         readings,
-        choice=row.chosen(group),
+        choice=algorithm.chosen(group),
         status=status,
-        shipped_by=row.shipped_by if selectable(status) else (),
+        shipped_by=algorithm.shipped_by if selectable(status) else (),
         notes=tuple(notes),
     )
     if placed is None:
         return found
     # no stretched fabric, no machines beside the ranks
-    on_own_links = row.status != "hypothetical" and not row.counts
+    on_own_links = algorithm.status != "hypothetical" and not algorithm.counts
     found = replace(
         found,
-        parts=parts + own_part(placed, row.primitive, row.name),
-        below=partial(_below, row, group, placed, readings),
-        machine=machine_factor(placed, row.primitive, readings),
+        parts=parts + own_part(placed, algorithm.primitive, algorithm.name),
+        below=partial(_below, algorithm, group, placed, readings),
+        machine=machine_factor(placed, algorithm.primitive, readings),
         overhead_s=placed.overhead_s,
         protocol=placed.protocol,
-        not_selected_reason=row.not_run_by(running_on(placed.fabric), group),
-        library_name=library_name(placed, row.primitive, found.choice.spec, found.shipped_by),
-        cut_bound=cut_bound_of(placed, row.primitive, readings) if on_own_links else None,
+        not_selected_reason=algorithm.not_run_by(running_on(placed.fabric), group),
+        library_name=library_name(placed, algorithm.primitive, found.choice.spec, found.shipped_by),
+        cut_bound=cut_bound_of(placed, algorithm.primitive, readings) if on_own_links else None,
     )
     return with_efficiency(found, placed)
 
 
 def _below(
-    row: Algorithm, group: Group, placed: PlacedGroup, readings: ModelOptions
+    algorithm: Algorithm, group: Group, placed: PlacedGroup, readings: ModelOptions
 ) -> tuple[CostModel, CostModel]:
     """The same schedule on wires alone, and with their contention: layers 1 and 2 of its price."""
     origin = placed.origin or placed
     ideal = readings._replace(ideal=True)
     # worked out when it is shown, after the price
     with route_cache(placed.fabric):
-        wires = cost_flat(row, group, flat_group(origin, ideal)[1], ideal)
-        return wires, cost_flat(row, group, flat_group(origin, readings)[1], readings)
+        wires = cost_flat(algorithm, group, flat_group(origin, ideal)[1], ideal)
+        return wires, cost_flat(algorithm, group, flat_group(origin, readings)[1], readings)
 
 
 _NO_MESSAGES = LinkCost(
@@ -188,33 +192,33 @@ def switch_notes(paths: PathClasses, parts: tuple[CostTerm, ...]) -> Iterator[st
 _GB = 1e9
 
 
-def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
+def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:
     """Apply the library's measured efficiency and software time, unless ideal: of the whole
     schedule, else of its inner tier."""
-    if costed.readings.ideal:
-        return costed
-    primitive = costed.primitive
+    if cost_model.readings.ideal:
+        return cost_model
+    primitive = cost_model.primitive
     figures = placed.once(("efficiencies", primitive), lambda: _efficiencies(placed, primitive))
     if not figures:
-        return costed
+        return cost_model
     library = LIBRARIES[placed.fabric.library_name].label
-    spec = costed.choice.spec
+    spec = cost_model.choice.spec
     measured = []
     for figure, choices in figures:
         if _was_measured_of(choices, spec, primitive, placed):
             measured.append(figure)
     if measured:
-        return _reaching(costed, measured, library, placed.nodes, placed.ranks)
+        return _reaching(cost_model, measured, library, placed.nodes, placed.ranks)
     first = placed.spans[0]
     inside = first.kind.joins == "accelerators" and not placed.one_a_node
-    if costed.choice.tiers and inside:
-        inner = parse_choice(costed.choice.tiers[0])
+    if cost_model.choice.tiers and inside:
+        inner = parse_choice(cost_model.choice.tiers[0])
         measured = [figure for figure, choices in figures if inner in choices]
         if measured:
             return _reaching(
-                costed, measured, library, nodes=1, ranks=first.endpoints, tier=first.tier.name
+                cost_model, measured, library, nodes=1, ranks=first.endpoints, tier=first.tier.name
             )
-    return costed
+    return cost_model
 
 
 def _efficiencies(
@@ -252,7 +256,7 @@ def _was_measured_of(
 
 
 def _reaching(
-    costed: CostModel,
+    cost_model: CostModel,
     figures: Sequence[Efficiency],
     library: str,
     nodes: int,
@@ -263,19 +267,19 @@ def _reaching(
     share, and the first times."""
     share = next((figure.share_on(nodes) for figure in figures if figure.share != 1.0), 1.0)
     timed = next((figure for figure in figures if figure.takes_time), None)
-    fitted = _fitted(timed, costed.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
+    fitted = _fitted(timed, cost_model.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
     parts = []
-    for part in costed.parts:
+    for part in cost_model.parts:
         if tier in ("", part.cost.tier):
             part = part._replace(reached=share)
         parts.append(part)
-    notes = costed.notes
+    notes = cost_model.notes
     figures_said = list(_figure_words(share, fitted))
     if figures_said:
         where = f" on {tier}" if tier else ""
         words = " and ".join(figures_said)
         notes = (*notes, f"{library} {words}{where}, according to the fabric file")
-    return replace(costed, parts=tuple(parts), software_time=fitted, notes=notes)
+    return replace(cost_model, parts=tuple(parts), software_time=fitted, notes=notes)
 
 
 def _figure_words(share: float, fitted: SoftwareTime) -> Iterator[str]:

@@ -67,7 +67,7 @@ def price(
     options = readings or ModelOptions()
     listed = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
-    own_specs = {costed.choice.spec for costed in own}
+    own_specs = {cost_model.choice.spec for cost_model in own}
     named = listed.specs(algorithm for algorithm in only if algorithm not in own_specs)
     only = [*named, *(name for name in only if name in own_specs)]
     chosen: list[CostModel] = []
@@ -86,7 +86,9 @@ def price(
         mode=mode(options),
         model=model(options, primitive),
         results=rows,
-        infeasible=() if only else listed.infeasible({costed.choice.base for costed in chosen}),
+        infeasible=()
+        if only
+        else listed.infeasible({cost_model.choice.base for cost_model in chosen}),
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
         asked=tuple(only),
@@ -147,7 +149,7 @@ def rows_at(
     """
     rows = []
     for same in by_title(candidates).values():
-        rows.append(best_protocol([costed.at(size) for costed in same]))
+        rows.append(best_protocol([cost_model.at(size) for cost_model in same]))
     rows = range_notes(rows, listed.placed, listed.primitive)
     if len(rows) > 1:
         # arrays have no single order: they keep that of the candidates
@@ -235,11 +237,11 @@ def breakdown(
     )
 
 
-def _segments(listed: Candidates, row: AlgorithmEstimate) -> tuple[BestSegments, ...]:
+def _segments(listed: Candidates, estimate: AlgorithmEstimate) -> tuple[BestSegments, ...]:
     """The best cut of what a row pipelines."""
-    size = float(row.bytes)
-    for schedule in listed.named([row.spec], [size]):
-        if (schedule.title, schedule.protocol) == (row.title, row.protocol):
+    size = float(estimate.bytes)
+    for schedule in listed.named([estimate.spec], [size]):
+        if (schedule.title, schedule.protocol) == (estimate.title, estimate.protocol):
             return best_segments(schedule, size)
     return ()
 

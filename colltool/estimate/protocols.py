@@ -296,15 +296,15 @@ def _ranks_note(ranges: Mapping[str, MeasuredAt], ranks: int) -> list[str]:
     return [f"measured on {', '.join(map(str, sorted(known)))} ranks, not on {ranks}: {how}"]
 
 
-def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> Iterator[str]:
+def _size_notes(estimate: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> Iterator[str]:
     """Notes on sizes outside what was measured under the protocol that is fastest there."""
-    least, most = ends(row.bytes)
+    least, most = ends(estimate.bytes)
     if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
         return
     below = []
     above = []
     for name, known in ranges.items():
-        sizes = _sizes_under(row, name)
+        sizes = _sizes_under(estimate, name)
         if anywhere(sizes < known.smallest):
             below.append(known.smallest)
         if anywhere(sizes > known.largest):
@@ -315,11 +315,11 @@ def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> Ite
         yield f"above the largest measured size of {_text(max(above))}: extrapolated"
 
 
-def _sizes_under(row: AlgorithmEstimate, protocol: str) -> Any:
+def _sizes_under(estimate: AlgorithmEstimate, protocol: str) -> Any:
     """The sizes at which a row's fastest protocol is this one; NaN, which compares with nothing, if
     there is none."""
-    sizes: Any = row.bytes
-    fastest = row.protocol == protocol
+    sizes: Any = estimate.bytes
+    fastest = estimate.protocol == protocol
     if is_array(fastest):
         return sizes[fastest]
     return sizes if fastest else nan
@@ -347,10 +347,10 @@ def lower_bound_notes(
     """
     if not rows or placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
-    compared = [costed for costed in candidates if costed.rank_class == 0] or candidates
+    compared = [cost_model for cost_model in candidates if cost_model.rank_class == 0] or candidates
     least = 0.0
-    for costed in compared:
-        least = max(least, _reaches(costed.pieces[0][1], LAUNCH_S))
+    for cost_model in compared:
+        least = max(least, _reaches(cost_model.pieces[0][1], LAUNCH_S))
     if ends(rows[0].bytes)[0] >= least:
         return list(rows)
     note = (

@@ -152,9 +152,9 @@ class Price(Result):
         ones."""
         return tuple(estimate for estimate in self.results if not self.leads(estimate))
 
-    def leads(self, row: AlgorithmEstimate) -> bool:
+    def leads(self, estimate: AlgorithmEstimate) -> bool:
         """Whether a row may be called the fastest."""
-        return any(row is leader for leader in self.leading)
+        return any(estimate is leader for leader in self.leading)
 
     @property
     def runnable(self) -> tuple[AlgorithmEstimate, ...]:

@@ -67,7 +67,7 @@ def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOption
 
 
 def judged_row(
-    row: AlgorithmEstimate,
+    estimate: AlgorithmEstimate,
     primitive: Primitive,
     fabric: Fabric,
     group: GroupSpec,
@@ -75,9 +75,9 @@ def judged_row(
 ) -> AlgorithmEstimate:
     """A row of one size with its interval."""
     if readings.ideal:
-        return replace(row, no_interval=NO_INTERVAL)
-    before = _before(primitive, float(row.bytes), fabric, group, readings, (row.spec,))
-    return _with_interval(row, primitive, fabric, group, readings, before)
+        return replace(estimate, no_interval=NO_INTERVAL)
+    before = _before(primitive, float(estimate.bytes), fabric, group, readings, (estimate.spec,))
+    return _with_interval(estimate, primitive, fabric, group, readings, before)
 
 
 def seconds_by_schedule(
@@ -122,7 +122,7 @@ def _before(
 
 
 def _with_interval(
-    row: AlgorithmEstimate,
+    estimate: AlgorithmEstimate,
     primitive: Primitive,
     fabric: Fabric,
     group: GroupSpec,
@@ -132,19 +132,19 @@ def _with_interval(
     base_s = None
     if before is not None:
         # the change may have changed the protocol: then the fastest before is compared
-        under_any = before.get((row.title, ""), inf)
-        base_s = before.get((row.title, str(row.protocol)), under_any)
+        under_any = before.get((estimate.title, ""), inf)
+        base_s = before.get((estimate.title, str(estimate.protocol)), under_any)
     interval = interval_of(
         fabric,
         primitive,
         group,
-        float(row.bytes),
+        float(estimate.bytes),
         readings,
-        total_s=float(row.total_s),
+        total_s=float(estimate.total_s),
         base_total_s=base_s,
-        runs=row.status == "shipped" and row.selectable,
+        runs=estimate.status == "shipped" and estimate.selectable,
     )
-    return replace(row, interval=interval)
+    return replace(estimate, interval=interval)
 
 
 def _accuracy(

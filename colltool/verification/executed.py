@@ -128,9 +128,9 @@ class Execution(NamedTuple):
     streamed: bool
 
 
-def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
+def flat_program(algorithm: Algorithm, group: Group, segments: int) -> Program:
     """The schedule of an algorithm, which must have one (see ``why_not_executed``)."""
-    make = maker(row.primitive, row.name)
+    make = maker(algorithm.primitive, algorithm.name)
     assert make is not None
     return make(group, segments)
 
@@ -144,20 +144,20 @@ def network_for(group: Group, places: int = 0) -> Network:
     return Network(group_links(group, places or group.ranks))
 
 
-def execute_flat(row: Algorithm, group: Group, segments: int) -> Execution:
+def execute_flat(algorithm: Algorithm, group: Group, segments: int) -> Execution:
     """Execute an algorithm's schedule on the links of its group (:func:`network_for`)."""
-    program = flat_program(row, group, segments)
+    program = flat_program(algorithm, group, segments)
     network = network_for(group, program.places)
     outcome = run(program, network.carry)
-    levels = group.switch_levels if row.in_switch else 1
+    levels = group.switch_levels if algorithm.in_switch else 1
     carried = network.busiest if program.streamed else network.peak
     counts = Counts(float(network.hops * levels), carried)
     return Execution(outcome, counts, network.busiest, program.streamed)
 
 
-def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
+def flat_trace(algorithm: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
     """Every step of an algorithm's schedule."""
-    program = flat_program(row, group, segments)
+    program = flat_program(algorithm, group, segments)
     network = network_for(group, program.places)
     (links,) = network.tiers
     # A trace cuts chunks in halves where two paths tie; on a twisted torus more than two can.
@@ -168,10 +168,10 @@ def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = (
 
 
 def seconds(
-    row: Algorithm,
+    algorithm: Algorithm,
     group: Group,
     placed: PlacedGroup,
-    costed: CostModel,
+    cost_model: CostModel,
     execution: Execution,
     *,
     size: float,
@@ -188,13 +188,13 @@ def seconds(
     inner, *outer = placed.spans
     if not outer:
         levels = _levels_in_use(inner)
-        if row.in_switch and any(level.oversubscription > 1 for level in levels):
+        if algorithm.in_switch and any(level.oversubscription > 1 for level in levels):
             return (
                 "seconds are not compared: traffic between reducing switches over oversubscribed"
                 " uplinks is not executed"
             )
-        if row.in_switch or len(levels) == 1:
-            first = costed.parts[0].cost
+        if algorithm.in_switch or len(levels) == 1:
+            first = cost_model.parts[0].cost
             return Seconds(
                 execution.counts.n_alpha * first.alpha_s,
                 execution.counts.n_beta * size / first.bandwidth_Bps,
@@ -202,7 +202,7 @@ def seconds(
             )
     elif any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
-    program = flat_program(row, group, segments)
+    program = flat_program(algorithm, group, segments)
     timed_links = TimedLinks(
         placed, program.nodes if program.node_places is None else program.places
     )
@@ -229,10 +229,10 @@ def _unknown_planes(placed: PlacedGroup) -> str:
     return ""
 
 
-def formula_counts(row: Algorithm, group: Group, segments: int) -> Counts:
+def formula_counts(algorithm: Algorithm, group: Group, segments: int) -> Counts:
     """The counts of an algorithm's formula, with P segments if it is pipelined."""
     n_alpha = n_beta = 0.0
-    for terms in row.schedule(group):
+    for terms in algorithm.schedule(group):
         cost: Counts | Terms = terms
         if terms.fill is not None:
             cost = _at_segments(Pipeline(terms.n_alpha, terms.fill, terms.n_beta), segments)
@@ -241,11 +241,11 @@ def formula_counts(row: Algorithm, group: Group, segments: int) -> Counts:
     return Counts(n_alpha, n_beta)
 
 
-def costed_counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
+def costed_counts(cost_model: CostModel, segments: int, tier: str = "") -> Counts:
     """The counts of all parts of a price, or of those on one tier; where messages are routed these
     are of the links, which the formula does not know."""
     n_alpha = n_beta = 0.0
-    for part in costed.parts:
+    for part in cost_model.parts:
         if tier in ("", part.cost.tier):
             cost = _at_segments(part.pipeline, segments) if part.pipeline else part.cost
             n_alpha += cost.n_alpha
@@ -259,7 +259,7 @@ def _at_segments(pipeline: Pipeline, segments: int) -> Counts:
 
 
 def execute_composed(
-    placed: PlacedGroup, costed: CostModel, segments: int, options: ModelOptions, size: float
+    placed: PlacedGroup, cost_model: CostModel, segments: int, options: ModelOptions, size: float
 ) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds | str]:
     """Execute a composition.
 
@@ -269,7 +269,7 @@ def execute_composed(
     Raises:
         ValueError: a phase has no schedule without switches.
     """
-    program, network = composed_program(placed, costed, segments, options)
+    program, network = composed_program(placed, cost_model, segments, options)
     timed_links = TimedLinks(placed, program.nodes)
 
     def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -279,24 +279,24 @@ def execute_composed(
     outcome = run(program, carry)
     counts = []
     for span, on_tier in zip(placed.spans, network.networks, strict=True):
-        expected = costed_counts(costed, segments, span.tier.name)
+        expected = costed_counts(cost_model, segments, span.tier.name)
         counts.append((expected, Counts(float(on_tier.hops), on_tier.peak)))
     return outcome, counts, _unknown_planes(placed) or timed_links.seconds(program, size)
 
 
 def composed_trace(
     placed: PlacedGroup,
-    costed: CostModel,
+    cost_model: CostModel,
     segments: int,
     options: ModelOptions,
     vectors: Vectors = (),
 ) -> Trace:
     """Every step of a composition."""
-    return traced(*composed_program(placed, costed, segments, options), vectors)
+    return traced(*composed_program(placed, cost_model, segments, options), vectors)
 
 
 def composed_program(
-    placed: PlacedGroup, costed: CostModel, segments: int, options: ModelOptions
+    placed: PlacedGroup, cost_model: CostModel, segments: int, options: ModelOptions
 ) -> tuple[Program, TierNetworks]:
     """The schedule of a composition, and the network of its tiers; ValueError as for
     :func:`execute_composed`."""
@@ -306,11 +306,11 @@ def composed_program(
         scale_out = number > 0 or placed.one_a_node
         groups.append(tier_group(span, options, scale_out=scale_out)[0])
         # A tier's algorithm is named by its first phase.
-        names = (part.algorithm for part in costed.parts if part.cost.tier == span.tier.name)
+        names = (part.algorithm for part in cost_model.parts if part.cost.tier == span.tier.name)
         choices.append(next(names))
-    primitive = costed.primitive
+    primitive = cost_model.primitive
     order = NATURAL_ORDER.get(primitive) or "inner-first"
-    program = compose(primitive, costed.choice.base, groups, choices, segments, order)
+    program = compose(primitive, cost_model.choice.base, groups, choices, segments, order)
     return program, TierNetworks(groups)
 
 
@@ -369,14 +369,18 @@ def judge(
     return "mismatch", ratio
 
 
-def price_s(costed: CostModel, size: float) -> float:
+def price_s(cost_model: CostModel, size: float) -> float:
     """The latency and transfer time of a price in seconds, without launch and library overhead."""
-    row = costed.at(size)
+    row = cost_model.at(size)
     return float(row.steps_s) + float(row.moved_s)
 
 
 def judge_time(
-    verdict: Verdict, placed: PlacedGroup, costed: CostModel, executed: Seconds | str, size: float
+    verdict: Verdict,
+    placed: PlacedGroup,
+    cost_model: CostModel,
+    executed: Seconds | str,
+    size: float,
 ) -> tuple[Verdict, str, tuple[float, float] | None]:
     """The verdict that takes the time into account, a note on it, and (price, executed time).
 
@@ -387,11 +391,11 @@ def judge_time(
     """
     if isinstance(executed, str):
         return COUNTS_ONLY if verdict == "proved" else verdict, executed, None
-    price = price_s(costed, size)
+    price = price_s(cost_model, size)
     time_s = (price, executed.total_s)
     if verdict != "proved":
         return verdict, "", time_s
-    moved_s = float(costed.at(size).moved_s)
+    moved_s = float(cost_model.at(size).moved_s)
     if executed.busiest_s > moved_s * (1 + _SAME_TIME):
         times = f"{executed.busiest_s / moved_s:.4g} times their price"
         return "mismatch", f"bytes on the busiest port, link or uplink take {times}", time_s

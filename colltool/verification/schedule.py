@@ -35,13 +35,13 @@ class Scheduled(NamedTuple):
     """A schedule on a group."""
 
     placed: PlacedGroup
-    costed: CostModel
+    cost_model: CostModel
     program: Program  # its batches can be consumed once
 
     def wire_s(self, size: float) -> float:
         """Latency and transfer time in seconds for ``size`` bytes of M, without launch and library
         overhead."""
-        return executed.price_s(self.costed, size)
+        return executed.price_s(self.cost_model, size)
 
     def steps(self, size: float) -> Iterator[list[Sent]]:
         """The messages of each step for ``size`` bytes of M, ordered by sender and receiver.
@@ -57,7 +57,7 @@ class Scheduled(NamedTuple):
             if max(src.max(initial=0), dst.max(initial=0)) >= ranks:
                 what = "works in switches or servers, and other programs have only ranks"
                 raise ColltoolError(
-                    f"{self.costed.title} {what}",
+                    f"{self.cost_model.title} {what}",
                     argument="algorithm",
                     fix=f"take one that ranks run alone: {argument_text('algorithm', 'ring')}",
                 )
@@ -65,7 +65,7 @@ class Scheduled(NamedTuple):
             carried = np.bincount(message, self.program.chunk_bytes[chunk] * size)
             left -= len(carried)
             if left < 0:
-                what = f"{self.costed.title} on {ranks} ranks sends more than"
+                what = f"{self.cost_model.title} on {ranks} ranks sends more than"
                 raise ColltoolError(
                     f"{what} {MOST_SENDS:,} messages",
                     argument="ranks",
@@ -103,14 +103,14 @@ def scheduled(
     choice = choice_on(placed, primitive, options, name)
     for composition in hierarchical_candidates(placed, primitive, options):
         if composition.row.name == choice.base:
-            costed = composition.named(choice.tiers) if choice.tiers else composition.usual()
+            cost_model = composition.named(choice.tiers) if choice.tiers else composition.usual()
             if placed.ranks**2 > most:
-                raise _refused(f"{placed.ranks} ranks are too many to execute", costed.title)
+                raise _refused(f"{placed.ranks} ranks are too many to execute", cost_model.title)
             try:
-                program, _ = executed.composed_program(placed, costed, segments, options)
+                program, _ = executed.composed_program(placed, cost_model, segments, options)
             except ValueError as error:
-                raise _refused(str(error), costed.title) from error
-            return Scheduled(placed, costed, program)
+                raise _refused(str(error), cost_model.title) from error
+            return Scheduled(placed, cost_model, program)
     composed = executed.composition_names(primitive)
     if choice.base in composed:
         raise _refused(why_not_composed(placed), name)
@@ -120,8 +120,8 @@ def scheduled(
     reason = row.why_not(flat) or why_not_executed(row, flat, segments, placed, most)
     if reason:
         raise _refused(reason, name)
-    costed = cost_flat(row, flat, paths, options)
-    return Scheduled(placed, costed, executed.flat_program(row, flat, segments))
+    cost_model = cost_flat(row, flat, paths, options)
+    return Scheduled(placed, cost_model, executed.flat_program(row, flat, segments))
 
 
 def _refused(reason: str, name: str) -> ColltoolError:

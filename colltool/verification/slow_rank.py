@@ -75,58 +75,58 @@ def with_slow_rank(
     return tuple(replace(row, slow=_slowed(row, float(row.bytes), share, listed)) for row in rows)
 
 
-def _slowed(row: AlgorithmEstimate, size: float, share: float, listed: Candidates) -> SlowRank:
+def _slowed(estimate: AlgorithmEstimate, size: float, share: float, listed: Candidates) -> SlowRank:
     """The time of a row with a slow rank, or the reason why it is not known."""
-    if row.status == "own":
+    if estimate.status == "own":
         return SlowRank(share, reason="a schedule of your own")
-    costed = None
-    for candidate in listed.named([row.spec], [size]):
-        if (candidate.title, candidate.protocol) == (row.title, row.protocol):
-            costed = candidate
+    cost_model = None
+    for candidate in listed.named([estimate.spec], [size]):
+        if (candidate.title, candidate.protocol) == (estimate.title, estimate.protocol):
+            cost_model = candidate
             break
-    if costed is None:
+    if cost_model is None:
         return SlowRank(share, reason="not priced on its own")
     placed = next(
         group
-        for group in under_protocols(listed.placed, costed.primitive)
-        if group.protocol == costed.protocol
+        for group in under_protocols(listed.placed, cost_model.primitive)
+        if group.protocol == cost_model.protocol
     )
     try:
-        factors = list(_factors(costed, share, placed))
+        factors = list(_factors(cost_model, share, placed))
     except UnknownCost as error:
         return SlowRank(share, reason=str(error))
     parts = []
-    for part, factor in zip(costed.parts, factors, strict=True):
+    for part, factor in zip(cost_model.parts, factors, strict=True):
         cost = part.cost._replace(eta_beta=part.cost.eta_beta / factor)
         parts.append(part._replace(cost=cost))
     # An array with an element per slow rank where it matters which rank is slow.
-    seconds: Any = replace(costed, parts=tuple(parts)).at(size).total_s
+    seconds: Any = replace(cost_model, parts=tuple(parts)).at(size).total_s
     worst = None
     if is_array(seconds):
         if seconds.min() != seconds.max():
             worst = int(seconds.argmax()) * placed.placement.stride
         seconds = seconds.max()
     total_s = float(seconds)
-    return SlowRank(share, total_s, total_s / float(row.total_s), worst)
+    return SlowRank(share, total_s, total_s / float(estimate.total_s), worst)
 
 
-def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
+def _factors(cost_model: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
     """The factor by which the transfer time of each part of a price grows: a number, or an array
     over the slow rank, shape (N,)."""
-    remaining = list(costed.parts)
-    for run in _phase_runs(costed, placed):
+    remaining = list(cost_model.parts)
+    for run in _phase_runs(cost_model, placed):
         count = len(run.parts)
         parts = remaining[:count]
         remaining = remaining[count:]
         if all(isinstance(part.route, _UNIFORM) for part in parts):
-            factors = _repriced(run, share, costed.readings)
+            factors = _repriced(run, share, cost_model.readings)
         else:
             streamed = any(part.fill is not None for part in parts)
             factors = _capped_by_uplinks(
                 run, _port_factors(run.row, run.group, share, streamed=streamed)
             )
         for factor in factors:
-            yield _over_ranks(factor, run, costed.ranks)
+            yield _over_ranks(factor, run, cost_model.ranks)
     # The remaining parts are local copies and the like, which use no port.
     for part in remaining:
         if part.route is not None:
@@ -176,11 +176,11 @@ def _capped_by_uplinks(run: _PhaseRun, port_factor: Any) -> list[Any]:
     return factors
 
 
-def _phase_runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
+def _phase_runs(cost_model: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
     """The phases of a price's schedule, in order."""
-    primitive = costed.primitive
-    choice = costed.choice
-    options = costed.readings
+    primitive = cost_model.primitive
+    choice = cost_model.choice
+    options = cost_model.readings
     if choice.base not in composition_names(primitive):
         flat, paths = flat_group(placed, options)
         row = find(primitive, choice.base)
@@ -198,7 +198,7 @@ def _phase_runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
         span = placed.spans[tier]
         phase_primitive = phase.primitive
         first = first_primitives.setdefault(tier, phase_primitive)
-        if _is_one_call(costed, span.tier.name):
+        if _is_one_call(cost_model, span.tier.name):
             if first is not phase_primitive:
                 continue
             phase_primitive = primitive
@@ -211,10 +211,10 @@ def _phase_runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
         yield _PhaseRun(row_in_phase, group, paths, inside, phase.leaders, parts)
 
 
-def _is_one_call(costed: CostModel, tier: str) -> bool:
+def _is_one_call(cost_model: CostModel, tier: str) -> bool:
     """Whether both phases of a tier are a single reduction in its switches."""
-    in_switch = [part for part in costed.parts if isinstance(part.route, Switch)]
-    return (costed.primitive, tier) in [(part.primitive, part.cost.tier) for part in in_switch]
+    in_switch = [part for part in cost_model.parts if isinstance(part.route, Switch)]
+    return (cost_model.primitive, tier) in [(part.primitive, part.cost.tier) for part in in_switch]
 
 
 def _over_ranks(factor: Any, run: _PhaseRun, ranks: int) -> Any:
@@ -230,18 +230,18 @@ def _over_ranks(factor: Any, run: _PhaseRun, ranks: int) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _port_factors(row: Algorithm, group: Group, share: float, *, streamed: bool) -> Floats:
+def _port_factors(algorithm: Algorithm, group: Group, share: float, *, streamed: bool) -> Floats:
     """The transfer time of a schedule with each rank slow, over that without a slow rank, shape
     (N,); raises :class:`UnknownCost`."""
-    name = _SAME_SCHEDULE.get(row.name, row.name)
-    make = maker(row.primitive, name)
+    name = _SAME_SCHEDULE.get(algorithm.name, algorithm.name)
+    make = maker(algorithm.primitive, name)
     if make is None:
-        raise UnknownCost(f"no schedule of {row.name} is executed")
+        raise UnknownCost(f"no schedule of {algorithm.name} is executed")
     if (
-        estimated_messages(row.primitive, name, group.ranks, SEGMENTS if streamed else None)
+        estimated_messages(algorithm.primitive, name, group.ranks, SEGMENTS if streamed else None)
         > MOST_WORK
     ):
-        raise UnknownCost(f"{group.ranks} ranks are too many to execute {row.name}")
+        raise UnknownCost(f"{group.ranks} ranks are too many to execute {algorithm.name}")
     program = make(group, SEGMENTS)
     network = network_for(group, program.places)
 

@@ -233,91 +233,97 @@ def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
 
 
 def why_not_executed(
-    row: Algorithm, group: Group, segments: int, placed: PlacedGroup, most: int = MOST_MESSAGES
+    algorithm: Algorithm,
+    group: Group,
+    segments: int,
+    placed: PlacedGroup,
+    most: int = MOST_MESSAGES,
 ) -> str:
     """Why an algorithm that runs on a group is not executed; empty if it is."""
     # The schedule of this one is only for domains of different sizes.
-    same_sizes = row.name == "multi-rail-ring" and not group.domains
-    if maker(row.primitive, row.name) is None or same_sizes:
-        if row.baseline:
+    same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
+    if maker(algorithm.primitive, algorithm.name) is None or same_sizes:
+        if algorithm.baseline:
             return "a baseline: the schedule of ring or pairwise over other links"
         return "no schedule is written for it"
-    cut = segments if _pipelined(row, group) else None
-    if estimated_messages(row.primitive, row.name, group.ranks, cut) <= most:
+    cut = segments if _pipelined(algorithm, group) else None
+    if estimated_messages(algorithm.primitive, algorithm.name, group.ranks, cut) <= most:
         return ""
     if cut is None:
         fewer = count_within(placed.fabric, _QUICK_RANKS, placed.placement.stride)
         cure = f"; take {argument_text('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
-    possible = max(1, most // estimated_messages(row.primitive, row.name, group.ranks, segments=1))
+    possible = max(
+        1, most // estimated_messages(algorithm.primitive, algorithm.name, group.ranks, segments=1)
+    )
     cure = f"take {argument_text('segments', possible)} or fewer"
     return f"{segments} segments on {group.ranks} ranks are too many to execute; {cure}"
 
 
-def _pipelined(row: Algorithm, group: Group) -> bool:
+def _pipelined(algorithm: Algorithm, group: Group) -> bool:
     """Whether the schedule of an algorithm depends on the number of segments."""
-    return any(terms.fill is not None for terms in row.schedule(group))
+    return any(terms.fill is not None for terms in algorithm.schedule(group))
 
 
-def _flat(row: Algorithm, group: Group, run: _GroupRun) -> Verified:
+def _flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
     """Execute a flat algorithm."""
     segments = run.segments
-    costed = cost_flat(row, group, run.paths, run.options)
-    execution = executed.execute_flat(row, group, segments)
+    cost_model = cost_flat(algorithm, group, run.paths, run.options)
+    execution = executed.execute_flat(algorithm, group, segments)
     if group.wires:
         # Where messages are routed, the formula has no count of links.
-        expected = executed.costed_counts(costed, segments)
+        expected = executed.costed_counts(cost_model, segments)
     else:
-        expected = executed.formula_counts(row, group, segments)
+        expected = executed.formula_counts(algorithm, group, segments)
     verdict, note = executed.judge(
-        row.status_on(group),
+        algorithm.status_on(group),
         expected,
         execution.counts,
         execution.busiest,
         streamed=execution.streamed,
     )
     seconds = executed.seconds(
-        row, group, run.placed, costed, execution, size=run.size, segments=segments
+        algorithm, group, run.placed, cost_model, execution, size=run.size, segments=segments
     )
     return _verified(
         run,
-        costed,
+        cost_model,
         (verdict, note),
         [(expected, execution.counts)],
         execution.outcome,
         seconds,
-        first=f"{segments} segments" if _pipelined(row, group) else "",
-        trace=executed.flat_trace(row, group, segments, run.vectors) if run.trace else None,
+        first=f"{segments} segments" if _pipelined(algorithm, group) else "",
+        trace=executed.flat_trace(algorithm, group, segments, run.vectors) if run.trace else None,
     )
 
 
-def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
+def _composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
     """Execute a composition; its verdict is that of its worst tier, its counts are added up over the
     tiers."""
     placed = run.placed
     if placed.ranks**2 > MOST_MESSAGES:
         reason = f"{placed.ranks} ranks are too many to execute"
-        return _skipped(costed.title, costed.primitive, reason)
+        return _skipped(cost_model.title, cost_model.primitive, reason)
     try:
         outcome, tiers, seconds = executed.execute_composed(
-            placed, costed, run.segments, run.options, run.size
+            placed, cost_model, run.segments, run.options, run.size
         )
     except ValueError as error:
-        return _skipped(costed.title, costed.primitive, str(error))
+        return _skipped(cost_model.title, cost_model.primitive, str(error))
     verdicts = []
     for expected, counted in tiers:
-        verdicts.append(executed.judge(costed.status, expected, counted, counted.n_beta))
+        verdicts.append(executed.judge(cost_model.status, expected, counted, counted.n_beta))
     trace = None
     if run.trace:
-        trace = executed.composed_trace(placed, costed, run.segments, run.options, run.vectors)
+        trace = executed.composed_trace(placed, cost_model, run.segments, run.options, run.vectors)
     worst = max(verdicts, key=lambda judged: VERDICTS.index(judged[0]))
-    return _verified(run, costed, worst, tiers, outcome, seconds, first="", trace=trace)
+    return _verified(run, cost_model, worst, tiers, outcome, seconds, first="", trace=trace)
 
 
 def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     """Execute a custom schedule, whose result was checked when it was read."""
     check_ranks(schedule, run.placed)
-    costed = custom_cost(schedule, run.placed, run.options)
+    cost_model = custom_cost(schedule, run.placed, run.options)
     counted, seconds = executed.execute_custom(run.placed, run.group, schedule.program(), run.size)
     note = "; ".join((f"{schedule.form}, {schedule.messages} messages", *schedule.notes))
     trace = None
@@ -327,7 +333,7 @@ def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
             note += "; it uses scratch, so its steps are not printed"
     return Verified(
         primitive=schedule.primitive,
-        algorithm=costed.title,
+        algorithm=cost_model.title,
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict="proved",
@@ -335,15 +341,15 @@ def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
         n_beta=(None, counted.n_beta),
         post_condition=True,
         note=note,
-        time_s=(executed.price_s(costed, run.size), seconds.total_s),
-        spec=costed.choice.spec,
+        time_s=(executed.price_s(cost_model, run.size), seconds.total_s),
+        spec=cost_model.choice.spec,
         trace=trace,
     )
 
 
 def _verified(
     run: _GroupRun,
-    costed: CostModel,
+    cost_model: CostModel,
     judged: tuple[Verdict, str],
     tiers: list[tuple[Counts, Counts]],
     outcome: Outcome,
@@ -357,10 +363,12 @@ def _verified(
     ``tiers`` are (expected, counted) per tier; ``first`` is the first part of the note.
     """
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
-    verdict, time_note, time_s = executed.judge_time(verdict, run.placed, costed, seconds, run.size)
+    verdict, time_note, time_s = executed.judge_time(
+        verdict, run.placed, cost_model, seconds, run.size
+    )
     return Verified(
-        primitive=costed.primitive,
-        algorithm=costed.title,
+        primitive=cost_model.primitive,
+        algorithm=cost_model.title,
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict=verdict,
@@ -375,6 +383,6 @@ def _verified(
         post_condition=outcome.holds,
         note="; ".join(filter(None, [first, note, time_note])),
         time_s=time_s,
-        spec=costed.choice.spec,
+        spec=cost_model.choice.spec,
         trace=trace,
     )

@@ -34,7 +34,7 @@ class LogGP(NamedTuple):
 def log_gp(run: Scheduled) -> LogGP:
     """α as L and 1/bandwidth as G, of the slowest part of a schedule: LogGOPSim has one of each for
     all pairs."""
-    costs = [part.cost for part in run.costed.parts]
+    costs = [part.cost for part in run.cost_model.parts]
     alpha_s = max(cost.alpha_s for cost in costs)
     rate_Bps = min(cost.effective_Bps for cost in costs)
     unit_s = 10.0 ** ceil(log10(max(alpha_s, 1 / rate_Bps) / _MOST_INT))
@@ -62,7 +62,7 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
     net = log_gp(run)
     placed = run.placed
     what = (
-        f"{run.costed.primitive.label} of {format_bytes(size)}, {run.costed.title},"
+        f"{run.cost_model.primitive.label} of {format_bytes(size)}, {run.cost_model.title},"
         f" {placed.placement.label}"
     )
     yield f"colltool export goal: {what} of {placed.fabric.name}"
@@ -73,7 +73,7 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
     )
     if any(span.tier.library for span in placed.spans):
         yield "L and G are the tiers' own, of none of their protocols"
-    if len({(part.cost.alpha_s, part.cost.effective_Bps) for part in run.costed.parts}) > 1:
+    if len({(part.cost.alpha_s, part.cost.effective_Bps) for part in run.cost_model.parts}) > 1:
         yield (
             "L and G are those of the slowest tier: LogGOPSim has one of each for all pairs, so it"
             " takes longer than the price"

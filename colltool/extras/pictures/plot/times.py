@@ -100,21 +100,21 @@ def _baseline_bar(baseline: AlgorithmEstimate, total_s: float) -> Bar:
     return Bar(baseline.title, pieces, f"{_short(took_s)}, {format_factor(took_s / total_s, 3)}")
 
 
-def _phase_keys(row: AlgorithmEstimate) -> list[Key]:
+def _phase_keys(estimate: AlgorithmEstimate) -> list[Key]:
     """The legend: a colour per phase, then what is no phase, then what hatching means."""
-    keys = lettered_keys(map(_phase, row.phases))
-    if row.overhead_s:
-        keys.append(Key(f"launch overhead {_short(float(row.overhead_s))}", GREY, "xx"))
-    if row.rest_s > 0:
-        keys.append(Key(f"software {_short(float(row.rest_s))}", GREY, _SOFTWARE))
+    keys = lettered_keys(map(_phase, estimate.phases))
+    if estimate.overhead_s:
+        keys.append(Key(f"launch overhead {_short(float(estimate.overhead_s))}", GREY, "xx"))
+    if estimate.rest_s > 0:
+        keys.append(Key(f"software {_short(float(estimate.rest_s))}", GREY, _SOFTWARE))
     return [*keys, Key("hatched: latency (alpha)", GREY, ACROSS), Key("plain: bandwidth", GREY)]
 
 
-def _phase_shares(row: AlgorithmEstimate) -> str:
+def _phase_shares(estimate: AlgorithmEstimate) -> str:
     """Each phase, and its share of the time."""
     texts = []
-    for phase in row.phases:
-        texts.append(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})")
+    for phase in estimate.phases:
+        texts.append(f"{_phase(phase)} ({percent(float(phase.total_s / estimate.total_s))})")
     return "; ".join(texts)
 
 
@@ -131,19 +131,19 @@ def _piece(seconds: Any, colour: str, hatch: str = "", text: str = "") -> BarPie
     return BarPiece(float(seconds), text, colour, hatch)
 
 
-def _total_pieces(row: AlgorithmEstimate) -> list[BarPiece]:
+def _total_pieces(estimate: AlgorithmEstimate) -> list[BarPiece]:
     """The phases one after the other; of phases that stream through each other the latencies, and
     one bandwidth, that of the busiest tier."""
     pieces = []
-    for at, phase in enumerate(row.phases):
+    for at, phase in enumerate(estimate.phases):
         pieces.append(_piece(phase.alpha_s, colour_of(at), ACROSS, letter(at)))
-        if not row.streams:
+        if not estimate.streams:
             seconds = float(phase.bandwidth_s)
             pieces.append(_piece(seconds, colour_of(at), text=f"{letter(at)} {_short(seconds)}"))
-    if row.streams:
-        pieces.append(_piece(row.moved_s, GREY, text="at once"))
-    pieces.append(_piece(row.overhead_s, GREY, "xx", "launch"))
-    pieces.append(_piece(max(0.0, row.rest_s), GREY, _SOFTWARE))
+    if estimate.streams:
+        pieces.append(_piece(estimate.moved_s, GREY, text="at once"))
+    pieces.append(_piece(estimate.overhead_s, GREY, "xx", "launch"))
+    pieces.append(_piece(max(0.0, estimate.rest_s), GREY, _SOFTWARE))
     return pieces
 
 
