@@ -176,12 +176,12 @@ def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
     n = members.ranks
     # Any topology will do: only the route is read, and the star is free of conditions.
     star = Group(n, "star")
-    row = find(primitive, name)
-    for requirement in row.requires:
+    algorithm = find(primitive, name)
+    for requirement in algorithm.requires:
         reason = requirement(star)
         if reason:
             raise ColltoolError(f"{name} {reason}", argument="algorithm")
-    schedule = row.schedule(star)
+    schedule = algorithm.schedule(star)
     here = np.arange(n)
     match schedule[0].route:
         case routes.Ring():
@@ -500,8 +500,8 @@ def _check(primitive: Primitive, choice: Choice, positions: TierPositions) -> No
     """Refuse what cannot run at these positions."""
     composed = _composed(primitive)
     if choice.base not in composed:
-        row = find(primitive, choice.base, composed)
-        _refuse(row.name, row.why_not(row.on(positions.whole, choice)))
+        algorithm = find(primitive, choice.base, composed)
+        _refuse(algorithm.name, algorithm.why_not(algorithm.on(positions.whole, choice)))
         return
     groups = positions.groups
     if len(groups) < 2:
@@ -521,8 +521,8 @@ def _check(primitive: Primitive, choice: Choice, positions: TierPositions) -> No
         # A tier's algorithm is named by its first phase.
         if phase.tier not in begun:
             begun.add(phase.tier)
-            row = find(phase.primitive, choice.tiers[phase.tier])
-            _refuse(row.name, row.why_not(groups[phase.tier]))
+            algorithm = find(phase.primitive, choice.tiers[phase.tier])
+            _refuse(algorithm.name, algorithm.why_not(groups[phase.tier]))
 
 
 def _refuse(name: str, reason: str | None) -> None:

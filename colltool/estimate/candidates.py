@@ -170,7 +170,7 @@ class Candidates:
             return list(chain.from_iterable(self._listed))
         # a name with choices is no free one
         every = chain.from_iterable(self._unlisted)
-        return [composition for composition in every if composition.row.name in free]
+        return [composition for composition in every if composition.definition.name in free]
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition not ``priced``, with the reason, in registry order."""
@@ -223,20 +223,21 @@ class Candidates:
     @cached_property
     def _flat(self) -> list[CostModel]:
         """Every flat schedule; where tiers list algorithms, none of other libraries."""
-        rows = algorithms(self.primitive)
+        known = algorithms(self.primitive)
         listed: set[str] = set()
         for span in self.placed.spans:
             listed.update(span.tier.runs(self.primitive))
         libraries: set[str] = set()
-        for row in rows:
-            if row.name in listed:
-                libraries.update(row.shipped_by)
-        if libraries:
-            rows = [r for r in rows if r.name in listed or libraries.intersection(r.shipped_by)]
-        found = []
+        for algorithm in known:
+            if algorithm.name in listed:
+                libraries.update(algorithm.shipped_by)
+        flat = []
         for under in self._groups:
-            found += [self._on(row, under) for row in rows if row.why_not(under.group) is None]
-        return found
+            for algorithm in known:
+                ships = algorithm.name in listed or libraries.intersection(algorithm.shipped_by)
+                if (ships or not libraries) and algorithm.why_not(under.group) is None:
+                    flat.append(self._on(algorithm, under))
+        return flat
 
     def _on(self, algorithm: Algorithm, under: UnderProtocol) -> CostModel:
         return cost_flat(algorithm, under.group, under.paths, self.readings, under.placed)
@@ -255,7 +256,7 @@ class Candidates:
             for composition in hierarchical_candidates(
                 under.placed, self.primitive, self.readings, listed=listed
             ):
-                key = composition.row.name, composition.phases
+                key = composition.definition.name, composition.phases
                 found.setdefault(key, []).append(composition)
         return list(found.values())
 
@@ -265,10 +266,10 @@ class Candidates:
         return [algorithm for algorithm in self.runs if self._can_run(parse_choice(algorithm))]
 
     def _can_run(self, choice: Choice) -> bool:
-        row = row_of(self.primitive, choice.base)
+        algorithm = row_of(self.primitive, choice.base)
         # only rows with counts, such as a number of servers, take choices
-        if row is not None and (row.counts or not choice.tiers):
-            return self._why_not(row) is None
+        if algorithm is not None and (algorithm.counts or not choice.tiers):
+            return self._why_not(algorithm) is None
         every = chain.from_iterable(self._unlisted)
         return any(_offers(composition, choice) for composition in every)
 
@@ -277,7 +278,9 @@ class Candidates:
             return self.flat_by_name[choice]
         found: list[AtSizes] = []
         if choice.base in self._composed:
-            several = [layout for layout in self._unlisted if layout[0].row.name == choice.base]
+            several = [
+                layout for layout in self._unlisted if layout[0].definition.name == choice.base
+            ]
             if not several:
                 raise CannotRun(choice.base, why_not_composed(self.placed))
             for layout in several:
@@ -286,13 +289,13 @@ class Candidates:
                 else:
                     found += _leading(layout, sizes)
             return found
-        row = find(self.primitive, choice.base, self._composed)
+        algorithm = find(self.primitive, choice.base, self._composed)
         for under in self._groups:
-            group = row.on(under.group, choice)
-            if row.why_not(group) is None:
-                found.append((self._on(row, under._replace(group=group)), True))
+            group = algorithm.on(under.group, choice)
+            if algorithm.why_not(group) is None:
+                found.append((self._on(algorithm, under._replace(group=group)), True))
         if not found:
-            raise CannotRun(choice.base, self._why_not(row) or "")
+            raise CannotRun(choice.base, self._why_not(algorithm) or "")
         # flat schedules are the same at any size, unlike the fastest choices of a composition
         self.flat_by_name[choice] = found
         return found
@@ -349,7 +352,7 @@ def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
 
 def _offers(composition: TierCompositions, choice: Choice) -> bool:
     """Whether each tier can run its part; unknown names pass, and are refused when priced."""
-    if composition.row.name != choice.base:
+    if composition.definition.name != choice.base:
         return False
     if len(choice.tiers) != len(composition.options):
         return not choice.tiers

@@ -83,12 +83,13 @@ class PlacedStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TierOption:
-    """An algorithm for one tier, cost_model when needed: of the many that can run, most calls take one.
+    """An algorithm for one tier. Its cost is computed on demand: of the many that can run, most calls
+    take one.
 
     ``phases``: its own form of each phase of the tier, such as a reduce-scatter and its mirror.
     """
 
-    row: Algorithm
+    algorithm: Algorithm
     phases: tuple[tuple[PlacedStep, Algorithm], ...]
     placed: PlacedGroup
     readings: ModelOptions
@@ -96,14 +97,16 @@ class TierOption:
     @cached_property
     def name(self) -> str:
         """Name of the algorithm."""
-        return self.row.name
+        return self.algorithm.name
 
     @cached_property
     def parts(self) -> dict[int, tuple[CostTerm, ...]]:
         """Cost terms by the number of the phase."""
         return {
-            phase.number: parts_of(row, phase.group, phase.paths, self.readings, phase.step.payload)
-            for phase, row in self.phases
+            phase.number: parts_of(
+                algorithm, phase.group, phase.paths, self.readings, phase.step.payload
+            )
+            for phase, algorithm in self.phases
         }
 
     @cached_property
@@ -141,7 +144,10 @@ class TierOption:
     @cached_property
     def status(self) -> Status:
         """The worst status of its phases."""
-        return max([row.status_on(phase.group) for phase, row in self.phases], key=STATUSES.index)
+        return max(
+            [algorithm.status_on(phase.group) for phase, algorithm in self.phases],
+            key=STATUSES.index,
+        )
 
     @cached_property
     def rank(self) -> int:
@@ -151,9 +157,9 @@ class TierOption:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         found: list[str] = []
-        for phase, row in self.phases:
+        for phase, algorithm in self.phases:
             terms = self.parts[phase.number]
-            found += row.notes_on(phase.group)
+            found += algorithm.notes_on(phase.group)
             found += share_notes(terms)
             found += plane_notes(phase.paths)
             found += switch_notes(phase.paths, terms)
@@ -173,7 +179,7 @@ class TierCompositions:
     primitive's own.
     """
 
-    row: Composition
+    definition: Composition
     placed: PlacedGroup
     steps: tuple[PlacedStep, ...]
     options: tuple[TierOptions, ...]
@@ -190,7 +196,7 @@ class TierCompositions:
             cost_model = replace(
                 self._costed(names, chosen),
                 below=partial(self._below, names),
-                machine=machine_factor(self.placed, self.row.primitive, self.readings),
+                machine=machine_factor(self.placed, self.definition.primitive, self.readings),
             )
             self.cost_by_names[names] = with_efficiency(cost_model, self.placed)
         return self.cost_by_names[names]
@@ -208,8 +214,15 @@ class TierCompositions:
         origin = self.placed.origin or self.placed
         order = self.order or "auto"
         composition = origin.once(
-            ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings),
-            lambda: _on_group(origin, self.row, readings, self.phases, listed=False),
+            (
+                "bare composition",
+                self.definition.name,
+                self.definition.primitive,
+                self.phases,
+                order,
+                readings,
+            ),
+            lambda: _on_group(origin, self.definition, readings, self.phases, listed=False),
         )
         # what runs under a protocol runs on the wires
         assert composition is not None
@@ -220,14 +233,14 @@ class TierCompositions:
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
         placed = self.placed
-        primitive = self.row.primitive
+        primitive = self.definition.primitive
         shipped = []
         for way, allowed in self._shipped_as.items():
             if all(map(contains, allowed, names)):
                 shipped.append(way)
         streamed = next((way for way in shipped if way.streams), None)
         phases: Phases = self.phases
-        usual: Phases = self.row.phases
+        usual: Phases = self.definition.phases
         if streamed is not None:
             usual = "pipelined"
             if self.readings.phases == "auto":
@@ -236,7 +249,7 @@ class TierCompositions:
         runs = selectable(status)
         libraries = chain.from_iterable([way.by for way in shipped])
         shipped_by = tuple(dict.fromkeys(libraries)) if runs else ()
-        choice = Choice(self.row.name, names)
+        choice = Choice(self.definition.name, names)
         return CostModel(
             primitive=primitive,
             ranks=placed.ranks,
@@ -244,7 +257,7 @@ class TierCompositions:
             variant=tuple(filter(None, ("" if phases == usual else phases, self.order))),
             parts=(
                 *_terms(chosen, streamed=streamed is not None and phases == "pipelined"),
-                *(own_part(placed, primitive, self.row.name) if copies else ()),
+                *(own_part(placed, primitive, self.definition.name) if copies else ()),
             ),
             overhead_s=placed.overhead_s,
             phases=phases,
@@ -285,7 +298,7 @@ class TierCompositions:
         part of it."""
         lattice = any(step.group.axes for step in self.steps)
         found = {}
-        for way in self.row.shipped_as:
+        for way in self.definition.shipped_as:
             if way.lattices or not lattice:
                 *inner, outer = self.options
                 allowed = [_allowed(way, options, way.inner) for options in inner]
@@ -359,7 +372,9 @@ class TierCompositions:
         chosen = []
         for options in self.options:
             by_name = {option.name: option for option in options}
-            ranked = [by_name[algorithm] for algorithm in self.row.usual if algorithm in by_name]
+            ranked = [
+                by_name[algorithm] for algorithm in self.definition.usual if algorithm in by_name
+            ]
             chosen.append((ranked or options)[0])
         return self.cost_model(tuple(chosen))
 
@@ -395,7 +410,7 @@ class TierCompositions:
     def named(self, names: Sequence[str]) -> CostModel:
         """The schedule of one named algorithm per spanned tier, innermost first."""
         tiers = [span.tier.name for span in self.placed.spans]
-        spec = Choice(self.row.name, tuple(names)).spec
+        spec = Choice(self.definition.name, tuple(names)).spec
         if len(names) != len(tiers):
             raise ColltoolError(
                 f"'{clipped(spec)}' names {len(names)} algorithms, the group spans"
@@ -494,7 +509,8 @@ def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> fro
         {
             option.name
             for option in options
-            if option.name in names or (not names and ships(way.library, option.row.shipped_by))
+            if option.name in names
+            or (not names and ships(way.library, option.algorithm.shipped_by))
         }
     )
 
@@ -566,7 +582,7 @@ def _on_group(
     if not all(options):
         return None
     return TierCompositions(
-        row=composition,
+        definition=composition,
         placed=placed,
         steps=steps,
         options=tuple(options),

@@ -102,7 +102,7 @@ def scheduled(
     options = executed.model_options(segments, ideal=ideal)
     choice = choice_on(placed, primitive, options, name)
     for composition in hierarchical_candidates(placed, primitive, options):
-        if composition.row.name == choice.base:
+        if composition.definition.name == choice.base:
             cost_model = composition.named(choice.tiers) if choice.tiers else composition.usual()
             if placed.ranks**2 > most:
                 raise _refused(f"{placed.ranks} ranks are too many to execute", cost_model.title)
@@ -114,14 +114,14 @@ def scheduled(
     composed = executed.composition_names(primitive)
     if choice.base in composed:
         raise _refused(why_not_composed(placed), name)
-    row = find(primitive, choice.base, composed)
+    algorithm = find(primitive, choice.base, composed)
     flat, paths = flat_group(placed, options)
-    flat = row.on(flat, choice)
-    reason = row.why_not(flat) or why_not_executed(row, flat, segments, placed, most)
+    flat = algorithm.on(flat, choice)
+    reason = algorithm.why_not(flat) or why_not_executed(algorithm, flat, segments, placed, most)
     if reason:
         raise _refused(reason, name)
-    cost_model = cost_flat(row, flat, paths, options)
-    return Scheduled(placed, cost_model, executed.flat_program(row, flat, segments))
+    cost_model = cost_flat(algorithm, flat, paths, options)
+    return Scheduled(placed, cost_model, executed.flat_program(algorithm, flat, segments))
 
 
 def _refused(reason: str, name: str) -> ColltoolError:

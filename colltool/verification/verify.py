@@ -223,7 +223,7 @@ def _composed_rows(
         if not choices:
             yield _composed(run, composition.usual())
         for choice in choices:
-            if choice.base == composition.row.name:
+            if choice.base == composition.definition.name:
                 tiers = choice.tiers
                 yield _composed(run, composition.named(tiers) if tiers else composition.usual())
 
