@@ -216,8 +216,8 @@ def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
 
 
 def _farthest_rank(group: Group) -> int:
-    """The rank that is farthest from rank 0: the last one; on a lattice half round every ring and at
-    the end of every line."""
+    """The rank that is farthest from rank 0. On a lattice it lies half way round every ring and at
+    the end of every line; elsewhere it is the last one."""
     if not group.axes:
         return group.ranks - 1
     if is_twisted(group.axes):

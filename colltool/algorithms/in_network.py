@@ -82,8 +82,8 @@ def all_reduce(group: Group) -> Terms:
 
 
 def _of_others(group: Group) -> float:
-    """The part of M that a rank sends or receives: all but its own slice; over domains of different
-    sizes all of it, as some ranks of the larger domains have no slice."""
+    """The part of M that a rank sends or receives: all but its own slice. Over domains of different
+    sizes that is all of M, since some ranks of the larger domains have no slice."""
     return 1.0 if group.domains else (group.ranks - 1) / group.ranks
 
 

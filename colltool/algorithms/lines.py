@@ -78,8 +78,9 @@ def copy_offsets(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
 
 
 def from_reduce_scatter(primitive: Primitive, ranks: int, parts: int, script: Script) -> Program:
-    """The program of a primitive from the script of its reduce-scatter: that itself, reversed as an
-    all-gather, or both as an all-reduce; ``parts`` is how many chunks each rank's block has."""
+    """Make the program of a primitive from the script of its reduce-scatter: the script itself, its
+    reverse for an all-gather, or both for an all-reduce. ``parts`` is how many chunks each rank's
+    block has."""
 
     def scatter() -> Batches:
         for batch in script:
@@ -183,8 +184,8 @@ def embedded_ring(primitive: Primitive, group: Group) -> Program:
 
 
 def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
-    """All ranks in an order in which consecutive ones are neighbours, to and fro along each axis;
-    with ``chosen`` only over those axes, at place 0 of the others."""
+    """Order all ranks so that consecutive ones are neighbours: to and fro along each axis. With
+    ``chosen`` it covers only those axes, at place 0 of the others."""
     walk: Indices = np.zeros(1, dtype=np.int64)
     for number in range(len(axes)) if chosen is None else chosen:
         stride = prod(sizes_of(axes[:number]))

@@ -210,8 +210,8 @@ def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Pr
 
 
 def _exchanged(domains: Sequence[int], middles: Floats) -> Batches:
-    """Two steps: every rank sends its pieces to other domains and inside its own; then each sends
-    on inside what came from outside.
+    """Exchange in two steps: every rank sends its pieces to other domains and inside its own; then
+    each sends on, inside, what came from outside.
 
     ``middles`` are the middles of the pieces, in units of a shard. Each other domain receives a
     piece at the rank whose share of the shard it lies in.

@@ -203,8 +203,8 @@ def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Progra
 
 
 def _doubling_rounds(ranks: int) -> tuple[tuple[int, float], ...]:
-    """(stride, bytes in units of M) of the rounds of doubling among N' ranks, of which the first r
-    have two chunks of M/N; bytes are those of the rank that sends most."""
+    """The stride and bytes (in units of M) of each round of doubling among N' ranks, of which the
+    first r hold two chunks of M/N. Bytes are those of the rank that sends most."""
     kept = _kept(ranks)
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
 

@@ -38,8 +38,8 @@ def on_ring(primitive: Primitive, ring: Indices) -> Program:
 
 
 def on_rings(primitive: Primitive, rings: Indices) -> Program:
-    """An all-gather, reduce-scatter or all-reduce on several rings at once, which share the payload
-    evenly; ``rings``: the ranks of each in order, shape (rings, N)."""
+    """Run an all-gather, reduce-scatter or all-reduce on several rings at once, which share the
+    payload evenly. ``rings`` has the ranks of each in order, shape (rings, N)."""
     ranks = rings.shape[1]
 
     def gather() -> Batches:

@@ -123,8 +123,8 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
 
 
 def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
-    """The hops of a batch as steps: step k has the k-th hop of every message and half; where both
-    directions tie, second halves go downwards."""
+    """Split the messages of a batch into hops: step k has the k-th hop of every message and half.
+    Where both directions are equally short, second halves go downwards."""
     src, dst, chunk = concatenated(batch)
     first_halves: list[list[Hop]] = [[] for _ in src]
     second_halves: list[list[Hop]] = [[] for _ in src]

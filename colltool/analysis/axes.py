@@ -61,8 +61,8 @@ def _overlap(key: str, other: str) -> bool:
 
 
 def axis_of(text: str) -> SweepAxis:
-    """Parse one axis: ``ib.bandwidth=25GB/s:100GB/s:4``, ``alpha=0.1us:10us:5log``,
-    ``torus.shape=8x8x8,16x8x4``, ``ideal=true,false``.
+    """Parse one axis, such as ``ib.bandwidth=25GB/s:100GB/s:4``, ``alpha=0.1us:10us:5log``,
+    ``torus.shape=8x8x8,16x8x4`` or ``ideal=true,false``.
 
     >>> axis_of("ib.bandwidth=25GB/s:100GB/s:4").values
     ('25GB/s', '50GB/s', '75GB/s', '100GB/s')
@@ -91,8 +91,8 @@ def _listed_values(text: str, values: str) -> list[str]:
 
 
 def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
-    """The values of LOW:HIGH:COUNT, in equal steps, or in equal factors where it ends in log; the
-    ends as they were typed."""
+    """The values of LOW:HIGH:COUNT in equal steps, or in equal factors where it ends in log. The
+    ends stay as they were typed."""
     low = _QUANTITY.fullmatch(ranged["low"].strip())
     high = _QUANTITY.fullmatch(ranged["high"].strip())
     if low is None or high is None:

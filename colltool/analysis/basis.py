@@ -219,8 +219,8 @@ def joined(differences: Sequence[BasisDifference]) -> tuple[BasisDifference, ...
 
 
 def launch_missing(bases: Sequence[PriceBasis | None]) -> Iterator[float]:
-    """For each column that states no launch: the largest launch (seconds) that another one states;
-    0 for the others."""
+    """For each column that states no launch overhead, the largest one (seconds) that another column
+    states; 0 for the others."""
     launches = [basis.launch for basis in bases if basis is not None]
     most = max((launch for launch in launches if launch is not None), default=0.0)
     for basis in bases:
@@ -263,8 +263,8 @@ class PointTimes(NamedTuple):
 
     @property
     def software_parts(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
-        """The parts of a :class:`BasisDifference`: the largest software time with the columns that
-        have one, None with the others; empty if all or none have it."""
+        """The parts of a :class:`BasisDifference` about software time: the largest one with the
+        columns that have one, and None with the others. Empty if all or none have it."""
         having = [time for time in self.times if time.software_s]
         lacking = tuple(time.name for time in self.times if time.software_s is None)
         if not having or not lacking:

@@ -216,8 +216,8 @@ def _listed_rows(question: GridQuestion, sizes: Floats) -> list[ListedRow]:
 def _with_picks(
     question: GridQuestion, sizes: Floats, listed: list[ListedRow], picks: Picks
 ) -> tuple[list[ListedRow], Indices]:
-    """The rows, with one under Simple added for each pick that is priced so; and the index of the
-    row that is picked at each element, -1 where the fastest leads."""
+    """Find the row that the library picks at each element: its index, or -1 where the fastest
+    leads. A pick that runs under Simple may have no row yet; one is added."""
     row_of = {row.spec: at for at, (row, _) in reversed(list(enumerate(listed)))}
     simple_specs = {pick.spec for pick in picks if pick and pick.simple} & set(row_of)
     simple_row_of: dict[str, int] = {}

@@ -47,8 +47,8 @@ class ContestSide(NamedTuple):
 
 
 class Beats(NamedTuple):
-    """One fabric against the first: shares of samples in which it is faster, the same (within
-    :data:`SAME`) or slower.
+    """One fabric against the first: in which share of samples it is faster, in which the same
+    (within :data:`SAME`), in which slower.
 
     Args:
         shared: keys that both have, drawn together.

@@ -315,8 +315,8 @@ class TotalChange(NamedTuple):
 
 @result
 class Diff(Result):
-    """Leaves that changed by more than ``rtol``, relative, and paths that only one side has; of
-    prices also how the winner's total changed."""
+    """What changed from one document to another: numbers that moved by more than ``rtol``,
+    relative; paths that only one side has; and, of prices, how the winner's total moved."""
 
     subject: ClassVar[str] = "ladder"
     rtol: float

@@ -100,8 +100,8 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
 
 
 def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
-    """The change with which most of each rack runs so many ranks, on the racks that there are; none
-    where whole racks run them, or only less would."""
+    """The change that takes most of each rack, so that so many ranks fill the racks that there are.
+    None where whole racks hold them, or where they would take less than half of each."""
     change = fitted(fabric, [GroupSpec(ranks)])
     if change.nodes is not None or change.per_rack is None:
         return AS_IT_IS

@@ -55,8 +55,8 @@ class Plans(Result):
         return self.plans[at].step_s / self.plans[0].step_s
 
     def error(self, at: int) -> float | None:
-        """Expected relative error of :meth:`ratio`; None on the same fabric, where the model's
-        error cancels."""
+        """The expected relative error of :meth:`ratio`. On the same fabric it is None, because
+        there the model's error cancels."""
         first, other = self.plans[0], self.plans[at]
         if other.fabric == first.fabric:
             return None
@@ -174,8 +174,8 @@ def plans(
 
 
 def column_titles(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
-    """A title for each fabric: its name and the overrides not shared by all; equal ones are
-    distinguished by what the user typed."""
+    """A title for each fabric: its name and the overrides that not all share. Equal titles are told
+    apart by what the user typed."""
     first, *others = fabrics
     common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
     names = []

@@ -45,8 +45,8 @@ class LinePiece(NamedTuple):
 
 
 class Law(NamedTuple):
-    """The price of a collective on the first ``ranks`` of a fabric; ``worst``: its largest relative
-    distance from the price at the sizes where it was checked."""
+    """The price of a collective on the first ``ranks`` of a fabric, as straight pieces. ``worst``
+    is its largest relative distance from prices that it was checked against."""
 
     primitive: Primitive
     ranks: int
@@ -68,8 +68,8 @@ class NotCovered(NamedTuple):
 
 
 class LawTable(NamedTuple):
-    """The laws of a fabric: ``within`` is what they keep everywhere between ``from_bytes`` and
-    ``to_bytes``; ``overrides`` are what was set on it."""
+    """The laws of a fabric. They keep ``within`` of the price everywhere between ``from_bytes`` and
+    ``to_bytes``; ``overrides`` were set on the fabric."""
 
     fabric: str
     library: str
@@ -148,7 +148,8 @@ def _law(fabric: Fabric, primitive: Primitive, ranks: int) -> Law:
 def _checked_pieces(
     seconds: Seconds, known: dict[int, float]
 ) -> tuple[tuple[LinePiece, ...], float]:
-    """Pieces that keep :data:`WITHIN` where they were not made from, and the worst distance there.
+    """Pieces that keep :data:`WITHIN` at sizes that they were not made from, and the worst distance
+    there.
 
     Sizes that miss it are knots of the next try, so that this ends.
     """
@@ -203,8 +204,8 @@ def _slope(seconds: Seconds, low: int, high: int) -> float:
 
 
 def _fitted(known: dict[int, float]) -> tuple[LinePiece, ...]:
-    """The longest straight lines through known prices that keep :data:`_ASKED` from those they
-    pass over."""
+    """The longest straight lines through known prices that pass every other known price within
+    :data:`_ASKED`."""
     sizes = sorted(known)
     pieces = []
     start = 0

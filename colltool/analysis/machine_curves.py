@@ -52,7 +52,8 @@ class MachineGroup(NamedTuple):
         return counted(self.nodes, node_noun(self.ranks // self.nodes))
 
     def command(self, primitive: Primitive, sizes: str) -> str:
-        """The command that gives what is expected of it; ``sizes``: options that say the sizes."""
+        """The command that prints what is expected of it; ``sizes`` are the options that state the
+        sizes."""
         return (
             f"colltool expect -f {self.typed} -n {self.ranks} --test {test_name(primitive)} {sizes}"
         )
@@ -71,8 +72,8 @@ class MachineCurve(NamedTuple):
 
 
 class MachineCurves(NamedTuple):
-    """What a machine reaches: ``headline``, in an all-reduce of :data:`HEADLINE_SIZES`;
-    ``tests``, in each test of nccl-tests that has a price."""
+    """What a machine reaches: ``headline`` for an all-reduce at :data:`HEADLINE_SIZES`, and
+    ``tests`` for each test of nccl-tests that has a price."""
 
     fabric: Fabric
     headline: Sequence[MachineCurve]
@@ -95,7 +96,8 @@ def machine_curves(fabric: Fabric) -> MachineCurves:
 
 def machine_groups(fabric: Fabric) -> list[MachineGroup]:
     """The groups that a shipped machine is shown on: 1, 2, 8, 32 and 128 nodes, as far as it has
-    or can be given so many; of a machine of one tier, ranks in their place, and all of them."""
+    them or can be given them. A machine of one tier is shown on so many ranks instead, and on all.
+    """
     tiers = fabric.tiers
     of_node = tiers[0].endpoints if len(tiers) > 1 and not fabric.domains else _RANKS_OF_NODE
     found: dict[int, MachineGroup] = {}
@@ -110,8 +112,8 @@ def machine_groups(fabric: Fabric) -> list[MachineGroup]:
 
 
 def _grown(fabric: Fabric, nodes: int, of_node: int) -> MachineGroup | None:
-    """A group of so many nodes, on the machine as it ships or grown; the most ranks that there are
-    where it cannot grow; None without two."""
+    """A group of so many nodes, on the machine as it ships or grown to hold them. Where it cannot
+    grow, the group has all its ranks; a group of one node is left out (None)."""
     typed = fabric.name
     wanted = nodes * of_node
     if wanted > fabric.ranks and len(fabric.tiers) == 2 and not fabric.domains:

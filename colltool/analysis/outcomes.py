@@ -75,8 +75,8 @@ class LineOutcome(NamedTuple):
 
 
 class PointCall(NamedTuple):
-    """Who wins at a point, and the column that it names; ``slower``: the columns that are surely
-    slower, where not all others are."""
+    """Who wins at a point, and which column that names. ``slower`` lists the columns that are
+    surely slower, where not all others are."""
 
     call: Call
     column: int | None

@@ -226,8 +226,8 @@ def sensitivity(
 
 
 def affordable(samples: int, numbers: int) -> int:
-    """How many samples to draw so that numbers times samples stay within :data:`MOST_DRAWN`, and
-    pricing within seconds beyond :data:`MOST_EXAMINED` numbers."""
+    """The number of samples to draw: numbers times samples stay within :data:`MOST_DRAWN`, and
+    beyond :data:`MOST_EXAMINED` numbers pricing takes seconds at most."""
     draws_each = max(1, numbers) * max(1.0, numbers / MOST_EXAMINED)
     return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
@@ -359,8 +359,8 @@ def _value_of_information(
 def _most_influential(
     question: WhatIf, numbers: Sequence[ParameterRange]
 ) -> Sequence[ParameterRange]:
-    """The numbers whose break-even is sought: all up to :data:`MOST_EXAMINED`, else those that
-    change some schedule's time most."""
+    """The numbers whose break-even is worth seeking: all of them up to :data:`MOST_EXAMINED`, else
+    those that change some schedule's time most."""
     if len(numbers) <= MOST_EXAMINED:
         return numbers
     totals = np.stack([*_seconds(question.at_both_ends(numbers), 2 * len(numbers)).values()])

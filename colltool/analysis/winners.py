@@ -27,8 +27,9 @@ _CLAIMED: tuple[Call, ...] = ("winner", "behind", "alone", "unlike")
 
 
 class RivalRatio(NamedTuple):
-    """A column's times over the winner's in a size class, or over the fastest's where nobody wins:
-    the least and the most, and the ends of their intervals; None where the error is not known."""
+    """How many times the winner's time (or the fastest's, where nobody wins) a column takes in a
+    size class: the least, the most, and the ends of their intervals. None where the error is not
+    known."""
 
     column: str
     least: float

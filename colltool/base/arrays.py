@@ -66,8 +66,8 @@ def anywhere(condition: Any) -> bool:
 
 
 def first_by(keys: Sequence[Any], *, most: bool) -> Any:
-    """Index of the least key (``most``: the largest), the first of equals; an array of indices
-    where any key is an array."""
+    """The index of the exactly least key (``most``: the largest), the first of equals; an array of
+    indices where any key is an array. :func:`first_least` lets rounding errors tie."""
     if not any(map(is_array, keys)):
         return keys.index(max(keys) if most else min(keys))
     import numpy as np
@@ -77,8 +77,9 @@ def first_by(keys: Sequence[Any], *, most: bool) -> Any:
 
 
 def values_at(index: Any, values: Sequence[Any]) -> Any:
-    """Return ``values[index]``, element by element; of text and flags, which are only labels, the value
-    at the first element."""
+    """Return ``values[index]``, element by element. Texts and flags only label a record and are no
+    arrays: the one at the first element stands for all. Texts and flags are labels that are alike
+    at all elements wherever they are shown, so the value at the first element is taken."""
     if not is_array(index):
         return values[index]
     first = values[0]
@@ -127,8 +128,8 @@ TIE = 1e-12
 
 
 def first_least(keys: Sequence[Any]) -> Any:
-    """Index of the first key within :data:`TIE` of the least; an array of indices where any key is
-    an array."""
+    """The index of the first key that ties with the least, within :data:`TIE`; an array of indices
+    where any key is an array. :func:`first_by` is exact."""
     if not any(map(is_array, keys)):
         first = keys.index(min(keys))
         near = keys[first] * (1 + TIE)

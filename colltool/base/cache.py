@@ -1,4 +1,4 @@
-"""A cache in the user's cache folder of data that is slow to read: :func:`keep` and :func:`recall`.
+"""Keeps data that is slow to read in the user's cache folder: :func:`keep` and :func:`recall`.
 
 Entries are JSON, which cannot run code. An entry is used only for exactly the text that it was made
 from; one that is broken, old or another user's is ignored and replaced. Without a usable folder

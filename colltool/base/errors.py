@@ -1,5 +1,5 @@
-"""The error of everything that a user can fix: what, where, what to type next; and the exit codes
-of the command line.
+"""The error of everything that a user can fix (what is wrong, where, what to type next), and the
+exit codes of the command line.
 
 A shell user typed ``--ranks 64``, a Python user ``ranks=64``, an assistant sent ``"ranks": 64``.
 :func:`argument_text` puts a neutral mark into the text, :func:`spell` turns marks into an

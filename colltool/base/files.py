@@ -175,8 +175,8 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
 
 @contextmanager
 def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
-    """Open a file or pipe to stream: the stream and its name for errors; the same errors as
-    :func:`read_bytes`, also when reading fails later."""
+    """Open a file or pipe to stream; returns the stream and its name for errors. Errors are those
+    of :func:`read_bytes`, also when reading fails later."""
     name = _name(path, "")
     where = printable(name)
     with _read_errors(bound, where):

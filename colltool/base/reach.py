@@ -1,4 +1,4 @@
-"""Which files may be opened: all of them, or within :func:`confined`, as in a server, those of some
+"""Which files may be opened: all of them, or, within :func:`confined` as in a server, those of some
 folders."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a calibrated file tells of its fits in comments: caveats (:func:`notes_of`), and at its head
+"""The comments that a calibrated file has on its fits: caveats (:func:`notes_of`), and at its head
 the errors by size (:func:`head_comments`)."""
 
 from collections import defaultdict

@@ -39,7 +39,7 @@ class SeriesLine(NamedTuple):
 
 def protocol_rows(fabric: Fabric, series: Sequence[SeriesRows]) -> tuple[ProtocolRow, ...]:
     """The numbers of each series whose log forces an algorithm and a protocol, and whose sizes
-    allow a line; the last of several series of one kind."""
+    allow a line. Of several series of one kind the last one counts."""
     found: dict[tuple[str, ...], ProtocolRow] = {}
     for measured in series:
         row = _protocol_row(fabric, measured)
@@ -86,8 +86,8 @@ def _protocol_row(fabric: Fabric, measured: SeriesRows) -> ProtocolRow | None:
 def _numbers(
     placed: PlacedGroup, measured: SeriesRows, name: str, launch_s: float
 ) -> ProtocolNumbers | None:
-    """The numbers of protocol ``name`` under which the schedule's line is that of the measured
-    times; None where the schedule cannot run or the times are below its wires'.
+    """The numbers of protocol ``name`` with which the schedule's line becomes that of the measured
+    times. None where the schedule cannot run, or the times are below those of its wires.
 
     One rank count cannot separate launch and step: the launch is the library's, ``launch_s``, but
     for times too short for it.

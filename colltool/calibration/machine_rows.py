@@ -144,7 +144,8 @@ def _media(fabric: Fabric) -> Media:
 
 
 def _series_rows(fabric: Fabric, series: Series, algorithms: Sequence[str]) -> SeriesRows:
-    """The rows of a series; ``algorithms``: what the user names, empty for what the log forces."""
+    """The rows of a series. ``algorithms`` are those that the user names; empty for those that the
+    log forces."""
     placed = check_fits(fabric, series)
     scope = scope_of(fabric, [span.tier.name for span in placed.spans])
     if algorithms:

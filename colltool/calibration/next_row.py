@@ -60,8 +60,8 @@ class NextRow(NamedTuple):
 
 
 def next_row(file: MachineFile) -> NextRow | None:
-    """The row that lowers the mean sigma most at the file's scopes and rank counts; None where
-    every gain is below :data:`_LEAST_GAIN`."""
+    """The row that would lower the mean sigma most, at the file's scopes and rank counts. None
+    where every gain is below :data:`_LEAST_GAIN`."""
     scopes = dict.fromkeys(measured.scope for measured in file.rows)
     best = max((_best_in(file, scope) for scope in scopes), key=attrgetter("gain"))
     return best if best.sigma_after <= (1 - _LEAST_GAIN) * best.sigma else None
@@ -104,8 +104,8 @@ def _mean_sigma(
     primitives: Sequence[Primitive],
     ranks: Sequence[int],
 ) -> float:
-    """The mean sigma of ln time over sizes, collectives and rank counts; each at least the sigma
-    that prices of this kind have where rows were measured, as in an interval."""
+    """The mean sigma of ln time over sizes, collectives and rank counts. Each is at least the sigma
+    that such prices have where rows were measured, as in an interval."""
     import numpy as np
 
     smoother = machine_smoother(scope, file.smoother)

@@ -1,5 +1,5 @@
-"""A fabric's data in the form of schema /1, which a calibrated file has: what a library adds is
-written as numbers of the tiers themselves."""
+"""Writes a fabric's data in the form of schema /1, which a calibrated file has: there, what a
+library adds is written as numbers of the tiers."""
 
 from __future__ import annotations
 

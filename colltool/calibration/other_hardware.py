@@ -16,8 +16,8 @@ from colltool.fabric.model import Fabric
 
 
 def other_devices(fabric: Fabric, devices: Sequence[str]) -> dict[str, str]:
-    """The devices that a fabric does not have, each with the bundled fabric that has it; empty where
-    the fabric names no device, and where one of them may be its own."""
+    """The named devices that a fabric does not have, each with the bundled fabric that has it.
+    Empty where the fabric names no device, or one of them may be its own."""
     own = _generation(fabric)
     if not own:
         return {}

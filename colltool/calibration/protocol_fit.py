@@ -228,8 +228,8 @@ def as_written(fit: CollectiveFit) -> CollectiveFit | None:
 
 
 def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
-    """The bandwidth that a fit needs where it matters, bytes/s, if that exceeds the port's stated
-    rate; else None."""
+    """The bandwidth (bytes/s) that a fit needs where bandwidth matters, if that exceeds the port's
+    stated rate; else None."""
     sample = fit.sample
     load = sample.x[fit.envelope.algorithm, np.arange(len(sample.seconds)), PER_BYTE]
     needed = 0.0

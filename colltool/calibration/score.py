@@ -47,8 +47,8 @@ class Judged(NamedTuple):
 
     @property
     def nearer_by(self) -> float:
-        """How much nearer it is than colltool's price, as a logarithm: half and twice the measured
-        time are equally far; negative where colltool is nearer."""
+        """How much nearer it is than colltool's price, as a logarithm, so that half and twice the
+        measured time are equally far. Negative where colltool is nearer."""
         return abs(log(self.own_ratio)) - abs(log(self.ratio))
 
 
@@ -78,8 +78,8 @@ class ScoreRow(NamedTuple):
 
 
 class ScoredPredictor(NamedTuple):
-    """What a predictor answered: ``missing``, rows without a prediction; ``unknown``, lines of
-    machines without a row, and ``unasked`` other lines that answer no row. ``unit``: that its times
+    """What a predictor answered. ``missing`` counts rows without a prediction, ``unknown`` lines of
+    machines without a row, ``unasked`` other lines that answer no row. ``unit``: that its times
     seem to be in, where it is not the column's."""
 
     name: str
@@ -177,8 +177,8 @@ def _judged(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
 
 
 def machine_score(machine: str) -> list[ScoreRow]:
-    """colltool's errors on the rows of a shipped machine that its numbers have not seen: all, and
-    by size, scope and collective; none where it has no such rows."""
+    """colltool's errors on rows of a shipped machine that its numbers have not seen: of all, and by
+    size, scope and collective. None where it has no such rows."""
     judged, _ = _judged(OWN, OWN)
     mine = [entry for entry in judged if entry.row.fabric == machine]
     rows: list[ScoreRow] = []

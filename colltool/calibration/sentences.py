@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class FitFinding(NamedTuple):
-    """Something to tell of a fit: a code of :data:`SENTENCES` and what fills its sentence."""
+    """One thing to tell of a fit: a code of :data:`SENTENCES` and what fills its sentence."""
 
     code: str
     fields: Mapping[str, object] = {}

@@ -157,8 +157,8 @@ def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
 
 
 def _other_hosts(fabric: Fabric, series: Series) -> str:
-    """Why the fabric's hosts are not those of the log; empty where they agree, the log names none,
-    or the domains of the inner tier (a Clos, a lattice) are not hosts."""
+    """Why the fabric's hosts are not those of the log. Empty where they agree, where the log names
+    none, or where the domains of the inner tier (a Clos, a lattice) are not hosts."""
     inner = fabric.tiers[0]
     if series.nodes is None or capabilities_of(inner).joins != "accelerators":
         return ""
@@ -181,8 +181,8 @@ def _other_hosts(fabric: Fabric, series: Series) -> str:
 
 
 def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
-    """A fix: sizes of tiers under which the series would fit, as options; else which fabric to
-    use."""
+    """What to type so that the series fits: sizes of tiers, as options; where no sizes do, which
+    fabric to use."""
     tiers = list(fabric.tiers)
     changed = {}
     possible = True

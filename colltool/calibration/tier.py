@@ -169,8 +169,8 @@ class CollectiveSeries(NamedTuple):
         names: Sequence[str],
         inner: Mapping[str, ProtocolNumbers] | None = None,
     ) -> tuple[AlgorithmCosts, ...]:
-        """Costs of the algorithms that can run; ``inner``: the protocols of the other tiers, by
-        default their last ones, those for large messages."""
+        """Costs of the algorithms that can run. ``inner`` names the protocols of the other tiers;
+        by default their last ones, which are for large messages."""
         if inner is None:
             inner = {}
             for name, listed in self.protocols_inside(placed).items():
@@ -211,7 +211,7 @@ class CollectiveSeries(NamedTuple):
 def _fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> ChosenAlgorithms:
-    """The algorithms that ran: those that the user names, or those whose fit is chosen."""
+    """Fit the algorithms that ran: those that the user names, or those whose fit is chosen."""
     title = series[0].title
     where = series[0].points[0].where
     if sum(len(measured.points) for measured in series) < _LEAST_SIZES:
@@ -273,8 +273,8 @@ def _sets_to_compare(
 def _with_unlikely(
     members: Sequence[Member], names: Sequence[str], known: LibraryRuns
 ) -> list[Member]:
-    """Members with marks (``unlikely``) at what the library would not have run; without any at
-    sizes where it runs an algorithm that is not compared."""
+    """Mark in each member what the library would not have run (``unlikely``). A size where the
+    library runs an algorithm that is not compared has no marks."""
     found = []
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array(calls)

@@ -142,8 +142,8 @@ def _protocols_by_primitives(tier: Mapping[str, Any]) -> dict[tuple[str, ...], d
 def _names_outside(
     outer: Sequence[Mapping[str, Any]], primitives: Sequence[str], inner_names: Sequence[str]
 ) -> dict[str, str]:
-    """Names of outer tiers that an inner tier lacks, and which of its protocols each one copies;
-    the innermost outer tier has priority."""
+    """Names of outer tiers' protocols that an inner tier lacks, and which of its own each one
+    copies. The innermost outer tier has priority."""
     found: dict[str, str] = {}
     for tier in reversed(outer):
         for outer_primitives, names in reversed(_protocols_by_primitives(tier).items()):

@@ -247,8 +247,8 @@ def complete_test(incomplete: str) -> list[str]:
 
 
 def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
-    """Names of algorithms and compositions: those of the collective, where one was typed; the last
-    of a list."""
+    """Complete names of algorithms and compositions, of a list its last one. Where a collective was
+    typed, only its own."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
     from colltool.algorithms.registry import every_algorithm, on_request

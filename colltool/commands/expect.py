@@ -189,8 +189,8 @@ def _unmeasured(
 
 
 def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) -> Measurements:
-    """The series of each log by itself, so that a slow machine does not hide behind healthy ones;
-    logs of which each has the calls of one rank stay joined."""
+    """The series of each log by itself, so that a slow machine does not hide behind healthy ones.
+    Logs that each have the calls of one rank stay joined."""
     from colltool.commands.reading import paths_of
     from colltool.logs.series import Measurements
 

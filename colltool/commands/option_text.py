@@ -26,8 +26,8 @@ _LONGEST = 40  # characters of a typed text that an error repeats
 
 
 def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
-    """The function that reads the text of an argument for typer; None if the text is the value, or
-    :func:`read_items` splits it."""
+    """The function by which typer reads the text of an argument. None if the text itself is the
+    value, or if :func:`read_items` splits it."""
     if row.kind not in ("count", "number", "share", "shape", "word"):
         return None
 

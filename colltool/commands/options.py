@@ -1,6 +1,6 @@
-"""Options of commands, made of rows of :data:`colltool.commands.arguments.ARGUMENTS`, and the
-groups of options that commands share: fabric (:class:`FabricChoice`), output (:class:`Out`), and
-options of the model. At the end, checks of output paths that commands make before the work."""
+"""Options of commands, made from rows of :data:`colltool.commands.arguments.ARGUMENTS`. Commands
+share groups of them: fabric (:class:`FabricChoice`), output (:class:`Out`) and options of the
+model. At the end, checks of output paths that commands make before the work."""
 
 from __future__ import annotations
 

@@ -285,8 +285,8 @@ def fitted_fabrics(
     groups: Sequence[GroupSpec],
     varied: Sequence[str] = (),
 ) -> list[SweepFabric]:
-    """Fabrics as of :func:`sweep_fabrics`, those that do not hold the groups grown or with a part
-    of each rack; ``varied``: keys whose values are axes."""
+    """The fabrics of :func:`sweep_fabrics`; those that do not hold the groups are grown, or take
+    part of each rack. ``varied`` are keys whose values are axes."""
     from colltool.analysis.fitted import fitted
 
     found = []

@@ -62,7 +62,8 @@ _SECONDARY: dict[str, tuple[str, ...]] = {
 
 
 class Bounded(NamedTuple):
-    """A document that fits, and what it leaves out: ``{"results": "5 of 23"}``."""
+    """A document that is short enough to send, and what was left out of it: ``{"results": "5 of
+    23"}``."""
 
     document: dict[str, Any]
     left_out: dict[str, str]

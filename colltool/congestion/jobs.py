@@ -138,8 +138,7 @@ class _JobStretch(NamedTuple):
 
 
 def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBatch]:
-    """The groups of a layout in order, with their traffic; raises what :func:`contention`
-    raises."""
+    """The groups of a layout in order, with their traffic. Raises what :func:`contention` raises."""
     if not layout.groups:
         what = f"layout '{layout.name}' has no groups"
         raise ColltoolError(what, argument="layout", fix="at least one of 2 ranks")
@@ -286,8 +285,8 @@ def _traffic(
 def _with_members(
     fabric: Fabric, stretch: _JobStretch, row: TrafficRow
 ) -> Iterator[tuple[int, Indices, Members]]:
-    """Number of the first group, endpoints, and what the traffic depends on: group by group where
-    it depends on the places of members, else all groups at once."""
+    """The number of the first group, its endpoints, and what its traffic depends on. Where that is
+    the places of its members, one group after the other; else all groups at once."""
     ranks = stretch.ends.shape[1]
     if not row.by_axes and row.positions is None:
         yield stretch.start, stretch.ends, Members(ranks)

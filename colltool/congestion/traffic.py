@@ -134,7 +134,7 @@ def row_by_route(primitive: Primitive, algorithm: str) -> TrafficRow | None:
 
 
 def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
-    """The row as :func:`row_by_route` finds it, or an error that lists what is modelled."""
+    """The row that :func:`row_by_route` finds, or an error that lists what is modelled."""
     row = row_by_route(primitive, algorithm)
     if row is not None:
         return row

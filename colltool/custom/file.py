@@ -1,5 +1,5 @@
-"""Algorithm files: who sends which chunk to whom, step by step; in colltool's own format, or in those
-of MSCCL and MSCCL++. :func:`load_algorithm` reads any of them, :func:`algorithm_text` writes
+"""Algorithm files: who sends which chunk to whom, step by step. The format is colltool's own, or
+that of MSCCL or MSCCL++. :func:`load_algorithm` reads any of them, :func:`algorithm_text` writes
 colltool's own:
 
 schema: colltool.algorithm/1
@@ -94,8 +94,8 @@ class AlgorithmFile(Part):
 
 
 def load_algorithm(path: AnyPath) -> CustomSchedule:
-    """Return the schedule of a file, executed; ColltoolError names the step that fails if ranks do
-    not end with what the primitive promises."""
+    """Return the schedule of a file, executed. A ColltoolError names the step that fails if ranks
+    do not end with what the primitive promises."""
     text = read_text(path, "algorithm")
     file = printable(os.fsdecode(path))
     # Other tools' files are recognised by their first characters, behind a byte order mark.

@@ -29,8 +29,8 @@ Wire = tuple[int, int, int]  # sender, receiver, channel
 
 
 def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
-    """Return the schedule of an XML text, executed in place, out of place, or both, as it allows;
-    ColltoolError names what is wrong, and where."""
+    """Return the schedule of an XML text, executed in place, out of place, or both, as the text
+    allows. A ColltoolError names what is wrong, and where."""
     algo = algo_of(text, file, name)
     primitive = primitive_named(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
     if primitive is None:

@@ -126,8 +126,8 @@ def _in_both_orders(
 def _in_step(
     plan: ExecutionPlan, postcondition: PostCondition, race: ColltoolError, *, in_place: bool
 ) -> tuple[Batch, ...]:
-    """Return what is sent where the threadblocks of a group wait for each other, as plans are
-    written; the error of the execution in which they did not, if that does not help either."""
+    """Return what is sent if the threadblocks of a group wait for each other, as authors of plans
+    assume. If that fails too, raise the error of the execution in which they did not wait."""
     if not plan.has_groups:
         raise race
     try:

@@ -66,8 +66,8 @@ class CustomSchedule(NamedTuple):
         return sum(len(step.src) for step in chain.from_iterable(self.batches))
 
     def program(self) -> Program:
-        """Return the program that the executor of shipped schedules runs; of a file that uses scratch
-        only the loads of links are right."""
+        """Return the program that the executor of shipped schedules runs. Of a file that uses
+        scratch, only its loads of links are right."""
         chunks = self.chunks * self.ranks if self.primitive is A2A else self.chunks
         number = np.arange(chunks, dtype=np.int64)
         if self.primitive is A2A:
@@ -190,8 +190,8 @@ def ranks_text(bits: int) -> str:
 def with_addition(
     postcondition: PostCondition, current: ChunkState | None, arrived: ChunkState, rank: int
 ) -> ChunkState:
-    """Return the state after a rank adds what arrived to what it has; ColltoolError if the chunks
-    differ or a rank's part would be in it twice."""
+    """Return the state after a rank adds what arrived to what it has. Raises ColltoolError if the
+    chunks differ, or a rank's part would be in the sum twice."""
     chunk = chunk_text(postcondition, arrived[0])
     if current is None:
         raise ColltoolError(f"rank {rank} adds {chunk} to a place where it holds nothing")
@@ -286,7 +286,7 @@ def follow(postcondition: PostCondition, batches: Sequence[Batch]) -> None:
 
 
 def batch_of(sends: Sequence[Sent]) -> Batch:
-    """Return the messages of one step as arrays: those that copy, then those that add."""
+    """Return the messages of one step as arrays: first those that copy, then those that add."""
     batch = []
     # A step as the executor takes it copies or adds, not both.
     for add in (False, True):

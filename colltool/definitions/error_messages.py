@@ -205,8 +205,8 @@ def _with_unit(quantity: str, path: KeyPath, value: float) -> str:
 
 
 def _as_number(place: FieldPlace, number: float, unit: str) -> str:
-    """The fix for ``80%``, ``3:1`` or ``2x``: a number within the bounds of the field, or of the
-    number in a union; where bounds start at 1, 30% is 1.3."""
+    """The fix for ``80%``, ``3:1`` or ``2x``: the number that is meant, within the bounds of the
+    field or of the number in a union. Where bounds start at 1, 30% means 1.3."""
     bounds = place
     if place.is_union:
         members = map(place_of, get_args(place.annotation))

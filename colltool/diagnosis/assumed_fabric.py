@@ -126,8 +126,8 @@ _NETWORKS = {
 
 
 def source_of(name: str, seen: Evidence) -> FabricSource:
-    """A bundled fabric by name: of more ranks than it has, the cluster that is made of such
-    machines; where several hosts ran and it is one, such hosts on a network."""
+    """The bundled fabric of that name, grown where more ranks ran than it has. Where it is a single
+    host and several hosts ran, such hosts on a network."""
     if seen.most_ranks > load_fabric(name).ranks:
         name = CLUSTERS.get(name, name)
     fabric = load_fabric(name)
@@ -157,8 +157,8 @@ def source_of(name: str, seen: Evidence) -> FabricSource:
 
 
 def _peers(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
-    """Whether cards in PCIe slots reach each other's memory, and how that is known: by the logs,
-    else by the times; None where nothing tells."""
+    """Whether cards in PCIe slots reach each other's memory, and how that is known: from the logs,
+    else from the times. None where nothing tells."""
     debug = seen.debug
     if debug.connections("P2P"):
         return True, statement("peers-logged")

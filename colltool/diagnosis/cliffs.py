@@ -45,8 +45,8 @@ def cliff_in(points: Sequence[Point]) -> Statement:
 
 
 def outliers_in(points: Sequence[Point]) -> Statement:
-    """The sizes that are out of line with their neighbours; nothing where none is, or where the
-    times scatter."""
+    """The sizes that are out of line with their neighbours. Empty where none is, or where times
+    scatter too much to tell."""
     if cliff_in(points).code == "scatter":
         return NOTHING
     lone = _lone_points(points, breaks(points), _over_neighbours(points))
@@ -75,7 +75,7 @@ def breaks(points: Sequence[Point]) -> dict[int, float]:
 
 
 def _step_factor(before: Point, after: Point) -> float:
-    """The factor by which a step exceeds what any price does; 0 where a price may take it."""
+    """The factor by which a step exceeds what any price has; 0 where a price may have it."""
     ratio = after.seconds / before.seconds
     growth = after.bytes / before.bytes
     if ratio < 1 - WITHIN:
@@ -97,8 +97,8 @@ def _over_neighbours(points: Sequence[Point]) -> list[float]:
 def _lone_points(
     points: Sequence[Point], steps: dict[int, float], over: Sequence[float]
 ) -> list[int]:
-    """Indices of lone points that break the curve: it closes without them, and they are further
-    off it than the other end of the step, or it does not close without that one.
+    """Indices of single points that break the curve. Without them it is smooth, and they are
+    further off it than the other end of the step is, or it is not smooth without that other end.
 
     On a logarithmic scale a lone point is off by twice what its neighbours seem to be where sizes
     are evenly spaced, the two ends of a lasting step by the same.

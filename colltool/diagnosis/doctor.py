@@ -1,5 +1,4 @@
-"""``doctor``: from logs and traces to the machine that they name, what is off, why, and what to run
-next.
+"""``doctor``: finds from logs and traces which machine ran, what is off, why, and what to run next.
 
 :func:`diagnose` splits the evidence by ranks per host. For each part it finds the fabric
 (machines), prices the series (validate), groups their sizes (size_classes), scores hypotheses
@@ -113,8 +112,8 @@ def diagnose(
 def _judged_or_stated(
     seen: Evidence, options: _DiagnosisOptions, stated: Sequence[StatedLine]
 ) -> Diagnosis:
-    """The times against a machine; without times, or where logs that state something name no
-    machine for them, nothing but what is stated."""
+    """The times compared with a machine. Without times, or where no machine is named and the logs
+    state problems, only what they state."""
     if not seen.series and not seen.bounds:
         return _without_times(seen, options, "")
     try:

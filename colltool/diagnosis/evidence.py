@@ -19,7 +19,7 @@ from colltool.logs.traced_calls import LeftOutKernels, UpperBound
 
 
 class FailedLog(NamedTuple):
-    """A file that cannot be used: a run that failed, or what is no log."""
+    """A file that cannot be used: the log of a run that failed, or no log at all."""
 
     file: str
     reason: str

@@ -46,8 +46,8 @@ SHARE_TOLERANCE = 0.01
 
 
 class SeriesContext(NamedTuple):
-    """A series, its prices and its points, which are one per size; ``algorithms``: those that the
-    user allows, empty for any."""
+    """A series with its prices and its points, one per size. ``algorithms`` are those that the user
+    allows; empty for any."""
 
     fabric: Fabric
     placed: PlacedGroup
@@ -184,8 +184,8 @@ def _faster_than_price(context: SeriesContext) -> Statement:
 
 
 def _fewer_rails(context: SeriesContext) -> Statement:
-    """The number of a host's NICs that explains slow large messages, with what else explains them
-    as well; only even shares of the NICs are tried."""
+    """The number of a host's NICs that would explain slow large messages, and what else explains
+    them as well. Only numbers that divide the host's NICs are tried."""
     spans = context.placed.spans
     if len(spans) < 2 or not context.large or not all(map(context.slower, context.large)):
         return NOTHING

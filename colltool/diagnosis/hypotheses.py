@@ -1,5 +1,5 @@
-"""Every cause that the model can price: the scenario of each, a fabric as it would be, and what
-reveals it on the machine.
+"""Every cause that the model can price: its scenario (a fabric as it would be), and what reveals
+the cause on the machine.
 
 A cause is a setting (one scenario) or has one number that is fitted to the times, such as a share
 or a count of links. :func:`hypotheses` yields those that a fabric and a library may have;
@@ -130,8 +130,9 @@ class Hypothesis(NamedTuple):
 
 
 class HostFacts(NamedTuple):
-    """``spans``: tiers that the largest group crosses; ``ranks_inside``: ranks per innermost
-    domain. ``small_seen``: small messages were measured, which tell clocks from wires."""
+    """What is known of the hosts: ``spans`` are the tiers that the largest group crosses,
+    ``ranks_inside`` the ranks per innermost domain. ``small_seen``: small messages were measured,
+    which tell clocks from wires."""
 
     spans: int
     ranks_inside: int

@@ -61,8 +61,8 @@ def _link(
     traces: Sequence[RankTrace],
     fine: Collection[str],
 ) -> LinkHealth:
-    """The health of the tier that is the outermost of these calls; ``fine``: tiers inside that are
-    not slow."""
+    """The health of the tier that is outermost in these calls. ``fine`` lists the tiers inside it
+    that are not slow."""
     clear = []
     waiting = []
     for call in calls:

@@ -134,8 +134,8 @@ def _telling(devices: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Fit(NamedTuple):
-    """A bundled machine that the times may be of: how far its prices are, by log ratio, its GPUs'
-    generation, and the NICs with which it fits, if not its own."""
+    """A bundled machine that the times may come from: how far its prices are off (log ratio), the
+    generation of its GPUs, and the NICs with which it fits, if not its own."""
 
     machine: DeviceMatch
     distance: float
@@ -186,8 +186,9 @@ def _makers(seen: Evidence) -> tuple[DeviceMatch, ...]:
 
 
 def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
-    """The machine whose prices come nearest where no device is named and all that fit are of one
-    generation; the slowest usual one where none fits, which even that is too slow for."""
+    """The machine whose prices come nearest, where no device is named and all machines that fit are
+    of one generation. Where none fits, because even the slowest is too fast, the slowest usual one.
+    """
     kernels = any(map(_shows_machine, seen.logs.series))
     if not kernels and (seen.logs.series or not declared_causes(seen.debug)):
         raise _which("which GPUs ran this? The logs do not name their devices", ())
@@ -265,8 +266,8 @@ def _shares_on(
 
 
 def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
-    """The bundled fabrics that may have run what was measured, the nearest first: none is too slow
-    for it, and on none it would be too slow."""
+    """The bundled fabrics that may have run what was measured, the nearest first: their wires are
+    fast enough for it, and not so fast that it would be a fault."""
     fits: dict[str, float] = {}
     for machine in _makers(seen):
         shares = _shares_on(machine, seen, (), rings=False)

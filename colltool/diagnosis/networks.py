@@ -1,5 +1,5 @@
-"""The network of a machine whose logs name no NICs: the usual NICs of a host that fit what was
-measured between hosts.
+"""The network of a machine whose logs name no NICs: among the usual NICs of a host, those that fit
+what was measured between hosts.
 
 :func:`matching_network` tries every usual number and speed of NICs; :func:`trees_share` lowers the
 bar where NCCL may run trees or rings.
@@ -83,8 +83,8 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
 
 
 def share_reached(fabric: Fabric, series: Series, *, rings: bool = True) -> float | None:
-    """The share of a ring's rate (with ``rings``, of an all-reduce), or of the fastest price, that
-    large messages reach; None where nothing runs."""
+    """The share that large messages reach of the fastest price (with ``rings``, of a ring's rate in
+    an all-reduce). None where nothing runs."""
     try:
         check_fits(fabric, series)
     except ColltoolError:

@@ -144,9 +144,9 @@ def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
 
 
 def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measurements:
-    """The series of logs, kept apart by file where several measure the same sizes: those are mostly
-    of one host each, and a median of healthy hosts hides a bad one. Files of the ranks of one
-    communicator stay together."""
+    """The series of logs, kept apart by file where several files measure the same sizes. Those are
+    mostly of one host each, and a median of healthy hosts would hide a bad one. Files of the ranks
+    of one communicator stay together."""
     if len(read) < 2:
         return next(iter(read.values()), Measurements((), ()))
     together = logs_of(list(read))

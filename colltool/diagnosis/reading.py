@@ -1,5 +1,5 @@
-"""The reading of measured series that ``doctor``, ``validate`` and ``trace`` share: what each reaches
-of its fabric's prices, and the mark that a healthy machine passes.
+"""How ``doctor``, ``validate`` and ``trace`` judge measured series: what share of its fabric's
+price each reaches, and the mark that a healthy machine passes.
 
 :func:`read_series` takes series that :mod:`colltool.diagnosis.validate` has priced.
 """

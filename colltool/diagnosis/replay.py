@@ -26,8 +26,8 @@ class ReplayedCall(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """A file's graph walked with the durations as recorded, and with a fabric's prices in place of
-    its collectives'; ``calls``: those that are known, what takes longest first."""
+    """A file's graph, walked once with the durations as recorded and once with a fabric's prices
+    for its collectives. ``calls`` lists the calls with a price, those that take longest first."""
 
     file: str
     rank: int | None

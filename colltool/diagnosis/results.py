@@ -60,8 +60,8 @@ class Regime(NamedTuple):
 
 
 class ValidatedSeries(NamedTuple):
-    """A series against its prices; ``worst``: the largest error, signed; ``findings``: most
-    important first."""
+    """A series compared with its prices. ``worst`` is the largest error, signed; ``findings`` are
+    ordered, the most important first."""
 
     series: Series
     points: tuple[ValidatedPoint, ...]
@@ -121,11 +121,11 @@ class Validation(Result):
 
 
 class AssumedFabric(NamedTuple):
-    """The fabric that logs are compared with, empty without one; ``said``: what was read from the logs, and what was
-    assumed. ``network``: the usual NICs that fit the times, where the logs name none and the
-    fabric's ``own`` do not fit; ``network_share``: what is reached of their line rate, and
-    ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named, and of the
-    machines in ``alike`` each fits the times."""
+    """The fabric that logs are compared with; empty without one. ``said`` tells what was read from
+    the logs, and what was assumed. ``network``: the usual NICs that fit the times, where the logs
+    name none and the fabric's ``own`` do not fit; ``network_share``: what is reached of their line
+    rate, and ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named,
+    and of the machines in ``alike`` each fits the times."""
 
     fabric: str
     overrides: tuple[tuple[str, str], ...]
@@ -221,8 +221,8 @@ class FleetPair(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """Runs of several sets of hosts compared; ``said``: what they show; ``files``: number of
-    runs."""
+    """Runs of several sets of hosts, compared. ``said`` tells what they show; ``files`` is the
+    number of runs."""
 
     hosts: tuple[FleetHost, ...]
     pairs: tuple[FleetPair, ...]

@@ -22,8 +22,8 @@ from colltool.logs.series import Point, Series
 
 
 class Scenario(NamedTuple):
-    """What a cause changes: the fabric, a ``factor`` on every time, ``extra_s`` per call, or the
-    ``only`` algorithms that run (any, for a primitive that has none of them)."""
+    """What a cause changes: the fabric, a ``factor`` on every time, ``extra_s`` per call, or
+    ``only``, the algorithms that run (a primitive that has none of them keeps all)."""
 
     fabric: Fabric
     factor: float = 1.0

@@ -42,8 +42,8 @@ def size_classes(
     *,
     assumed: bool,
 ) -> tuple[SizeClass, ...]:
-    """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch
-    overhead; ``assumed``: the user did not name the fabric.
+    """The size classes of all series, large messages first. ``launch_s`` is the fabric's launch
+    overhead; ``assumed`` says that the user did not name the fabric.
 
     No small all-to-alls: these depend on how the library gathers (NCCL_PXN_DISABLE) and posts
     messages, healthy machines reach 40 to 160%. Nor MPI's small messages, which launch no kernels,

@@ -64,8 +64,8 @@ def answers_alone(stated: Sequence[StatedLine], error: ColltoolError) -> bool:
 
 
 class StatedFindings(NamedTuple):
-    """What is off by the logs' own lines, as one finding: ``before`` what times tell, or ``after``
-    it where a failure names no reason of its own."""
+    """What the logs' own lines say is off, as one finding. It comes ``before`` what times tell, or
+    ``after`` it where a failure names no reason of its own."""
 
     before: tuple[DiagnosisFinding, ...] = ()
     after: tuple[DiagnosisFinding, ...] = ()

@@ -62,8 +62,8 @@ _VERSION = re.compile(r"\b(\d{1,2})\.(\d{1,3})")
 
 
 def small_bar(series: Series, bar: float, *, alone: bool) -> float:
-    """The share that small messages of a healthy machine reach; ``alone``: they are slow where
-    large ones are not, and the fabric was assumed, not named by the user.
+    """The share of the price that small messages of a healthy machine reach. ``alone`` says that
+    they are slow where large ones are not, and that the fabric was assumed, not named by the user.
 
     Old versions launch slowly (NCCL 2.10 on A100, microsoft/superbenchmark: 41%), and NICs that no
     log names differ (EFA).

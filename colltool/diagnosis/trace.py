@@ -1,5 +1,5 @@
-"""``trace``: what ran, call by call, against what a fabric predicts, and which tier's links are
-slow by the bar of ``doctor``."""
+"""``trace``: compares what ran, call by call, with what a fabric predicts, and says which tier's
+links are slow by the bar of ``doctor``."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ FROM_DATASHEET = "datasheet"
 
 
 class MeasuredError(NamedTuple):
-    """Errors of one kind of price; ``size``: place in :data:`CLASSES`."""
+    """Errors of one kind of price. ``size`` is an index of :data:`CLASSES`."""
 
     device: str
     wire: str
@@ -82,7 +82,7 @@ def table() -> tuple[MeasuredError, ...]:
 
 
 class ComparableRows(NamedTuple):
-    """Rows of the table that are comparable with a price; ``like``: what they are, in words.
+    """Rows of the table that are comparable with a price; ``like`` says in words what they are.
 
     ``same_device``: they are of the device that is priced.
     """
@@ -139,7 +139,7 @@ def accuracy_of(
 
 
 def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
-    """The error of a schedule that nobody measured: that of fabrics which no log was fitted to;
+    """The error of a schedule that nobody measured, taken from fabrics that no log was fitted to.
     None for an ideal price."""
     if readings.ideal:
         return None

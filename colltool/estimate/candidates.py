@@ -100,7 +100,7 @@ class Candidates:
         return [cost_model for cost_model, _ in self._shown(names, sizes)]
 
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        """The schedules of :meth:`named`, or of :meth:`all` without names, each with a mask of the
+        """The schedules of :meth:`named` (without names, of :meth:`all`), each with a mask of the
         sizes at which a single price lists it."""
         if names:
             return self._shown(names, sizes)

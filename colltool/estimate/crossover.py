@@ -223,7 +223,7 @@ def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
 
 
 def _contenders(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
-    """The schedules that may win: those that are fastest at some of the sizes looked at."""
+    """The schedules that may win: those that are the fastest at one of the sizes looked at."""
     probes = [1.0, MAX_SIZE]
     # optimal segments have no curve whose ends say what is in between
     if listed.readings.pipelining == "optimal":

@@ -342,8 +342,8 @@ class TierCompositions:
 
     @cached_property
     def _ways(self) -> list[tuple[TierOptions, ...]]:
-        """Options per tier for each way in which the user's library runs the composition; else
-        those of the best status that every tier can have."""
+        """The options per tier, once for each way in which the user's library runs the composition.
+        Where it runs it in none, those of the best status that every tier can have."""
         found = []
         running = self._running
         for way in self._shipped_as if running else ():
@@ -503,8 +503,8 @@ def _why_not(algorithm: Algorithm, partner: Algorithm | None, group: Group) -> s
 
 
 def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
-    """The options of a tier that are part of a library's composition: those it names, or all that
-    the library ships."""
+    """The options of a tier that a library's composition may have: those it names, or all that the
+    library ships."""
     return frozenset(
         {
             option.name

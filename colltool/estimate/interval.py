@@ -132,8 +132,8 @@ class Interval(NamedTuple):
         return sqrt(sum(value**2 for part, value in self.parts if part != "shift"))
 
     def slowest_s(self, seconds: float, share: float, reach: float = 1.0) -> float:
-        """The time within which this share of healthy machines stay, of a price of so many
-        seconds; ``reach``: of the quantile that the share has."""
+        """The time within which a share of healthy machines stay, where the price is so many
+        seconds. ``reach`` is the quantile of that share."""
         shift = dict(self.parts).get("shift", 0.0)
         return seconds * exp(max(shift + reach * one_sided(share) * self.sigma, 0.0))
 
@@ -286,8 +286,8 @@ def _machine_sigma(
 
 
 def before_dials(fabric: Fabric) -> Fabric | None:
-    """The fabric without those overrides that move a price but are no part of its shape; None where
-    there are none."""
+    """The fabric without the overrides that move a price but do not change what the machine is.
+    None where there are none."""
     moving = [key for key, _ in fabric.overrides if not _SHAPE & set(key.split("."))]
     return before_overrides(fabric, moving)
 

@@ -97,8 +97,8 @@ def with_library_choice(
 def _with_pick(
     priced: Price, fabric: Fabric, on: Hardware, readings: ModelOptions, *, lead: bool
 ) -> Price:
-    """Add the pick to a price, and make it the first row if it is one: what is shown first is what
-    runs."""
+    """Add the pick to a price. If the pick is one of the price's rows, it becomes the first: what
+    is shown first is what runs."""
     size = priced.bytes
     group = priced.group.spec
     # arrays have no single pick
@@ -159,8 +159,8 @@ def picked_at(
 def price_of_pick(
     fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: ModelOptions
 ) -> Price | None:
-    """The row that :func:`with_library_choice` would put first, priced without the others; None where
-    the whole list is needed to know it."""
+    """The row that :func:`with_library_choice` would put first, priced without the others. None
+    where the whole list is needed to know it."""
     if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
         return None
     picked = picked_at(fabric, group, primitive, [size])
@@ -358,8 +358,8 @@ _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
 
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
-    """The hardware of a group (default: the whole fabric), as :func:`hardware_of`, cached; also a
-    ColltoolError if the group does not fit."""
+    """The hardware of a group (by default the whole fabric) as :func:`hardware_of` finds it,
+    cached. Raises ColltoolError also if the group does not fit."""
     found = _cached_hardware(SameFabric(fabric), group)
     if isinstance(found, ColltoolError):
         raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)

@@ -60,8 +60,8 @@ def ordered_factor(where: SameFabric, primitive: Primitive, scope: str) -> Machi
 
 
 def _log_prices(fabric: Fabric, primitive: Primitive, scope: str, ranks: int) -> dict[str, Floats]:
-    """ln of the seconds of each way that a library runs, at the grid's sizes; empty where the
-    fabric holds no such group."""
+    """The natural logarithm of the seconds of each way that a library runs, at the grid's sizes.
+    Empty where the fabric holds no such group."""
     import numpy as np
 
     from colltool.estimate.price import price

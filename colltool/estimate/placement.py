@@ -341,7 +341,8 @@ def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
 
 
 def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
-    """Group sizes: powers of two times each whole domain, up to the next tier; those that fit."""
+    """Group sizes that fill whole domains: powers of two of each tier's domains, up to the next
+    tier."""
     found = [*accumulate(fabric.domains)]
     whole = 1
     for tier in fabric.tiers:

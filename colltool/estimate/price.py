@@ -127,8 +127,8 @@ def _with_p2p_note(
     readings: ModelOptions,
     only: Sequence[str],
 ) -> Price:
-    """Note on the first row what it takes where the cards reach each other's memory; the price is
-    for cards that do not."""
+    """Note on the first row how long it takes where the cards reach each other's memory. The price
+    is for cards that do not."""
     other = price(with_p2p(fabric, works=True), found.primitive, size, group, readings, only)
     took = format_time(float(other.best.total_s))
     note = (

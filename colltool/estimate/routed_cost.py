@@ -75,8 +75,8 @@ class StepLoad(NamedTuple):
 def routed_link_costs(
     terms: Terms, wired: LinkNetwork, *, worst: bool, spread: bool
 ) -> list[LinkCost]:
-    """The cost of one term on a group whose tiers are routed; by
-    :func:`colltool.estimate.route_cache.routed_costs` worked out once.
+    """The cost of one term on a group whose tiers are routed.
+    :func:`colltool.estimate.route_cache.routed_costs` keeps it.
 
     ``worst``: steps wait for the longest latency of their messages; ``spread``: walks and trees
     over rails cross a domain over links of their own.

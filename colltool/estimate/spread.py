@@ -223,7 +223,7 @@ def _by_ranks(
 
 
 def comparable(request: ErrorRequest, index: Index) -> int:
-    """Measured rows of the same place and collective within :data:`NEAR_RANKS` and
+    """The measured rows of the same place and collective within :data:`NEAR_RANKS` and
     :data:`NEAR_SIZE` doublings."""
     at = log2(request.size)
     ranks = log2(request.ranks)

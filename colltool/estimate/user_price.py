@@ -31,8 +31,9 @@ def prices_for_user(
     required: bool = False,
     lead: bool = True,
 ) -> tuple[Price, ...]:
-    """Prices of one primitive and group with the library's pick, the interval of each row, and the
-    accuracy of the first one; ``required`` and ``lead`` as of :func:`with_library_choice`."""
+    """Prices of one primitive and group as users see them: with the library's pick, an interval for
+    each row, and the accuracy of the first one. ``required`` and ``lead`` are those of
+    :func:`with_library_choice`."""
     picked = with_library_choice(prices, fabric, readings, required=required, lead=lead)
     return tuple(judged(price, fabric, price.group.spec, readings) for price in picked)
 

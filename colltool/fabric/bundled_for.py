@@ -65,8 +65,8 @@ _DEVICE = re.compile(
 
 
 def fabric_of_device(text: str) -> str:
-    """The bundled fabric of the usual machine around a device that is named and nothing else;
-    empty where the text is no device, or its machine differs from all that are bundled.
+    """The bundled fabric of the usual machine around a device, where a text names a device and
+    nothing else. Empty where it names none, or where its machine differs from all that are bundled.
 
     >>> fabric_of_device("h100"), fabric_of_device("MI300X-192GB-750W"), fabric_of_device("my-h100")
     ('dgx-h100', 'mi300x', '')

@@ -130,8 +130,8 @@ class TierCapabilities(ABC, Generic[TierT]):
         return tuple(axes)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> TierT | None:  # noqa: ARG002
-        """Return the tier as a group sees it: of a lattice the best box of that many endpoints, or
-        the one of this shape; None if none fits."""
+        """Return the tier as a group sees it. A lattice gives the best box of that many endpoints,
+        or the one of this shape; None if none fits."""
         return self.tier if self.part(endpoints) is not None else None
 
     def first_are_disconnected(self, endpoints: int) -> bool:  # noqa: ARG002

@@ -1,6 +1,5 @@
-"""A fabric with failed ranks or links: :func:`without_parts` writes the links of its single tier out
-as a graph, without those that failed.
-"""
+"""A fabric with failed ranks or links: :func:`without_parts` writes the links of its single tier as
+a graph, without those that failed."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ Links = dict[tuple[int, int], tuple[float, float]]
 
 
 def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
-    """Return the data of a fabric whose single tier is a graph of the links that are left; ranks
+    """Return the data of a fabric whose single tier is a graph of the links that are left. Ranks
     behind a failed one move up.
 
     Args:

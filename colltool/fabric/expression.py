@@ -27,7 +27,7 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 
 class FabricExpression(NamedTuple):
     """What was typed: the file or name, values of its own, how many nodes there are and how many
-    ranks of each take part; None: as the fabric has it."""
+    ranks of each take part. None stands for what the fabric has."""
 
     name: str
     overrides: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class FabricExpression(NamedTuple):
 
 
 def parse_expression(text: str) -> FabricExpression:
-    """Read ``NAME:key=value,...``; a file of that very name wins over what it would say.
+    """Read ``NAME:key=value,...``. Where a file has exactly that name, the file is meant.
 
     Raises:
         ColltoolError: a setting without a value, or a number of nodes that is none.
@@ -180,8 +180,8 @@ def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
 
 
 def per_rack_for(fabric: Fabric, counts: Sequence[int], racks: float) -> int | None:
-    """The most ranks of each rack, at least half of them, with which all counts fill whole racks, at
-    most ``racks`` of them; None where there is none."""
+    """The most ranks of each rack with which all counts fill whole racks, at most ``racks`` of
+    them. At least half of a rack is taken; None where no number fits."""
     here = fabric.ranks // fabric.tiers[-1].endpoints
     half = (here - 1) // 2
     for per_rack in range(here, half, -1):

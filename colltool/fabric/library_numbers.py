@@ -297,7 +297,7 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
 
 def launch_of(fabric: Fabric) -> float:
     """Return the seconds that a call takes to launch: what the file states, else the least of its
-    library's protocols; 0 if unknown."""
+    library's protocols, else 0."""
     if fabric.states_launch:
         return fabric.launch_overhead
     known = []
@@ -319,8 +319,8 @@ def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
 
 
 def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
-    """Return the scope of a group's measurements: ``inside``, or the outermost medium that it
-    crosses; empty if that is not known."""
+    """Return where a group's times were measured: ``inside``, or the outermost medium that it
+    crosses. Empty if that is not known."""
     if tiers == [fabric.tiers[0].name]:
         return INSIDE
     names = [tier.name for tier in fabric.tiers]

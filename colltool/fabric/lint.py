@@ -56,7 +56,8 @@ Words = Callable[[float], str]
 
 
 class LintWarning(NamedTuple):
-    """A warning: what is odd and why; ``where``: place in the file as in errors, once it is known."""
+    """A warning: what is odd and why. ``where`` is the place in the file, as in errors, once it is
+    known."""
 
     path: KeyPath
     what: str

@@ -186,7 +186,7 @@ _LIKE = re.compile(r"^like: ([\w-]+)$", re.MULTILINE)
 
 
 def _texts_of(text: str) -> tuple[str, ...] | None:
-    """The text of a shipped fabric and those of the fabrics that it is like; None if one of these
+    """The text of a shipped fabric, and those of the fabrics that it is like. None if one of these
     does not ship."""
     if "like:" not in text:
         return (text,)

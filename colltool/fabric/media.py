@@ -82,7 +82,7 @@ def gpus_of(
     device: str | None, generation: str | None, media: Sequence[str | None], library: str
 ) -> tuple[str, ...]:
     """Return the names under which a library may have numbers, nearest first: the device, its
-    generation, the generation that has the innermost medium."""
+    generation, then the generation that has the innermost medium."""
     if library == "mpi":
         return ("host",)
     found = [device, GENERATIONS.get(device or ""), generation]

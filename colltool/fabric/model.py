@@ -141,7 +141,7 @@ class Fabric(Part):
 
     @property
     def domains(self) -> tuple[int, ...]:
-        """Ranks of each domain that the outermost tier joins, where they differ; empty where all
+        """Ranks of each domain that the outermost tier joins, where they differ. Empty where all
         are alike."""
         return self.tiers[-1].uneven
 

@@ -112,7 +112,7 @@ def _encoded(value: Any) -> Any:
 
 
 def _decoded(data: Any, models: dict[str, type[field_types.Part]]) -> Any:
-    """The value that :func:`_encoded` wrote; ``models`` by name."""
+    """Read back the value that :func:`_encoded` wrote; ``models`` are the classes by name."""
     if isinstance(data, list):
         return tuple(_decoded(item, models) for item in data)
     if not isinstance(data, dict):

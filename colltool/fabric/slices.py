@@ -1,6 +1,5 @@
-"""The slice of a torus or mesh that a group gets: a box of whole lines, or one of the shapes that
-its vendor rents out. :func:`best_slice` chooses one by size, :func:`cut_slice` takes a shape.
-"""
+"""Which slice of a torus or mesh a group gets: a box of whole lines, or one of the shapes that its
+vendor rents out. :func:`best_slice` chooses one by size, :func:`cut_slice` takes a shape."""
 
 from __future__ import annotations
 
@@ -32,8 +31,9 @@ def _box(axes: tuple[Axis, ...]) -> _Box:
 
 
 def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
-    """Return the slice that a group of this many endpoints gets: of all boxes of whole lines the one
-    with the largest bisection, then the least diameter; None if none fits.
+    """Return the slice that a group of this many endpoints gets: of all boxes of whole lines the
+    one with the largest bisection, and of equals the one with the least diameter. None if none
+    fits.
 
     Where the file lists what its vendor rents out
     (``slices``, ``cube``), the best of those: a box of whole cubes is joined by optical switches,

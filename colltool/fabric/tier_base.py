@@ -1,6 +1,5 @@
-"""What every tier of a fabric file has: :class:`TierBase`, and :class:`SizedTier` for those with a
-``size``. Topologies add their keys in ``tiers`` and ``routed_tiers``.
-"""
+"""What every tier of a fabric file has (:class:`TierBase`), and what those with a ``size`` have
+(:class:`SizedTier`). Topologies add their keys in ``tiers`` and ``routed_tiers``."""
 
 from __future__ import annotations
 
@@ -85,7 +84,7 @@ class TierBase(Part):
 
     @property
     def uneven(self) -> tuple[int, ...]:
-        """Ranks in each endpoint where they differ; empty where all have :attr:`ranks_inside`."""
+        """Ranks in each endpoint, where they differ. Empty where all have :attr:`ranks_inside`."""
         return ()
 
     @property

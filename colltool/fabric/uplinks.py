@@ -16,8 +16,8 @@ def leaf_and_spine(
     size: int,
     trunk_Bps: float | None,
 ) -> Mapping[str, Any]:
-    """Return tier fields that write a single oversubscribed level as two: a leaf for each endpoint
-    and a spine above them; empty if nothing is to change.
+    """Return tier fields that write a single oversubscribed level as two: a leaf for each endpoint,
+    and a spine above them. Empty if nothing is to change.
 
     ``ratio``: oversubscription of the tier, in place of the level's own.
 

@@ -412,8 +412,8 @@ SET = "set for this call"
 
 
 class Provenance(NamedTuple):
-    """A value in SI units, a word, or a library's :class:`Efficiency`; ``key`` as ``--set`` takes
-    it; ``source`` may be empty."""
+    """A value with its source: in SI units, a word, or a library's :class:`Efficiency`. ``key`` is
+    as ``--set`` takes it; ``source`` may be empty."""
 
     key: str
     value: Any

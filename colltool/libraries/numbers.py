@@ -89,7 +89,7 @@ class TierLibrary(NamedTuple):
     source: str = ""
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
-        """The protocols of a primitive by name: those that name it, else those for all."""
+        """The protocols of a primitive by name: those that name it, else those that are for all."""
         named: dict[str, ProtocolNumbers] = {}
         for_all: dict[str, ProtocolNumbers] = {}
         for protocol in self.protocols:

@@ -80,8 +80,8 @@ def listed(value: object) -> Sequence[Any]:
 
 
 def json_values(log: Log) -> Iterator[tuple[int, Any]]:
-    """JSON values that follow each other, one a line mostly, each with its line; what is no JSON is
-    skipped up to the end of its line, as where a process was killed."""
+    """Read JSON values that follow each other, mostly one a line, each with its line. A process
+    that was killed leaves a broken one: what is no JSON is skipped up to the end of its line."""
     text = log.json_text()
     decoder = json.JSONDecoder()
     start = 0

@@ -1,5 +1,5 @@
-"""Chakra execution traces as the events of a profile: protobuf (``.et``) by
-:mod:`~colltool.logs.chakra_format` or JSON by :mod:`~colltool.logs.chakra_json`, plain or gzipped.
+"""Reads Chakra execution traces as the events of a profile: protobuf (``.et``,
+:mod:`~colltool.logs.chakra_format`) or JSON (:mod:`~colltool.logs.chakra_json`), plain or gzipped.
 
 Where nodes have no start times, as PyTorch's converter leaves them out, each starts when what it
 depends on has ended and its stream is free: the CPU, compute on the GPU, and communication of each
@@ -209,8 +209,8 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
 
 
 def _world_of(groups: Mapping[str, list[int]], nodes: Iterable[ChakraNode]) -> int:
-    """Ranks of the job by the largest rank that a group lists, else by the largest group that a
-    call has; 0 where neither is told."""
+    """The ranks of the job: one more than the largest rank that a group lists, else the largest
+    group of a call. 0 where neither is told."""
     largest = max((max(members, default=-1) for members in groups.values()), default=-1)
     if largest >= 0:
         return largest + 1
@@ -398,8 +398,9 @@ def _walked(
     lasts_us: Callable[[ChakraNode], float],
     where: str,
 ) -> Iterator[TimedNode]:
-    """Each node as early as its dependencies and its stream let it start, in that order; nodes
-    that the file does not have delay nothing. ColltoolError for a circle."""
+    """Start each node as early as its dependencies and its stream let it, and return the nodes in
+    that order. Dependencies on nodes that the file does not have delay nothing. ColltoolError for a
+    circle."""
     by_id = {node.id: node for node in nodes}
     if len(by_id) < len(nodes):
         raise ColltoolError("has two nodes of one number", where=where, fix=_WRITE_AGAIN)

@@ -259,8 +259,8 @@ def _pytorch_node(value: dict[str, Any]) -> ChakraNode:
 
 
 def _calls_and_kernels(nodes: list[ChakraNode]) -> list[ChakraNode]:
-    """The nodes that take time: kernels, each collective with the labels of the call above it; of
-    a trace of the host alone its calls, which have no times."""
+    """The nodes that take time: kernels, each collective with the labels of the call above it. A
+    trace of the host alone gives its calls, which have no times."""
     by_id = {node.id: node for node in nodes}
     kernels: list[ChakraNode] = []
     calls: list[ChakraNode] = []

@@ -139,7 +139,7 @@ def _ranks_of(group: Mapping[str, Any]) -> int:
 
 
 def _group(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The process group of a call, by name or by number, and what tells it apart on every rank; an
+    """The process group of a call, by name or by number, and what tells it apart on every rank. An
     empty one where the dump does not list it."""
     named = listed(entry.get("process_group"))
     name = f"{named[0]}" if named else ""

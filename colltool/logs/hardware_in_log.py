@@ -1,5 +1,5 @@
-"""Devices and hosts that logs name: nccl-tests and rccl-tests, as text or in the JSON report, and
-what ``nvidia-smi -L``, ``rocm-smi --showproductname`` and ``lspci -nn`` print beside them."""
+"""Devices and hosts that logs name: nccl-tests and rccl-tests as text or JSON report, and what
+``nvidia-smi -L``, ``rocm-smi --showproductname`` and ``lspci -nn`` print."""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ def _call(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Not
 
 
 def _power_of_two(size: float) -> float:
-    """The power of two that a size is within the spread of its means, else whole bytes: so that
-    the files of several GPUs agree on it."""
+    """The power of two that a size stands for, within the spread of its means; else the size in
+    whole bytes. So the files of several GPUs agree on it."""
     nearest = 2.0 ** round(log2(max(size, 1.0)))
     return nearest if abs(size / nearest - 1) < _MEANS else float(round(size))
 
@@ -136,8 +136,8 @@ def _count(labels: Mapping[str, str], *names: str) -> int | None:
 
 
 def _within(label: str, size: float, ranks: int) -> bool:
-    """Whether a size is that of its label, which counts what one rank passes; a label in another
-    form says nothing."""
+    """Whether a size is within the range that its label states, which counts what one rank passes.
+    A label in another form says nothing."""
     match = _BUCKET.fullmatch(label)
     if match is None:
         return True

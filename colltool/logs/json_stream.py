@@ -169,7 +169,8 @@ class _Counted:
 
 
 class PackedStream(gzip.GzipFile):
-    """A gzipped file as it is unpacked; :class:`TooPacked` where that is out of proportion."""
+    """A gzipped file, read as it is unpacked. Raises :class:`TooPacked` where it unpacks out of
+    proportion."""
 
     def __init__(self, stream: BufferedReader) -> None:
         self._counted = _Counted(stream)

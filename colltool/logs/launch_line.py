@@ -191,7 +191,8 @@ def _number(options: Mapping[str, str], names: Sequence[str]) -> int | None:
 
 
 def _hosts(options: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Hosts and their slots: ``a:8,b:8``, ``node[01-04]``; a host named twice has two."""
+    """Hosts and their slots, from ``a:8,b:8`` or ``node[01-04]``. A host that is named twice has
+    two slots."""
     slots: dict[str, int] = {}
     for option in _HOSTS:
         for entry in _expanded(options.get(option, "")):

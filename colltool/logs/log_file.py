@@ -32,8 +32,8 @@ class Log(NamedTuple):
             yield start.decode("utf-8", "replace")[: MAX_LINE + 1]
 
     def clean_lines(self) -> Iterator[tuple[int, str]]:
-        """Every line by number, as :func:`clean` and :func:`unstamped` leave it and without blanks
-        at its ends."""
+        """Every line with its number, after :func:`clean` and :func:`unstamped`, without blanks at
+        its ends."""
         for number, line in enumerate(self.lines(), 1):
             yield number, unstamped(clean(line)).strip()
 

@@ -1,5 +1,5 @@
-"""Settings in logs: lines in which NCCL says what the environment sets, command lines, YAML and
-JSON; and what a value means by NCCL's own grammar.
+"""NCCL's settings in logs: lines in which NCCL says what the environment sets, command lines, YAML
+and JSON. Values are read by NCCL's own grammar.
 
 NCCL_ALGO and NCCL_PROTO hold a list, ``Tree,Ring,NVLS``; with ``^`` before it all but these; from
 2.24 on a list per collective, with ``;`` between: ``allreduce:tree,ring;allgather:^ring``.
@@ -184,8 +184,8 @@ def _whom(found: Listed) -> tuple[str, str]:
 
 
 def _allowed(value: str, known: Sequence[str]) -> tuple[tuple[str, ...] | None, dict[str, str]]:
-    """The words that a list leaves the collective it is judged by, None where it has no known one;
-    and the fields that say so."""
+    """The words that a list leaves to the collective it is judged by (None where it has no known
+    one), and the fields that say so."""
     found = listed(value, known)
     if not found.allowed:
         return None, {"unknown": value, "known": ", ".join(known)}

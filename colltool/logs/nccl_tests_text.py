@@ -156,8 +156,8 @@ class _Runs:
                 self.mentions.update(_PROGRAM.findall(text))
 
     def begin_run_after(self, *, devices: bool = False) -> None:
-        """Begin a run if this one has a table, or has ended; or has Rank lines, which come after
-        what announces a run."""
+        """Begin a run if this one has a table, has ended, or has Rank lines: those come after what
+        announces a run."""
         run = self.run
         if run.table or run.closed or (devices and run.devices):
             self.begin_run()

@@ -106,7 +106,7 @@ class _Test:
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """All tests of a log; those that no price is of are notes where any test is usable."""
+    """Read all tests of a log. Tests that have no price become notes where any test is usable."""
     records: list[Record] = []
     notes: list[Note] = []
     unusable: list[ColltoolError] = []

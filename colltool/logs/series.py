@@ -62,8 +62,9 @@ def on_devices(library: str) -> bool:
 
 
 class Point(NamedTuple):
-    """One size: the median of its repeats and their range; ``where`` is ``file:line`` of the
-    first. ``message``: bytes of each message where ``bytes`` are a stream of several, else 0."""
+    """The times of one size: the median of its repeats, and their range. ``where`` is ``file:line``
+    of the first. ``message``: bytes of each message where ``bytes`` are a stream of several, else
+    0."""
 
     bytes: float
     seconds: float

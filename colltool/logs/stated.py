@@ -142,7 +142,8 @@ def line_rules() -> tuple[LineRule, ...]:
 
 @cache
 def _any_words() -> tuple[str, ...]:
-    """Words of which every line of the table has one: those that hold none of the others."""
+    """Words of which every line that the table knows has one. A line without any of them needs no
+    pattern."""
     found: list[str] = []
     for rule in line_rules():
         found += rule.words
@@ -190,7 +191,7 @@ def wrong_row(size: float, count: int, file: str, line: int) -> StatedLine:
 
 
 def wrong_rows(reason: str, count: int, where: str) -> StatedLine:
-    """Rows that a reader left out, because their results are wrong; ``where`` is ``file:line`` and
+    """Rows that a reader left out because their results are wrong. ``where`` is ``file:line`` and
     what follows it."""
     words = _words()["wrong-rows"]
     place = _PLACE.match(where)

@@ -301,8 +301,8 @@ def read_traces(files: Sequence[AnyPath], everyone: int = 0) -> list[RankTrace]:
 
 
 def _in_one_job(traces: list[RankTrace], everyone: int) -> list[RankTrace]:
-    """Chakra traces that do not say how many ranks their calls have, as of all ranks of the job:
-    those that were given, or of one file alone ``everyone``."""
+    """Give Chakra traces whose calls do not say how many ranks they have all ranks of the job: as
+    many as files were given, or ``everyone`` for a single file."""
     if not any(trace.graph and trace.graph.lacks_world for trace in traces):
         return traces
     last = max((trace.rank for trace in traces if trace.rank is not None), default=0)

@@ -42,9 +42,9 @@ _NAMED = 3  # categories and calls that a sentence lists
 
 
 class Held(NamedTuple):
-    """What a trace holds: ``kinds``, events by category; ``announced``, calls by what the host
-    called them (``nccl:all_reduce``); ``largest_group``, ranks of the largest group that a call
-    names, 0 where none does."""
+    """What a trace holds: ``kinds``, its events by category; ``announced``, its calls by what the
+    host called them (``nccl:all_reduce``); ``largest_group``, the ranks of the largest group that a
+    call names, or 0."""
 
     kernels: int
     devices: int

@@ -27,7 +27,7 @@ _FIRST = log2(FIRST_BYTES)
 
 
 class RankLine(NamedTuple):
-    """The factor of one rank count at each of :data:`SIZES`; ``sigma``: the posterior standard
+    """The factor of one rank count at each of :data:`SIZES`. ``sigma`` is the posterior standard
     deviation of d."""
 
     ranks: int

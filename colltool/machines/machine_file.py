@@ -219,8 +219,8 @@ def machine_of(
     price: LogPrice | None = None,
     path: str = "",
 ) -> MeasuredMachine:
-    """Return the machine of a file; ``base`` and ``price`` as in :func:`machine_from_rows`, ``path``:
-    of the file."""
+    """Return the machine of a file. ``base`` and ``price`` are those of :func:`machine_from_rows`,
+    ``path`` is that of the file."""
     found = machine_from_rows(
         file.name,
         file.rows,

@@ -43,8 +43,8 @@ class Room(NamedTuple):
 
 
 def room_of(best: Floats, ways: list[Floats]) -> Room:
-    """Return the bounds that prices set: d must not make a price fall; where the price itself falls,
-    as when the library picks another algorithm, d does not correct it.
+    """Return the bounds that prices set on d: with it, times must not fall as sizes grow. Where the
+    price itself falls, as when the library picks another algorithm, d does not correct it.
 
     Args:
         best: ln t of what runs, by (ranks, sizes), which rises along both; NaN where it has no
@@ -124,7 +124,8 @@ def _transposed_steps(steps: list[Floats]) -> Floats:
 
 
 def _normal_matrix(ranks: int, sizes: int) -> Floats:
-    """The matrix of :func:`_transposed_steps` after :func:`_steps`, on flattened grids."""
+    """The matrix that applies :func:`_steps` and then :func:`_transposed_steps`, on flattened
+    grids."""
     import numpy as np
 
     def chain(count: int) -> Floats:

@@ -374,8 +374,8 @@ class DragonflyRouter(Router):
         )
 
     def _on_links(self, load: _PathLoads, traffic: _GroupTraffic, *, detours: bool) -> list[Floats]:
-        """Bytes on every link, an array for each of :attr:`wires`, with the traffic inside groups:
-        on direct links, or by ``detours`` through another switch of the group."""
+        """Bytes on every link, an array for each of :attr:`wires`. Traffic inside groups goes over
+        direct links, or by ``detours`` through another switch of the group."""
         wires = self.wired
         at = traffic.groups
         between = np.repeat(load.between.ravel() / wires.cables, wires.cables)

@@ -1,4 +1,5 @@
-"""Topologies, axes of lattices, and :class:`Group`: all that a formula may know of its ranks.
+"""Topologies, axes of lattices, and :class:`Group`, which is all that a formula may know of its
+ranks.
 
 The functions at the end are requirements of algorithms: each returns why a group cannot run one, or
 None. Their docstrings are printed by ``explain``.

@@ -86,8 +86,8 @@ class LinkModel:
         raise NotImplementedError
 
     def slowness(self, number: int, resource: Indices) -> Floats:  # noqa: ARG002
-        """How many times as long a byte takes on these resources as on the fastest of their class;
-        the shares of :meth:`uses` include it."""
+        """How many times as long a byte takes on these resources as on the fastest of their class.
+        The shares of :meth:`uses` include it."""
         return np.ones(len(resource))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:

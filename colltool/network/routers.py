@@ -129,8 +129,8 @@ class GraphRouter(Router):
 
     @cached_property
     def _levels(self) -> list[tuple[Indices, Indices, Floats]]:
-        """Links, destinations and the share of a node's bytes for that destination that takes the
-        link; a tuple of arrays per distance to the destination, the largest first."""
+        """For each distance to the destination, the largest first: links, destinations, and the
+        share of a node's bytes for that destination that takes the link."""
         # Of shape (links, destinations): whether a link leads closer.
         link, to = np.nonzero(self.distance[self.dst] < self.distance[self.src])
         weight = np.zeros((self.nodes, self.nodes))

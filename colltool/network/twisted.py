@@ -107,8 +107,8 @@ def mean_load(axes: tuple[Axis, ...]) -> float:
 
 
 def links_across(axes: Sequence[Axis], number: int) -> int:
-    """Links between the two halves of a lattice that is cut across the middle of an axis: those of
-    the axis, and wraparounds of others that are twisted along it."""
+    """Links between the two halves of a lattice that is cut across the middle of an axis: the
+    axis's own, and the wraparounds of other axes that are twisted along it."""
     nodes = prod(sizes_of(axes))
     cut = axes[number]
     own = nodes // cut.size * (2 if cut.closed else 1)

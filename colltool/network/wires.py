@@ -369,8 +369,8 @@ class DragonflyWires(NamedTuple):
             yield CutSide(first, after, self._leaving_switch_Bps(first // self.hosts))
 
     def leaving_Bps(self, switches: int) -> float:
-        """Bytes/s of all links out of the first switches: whole groups and a part of the next, with
-        its spines on the side where that is least."""
+        """Bytes/s of all links that leave the first switches. These are whole groups and part of
+        the next one, whose spines count on the side where that gives least."""
         whole, part = divmod(switches, self.switches)
         cables = self.cables * self.global_Bps
         if not part:

@@ -142,7 +142,8 @@ Dot = tuple[int, int]
 
 
 def dots_of(curve: BusbwCurve, across: Across, scale: Scale, height: int) -> list[Dot]:
-    """The dots of a curve: one in each column, and those that join neighbours which are not."""
+    """The dots of a curve: one in each column, and those that join neighbours with a gap between
+    them."""
     ends = [(across.at(size), scale.height(value, height)) for size, value in curve.points]
     found = ends[:1]
     for (left, low), (right, high) in pairwise(ends):

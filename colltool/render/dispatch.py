@@ -1,5 +1,5 @@
-"""Renders any result in any format (:func:`rendered`); the interface of a view (:class:`View`); and
-columns and texts that views share.
+"""Renders any result in any format (:func:`rendered`). Also the interface of a view
+(:class:`View`), and columns and texts that views share.
 
 The class of a result names the module of its view (``subject``), which is imported on first use.
 """
@@ -320,7 +320,8 @@ signed_percent = partial(percent, sign="+")
 
 
 def reached_percent(share: float) -> str:
-    """A share of the expected rate: ``94%``; of more than 10 as :func:`percent` has it."""
+    """A share of the expected rate, such as ``94%``. Above 10 times it is written as
+    :func:`percent` does."""
     return percent(share) if share > 10 else whole_percent(share)
 
 

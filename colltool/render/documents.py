@@ -73,7 +73,7 @@ def derived(source: str | Callable[[Any], object]) -> Any:
 
 def optional(source: str | Callable[[Any], object]) -> Any:
     """Declare a key that is left out where its path holds None or an empty text or tuple, or where
-    the function returns :data:`LEFT_OUT`."""
+    its function returns :data:`LEFT_OUT`."""
     return DocumentKey(source, optional=True)
 
 

@@ -278,7 +278,7 @@ _COMPARE = r"""compare() {
 
 
 def _script_head(result: Expected, batch: Iterable[str]) -> Iterator[str]:
-    """The lines that both scripts begin with; ``batch``: what stands before the first command."""
+    """The lines that both scripts begin with; ``batch`` are the lines before the first command."""
     yield "#!/bin/bash"
     yield from _about(result)
     yield "# Runs nccl-tests and compares its bus bandwidth; exit 1 if a size falls short."

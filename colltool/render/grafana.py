@@ -1,4 +1,5 @@
-"""A Grafana board: what a machine reaches beside what is expected of it and what a gate asks.
+"""A Grafana board that shows what a machine reaches, beside what is expected of it and what a gate
+requires.
 
 ``board.json`` is the board of Grafana 10.4 and later with the panels of one test, words between two
 ``@`` standing for the machine's. Measured series are NCCL Inspector's Prometheus text

@@ -283,8 +283,8 @@ def total_width(columns: Sequence[RenderedColumn]) -> int:
 def fitting_columns(
     columns: Sequence[RenderedColumn], width: int | None, fit: str = "fold"
 ) -> list[RenderedColumn]:
-    """The columns that fit a width: titles are folded first, then columns dropped in the order of
-    their ``drop``, then the widest texts folded; in a pipe as :class:`Screen` says."""
+    """The columns that fit a width. First titles are folded, then columns are dropped in the order
+    of their ``drop``, then the widest texts are folded. For a pipe see :class:`Screen`."""
     if width is None or total_width(columns) <= width:
         return list(columns)
     if fit == "drop":

@@ -1,4 +1,4 @@
-"""Comparisons in sentences: who wins each question, how sure that is, and what was done so that all
+"""Comparisons in sentences: who wins each question, how sure that is, and what was done to let all
 fabrics hold the ranks."""
 
 from __future__ import annotations
@@ -321,8 +321,8 @@ def tail(result: Comparison, layers: str) -> list[str]:
 
 
 def headline(result: Comparison, after: Sequence[str]) -> tuple[str, int]:
-    """The verdicts that fit into a headline of four lines, with what is said after them, and how
-    many these are: at least one."""
+    """The verdicts that fit into a headline of four lines (at least one), with what is said after
+    them, and how many they are."""
     answer = ""
     shown = len(result.verdicts)
     # in full, in brief, then fewer of them

@@ -242,8 +242,8 @@ def formula_counts(algorithm: Algorithm, group: Group, segments: int) -> Counts:
 
 
 def costed_counts(cost_model: CostModel, segments: int, tier: str = "") -> Counts:
-    """The counts of all parts of a price, or of those on one tier; where messages are routed these
-    are of the links, which the formula does not know."""
+    """The counts of all parts of a price, or of those on one tier. Where messages are routed these
+    count links, which the formula does not know."""
     n_alpha = n_beta = 0.0
     for part in cost_model.parts:
         if tier in ("", part.cost.tier):

@@ -162,8 +162,8 @@ def _per_byte_s(parts: Sequence[CostTerm]) -> list[float]:
 
 
 def _capped_by_uplinks(run: _PhaseRun, port_factor: Any) -> list[Any]:
-    """The factor of each part of a phase whose ports take ``port_factor`` times as long; less where
-    oversubscribed uplinks, which are unchanged, are the bottleneck."""
+    """The factor of each part of a phase whose ports take ``port_factor`` times as long. It is less
+    where oversubscribed uplinks, which are unchanged, are the bottleneck."""
     factors = []
     paths = run.paths
     for part in run.parts:
@@ -231,8 +231,8 @@ def _over_ranks(factor: Any, run: _PhaseRun, ranks: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _port_factors(algorithm: Algorithm, group: Group, share: float, *, streamed: bool) -> Floats:
-    """The transfer time of a schedule with each rank slow, over that without a slow rank, shape
-    (N,); raises :class:`UnknownCost`."""
+    """The transfer time of a schedule with each rank slow in turn, over that without a slow rank,
+    shape (N,). Raises :class:`UnknownCost`."""
     name = _SAME_SCHEDULE.get(algorithm.name, algorithm.name)
     make = maker(algorithm.primitive, name)
     if make is None:

@@ -138,7 +138,8 @@ def _system(dimensions: Sequence[AstraDimension]) -> str:
 def usage_notes(
     fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
 ) -> list[str]:
-    """What to know before the first run: which binary, what not to trust, which sizes to give."""
+    """What to know before the first run: which binary to take, what not to trust, which sizes to
+    give."""
     under_each = _under_each(fabric, group, ideal)
     return _facts(under_each, _widest(under_each), size)
 

@@ -285,8 +285,8 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
 def _parts(
     work: Work, rank: int, groups: _CommGroups, index: int
 ) -> list[tuple[NodeType, dict[str, Value]]]:
-    """Types and attributes of the nodes of a work on a rank: of a message what the rank sends and
-    what it receives."""
+    """The node types and attributes of a rank's work. A message gives one for what the rank sends
+    and one for what it receives."""
     if work.sent is None:
         return [("COMP_NODE", {})]
     call = work.sent.call

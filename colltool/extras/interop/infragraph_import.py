@@ -148,7 +148,8 @@ class _InfraGraph(_InfraGraphReader):
         return _DeviceKind(name, data, components)
 
     def indices(self, text: str, count: int) -> range:
-        """The indices that ``nic``, ``nic[3]`` or ``nic[0:8:2]`` names: as Python slices."""
+        """The indices that ``nic``, ``nic[3]`` or ``nic[0:8:2]`` names, by the rules of Python
+        slices."""
         found = _SLICE.fullmatch(text)
         parts = (found[2] or ":").split(":") if found else []
         try:
@@ -240,8 +241,8 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
 
 
 class _NodeLinks:
-    """What the edges of a device join to its accelerators: how many links each has to switches, the
-    accelerators at each switch, and those that are linked directly."""
+    """What the edges of a device join to its accelerators: how many links each accelerator has to
+    switches, which accelerators are at each switch, and which are linked directly."""
 
     def __init__(self, accelerators: int) -> None:
         self.to_switch = [0] * accelerators

@@ -1,5 +1,5 @@
-"""The links of a tier between its endpoints and the switches that are known one by one; those that
-are alike are one row.
+"""The links of a tier between its endpoints and its switches, which are known one by one. Links
+that are alike become one row.
 
 Endpoints are numbered from 0, and switches follow them: the numbers that the prices use, so that
 rank and number are the same.

@@ -1,5 +1,5 @@
-"""The rows of a tuner file: which combination is best at each size, and next best where that one is
-off.
+"""The rows of a tuner file: which combination is best at each size, and which comes next where that
+one is off.
 
 The plugin takes the first matching row that NCCL can run. So the rows of a size go from fastest to
 slowest, each only if it needs less than every one before it, down to one that needs nothing:

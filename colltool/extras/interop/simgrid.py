@@ -44,7 +44,7 @@ def check_simulator(name: str) -> None:
 
 def find_python() -> str:
     """The path of a Python that has SimGrid: that of ``COLLTOOL_SIMGRID``, else the one that runs
-    this, the one on PATH, or the system's.
+    this, else the one on PATH, else the system's.
 
     Raises:
         ColltoolError: there is none.

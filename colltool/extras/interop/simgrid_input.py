@@ -46,7 +46,7 @@ def simgrid_input(run: Scheduled, size: float) -> str:
 
 
 def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
-    """The steps; a ColltoolError at the one that exceeds :data:`MOST_SIMULATED`."""
+    """Pass the steps on; raise ColltoolError at the one that exceeds :data:`MOST_SIMULATED`."""
     remaining = MOST_SIMULATED
     for step in steps:
         remaining -= len(step)

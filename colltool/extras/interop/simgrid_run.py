@@ -1,5 +1,5 @@
-"""A program for a Python that has SimGrid: reads a file of messages on links, and writes to another
-file the ``seconds`` that they take.
+"""A program for a Python that has SimGrid. It reads a file of messages on links, and writes the
+``seconds`` that they take to another file.
 
 Both are JSON. In: ``links`` [bytes/s], ``routes`` [[src, dst, latency in s, [number of each
 link]]], ``steps`` [[[src, dst, bytes]]]. Nothing of colltool is imported, as the Python may be

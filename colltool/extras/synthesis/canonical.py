@@ -1,5 +1,5 @@
-"""An order of a network's nodes that follows from its links alone, so that what is found for it does
-not depend on the names of nodes or the order of edges.
+"""Orders a network's nodes by its links alone, so that what is found for it does not depend on the
+names of nodes or the order of edges.
 
 Nodes are told apart by what they are joined to, step by step (colour refinement). Where some stay
 alike, one of those is taken whose choice tells most apart, and the rest are refined by it. Nodes
@@ -49,8 +49,8 @@ def _joined(links: Capacities) -> dict[int, list[tuple[int, int, int]]]:
 def _refined(
     joined: dict[int, list[tuple[int, int, int]]], colours: Colours
 ) -> tuple[Colours, list[tuple[Sight, int]]]:
-    """Return colours by which nodes are alike only if they see the same, and what told them apart:
-    the same for a renamed network."""
+    """Return colours that two nodes share only if they see the same, and what told the others
+    apart. A renamed network has the same colours."""
     trace: list[tuple[Sight, int]] = []
     count = len(set(colours.values()))
     while True:

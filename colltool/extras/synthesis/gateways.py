@@ -1,5 +1,5 @@
-"""Rings and chains of a dragonfly in the order of its cables: into each group where a cable ends,
-out where the next begins.
+"""Rings and chains of a dragonfly that follow its cables: they enter each group where a cable ends,
+and leave it where the next begins.
 
 In the order of their numbers, ranks cross a group switch by switch, and messages to or from a cable
 at another switch load links that the ring already uses. In the order of cables no link carries more

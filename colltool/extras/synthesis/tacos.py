@@ -67,8 +67,8 @@ def _unit(wires: GraphWires) -> float | None:
 
 
 def _links(wires: GraphWires) -> list[tuple[int, int]]:
-    """Links from rank to rank, each once for every piece that it sends in a step; those into ranks
-    with few links first."""
+    """Links from rank to rank, each listed once for every piece that it sends in a step. Links into
+    ranks with few links come first."""
     unit = _unit(wires)
     assert unit is not None  # links_in_proportion requires it
     links_per_step: list[tuple[int, int]] = []

@@ -219,8 +219,8 @@ def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
 def _measured_levels(
     wiring: Wiring, hosts: Hosts, switches: Sequence[set[str]], uplinks: Uplinks
 ) -> tuple[list[SwitchLevel], list[str]]:
-    """The levels that join more hosts than those below, and what was assumed where the switches of
-    one level differ."""
+    """The levels that join more hosts than the ones below them, and what was assumed where the
+    switches of a level differ."""
     rates_Bps = _rates_from_below(hosts, uplinks)
     groups = _leaf_groups(wiring, hosts)
     levels = [SwitchLevel(_largest(groups), len(switches[0]), uplinks=1.0)]

@@ -396,7 +396,7 @@ def _description(node: NodeDump, hosts: int) -> str:
 
 
 def _comments(node: NodeDump | None, dumps: DumpedMachine, body: Data) -> list[str]:
-    """Lines for the head of the file: which dumps it is of, what they lack, what is odd."""
+    """Lines for the head of the file: which dumps it was made from, what they lack, what is odd."""
     network = dumps.network
     files = dict.fromkeys(f"{dump.file} ({dump.tool})" for dump in (node, network) if dump)
     lines = [f"Read from {' and '.join(files)} by colltool fabric import."]

@@ -1,6 +1,5 @@
 """A node as a dump describes it (accelerators, the links that join them, NICs), and the tiers that
-its links make: :func:`inner_tiers`.
-"""
+its links make (:func:`inner_tiers`)."""
 
 from __future__ import annotations
 

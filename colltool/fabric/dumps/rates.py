@@ -1,6 +1,5 @@
-"""The rates of a machine as its dumps have them: of a network's share for each rank
-(:class:`DumpedMachine`), and of the links inside a node (:func:`link_rate`).
-"""
+"""The rates of a machine as its dumps state them: each rank's share of a network
+(:class:`DumpedMachine`), and the links inside a node (:func:`link_rate`)."""
 
 from __future__ import annotations
 

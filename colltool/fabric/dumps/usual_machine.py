@@ -1,4 +1,5 @@
-"""The bundled fabric whose numbers are taken where a node's dump has none: :func:`machine_like`."""
+"""Finds the bundled fabric that lends its numbers where a node's dump has none:
+:func:`machine_like`."""
 
 from __future__ import annotations
 

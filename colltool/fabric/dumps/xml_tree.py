@@ -85,7 +85,7 @@ def read_xml(path: AnyPath, form: XmlFormat) -> Element:
 
 
 class _Builder:
-    """Builds the tree from what expat reports; ``inside``: the element that is open."""
+    """Builds the tree from what expat reports; ``inside`` is the element that is open."""
 
     def __init__(self, name: str, form: XmlFormat) -> None:
         self.name = name

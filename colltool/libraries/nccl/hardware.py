@@ -286,8 +286,8 @@ def _merged(base: Any, value: Any) -> Any:
 
 
 def tuned(version: str = "") -> tuple[Primitive, ...]:
-    """The collectives that a version chooses an algorithm for; :data:`UNVERSIONED`'s if it has no
-    data."""
+    """The collectives that a version chooses an algorithm for; of a version without data, those of
+    :data:`UNVERSIONED`."""
     return tuple(constants(known_version(version)).algorithms)
 
 

@@ -189,9 +189,8 @@ def tree_levels(endpoints: int, radix: int) -> int:
 
 @cache
 def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, group: int) -> int:
-    """Switch levels up to where ``group`` packed endpoints meet in the :func:`clos_plan` of all; if
-    none fits, :func:`tree_levels`.
-    """
+    """The switch levels up to where ``group`` packed endpoints meet in the :func:`clos_plan` of
+    all. If no plan fits, :func:`tree_levels`."""
     try:
         plan = clos_plan(endpoints, rails * nics_per_rail, radix, rails=rails)
     except ColltoolError:

@@ -320,8 +320,8 @@ def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
 def _dragonfly_plus_of(
     request: _RailRequest, leaves: int, groups: int, most: float
 ) -> _RailNetwork | None:
-    """The dragonfly+ of these leaves and groups with the fewest spines that have enough ports; None
-    where none has, or it takes more than ``most`` switches."""
+    """The dragonfly+ of these leaves and groups with the fewest spines that have enough ports. None
+    where none has, or where it takes more than ``most`` switches."""
     hosts = request.hosts_at(leaves * groups)
     ends = hosts * request.unit
     # Uniform traffic: each pair of groups has an equal part of it.

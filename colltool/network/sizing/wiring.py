@@ -65,8 +65,8 @@ def _order(made: RailWiring, unit: int) -> tuple[Any, ...]:
 def best_wiring(
     ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf
 ) -> RailWiring | None:
-    """The best wiring of one rail, by :func:`_order`, with at most ``most`` switches; None where none
-    fits.
+    """The best wiring of one rail by :func:`_order`, with at most ``most`` switches. None where
+    none fits.
 
     Args:
         ports: of all endpoints on the rail.
@@ -221,8 +221,8 @@ def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
 
 
 def _fewest_sharing(cables: int, groups: int, radix: int) -> int | None:
-    """The fewest switches that have ports for all cables and divide ``groups``, so that each gets
-    equally many; None if there is no such number."""
+    """The fewest switches that have ports for all cables and divide ``groups``, so that each serves
+    equally many. None if there is no such number."""
     return next((count for count in _divisors(groups) if cables <= count * radix), None)
 
 

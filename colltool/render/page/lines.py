@@ -1,6 +1,5 @@
-"""A line chart as inline SVG, for the pages of reports and machines: logarithmic axes, each line with
-its name at its end, the band where its measurements lie behind it, and measured points, which lead
-to their sources.
+"""A line chart as inline SVG for the pages of reports and machines. Axes are logarithmic; each line
+has its name at its end and its measurements' band behind it; measured points lead to their sources.
 
 Colours are CSS classes (``ct-line-0`` and on, in ``chart.css``), so that the chart is readable in
 light, dark and on paper.

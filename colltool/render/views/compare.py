@@ -347,7 +347,8 @@ def basis_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) ->
 def basis_sentences(
     ground: Sequence[BasisDifference], every: Sequence[int] = ()
 ) -> tuple[str, ...]:
-    """A sentence for each difference in what prices rest on; ``every`` as in :func:`basis_lines`."""
+    """A sentence for each difference in what prices rest on; ``every`` is as in
+    :func:`basis_lines`."""
     lines = []
     for difference in ground:
         where = ""

@@ -84,8 +84,8 @@ def _clos_cost(result: DirectSized) -> Cost | None:
 
 
 def _keys(tier: dict[str, object]) -> str:
-    """YAML within a line:
-    ``topology: hyperx, hosts: 20, shape: [10, 21], links: [{links: 2}, {links: 1}]``."""
+    """Write YAML within a line: ``topology: hyperx, hosts: 20, shape: [10, 21], links: [{links: 2},
+    {links: 1}]``."""
     return ", ".join(f"{key}: {_value(value)}" for key, value in tier.items())
 
 

@@ -196,8 +196,8 @@ def _mark(health: SeriesHealth, finding: DiagnosisFinding) -> float:
 
 
 def _main(result: Diagnosis) -> DiagnosisFinding | None:
-    """The first finding that a cause explains, else the first; of what times tell, where they tell
-    anything."""
+    """The finding to show first: the first one that a cause explains, else the first. What times
+    tell goes before what lines state."""
     measured = [finding for finding in result.findings if finding.low is not None]
     explained = [finding for finding in measured if finding.causes]
     return next(iter([*explained, *measured, *result.findings]), None)
@@ -257,8 +257,8 @@ def _beyond(result: Diagnosis) -> str:
 
 
 def _assumption(assumed: AssumedFabric) -> str:
-    """What the expectation rests on that the logs do not say: the machine, or its NICs; empty where
-    they say it."""
+    """What the expectation assumes because the logs do not say it: the machine, or its NICs. Empty
+    where they say it."""
     if assumed.guessed:
         machine = _guessed(assumed)
         slowest = "" if assumed.alike else ", the slowest of the usual machines"
@@ -716,7 +716,7 @@ class FleetDocument(Document, of=Fleet):
 
 
 class StatedDocument(Document, of=StatedLine):
-    """What a line of a log states: what kind of thing, where, its meaning and what to type."""
+    """What a line of a log states: its kind, where it stands, what it means and what to type."""
 
     kind: Kind
     code: str

@@ -1,5 +1,5 @@
-"""``expect``: what a machine should reach in nccl-tests, what a gate may ask, and which measured
-sizes fall short of it."""
+"""``expect``: what a machine should reach in nccl-tests, what a gate may require, and which
+measured sizes fall short of it."""
 
 from __future__ import annotations
 

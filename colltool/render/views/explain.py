@@ -569,7 +569,8 @@ def _is_shown(size: float | None) -> bool:
 
 
 def _crossings_for_people(result: Crossover) -> Table:
-    """The pairs with sizes in words; first those that cross at a size that somebody sends."""
+    """The pairs with their crossing sizes in words. Those that cross at a size that somebody sends
+    come first."""
     pairs = _pair_lines(result)
     first = [line for line in pairs if line.crossing and _is_shown(line.crossing.bytes)]
     # the others follow, for --all only
@@ -638,8 +639,9 @@ def _verdict(result: Crossover) -> str:
 
 
 def stretches_answer(result: Crossover) -> str:
-    """What the library runs at which size and what its choice costs; else, and of named algorithms,
-    what is the fastest. Such as ``NCCL runs Tree below 323 KB and NVLSTree above. ...``"""
+    """What the library runs at which size, and what its choice costs. Where it is not known, and
+    for named algorithms, which is the fastest. Such as ``NCCL runs Tree below 323 KB and NVLSTree
+    above. ...``"""
     if not result.picks or result.asked:
         return f"{_stretches(result.winners, 'is the fastest', 'Fastest: ')}."
     library = library_title(result)

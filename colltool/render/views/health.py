@@ -48,8 +48,8 @@ class Spoken(NamedTuple):
         return who
 
     def passes(self, health: SeriesHealth) -> str:
-        """``all-reduce on 64 H200 reaches 103% of expected (pass mark 80%)``; of one that is too
-        fast or not judged, what is the matter."""
+        """Say how a series passes: ``all-reduce on 64 H200 reaches 103% of expected (pass mark
+        80%)``. One that is too fast or not judged says why."""
         who = self.who(health)
         if health.too_fast:
             return f"{who} {self.too_fast(health)}"

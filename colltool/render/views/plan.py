@@ -401,7 +401,7 @@ def _recipe(result: Plan) -> list[Block]:
 
 
 def _changes(result: Plan) -> Table:
-    """The changes that gain most; where the job does not fit, those that make it fit come first."""
+    """The changes that gain most. Where the job does not fit, those that make it fit come first."""
     most = _MOST_CHANGES
     # a first screen of 24 lines
     if result.anchor is not None or len(_premises(result).lines) > _USUAL_PREMISES:

@@ -641,7 +641,7 @@ def _cost_text(row: _Bought) -> str:
 
 def risks(result: Report) -> Iterator[str]:
     """What the verdict depends on: the model's error, the number that moves it most, what the
-    prices rest on, and what is not alike."""
+    prices rest on, and in what the fabrics differ."""
     results = _all_results(result)
     errors = []
     for breakdown in _of_type(results, Breakdown):

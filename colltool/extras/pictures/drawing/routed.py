@@ -1,5 +1,5 @@
-"""Drawings of tiers that are routed link by link: a graph on a circle, its switches on one inside;
-a HyperX as a grid."""
+"""Draws tiers that are routed link by link: a graph on a circle, with its switches on a circle
+inside, and a HyperX as a grid."""
 
 from __future__ import annotations
 

@@ -306,8 +306,8 @@ def _chart(panels: Sequence[SizePanel], title: str, paged: bool, quantity: Quant
 
 
 class _Styles(NamedTuple):
-    """Lines by series where a panel has several (``shared``), else by the model's name; the mark of
-    a point that is left out by the reason."""
+    """Lines are coloured by series where a panel has several (``shared``), else by the model's
+    name. A point that is left out has a mark by the reason."""
 
     shared: bool
     lines: dict[str, Pen]

@@ -1,5 +1,5 @@
-"""Plots as inline ``<svg>`` elements of an HTML page: small, in the page's colours, with ids and
-glyph outlines that do not clash with those of other plots."""
+"""Plots as inline ``<svg>`` elements of an HTML page: small, and in the page's colours. Their ids
+and glyph outlines do not clash with those of other plots."""
 
 from __future__ import annotations
 

@@ -132,8 +132,8 @@ def _piece(seconds: Any, colour: str, hatch: str = "", text: str = "") -> BarPie
 
 
 def _total_pieces(estimate: AlgorithmEstimate) -> list[BarPiece]:
-    """The phases one after the other; of phases that stream through each other the latencies, and
-    one bandwidth, that of the busiest tier."""
+    """The pieces of a total: its phases, one after the other. Phases that stream through each other
+    have their latencies and one bandwidth, that of the busiest tier."""
     pieces = []
     for at, phase in enumerate(estimate.phases):
         pieces.append(_piece(phase.alpha_s, colour_of(at), ACROSS, letter(at)))
