@@ -62,7 +62,7 @@ class LibraryGraph(Part):
 
 
 class LibraryChannels(Part):
-    """Channels that replace those colltool derives; ``total`` counts those of a communicator."""
+    """Graphs that replace those colltool derives; ``total``: channels of a communicator."""
 
     ring: Annotated[LibraryGraph | None, _GRAPH] = None
     tree: Annotated[LibraryGraph | None, _GRAPH] = None
