@@ -68,6 +68,7 @@ def rings(n: int) -> Indices:
     rotations = 1 + (zigzag(n - 1) + np.arange(n - 1)[:, None]) % (n - 1)
     if n % 2 == 0:
         rotations = np.concatenate([rotations, rotations[:, ::-1]])
+    # rank 0 goes before all the others
     return np.insert(rotations, 0, 0, axis=1)
 
 

@@ -20,7 +20,9 @@ MOST_VALUES = 10_000
 _SET_BY = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
 
 _RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]\S*)?")
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[^\d\s]\S*)?"
+)
 
 # Commas that separate values: not those inside brackets, as in torus.shape=[8,8,4].
 _COMMA = re.compile(r",(?![^\[\]{}]*[\]}])")
@@ -98,10 +100,11 @@ def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
     if low is None or high is None:
         what = "the ends of a range are numbers with their units"
         raise _refused(text, what, "such as 25GB/s:100GB/s:4")
-    start, end, count = float(low[1]), float(high[1]), int(ranged["count"])
-    unit = low[2] or ""
-    if unit != (high[2] or ""):
-        what = f"the ends of the range have different units, {low[2]} and {high[2]}"
+    start = float(low["number"])
+    end = float(high["number"])
+    count = int(ranged["count"])
+    if low["unit"] != high["unit"]:
+        what = f"the ends of the range have different units, {low['unit']} and {high['unit']}"
         raise _refused(text, what, "give both in one unit")
     if not start < end:
         what = f"the range is upside down: {low[0]} is not below {high[0]}"
@@ -110,7 +113,7 @@ def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
         raise _refused(text, f"a range of {count} values", f"2 to {MOST_VALUES} values")
     if ranged["log"] and start <= 0:
         raise _refused(text, "equal factors start above 0", "a larger low end, or leave log out")
-    numbers = [low[1]]
+    numbers = [low["number"]]
     for index in range(1, count - 1):
         step = index / (count - 1)
         if ranged["log"]:
@@ -118,8 +121,8 @@ def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
         else:
             value = start + (end - start) * step
         numbers.append(f"{value:.12g}")
-    numbers.append(high[1])
-    return [f"{number}{unit}" for number in numbers]
+    numbers.append(high["number"])
+    return [f"{number}{low['unit'] or ''}" for number in numbers]
 
 
 def _option_value(text: str, key: str, value: str) -> Any:

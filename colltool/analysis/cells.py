@@ -281,7 +281,7 @@ def _cells_of_rows(
     leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
     titles = [estimate.title for estimate, _ in listed]
     # The runner-up is the fastest of another name: protocols of one algorithm do not compete.
-    name_of_row = np.unique(titles, return_inverse=True)[1]
+    _, name_of_row = np.unique(titles, return_inverse=True)
     same_name = name_of_row[:, None] == name_of_row[leader][None, :]
     others = np.where(same_name, np.inf, totals)
     second = first_least(list(others))

@@ -306,16 +306,11 @@ class CompareTable:
             ranks = int(group.ranks or 0)
             group_lines = []
             for at, size in enumerate(sizes, start=group_at * len(sizes)):
+                # the grid has one column's cells after the other's
                 row = tuple(cells[at::cells_per_column])
-                line = CompareLine(request.primitive, ranks, size, row, missing, (0.0,) * len(row))
-                fastest = line.fastest()
-                if ratios is None or fastest is None:
-                    line = line._replace(rival_sigmas=line.sigmas)
-                else:
-                    sigmas = ratios.sigmas(row, 0)
-                    rivals = sigmas if fastest == 0 else ratios.sigmas(row, fastest)
-                    line = line._replace(sigmas=sigmas, rival_sigmas=rivals)
-                group_lines.append(line)
+                unknown = (0.0,) * len(row)
+                line = CompareLine(request.primitive, ranks, size, row, missing, unknown, unknown)
+                group_lines.append(line if ratios is None else ratios.of_line(line))
             lines.append(group_lines)
         return lines
 
@@ -401,6 +396,15 @@ class RatioErrors:
         self._models: dict[int, ErrorModel] = {}
         self._common: dict[tuple[int, int], CommonErrors] = {}
 
+    def of_line(self, line: CompareLine) -> CompareLine:
+        """The line with its sigmas: of ratios to the first column, and to the fastest."""
+        fastest = line.fastest()
+        if fastest is None:
+            return line
+        sigmas = self.sigmas(line.cells, 0)
+        rivals = sigmas if fastest == 0 else self.sigmas(line.cells, fastest)
+        return line._replace(sigmas=sigmas, rival_sigmas=rivals)
+
     def sigmas(self, row: Sequence[Cell], base: int) -> tuple[float, ...]:
         """Sigma of ln of each column's ratio to the column ``base``; 0 for that one, and where
         nothing is known."""
@@ -472,14 +476,16 @@ def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: s
     if not spans:
         return SameReason("tier", key, tier.name)
     span = spans[0]
-    if path[:1] != ["levels"] or len(path) < 2:
-        return SameReason("unpaid", key, tier.name)
-    names = [level.name for level in capabilities_of(span.tier).levels]
-    at = names.index(path[1]) if path[1] in names else int(path[1])
+    match path:
+        case ["levels", level, *field]:
+            names = [known.name for known in capabilities_of(span.tier).levels]
+            at = names.index(level) if level in names else int(level)
+        case _:
+            return SameReason("unpaid", key, tier.name)
     reason = SameReason("unpaid", key, tier.name, names[at])
-    used = [level.name for level in tier_paths(span.position, readings).used]
+    used = [known.name for known in tier_paths(span.position, readings).used]
     if names[at] not in used and at:
         return reason._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)
-    if path[-1] in ("oversubscription", "uplinks"):
+    if field[-1:] in (["oversubscription"], ["uplinks"]):
         return reason._replace(reason="share")
     return reason

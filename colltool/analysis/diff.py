@@ -73,14 +73,15 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         what = f"documents of different commands: {old['schema']} and {new['schema']}"
         raise ColltoolError(what, fix="compare two outputs of the same command")
     try:
-        fabrics = [list(dict.fromkeys(_fabrics(document))) for document in (old, new)]
-        several_fabrics = any(len(names) > 1 for names in fabrics)
+        old_fabrics = list(dict.fromkeys(_fabrics(old)))
+        new_fabrics = list(dict.fromkeys(_fabrics(new)))
+        several_fabrics = len(old_fabrics) > 1 or len(new_fabrics) > 1
         identity = tuple(key for key in _IDENTITY if key != "fabric" or several_fabrics)
         single_size = "results" in old and "results" in new
         before = _without_repeated(_with_options(old, new), single_size=single_size)
         after = _without_repeated(_with_options(new, old), single_size=single_size)
-        leaves_before = _flat(before, "old", fabrics[0], identity)
-        leaves_after = _flat(after, "new", fabrics[1], identity)
+        leaves_before = _flat(before, "old", old_fabrics, identity)
+        leaves_after = _flat(after, "new", new_fabrics, identity)
     except RecursionError as error:
         what = "a document is nested too deeply"
         raise ColltoolError(what, argument="old", fix=_WRITE_ONE) from error
@@ -113,10 +114,12 @@ def _winner_changes(
         old_name, old_s = before[old_key]
         new_name, new_s = after[new_key]
         if old_s > 0 and (abs(new_s / old_s - 1) > rtol or old_name != new_name):
+            _, old_bytes = old_key
+            what, new_bytes = new_key
             yield TotalChange(
-                what=new_key[0],
-                old_bytes=old_key[1],
-                new_bytes=new_key[1],
+                what=what,
+                old_bytes=old_bytes,
+                new_bytes=new_bytes,
                 old_name=old_name,
                 new_name=new_name,
                 old_s=old_s,
@@ -150,8 +153,10 @@ def _add_winner(
     if not isinstance(total_s, int | float) or not _is_number(size.get("bytes")):
         return
     key = str(size.get("primitive")).replace("_", "-"), float(size["bytes"])
-    if fastest and key in found and found[key][1] <= total_s:
-        return
+    if fastest and key in found:
+        _, fastest_s = found[key]
+        if fastest_s <= total_s:
+            return
     found[key] = str(row.get("name") or row.get("algorithm") or ""), total_s
 
 

@@ -198,10 +198,11 @@ class CompareLine(NamedTuple):
 
     def fastest(self) -> int | None:
         """The column with the least seconds, the first of equals; None without any price."""
-        priced = [
-            (cell.total_s, at) for at, cell in enumerate(self.cells) if cell.total_s is not None
-        ]
-        return min(priced)[1] if priced else None
+        seconds = {}
+        for at, cell in enumerate(self.cells):
+            if cell.total_s is not None:
+                seconds[at] = cell.total_s
+        return min(seconds, key=seconds.__getitem__, default=None)
 
     def point(self, names: Sequence[str]) -> PointTimes:
         return point_times(self.primitive, self.ranks, self.bytes, names, self.cells)
@@ -318,7 +319,8 @@ def changed_winners(
 def launch_matters(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
     """Whether a launch missing from one of two times exceeds :data:`LAUNCH_SHARE` of it or would
     change the outcome."""
-    if missing[0] == missing[1]:
+    first_missing, other_missing = missing
+    if first_missing == other_missing:
         return False
     share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
     return share > LAUNCH_SHARE or _changes_outcome(seconds, missing)
@@ -334,8 +336,10 @@ def software_time_matters(first: Cell, other: Cell) -> bool:
 
 def _changes_outcome(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
     """Whether two times compare differently with what each of them lacks."""
-    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
-    return outcome_of(filled) != outcome_of(seconds[1] / seconds[0])
+    first_s, other_s = seconds
+    first_missing_s, other_missing_s = missing
+    filled = (other_s + other_missing_s) / (first_s + first_missing_s)
+    return outcome_of(filled) != outcome_of(other_s / first_s)
 
 
 def _missing_software(cell: Cell, other: Cell) -> float:

@@ -212,19 +212,19 @@ def sweep(
     count = prod(len(axis.values) for axis in axes)
     if count > most:
         raise too_many(count, most)
-    found = price_grid(request, axes, [fabric.load for fabric in swept], groups)
-    if all(cell.algorithm is None for cell in found):
+    cells = price_grid(request, axes, [fabric.load for fabric in swept], groups)
+    if all(cell.algorithm is None for cell in cells):
         place(first, groups[0])  # if the group does not fit, this error says what does
-        raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
+        raise ColltoolError(cells[0].reason, fix="another number of ranks, or another fabric")
     priced = [on_layers(fabric, readings) for fabric in fabrics]
     differences = tuple(
         group_differences(names, priced, request.primitive, groups, ideal=readings.ideal)
     )
-    software = tuple(software_differences(_points(request, names, found)))
+    software = tuple(software_differences(_points(request, names, cells)))
     return Sweep(
         primitive=request.primitive,
         axes=axes,
-        cells=tuple(found),
+        cells=tuple(cells),
         overrides=common([as_read(fabric, readings).overrides for fabric in fabrics]),
         library=library_of(first),
         ideal=readings.ideal,
@@ -245,17 +245,18 @@ def _rank_counts(fabrics: Sequence[Fabric], groups: Sequence[GroupSpec]) -> tupl
     return (fabrics[0].ranks if len(fabrics) == 1 else "all",)
 
 
-def _points(request: PriceRequest, names: Sequence[str], found: Sequence[Cell]) -> list[PointTimes]:
+def _points(request: PriceRequest, names: Sequence[str], cells: Sequence[Cell]) -> list[PointTimes]:
     """The times of all fabrics at each point; empty for a single fabric."""
     if len(names) == 1:
         return []
-    cells_per_fabric = len(found) // len(names)
+    cells_per_fabric = len(cells) // len(names)
     points = []
-    for at, cell in enumerate(found[:cells_per_fabric]):
-        ranks = cell.at[1] if isinstance(cell.at[1], int) else 0
-        points.append(
-            point_times(request.primitive, ranks, cell.at[2], names, found[at::cells_per_fabric])
-        )
+    for at, cell in enumerate(cells[:cells_per_fabric]):
+        # in the order of GRID_AXES
+        _, ranks, size, *_ = cell.at
+        of_fabrics = cells[at::cells_per_fabric]
+        count = ranks if isinstance(ranks, int) else 0
+        points.append(point_times(request.primitive, count, size, names, of_fabrics))
     return points
 
 

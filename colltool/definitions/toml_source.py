@@ -17,11 +17,13 @@ from colltool.base.files import BOUNDS
 from colltool.definitions.source import KeyPath, Position, Problem, Source
 
 # [table] or [[array of tables]], a key of a line, a key inside {...}, and tomllib's own place.
-_TABLE = re.compile(r"\s*(\[\[?)\s*([\w.-]+)\s*\]\]?")
-_KEY = re.compile(r"\s*([\w-]+)\s*=\s*")
-_INLINE_KEY = re.compile(r"[{,]\s*([\w-]+)\s*=\s*")
+_TABLE = re.compile(r"\s*(?P<open>\[\[?)\s*(?P<path>[\w.-]+)\s*\]\]?")
+_KEY = re.compile(r"\s*(?P<key>[\w-]+)\s*=\s*")
+_INLINE_KEY = re.compile(r"[{,]\s*(?P<key>[\w-]+)\s*=\s*")
 _MANY_DIGITS = re.compile(rf"[\d_]{{{sys.int_info.default_max_str_digits},}}")
-_TOMLLIB_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
+_TOMLLIB_PLACE = re.compile(
+    r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
+)
 
 
 def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
@@ -34,10 +36,11 @@ def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
     try:
         data = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
+        # without a place the end of the document is meant
         line, column = str(text.count("\n") + 1), "1"
-        found = _TOMLLIB_PLACE.search(str(error))
-        if found and found[1]:
-            line, column = found[1], found[2]
+        place = _TOMLLIB_PLACE.search(str(error))
+        if place and place["line"]:
+            line, column = place["line"], place["column"]
         what = printable(_TOMLLIB_PLACE.sub("", str(error)))
         raise ColltoolError(f"not valid TOML: {what}", where=f"{name}:{line}:{column}") from error
     except RecursionError as error:
@@ -65,15 +68,16 @@ def _places(text: str) -> Iterator[tuple[KeyPath, Position]]:
     for number, line in enumerate(text.split("\n"), 1):
         header = _TABLE.match(line)
         if header:
-            table = tuple(header[2].split("."))
-            if header[1] == "[[":
-                table = (*table, counts[header[2]])
-                counts[header[2]] += 1
-            yield table, Position(number, header.start(1) + 1)
+            name = header["path"]
+            table = tuple(name.split("."))
+            if header["open"] == "[[":
+                table = (*table, counts[name])
+                counts[name] += 1
+            yield table, Position(number, header.start("open") + 1)
             continue
-        key = _KEY.match(line)
-        if key:
-            path = (*table, key[1])
-            yield path, Position(number, key.start(1) + 1)
-            for inner in _INLINE_KEY.finditer(line, key.end()):
-                yield (*path, inner[1]), Position(number, inner.start(1) + 1)
+        found = _KEY.match(line)
+        if found:
+            path = (*table, found["key"])
+            yield path, Position(number, found.start("key") + 1)
+            for inner in _INLINE_KEY.finditer(line, found.end()):
+                yield (*path, inner["key"]), Position(number, inner.start("key") + 1)

@@ -82,21 +82,25 @@ class SoftwareTime(NamedTuple):
     def _between(self, size: Any) -> Any:
         """Seconds between the knots, constant outside."""
         knots = self.knots
-        if len(knots) < 2:
-            return knots[0][1] if knots else 0.0
+        if not knots:
+            return 0.0
+        (_, first_s), *_ = knots
+        largest_size, last_s = knots[-1]
         if is_array(size):
             import numpy as np
 
-            seconds = knots[0][1]
+            seconds = first_s
             for (low, before), (high, after) in pairwise(knots):
                 seconds = np.where(
                     size < low, seconds, before + (after - before) * ((size - low) / (high - low))
                 )
-            return np.where(size < knots[-1][0], seconds, knots[-1][1])
+            return seconds if len(knots) == 1 else np.where(size < largest_size, seconds, last_s)
         # a single number needs no numpy
         at = bisect_right(knots, size, key=itemgetter(0))
-        if at in (0, len(knots)):
-            return knots[max(at - 1, 0)][1]
+        if at == 0:
+            return first_s
+        if at == len(knots):
+            return last_s
         (low, before), (high, after) = knots[at - 1], knots[at]
         return before + (after - before) * ((size - low) / (high - low))
 
@@ -123,13 +127,12 @@ class SoftwareTime(NamedTuple):
         """A note where sizes or ranks were not measured."""
         low, high = self.smallest, self.largest
         if len(self.knots) > 1:
-            low = self.knots[0][0]
-            high = self.knots[-1][0]
-        least, most = ends(size)
+            (low, _), *_, (high, _) = self.knots
+        smallest, biggest = ends(size)
         outside = []
-        if least < low:
+        if smallest < low:
             outside.append(f"below {format_bytes(low)}")
-        if most > high:
+        if biggest > high:
             outside.append(f"above {format_bytes(high)}")
         if self.beyond:
             outside.append(self.beyond)

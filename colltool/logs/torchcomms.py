@@ -13,7 +13,7 @@ from colltool.logs.sentences import statement
 from colltool.logs.tables import LogTable, has, reader_of
 
 _SIGN = re.compile(rb"Size +NCCL\(?\w*\)? +\S+")
-_SIZE = re.compile(r"(\d+)([KMG]?)B")
+_SIZE = re.compile(r"\d+[KMG]?B")
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
@@ -23,16 +23,16 @@ def _tables(log: Log) -> Iterator[LogTable]:
         words = text.split()
         if len(words) < 2:
             continue
-        if words[0] == "Size" and words[1].startswith("NCCL"):
+        first, of_nccl, *_ = words
+        if first == "Size" and of_nccl.startswith("NCCL"):
             table = LogTable(None, ranks=None, library="NCCL", version="torchcomms", line=number)
-            table.note = statement("assumed-unit", column=words[1])
+            table.note = statement("assumed-unit", column=of_nccl)
             yield table
-        size = _SIZE.fullmatch(words[0])
-        rate = rounding_interval(words[1])
-        if table and size and rate and rate.value > 0:
+        rate = rounding_interval(of_nccl)
+        if table and _SIZE.fullmatch(first) and rate and rate.value > 0:
             # its KB are of 1,024 bytes
-            binary = f"{size[1]}{size[2]}iB" if size[2] else words[0]
-            table.add_rate(number, parse_size(binary), rate.value * 1e9)
+            size = re.sub("([KMG])B", r"\1iB", first)
+            table.add_rate(number, parse_size(size), rate.value * 1e9)
 
 
 FORMAT = Format("torchcomms", "torchcomms ('Size NCCL(auto) ...')", has(_SIGN), reader_of(_tables))

@@ -80,6 +80,7 @@ class LatticeLinks(LinkModel):
             directions = ((leg.up, leg.down, 1), (leg.down, leg.up, -1))
             for direction, (hops, other, sign) in enumerate(directions):
                 travelling = np.flatnonzero((hops <= other) & (hops > 0))
+                # an element per hop: its message, and its number on the way
                 message = np.repeat(travelling, hops[travelling])
                 first_hop = np.cumsum(hops[travelling]) - hops[travelling]
                 hop = np.arange(len(message)) - np.repeat(first_hop, hops[travelling])
@@ -101,7 +102,8 @@ class LatticeLinks(LinkModel):
             # On the way down a message also loads a range of places, the last hop's first.
             lowest = (start - leg.down + 1) % places
             for first, hops, other in ((start, leg.up, leg.down), (lowest, leg.down, leg.up)):
-                share = np.where(hops < other, 1.0, np.where(hops == other, 0.5, 0.0)) * (hops > 0)
+                # all of it the shorter way; half of it either way where they tie
+                share = (1 + np.sign(other - hops)) / 2 * (hops > 0)
                 after = (first + hops) % places
                 loads.append(self._range_sums(leg.axis, origin, first, after, size * share))
         return loads
@@ -144,12 +146,14 @@ class LatticeLinks(LinkModel):
         return busiest
 
     def hops(self, src: Indices, dst: Indices) -> Indices:
+        """Links on the shortest path of each message."""
         hops: Indices = np.zeros(len(src), np.int64)
         for leg in self._legs(src, dst):
             hops = hops + np.minimum(leg.up, leg.down)
         return hops
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
+        """Seconds of latency of each message, and its hops."""
         hops = self.hops(src, dst)
         return np.asarray(hops * self.alpha_s, dtype=np.float64), hops
 

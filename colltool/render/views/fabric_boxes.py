@@ -98,8 +98,9 @@ def _box(title: str, lines: Sequence[str], width: int) -> list[str]:
 def _domains(inner: Sequence[TierDiagram], tier: TierDiagram, room: int) -> list[str]:
     """The domains that a tier joins: the first in full, the second and the last beside it."""
     count = tier.facts.endpoints
-    others = [str(number) for number in dict.fromkeys((2, count)) if number <= count and number > 1]
+    others = [str(number) for number in dict.fromkeys((2, count)) if 1 < number <= count]
     gap = " ... " if count > 3 else " "
+    # each closed box has a blank before it and two characters of frame and margin on either side
     taken = sum(len(other) + 5 for other in others) + (len(gap) - 1 if len(others) > 1 else 0)
     first = _tier(inner, room - taken, count)
     middle = len(first) // 2
@@ -113,7 +114,7 @@ def _domains(inner: Sequence[TierDiagram], tier: TierDiagram, room: int) -> list
 
 
 def _closed(name: str, at: int, middle: int, high: int) -> str:
-    """A line of a box that is not drawn in full."""
+    """Line ``at`` of a box of ``high`` lines that has only its name, in the middle one."""
     width = len(name) + 4
     if at == 0:
         return f"╭{'':─<{width - 2}}╮"
@@ -128,17 +129,17 @@ def _ranks(tier: TierDiagram, room: int) -> list[str]:
     axes = [axis.size for axis in tier.kind.axes]
     if not axes:
         return [_row([f"[{number}]" for number in range(1, count + 1)], " ", room)]
-    across = _row(["o"] * axes[0], "──", min(room, _MOST_ACROSS * 3 + 4))
+    # what lacks an axis has one place on it
+    wide, high, *planes = (*axes, 1) if len(axes) == 1 else axes
+    across = _row(["o"] * wide, "──", min(room, _MOST_ACROSS * 3 + 4))
     down = "".join("│" if character == "o" else " " for character in across)
-    rows = [across]
-    if len(axes) > 1:
-        rows += [down, across]
-        rows += [down, across] if axes[1] > 2 else []
-    if len(axes) > 1 and axes[1] > 3:
+    # up to three rows, and dots for more
+    rows = [across, *[down, across] * (min(high, 3) - 1)]
+    if high > 3:
         rows.append(down.replace("│", ":"))
-    if len(axes) > 2:
-        planes = " x ".join(map(str, axes[2:]))
-        rows.append(f"{planes} planes of {axes[0]} x {axes[1]}, linked one to the next")
+    if planes:
+        count_text = " x ".join(map(str, planes))
+        rows.append(f"{count_text} planes of {wide} x {high}, linked one to the next")
     if any(axis.twist for axis in tier.kind.axes):
         rows.append("axes wrap around, with a twist")
     elif any(axis.wrap for axis in tier.kind.axes):

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.analysis.axes import GRID_AXES, SweepAxis
 from colltool.analysis.cells import Cell
@@ -296,7 +295,8 @@ def _names_in(result: Sweep, sizes: Sequence[float]) -> str:
 
 
 def _apart(result: Sweep, cells: Sequence[Cell], name: str) -> str:
-    """`` (8 ranks)``: where alone an algorithm runs, and no other does; empty without such."""
+    """The one value of an axis at which an algorithm runs, and no other runs there: `` (8 ranks)``.
+    Empty if no axis has one."""
     for index, axis in enumerate(result.axes):
         if axis.key == "bytes" or len(axis.values) == 1:
             continue
@@ -405,7 +405,7 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     name, show = _SHOWN[pivot.value]
     down = axis_values(result, pivot.rows)
     columns: list[Column[Any]] = [
-        label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), get=itemgetter(0))
+        label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), path="value")
     ]
     for at, value in enumerate(axis_values(result, pivot.cols)):
         title = shown(pivot.cols, value)
@@ -417,13 +417,20 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
         apart = pivot_title(result, fixed)
         if apart:
             title += f", {apart}"
-        records = tuple(zip(down, rows, strict=True))
+        records = tuple(map(_PivotRow, down, rows))
         tables.append(Table(tuple(columns), records, title=title))
     return tables
 
 
-def _pivot_cell(row: tuple[Any, tuple[Cell, ...]], at: int, name: str) -> Any:
-    return getattr(row[1][at], name)
+class _PivotRow(NamedTuple):
+    """A value of the axis that goes down, and the cells beside it."""
+
+    value: Any
+    cells: Sequence[Cell]
+
+
+def _pivot_cell(row: _PivotRow, at: int, name: str) -> Any:
+    return getattr(row.cells[at], name)
 
 
 # --- documents

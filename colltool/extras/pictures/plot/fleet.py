@@ -23,25 +23,30 @@ from colltool.extras.pictures.plot.chart import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours by the share of the median that a pair reaches: green, sky, orange, vermilion.
-_LEVELS = ((0.95, COLOURS[2]), (SLOW, COLOURS[0]), (0.6, COLOURS[1]), (0.0, COLOURS[5]))
+# Colours by the share of the median that a pair reaches at least: green, sky, orange; below these
+# vermilion. Pairs within 95% differ by no more than runs of one pair do; below 60% most have lost
+# links.
+_LEVELS = {0.95: COLOURS[2], SLOW: COLOURS[0], 0.6: COLOURS[1]}
+_BELOW = COLOURS[5]
 _KEYS = (
-    *(Key(f"from {whole_percent(level)}", colour) for level, colour in _LEVELS[:-1]),
-    Key(f"below {whole_percent(_LEVELS[-2][0])}", _LEVELS[-1][1]),
+    *(Key(f"from {whole_percent(level)}", colour) for level, colour in _LEVELS.items()),
+    Key(f"below {whole_percent(min(_LEVELS))}", _BELOW),
     Key("failed", GREY),
 )
 _MOST_NUMBERED = 24  # hosts whose cells have room for a number
 
 
 def fleet_chart(fleet: Fleet) -> Chart:
+    """The chart of a fleet; its text for screen readers names the three slowest pairs."""
     count = len(fleet.hosts)
+    # inches: a third of an inch a host, within a page
     side = min(12.0, max(3.0, 0.32 * count + 1.0))
     panel = Panel(
         partial(_matrix, fleet), side, "each pair's slowest run, in % of the median of runs like it"
     )
-    judged = [pair for pair in fleet.pairs if pair.of_fleet is not None]
+    rated = [pair for pair in fleet.pairs if pair.of_fleet is not None]
     slow = []
-    for pair in sorted(judged, key=attrgetter("of_fleet"))[:3]:
+    for pair in sorted(rated, key=attrgetter("of_fleet"))[:3]:
         slow.append(f"{pair.a} and {pair.b} {whole_percent(pair.of_fleet or 0.0)}")
     title = f"{counted(count, 'host')} in {counted(fleet.files, 'run')}"
     alt = (
@@ -55,8 +60,8 @@ def _look(pair: FleetPair) -> tuple[str, str]:
     share = pair.of_fleet
     if pair.failed or share is None:
         return GREY, "x"
-    colour = next(colour for level, colour in _LEVELS if share >= level)
-    return colour, f"{100 * share:.0f}"
+    reached = (colour for level, colour in _LEVELS.items() if share >= level)
+    return next(reached, _BELOW), f"{100 * share:.0f}"
 
 
 def _matrix(fleet: Fleet, axes: Axes, _inches: float) -> None:
