@@ -49,7 +49,7 @@ _OUTLIER_ROUNDS = 4
 # the sizes seen; rules of thumb of ours, and errors that differ by EXACT are equal.
 _MISLED = 1.25
 _EXPLAINED = 0.8
-EXACT = 1e-3
+EXACT = 1e-3  # difference of mean errors that counts as none
 # The factor on the error of unseen sizes by which a less likely choice must win.
 WORTH = 1.1
 # A rate above the stated one by less than this is the noise of a fit.

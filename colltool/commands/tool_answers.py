@@ -14,11 +14,11 @@ WHOLE = 1_000_000
 """Bytes of an answer with ``detail``."""
 LONGEST_TEXT = 1_000
 """Bytes of the text beside a document."""
-_DIGITS = 6
+_DIGITS = 6  # significant digits of a number: more than any price is known to
 # whole numbers below it, such as bytes of a message, keep their digits
 _EXACT = 2**40
 _GRIDS = ("rows", "cells", "points", "sizes")
-_FEW = 3
+_FEW = 3  # names or items that are short enough to be kept whole
 _ALL = "all of it"
 # characters of a text within a document that is not worth leaving out
 _SHORT = 400

@@ -143,7 +143,7 @@ def _number(value: Any, argument: str, fix: str) -> float:
 
 
 MOST_RANKS = 1448  # its pairs are as many as a contention run follows
-_MOST_ERRORS = 20
+_MOST_ERRORS = 20  # of a file that are reported at once
 Matrix = tuple[tuple[float, ...], ...]
 
 

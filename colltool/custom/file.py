@@ -49,7 +49,7 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _EXAMPLE = (
     "write 0>1:2 (chunk 2 from rank 0 to rank 1), 0>1:0-3+ to add, or {src: 0, dst: 1, chunk: 2}"
 )
-_WIDTH = 120
+_WIDTH = 120  # characters of a written line
 
 Chunk = Annotated[int, Field(ge=0, strict=True), FieldHint("the number of a chunk")]
 Rank = Annotated[int, Field(ge=0, lt=MOST_RANKS, strict=True), FieldHint("the number of a rank")]

@@ -17,7 +17,7 @@ from colltool.custom.schedule import MOST_MOVES, MOST_RANKS
 
 # Limits of what is executed in seconds.
 MOST_STEPS = 200_000
-MOST_BLOCKS = 65_536
+MOST_BLOCKS = 65_536  # threadblocks of a file
 # Digits of a number: larger ones are no counts.
 _LONGEST_NUMBER = 9
 

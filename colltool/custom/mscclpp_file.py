@@ -29,7 +29,7 @@ from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.custom.schedule import MOST_CHUNKS, MOST_MOVES
 
-MOST_STEPS = 200_000
+MOST_STEPS = 200_000  # of all threadblocks: what is executed in seconds
 
 # Operations by what they do: copy their source, or add up their sources, to all targets.
 COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt", "gstore"))

@@ -26,7 +26,7 @@ from colltool.logs.series import Series
 
 RINGS = ("multi-rail-ring", "ring")
 COUNTS = (8, 4, 2, 1)  # NICs of a host
-SPEEDS_GBIT = (800, 400, 200, 100)
+SPEEDS_GBIT = (800, 400, 200, 100)  # of a NIC, as they are sold
 # share of the bundled fabric's network below which a fault is likelier than other NICs
 LEAST_NETWORK = 1 / 4
 MOST_OF_LINE = 1.02  # largest share of the line rate that measurements show

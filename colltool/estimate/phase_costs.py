@@ -189,7 +189,7 @@ def switch_notes(paths: PathClasses, parts: tuple[CostTerm, ...]) -> Iterator[st
         yield f"data not aligned to {aligned} is reduced in software"
 
 
-_GB = 1e9
+_GB = 1e9  # bytes at which a rise over sqrt(M) is stated in seconds
 
 
 def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:

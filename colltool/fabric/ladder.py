@@ -34,7 +34,7 @@ from colltool.fabric.load import (
 )
 from colltool.fabric.model import Fabric
 
-MOST_RUNGS = 10_000
+MOST_RUNGS = 10_000  # prices that a CI job waits for
 # Bytes of the rungs of a fabric's own ladder: of latency, of both, of bandwidth.
 LADDER_SIZES = (64e3, 16e6, 1e9)
 _FABRIC_FILE = re.compile(r"^schema:\s*[\"']?colltool\.fabric/", re.MULTILINE)

@@ -36,7 +36,7 @@ _PRIMITIVES: dict[str, Primitive] = {
     "reduceoop": REDUCE,
     "sendrecv": P2P,
 }
-_MOST_VALUES = 1_000_000
+_MOST_VALUES = 1_000_000  # read of a file: a hostile one ends
 _MOST_BROKEN = 1000  # lines of a file that are no JSON
 _MOST = 1e18  # of a number that is believed
 NOT_MODELLED = statement("not-modelled")

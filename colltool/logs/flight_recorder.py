@@ -42,7 +42,7 @@ from colltool.logs.sentences import statement
 _WHAT = "a Flight Recorder dump"
 _FIRST = 1  # collective_seq_id of the first call of a group
 _UNDER_WAY = ("scheduled", "started")  # states of a call that has not completed
-_MOST_RANKS = 2**20
+_MOST_RANKS = 2**20  # of a group; a larger number is no list of ranks
 _NO_DIMENSIONS = 32  # of a tensor
 
 

@@ -21,7 +21,7 @@ _LISTED = (
     ("[10de:", re.compile(r"\[(10de:[0-9a-f]{4})\]")),
     ("[1002:", re.compile(r"\[(1002:[0-9a-f]{4})\]")),
 )
-_LONGEST = 100
+_LONGEST = 100  # characters of a name that is quoted
 _LONGEST_LINE = 400  # characters in which a device is looked for
 
 

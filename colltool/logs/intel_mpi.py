@@ -61,7 +61,7 @@ _TIMES = ("t_avg[usec]", "t[usec]", "t_pure[usec]")
 _RATE = "Mbytes/sec"
 # of a table whose header was lost, by the number of its columns
 _USUAL_TIME = {4: 2, 5: 4, 6: 4, 7: 4}
-_LEAST_COLUMNS = 3
+_LEAST_COLUMNS = 3  # size, repetitions and one time
 
 
 class _ImbColumns(NamedTuple):

@@ -24,8 +24,8 @@ _LAUNCHER = re.compile(r"(?:^|[\s/;&'\"(`])(" + "|".join(map(re.escape, _LAUNCHE
 # the benchmark itself, whose options are its own
 _PROGRAM = re.compile(r"(?:^|/)(?:osu_\w+|IMB-\w+|ucc_perftest|ib_\w+|\w+_perf(?:_mpi)?)$")
 _DIRECTIVE = re.compile(r"#\s?(SBATCH|PBS)\s+(-.*)")
-_LONGEST = 4000
-_MOST_RANKS = 10**7
+_LONGEST = 4000  # characters of a command that are read
+_MOST_RANKS = 10**7  # a larger number is no launch
 _SLURM = frozenset(("srun", "SBATCH", "flux"))
 _RANKS = ("-n", "-np", "--np", "--n", "--ntasks")
 _NODES = ("-N", "--nodes", "--nnodes")

@@ -97,7 +97,7 @@ _MPIRUN_TAG = re.compile(r"\[[^\[\]\s]*\d,\d+\]<std\w+>:?")
 _NCCL_PLACE = re.compile(r":\d+:\d+ \[-?\d+\]")  # process, thread and device, behind a host's name
 _HOST = re.compile(r"(?:\[[^\[\]]{1,40}\]\s*)?[A-Za-z][\w.-]*\Z")
 _LABEL = re.compile(r"\s*[\w.-]{1,80}:\s+(?=[#\d.]|N/A)")  # "0: " of srun -l, "node03: " of pdsh
-_LONGEST_HOST = 300
+_LONGEST_HOST = 300  # characters before a place in which its host's name may stand
 
 
 def clean(line: str) -> str:
@@ -128,7 +128,7 @@ _STAMP = re.compile(
     )\s*[:|-]?""",
     re.VERBOSE,
 )
-_MOST_STAMPS = 5
+_MOST_STAMPS = 5  # labels and times that launchers put before a line, one on another
 _STAMPED = re.compile(r"[\d\[A-Za-z\s-]")  # how a line with a stamp may begin
 
 

@@ -50,7 +50,7 @@ _ERROR = re.compile(
     r"|terminate called|Segmentation fault|Bus error|Killed|\*\*\* |slurmstepd|srun: |mpirun|Traceback"
     r"|\[[\w.-]+:\d+\] )"
 )
-_MOST_QUOTED = 160
+_MOST_QUOTED = 160  # characters of an error that are quoted
 _OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 _AGAIN = "measure again with a current nccl-tests"
 

@@ -21,12 +21,12 @@ from typing import Any
 
 from colltool.base.errors import ColltoolError
 
-_MOST_OPCODES = 10_000_000
+_MOST_OPCODES = 10_000_000  # a hostile file ends here
 # values of the whole, each as often as it is seen, by opcode; and a few for a small pickle
 _VALUES_AN_OPCODE = 20
-_FEW_VALUES = 100_000
+_FEW_VALUES = 100_000  # allowed in any file, however short
 _MOST_TEXT = 256 * 2**20  # characters of the whole
-_MOST_DEPTH = 100
+_MOST_DEPTH = 100  # of containers in containers: no dump is so deep
 _MOST_DIGITS = 4000  # of a whole number
 _FIX = (
     "write the dump as JSON:"

@@ -37,7 +37,7 @@ _PRIMITIVES: Mapping[str, Primitive] = {
 _KNOWN = ("allreduce", "allgather", "alltoall", "bcast", "reduce", "reduce_scatter")
 _SENDS_ALL = (b"Total time:", b"Bus Bandwidth")  # of versions that print the whole of an all-to-all
 _TIME, _BANDWIDTH = 2, 5  # columns of the averages
-_SIZE = 1
+_SIZE = 1  # column of the bytes
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:

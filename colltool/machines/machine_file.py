@@ -50,7 +50,7 @@ from colltool.machines.smoother import (
 SCHEMA = "colltool.machine/1"
 # A grid reaches this many doublings beyond the largest measured rank count.
 BEYOND = 8
-_MOST_ROWS = 5_000
+_MOST_ROWS = 5_000  # of a file: the fit grows with their cube
 # Seconds: more than a day is no collective.
 _MOST_SECONDS = 1e5
 

@@ -208,7 +208,7 @@ def change_text(share: float) -> str:
     return f"{share:+.0%}" if abs(share) >= 0.0995 else short_percent(share, 2, "+")
 
 
-_FAR = 2.0
+_FAR = 2.0  # share from which on a factor reads better
 """A larger relative change is written as a factor."""
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from colltool.analysis.cells import Cell
 
 
-WIDE = 3.0
+WIDE = 3.0  # factor from which on an interval is said as a factor
 """Upper ends of this many times the price and more are written as a factor, not in percent."""
 
 

@@ -27,7 +27,7 @@ from colltool.render.blocks import Block, Lines
 
 # A terminal of the usual size, which the default view of a comparison fits.
 WIDTH = 80
-HEIGHT = 24
+HEIGHT = 24  # of a terminal of the usual size
 # Lines of the headline there.
 MOST_LINES = 4
 # The most rows of the table of the default view.

@@ -31,7 +31,7 @@ from colltool.network.twisted import is_twisted
 
 NETWORK = "network.yml"
 SYSTEM = "system.json"
-MOST_DIMENSIONS = 4
+MOST_DIMENSIONS = 4  # that ASTRA-sim's analytical network takes
 _COLLECTIVES = (AR, AG, RS, A2A)
 _GIB = 2**30
 # Settings of system.json but for the algorithms: one chunk at a time, phase after phase. Copies in

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from colltool.libraries.nccl.model import Combination, Piece
 
 MAX_BYTES = 2**64 - 1  # the plugin reads sizes as unsigned 64-bit numbers
-GUARD_FACTOR = 1.4
+GUARD_FACTOR = 1.4  # a way slower than the fastest guard by this factor goes behind all guards
 """A choice that costs this many times the best by NCCL's own model is put behind that: fits may be
 wrong about what ran."""
 

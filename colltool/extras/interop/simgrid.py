@@ -27,7 +27,7 @@ from colltool.verification.verify import Verification
 NAME = "simgrid"
 VARIABLE = "COLLTOOL_SIMGRID"  # of the environment: the Python that has SimGrid
 PROGRAM = "python3"
-TIMEOUT_S = 600
+TIMEOUT_S = 600  # seconds after which a simulation is given up
 MAX_OUTPUT_BYTES = 2**26  # of SimGrid's output that are read after a failure
 
 # Files that a run reads and writes in its folder.

@@ -23,7 +23,7 @@ from colltool.fabric.dumps.node import NodeDump
 from colltool.fabric.dumps.xml_tree import Element, XmlFormat, read_xml
 
 TOOL = "lstopo"
-MAX_DEVICES = 1024
+MAX_DEVICES = 1024  # a dump of more is of no node
 _FIX = "write one: lstopo --of xml > node.xml"
 FORMAT = XmlFormat("topology", "hwloc", _FIX, has_document_type=True)
 

@@ -24,7 +24,7 @@ from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, se
 from colltool.fabric.dumps.node import NodeDump, Pair
 
 TOOL = "nvidia-smi topo -m"
-MAX_DEVICES = 1024
+MAX_DEVICES = 1024  # a dump of more is of no node
 _FIX = "write one: (nvidia-smi -L; nvidia-smi topo -m) > topo.txt"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 # two spaces end a name in the table of nvidia-smi: what follows is another column

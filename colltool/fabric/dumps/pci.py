@@ -22,7 +22,7 @@ ACCELERATORS = ("0x0302", "0x0300", "0x1200", "0x0380")
 
 # Bytes/s per GT/s: one bit per transfer; encoding is left to eta, as in the shipped fabrics.
 LANE_BPS = 1e9 / 8
-SLOT_LANES = 16
+SLOT_LANES = 16  # of the slot of an accelerator or NIC
 
 # The names of the same GPUs with a Grace CPU.
 _ON_GRACE = {

@@ -33,7 +33,7 @@ from colltool.network.sizing.wiring import (
 )
 
 LEVELS = ("leaf", "spine", "core")
-MOST_ENDPOINTS = 10**9
+MOST_ENDPOINTS = 10**9  # ports of all endpoints; far beyond any network
 # Of a switch: the largest have 512. It also bounds the search for a wiring.
 MOST_PORTS = 1024
 

@@ -397,7 +397,7 @@ _SERIES: Columns[ValidatedSeries] = (
         get=lambda fit: ", ".join(map(_regime, fit.regimes)),
     ),
 )
-_MOST_ROWS = 12
+_MOST_ROWS = 12  # shown without --all
 
 
 class _JudgedPoint(NamedTuple):

@@ -60,7 +60,7 @@ from colltool.render.shared_documents import (
 from colltool.render.views.health import SeriesHealthDocument, Spoken, together
 
 _BOUND = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
-_MOST_SERIES, _MOST_NOTES = 10, 2
+_MOST_SERIES, _MOST_NOTES = 10, 2  # shown without --all
 
 
 def _last(health: SeriesHealth) -> ValidatedPoint:
@@ -282,7 +282,7 @@ _UNEXPLAINED = (
     "No known cause explains it: calibrate a healthy machine of this kind and compare with its"
     " fabric file"
 )
-_MOST_NAMED = 3
+_MOST_NAMED = 3  # measurements that a sentence names; more are counted
 
 
 def _likely(main: DiagnosisFinding, result: Diagnosis) -> str:
@@ -534,8 +534,8 @@ _HOSTS: Columns[FleetHost] = (
     number("of_fleet", "of the median", whole_percent),
     label("state", "is"),
 )
-_MOST_HOSTS, _WIDEST_MATRIX = 5, 24
-_MOST_SAID = 3
+_MOST_HOSTS, _WIDEST_MATRIX = 5, 24  # rows without --all; hosts that a matrix of text has room for
+_MOST_SAID = 3  # sentences on a fleet without --all
 
 
 def _fleet_text(fleet: Fleet) -> str:

@@ -31,8 +31,8 @@ from colltool.render.documents import Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument, model_echo, whole
 
-_FIRST_ROWS = 11
-_FEWEST_TESTS = 2
+_FIRST_ROWS = 11  # shown without --all, spread over the sizes
+_FEWEST_TESTS = 2  # that are worth a table of their own
 
 
 _BASIS = {

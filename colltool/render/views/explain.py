@@ -138,7 +138,7 @@ def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Blo
         yield _library_estimate(estimate, result.library)._replace(first=0)
 
 
-_MOST_TERMS = 12
+_MOST_TERMS = 12  # lines of numbers without --all
 
 
 def _description(entry: AlgorithmExplanation) -> Iterator[str]:
@@ -613,8 +613,8 @@ def _end_shown(line: _CrossoverLine) -> float | None:
     return end if _is_shown(end) else None
 
 
-_MOST_STRETCHES = 4
-_MOST_STEPS = 3
+_MOST_STRETCHES = 4  # size ranges without --all
+_MOST_STEPS = 3  # changes of the fastest that a sentence lists; more are only named
 
 
 def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:

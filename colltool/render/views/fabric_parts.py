@@ -96,7 +96,7 @@ def sized_blocks(
     ]
 
 
-_FIRST_NOTES = 2
+_FIRST_NOTES = 2  # shown without --all
 
 
 def sized_text(switches: int, of: str, cables: int, ports: int) -> str:

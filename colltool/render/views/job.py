@@ -53,7 +53,7 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
-_MOST_CALLS = 10
+_MOST_CALLS = 10  # rows without --all
 _SENT: Columns[SentBy] = (
     label("dimension", path="call.dimension"),
     label("phase", drop=1, path="call.phase"),

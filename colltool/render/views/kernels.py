@@ -499,7 +499,7 @@ def _file_table(result: LibraryShown) -> Table:
     return Table(_KERNEL, result.kernels)
 
 
-_MOST_KERNELS = 10
+_MOST_KERNELS = 10  # rows without --all
 
 
 def _file_blocks(result: LibraryShown) -> list[Block]:

@@ -108,7 +108,7 @@ _LEGEND = (
     "times the fastest: of its primitive and size; contention's share: that with contention over"
     " that without, below 1 where contention brings the rows closer; with and without: contention"
 )
-_FIRST_ROWS = 10
+_FIRST_ROWS = 10  # shown without --all
 
 
 def _table(result: Ladder) -> Table:
@@ -148,7 +148,7 @@ def _blocks(result: Ladder) -> list[Block]:
     return [*out, Lines(_LEGEND, (), first=0)]
 
 
-_MOST_NAMED = 3
+_MOST_NAMED = 3  # collectives that a sentence lists
 
 
 def _answer(result: Ladder) -> str:
@@ -261,8 +261,8 @@ class LadderDocument(Document):
 # --- diff
 
 _LONGEST = 24  # characters of a cell: an algorithm's name fits, a list of notes is cut
-_MOST_FIELDS = 5
-_MOST_WINNERS = 3
+_MOST_FIELDS = 5  # changed fields without --all
+_MOST_WINNERS = 3  # moved winners that the answer names, the farthest first
 
 
 class _Moved(NamedTuple):

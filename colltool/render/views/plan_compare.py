@@ -42,7 +42,7 @@ from colltool.training.plan import Plan
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
 from colltool.training.step_time import StepPart
 
-_MOST_NUMBERS = 6
+_MOST_NUMBERS = 6  # rows of numbers that move the step, without --all
 
 
 class _PlanOn(NamedTuple):
@@ -319,7 +319,7 @@ class PlanSensitivityDocument(Document):
 # --- of several layouts
 
 
-_MOST_LAYOUTS = 4
+_MOST_LAYOUTS = 4  # rows without --all
 
 
 class _RankedLayout(NamedTuple):

@@ -20,7 +20,7 @@ from colltool.render.views.trace_graphs import (
     recorded_lines,
 )
 
-_MOST_ROWS = 8
+_MOST_ROWS = 8  # shown without --all
 _COLLECTIVES: Columns[PlannedTraceCall] = (
     label("primitive", "primitive", attrgetter("label")),
     number("group_size", "ranks"),

@@ -49,7 +49,7 @@ from colltool.render.intervals import may_be_as_fast, within, within_several
 if TYPE_CHECKING:
     from colltool.libraries.nccl.model import NcclEstimate
 
-_MOST_ROWS = 5
+_MOST_ROWS = 5  # of a ranking without --all
 
 
 # --- the answer
@@ -138,8 +138,8 @@ def _gain_line(gain: Gain, total_s: float) -> str:
     return f"{_gain_words(gain)}: {took}, {localize(settings)}"
 
 
-_MOST_GAINS = 2
-_FELT_GAIN = 0.01
+_MOST_GAINS = 2  # that the answer names
+_FELT_GAIN = 0.01  # share of the total below which nobody notices a gain
 
 _LITTLE = 0.3
 """A smaller share of transfer: more bandwidth barely helps."""
@@ -254,7 +254,7 @@ def _listed_sizes(sizes: Sequence[str]) -> str:
     return ", ".join(sizes)
 
 
-_MOST_SIZES = 4
+_MOST_SIZES = 4  # that a sentence lists
 
 
 # --- all rows
@@ -578,7 +578,7 @@ def _winners_for_people(result: PriceList) -> Table:
     return _winners(result, columns)._replace(first=_MOST_WINNERS, spread=True)
 
 
-_MOST_WINNERS = 12
+_MOST_WINNERS = 12  # rows without --all, spread over the sizes
 
 
 def _list_blocks(result: PriceList) -> list[Block]:

@@ -42,7 +42,7 @@ from colltool.render.views.sensitivity import quantity
 
 # of the first screen
 _VERDICT_ROWS = 5
-_MOST_RISKS = 1
+_MOST_RISKS = 1  # shown without --all
 _WRAPPED = 74  # letters of a line in a list on 80 columns
 _SHOWN: dict[str, Callable[[float], str]] = {
     "cable": format_length,

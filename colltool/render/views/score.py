@@ -28,9 +28,9 @@ _LEGEND = (
     " and high; colltool: its error on the same rows, as far as its numbers were not fitted to them;"
     " nearer: share of these on which the predictor is nearer than colltool, half and twice the time being equally far"
 )
-_FIRST_ROWS, _SEVERAL_ROWS = 12, 8
-_FIRST_NOTES = 4
-_MOST_LOST = 20
+_FIRST_ROWS, _SEVERAL_ROWS = 12, 8  # without --all; of several predictors
+_FIRST_NOTES = 4  # shown without --all
+_MOST_LOST = 20  # predictions that are listed
 
 
 def _table(result: Score) -> Table:

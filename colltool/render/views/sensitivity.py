@@ -137,7 +137,7 @@ def _samples_text(result: Sensitivity | Contest) -> str:
     return f"{samples} (not {result.samples_asked}: there are too many numbers)"
 
 
-_MOST_NUMBERS = 12
+_MOST_NUMBERS = 12  # whose ranges are listed
 
 
 def _facts(result: Sensitivity) -> tuple[str, ...]:

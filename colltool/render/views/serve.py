@@ -539,7 +539,7 @@ def _spread_answer(result: ServeSpread) -> str:
     return f"{answer} {name} matters most: {low}, {high}."
 
 
-_MOST_NUMBERS = 6
+_MOST_NUMBERS = 6  # rows of numbers that move the time, without --all
 _MOVED: Columns[ServedBar] = (
     label("key", "number", path="number.key"),
     number("value", "now", "{:.4g}".format, path="number.value"),

@@ -135,7 +135,7 @@ def _counted_results(count: int, verdict: str) -> str:
     return f"{count} {_result_text(verdict)}"
 
 
-_MOST_ROWS = 10
+_MOST_ROWS = 10  # shown without --all, and all that are not proved
 _ENDS_HERE = (
     "A step waits for its busiest port or link, and for its longest way; flows of a domain are"
     " spread evenly over its uplinks. For packets, queues and adaptive routing turn to a"
