@@ -192,16 +192,18 @@ def with_addition(
 ) -> ChunkState:
     """Return the state after a rank adds what arrived to what it has. Raises ColltoolError if the
     chunks differ, or a rank's part would be in the sum twice."""
-    chunk = chunk_text(postcondition, arrived[0])
+    chunk, added = arrived
+    name = chunk_text(postcondition, chunk)
     if current is None:
-        raise ColltoolError(f"rank {rank} adds {chunk} to a place where it holds nothing")
-    if current[0] != arrived[0]:
-        raise ColltoolError(f"rank {rank} adds {chunk} to {chunk_text(postcondition, current[0])}")
-    if twice := current[1] & arrived[1]:
+        raise ColltoolError(f"rank {rank} adds {name} to a place where it holds nothing")
+    held_chunk, held = current
+    if held_chunk != chunk:
+        raise ColltoolError(f"rank {rank} adds {name} to {chunk_text(postcondition, held_chunk)}")
+    if twice := held & added:
         raise ColltoolError(
-            f"{chunk} is reduced twice at rank {rank}: {ranks_text(twice)} would be in it two times"
+            f"{name} is reduced twice at rank {rank}: {ranks_text(twice)} would be in it two times"
         )
-    return arrived[0], current[1] | arrived[1]
+    return chunk, held | added
 
 
 def mismatch(
@@ -211,16 +213,17 @@ def mismatch(
     right."""
     if current == expected:
         return ""
-    chunk = chunk_text(postcondition, expected[0])
+    chunk, whole = expected
+    name = chunk_text(postcondition, chunk)
     if current is None:
-        return f"rank {rank} ends without {chunk}"
-    if current[0] != expected[0]:
+        return f"rank {rank} ends without {name}"
+    held_chunk, held = current
+    if held_chunk != chunk:
         return (
-            f"rank {rank} ends with {chunk_text(postcondition, current[0])} in the place of {chunk}"
+            f"rank {rank} ends with {chunk_text(postcondition, held_chunk)} in the place of {name}"
         )
     # The same chunk, so parts are missing: a part too many was refused when it was added.
-    missing = expected[1] & ~current[1]
-    return f"rank {rank} ends with {chunk} without the part of {ranks_text(missing)}"
+    return f"rank {rank} ends with {name} without the part of {ranks_text(whole & ~held)}"
 
 
 class _Vectors:

@@ -271,12 +271,13 @@ def _findings(
 
 def _finding(
     scoring: Scoring,
-    found: Sequence[int],
+    indices: Sequence[int],
     supported: Sequence[SupportedCause],
     machine: ExperimentMachine,
 ) -> DiagnosisFinding:
-    """What is off in these size classes, with the causes that explain it; hints where none does."""
-    classes = [scoring.classes[index] for index in found]
+    """What is off in the size classes with these indices, with the causes that explain it; hints
+    where none does."""
+    classes = [scoring.classes[index] for index in indices]
     series = [
         scoring.series[index]
         for index in sorted({size_class.series_index for size_class in classes})

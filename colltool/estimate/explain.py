@@ -109,22 +109,21 @@ def _priced(
     group: AnyGroup,
     readings: ModelOptions,
 ) -> AlgorithmExplanation:
+    """An algorithm in words with its price on a fabric, or with the reason why it has none there."""
     # a group or size that cannot be priced is an error, not a reason
     price(fabric, algorithm.primitive, size, group, readings)
     try:
-        found = price(fabric, algorithm.primitive, size, group, readings, [name]).best
+        best = price(fabric, algorithm.primitive, size, group, readings, [name]).best
         listed = candidates_for(fabric, group, algorithm.primitive, readings).named([name], [size])
     except CannotRun as error:
         return _words(algorithm, reason=error.reason)
     except ColltoolError as error:
         return _words(algorithm, reason=localize(error.what))
     # the first of equals stays
-    by_way = {
-        (cost_model.title, cost_model.protocol): cost_model for cost_model in reversed(listed)
-    }
-    run = by_way[found.title, found.protocol]
-    words = _words(algorithm, found)._replace(
-        balance=run.balance, shipped_by=found.shipped_by, segments=best_segments(run, size)
+    by_protocol = {(each.title, each.protocol): each for each in reversed(listed)}
+    run = by_protocol[best.title, best.protocol]
+    words = _words(algorithm, best)._replace(
+        balance=run.balance, shipped_by=best.shipped_by, segments=best_segments(run, size)
     )
     # the phases of a composition differ
     if isinstance(algorithm, Composition):

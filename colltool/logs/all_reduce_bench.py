@@ -12,7 +12,7 @@ from colltool.logs.records import Format, ParsedLog, UserHints
 from colltool.logs.tables import LogTable, has, records_of
 
 _SIGN = re.compile(rb"\| *payload *\| *busbw *\| *algbw *\|")
-_RATE = re.compile(r"([\d.]{1,20}) *GBps")
+_RATE = re.compile(r"(?P<GBps>[\d.]{1,20}) *GBps")
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
@@ -25,13 +25,13 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             table.line = number
         if len(cells) != 3:
             continue
-        busbw = _RATE.fullmatch(cells[1])
-        algbw = _RATE.fullmatch(cells[2])
-        if not busbw or not algbw or float(algbw[1]) <= 0:
+        payload, *rates = cells
+        busbw, algbw = map(_RATE.fullmatch, rates)
+        if not busbw or not algbw or float(algbw["GBps"]) <= 0:
             continue
-        table.add_rate(number, parse_size(cells[0]), float(algbw[1]) * 1e9)
+        table.add_rate(number, parse_size(payload), float(algbw["GBps"]) * 1e9)
         where = f"{log.file}:{number}"
-        shown = ratio(rounding_interval(algbw[1]), rounding_interval(busbw[1]), where)
+        shown = ratio(rounding_interval(algbw["GBps"]), rounding_interval(busbw["GBps"]), where)
         if shown:
             ratios.append(shown)
     if not table.ranks:

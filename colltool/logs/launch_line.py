@@ -23,7 +23,7 @@ _LAUNCHERS = (
 _LAUNCHER = re.compile(r"(?:^|[\s/;&'\"(`])(" + "|".join(map(re.escape, _LAUNCHERS)) + r")\s")
 # the benchmark itself, whose options are its own
 _PROGRAM = re.compile(r"(?:^|/)(?:osu_\w+|IMB-\w+|ucc_perftest|ib_\w+|\w+_perf(?:_mpi)?)$")
-_DIRECTIVE = re.compile(r"#\s?(SBATCH|PBS)\s+(-.*)")
+_DIRECTIVE = re.compile(r"#\s?(?P<system>SBATCH|PBS)\s+(?P<options>-.*)")
 _LONGEST = 4000  # characters of a command that are read
 _MOST_RANKS = 10**7  # a larger number is no launch
 _SLURM = frozenset(("srun", "SBATCH", "flux"))
@@ -74,15 +74,15 @@ class Launches:
             return
         directive = _DIRECTIVE.match(text)
         if directive:
-            self._take_directive(directive[1], directive[2])
+            self._take_directive(directive["system"], directive["options"])
             return
-        found = _LAUNCHER.search(text) if "run" in text or "exec" in text else None
-        if found:
-            self.launch = _launch_of(found[1], text[found.end() :], self.script)
+        launcher = _LAUNCHER.search(text) if "run" in text or "exec" in text else None
+        if launcher:
+            self.launch = _launch_of(launcher[1], text[launcher.end() :], self.script)
 
-    def _take_directive(self, of: str, options: str) -> None:
+    def _take_directive(self, system: str, options: str) -> None:
         """Read a line of a job script."""
-        if of == "SBATCH":
+        if system == "SBATCH":
             self.script |= dict(_options(_words(options)))
         else:
             nodes = re.search(r"select=(\d{1,7})", options)

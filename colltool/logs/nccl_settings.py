@@ -18,25 +18,30 @@ from colltool.base.formatting import and_text
 from colltool.base.statements import word_table
 from colltool.logs.stated import StatedLine, has_any
 
-_NAME = (
-    r"\b((?:NCCL|RCCL)_[A-Z0-9_]{2,40}|FI_PROVIDER|FI_EFA_USE_DEVICE_RDMA|CUDA_LAUNCH_BLOCKING"
-    r"|HSA_FORCE_FINE_GRAIN_PCIE)"
+_VARIABLE = (
+    r"(?:NCCL|RCCL)_[A-Z0-9_]{2,40}|FI_PROVIDER|FI_EFA_USE_DEVICE_RDMA|CUDA_LAUNCH_BLOCKING"
+    r"|HSA_FORCE_FINE_GRAIN_PCIE"
 )
+_NAME = f"(?P<name>{_VARIABLE})"
 _WORDS = ("CCL_", "FI_", "CUDA_LAUNCH", "HSA_")
 # what NCCL and its plugins say; a number ends with a full stop
 _SAID = re.compile(
-    _NAME + r" set (?:by environment |by \S{1,40} )?to (.{1,200})"
-    r"|[Ss]etting " + _NAME[2:] + r"(?: environment variable)? to (\S.{0,199})"
+    r"\b" + _NAME + r" set (?:by environment |by \S{1,40} )?to (?P<value>.{1,200})"
+    r"|[Ss]etting (?P<by_plugin>" + _VARIABLE + r")(?: environment variable)?"
+    r" to (?P<plugins_value>\S.{0,199})"
 )
 # of a command line: until a blank, or until the next variable of a list
 _TYPED = re.compile(
-    _NAME + r"[\"']?\]?\s?=\s?(?:\"([^\"]{1,200})\"|'([^']{1,200})'"
-    r"|((?:\\.|[^\s\\'\"]){1,200}?)(?=[,;]?[A-Z][A-Z0-9_]{2,40}=|[;,]?[\s'\")\]]|[;,]?$))"
+    r"\b" + _NAME + r"[\"']?\]?\s?=\s?(?:\"(?P<double>[^\"]{1,200})\"|'(?P<single>[^']{1,200})'"
+    r"|(?P<bare>(?:\\.|[^\s\\'\"]){1,200}?)"
+    r"(?=[,;]?[A-Z][A-Z0-9_]{2,40}=|[;,]?[\s'\")\]]|[;,]?$))"
 )
-_MAPPED = re.compile(_NAME + r"[\"']?\s?:\s?[\"']?([^\s\"'{},]{1,200})[\"']?,?\s*$")
-_GENV = re.compile(r"-(?:genv|env|x)\s+" + _NAME[2:] + r"\s+([^\s=-]\S{0,199})")
-_NAME_OF_YAML = re.compile(r"-?\s*name:\s*[\"']?" + _NAME[2:] + r"[\"']?\s*$")
-_VALUE_OF_YAML = re.compile(r"^\s*-?\s*value:\s*[\"']?([^\s\"']{1,200})")
+_MAPPED = re.compile(
+    r"\b" + _NAME + r"[\"']?\s?:\s?[\"']?(?P<value>[^\s\"'{},]{1,200})[\"']?,?\s*$"
+)
+_GENV = re.compile(r"-(?:genv|env|x)\s+" + _NAME + r"\s+(?P<value>[^\s=-]\S{0,199})")
+_NAME_OF_YAML = re.compile(r"-?\s*name:\s*[\"']?" + _NAME + r"[\"']?\s*$")
+_VALUE_OF_YAML = re.compile(r"^\s*-?\s*value:\s*[\"']?(?P<value>[^\s\"']{1,200})")
 # advice names settings as well; a comment sets nothing
 _ADVICE = re.compile(
     r"NCCL (?:WARN|INFO)|\b(?:try|please|consider|if you|run with|suggest|recommend|could|should"
@@ -74,28 +79,29 @@ class SettingsReader:
         if self._named:
             below = _VALUE_OF_YAML.match(text)
             if below:
-                yield Setting(self._named, below[1])
+                yield Setting(self._named, below["value"])
             self._named = ""
         # every name has an underscore and one of few beginnings; most lines have neither
         if "_" not in text or not has_any(text, _WORDS):
             return
         said = _SAID.search(text)
         if said:
-            value = (said[2] or said[4]).strip().rstrip(".").strip("\"'")
-            yield Setting(said[1] or said[3], value, by_plugin=said[1] is None)
+            value = (said["value"] or said["plugins_value"]).strip().rstrip(".").strip("\"'")
+            name = said["name"] or said["by_plugin"]
+            yield Setting(name, value, by_plugin=bool(said["by_plugin"]))
             return
         if _ADVICE.search(text):
             return
         named = _NAME_OF_YAML.search(text)
         if named:
-            self._named = named[1]
+            self._named = named["name"]
             return
         for typed in _TYPED.finditer(text):
-            value = typed[2] or typed[3] or typed[4] or ""
-            yield Setting(typed[1], value.replace("\\", ""))
+            value = typed["double"] or typed["single"] or typed["bare"] or ""
+            yield Setting(typed["name"], value.replace("\\", ""))
         for pattern in (_MAPPED, _GENV):
             for mapped in pattern.finditer(text):
-                yield Setting(mapped[1], mapped[2].replace("\\", ""))
+                yield Setting(mapped["name"], mapped["value"].replace("\\", ""))
 
 
 class Listed(NamedTuple):

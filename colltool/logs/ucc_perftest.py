@@ -22,7 +22,7 @@ from colltool.logs.tables import LogTable, MeasuredRow, numbers, records_of
 
 _SIGN = re.compile(rb"Count[ \t]{1,40}Size[ \t]{1,40}Time, us")
 _SETTINGS = (b"Collective:", b"Memory type:")
-_SETTING = re.compile(r"(Collective|Memory type|Datatype): *(\S.{0,60})")
+_SETTING = re.compile(r"(?P<name>Collective|Memory type|Datatype): *(?P<value>\S.{0,60})")
 _PRIMITIVES: Mapping[str, Primitive] = {
     "allreduce": AR,
     "allgather": AG,
@@ -57,13 +57,14 @@ def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
             launches.take(text)
             _add_row(table, ratios, text, number, log.file)
             continue
-        if setting[1] == "Collective":
+        value = setting["value"].strip()
+        if setting["name"] == "Collective":
             yield _finished(table, ratios, launches, hints, log.file)
             ratios = []
-            table = _table(setting[2].strip(), number, sends_all)
-        elif setting[1] == "Datatype":
-            table.dtype = setting[2].strip()
-        elif "host" in setting[2].lower():
+            table = _table(value, number, sends_all)
+        elif setting["name"] == "Datatype":
+            table.dtype = value
+        elif "host" in value.lower():
             table.library = "MPI"  # messages of hosts, without kernels
     yield _finished(table, ratios, launches, hints, log.file)
 

@@ -369,10 +369,24 @@ def judge(
     return "mismatch", ratio
 
 
+class CountPair(NamedTuple):
+    """What the formula counts, None where there is no formula, and what the execution counted."""
+
+    formula: float | None
+    executed: float
+
+
+class TimePair(NamedTuple):
+    """Seconds by the price and by the execution, both without launch and library overhead."""
+
+    price_s: float
+    executed_s: float
+
+
 def price_s(cost_model: CostModel, size: float) -> float:
     """The latency and transfer time of a price in seconds, without launch and library overhead."""
-    row = cost_model.at(size)
-    return float(row.steps_s) + float(row.moved_s)
+    estimate = cost_model.at(size)
+    return float(estimate.steps_s) + float(estimate.moved_s)
 
 
 def judge_time(
@@ -381,8 +395,8 @@ def judge_time(
     cost_model: CostModel,
     executed: Seconds | str,
     size: float,
-) -> tuple[Verdict, str, tuple[float, float] | None]:
-    """The verdict that takes the time into account, a note on it, and (price, executed time).
+) -> tuple[Verdict, str, TimePair | None]:
+    """The verdict that takes the time into account, a note on it, and both times.
 
     Where the time is not known (``executed`` is the reason) the verdict is on counts only. A price
     below the transfer time of the busiest port, link or uplink is a mismatch, even if the counts
@@ -392,7 +406,7 @@ def judge_time(
     if isinstance(executed, str):
         return COUNTS_ONLY if verdict == "proved" else verdict, executed, None
     price = price_s(cost_model, size)
-    time_s = (price, executed.total_s)
+    time_s = TimePair(price, executed.total_s)
     if verdict != "proved":
         return verdict, "", time_s
     moved_s = float(cost_model.at(size).moved_s)

@@ -59,13 +59,11 @@ class Verified(NamedTuple):
     fabric: str
     group: GroupPlacement
     verdict: Verdict
-    n_alpha: tuple[float | None, float]  # (formula, executed); a custom schedule has no formula
-    n_beta: tuple[float | None, float]  # (formula, executed)
+    n_alpha: executed.CountPair  # a custom schedule has no formula
+    n_beta: executed.CountPair
     post_condition: bool  # whether the result is right
     note: str
-    # (price, executed), without the launch overhead; None: only counts are compared, and the note
-    # says why.
-    time_s: tuple[float, float] | None = None
+    time_s: executed.TimePair | None = None  # None: only counts are compared; the note says why
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, if requested
     simulated_s: float | None = None  # the same schedule in a simulator, if requested
@@ -316,8 +314,16 @@ def _composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
     trace = None
     if run.trace:
         trace = executed.composed_trace(placed, cost_model, run.segments, run.options, run.vectors)
-    worst = max(verdicts, key=lambda judged: VERDICTS.index(judged[0]))
-    return _verified(run, cost_model, worst, tiers, outcome, seconds, first="", trace=trace)
+    verdict, note = max(verdicts, key=_badness)
+    return _verified(
+        run, cost_model, (verdict, note), tiers, outcome, seconds, first="", trace=trace
+    )
+
+
+def _badness(judged: tuple[Verdict, str]) -> int:
+    """The place of a verdict with its note in :data:`VERDICTS`, which end with the worst."""
+    verdict, _ = judged
+    return VERDICTS.index(verdict)
 
 
 def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
@@ -337,11 +343,11 @@ def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict="proved",
-        n_alpha=(None, counted.n_alpha),
-        n_beta=(None, counted.n_beta),
+        n_alpha=executed.CountPair(None, counted.n_alpha),
+        n_beta=executed.CountPair(None, counted.n_beta),
         post_condition=True,
         note=note,
-        time_s=(executed.price_s(cost_model, run.size), seconds.total_s),
+        time_s=executed.TimePair(executed.price_s(cost_model, run.size), seconds.total_s),
         spec=cost_model.choice.spec,
         trace=trace,
     )
@@ -372,11 +378,11 @@ def _verified(
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict=verdict,
-        n_alpha=(
+        n_alpha=executed.CountPair(
             sum(expected.n_alpha for expected, _ in tiers),
             sum(counted.n_alpha for _, counted in tiers),
         ),
-        n_beta=(
+        n_beta=executed.CountPair(
             sum(expected.n_beta for expected, _ in tiers),
             sum(counted.n_beta for _, counted in tiers),
         ),

@@ -438,10 +438,13 @@ def _hop(typed: object, radix: int) -> Hop:
         ports = _PORTS.fullmatch(text)
         if ports:
             return _split(ports, clipped(text), radix)
-        found = _RATIO.fullmatch(text)
-        if found is None or (found[2] and not float(found[2])):
+        terms = _RATIO.fullmatch(text)
+        if terms is None:
             raise _refused(f"'{clipped(text)}' is not an oversubscription")
-        ratio = float(found[1]) / float(found[2] or 1)
+        down, up = terms.groups(default="1")
+        if not float(up):
+            raise _refused(f"'{clipped(text)}' is not an oversubscription")
+        ratio = float(down) / float(up)
     if isinstance(ratio, bool) or not isinstance(ratio, int | float):
         raise _refused(f"expected a ratio, got {quote(ratio)}")
     if not 1 <= ratio <= MAX_RATIO:
@@ -453,8 +456,9 @@ def _hop(typed: object, radix: int) -> Hop:
 def _split(ports: re.Match[str], text: str, radix: int) -> Split:
     """Ports and rates of a switch. s = ports x rates down over up. Source: Collectives Explainer
     Series part 03 §1."""
-    down, up = int(ports[1]), int(ports[3])
-    down_Bps, up_Bps = parse_rate(ports[2]), parse_rate(ports[4])
+    down_count, down_rate, up_count, up_rate = ports.groups()
+    down, up = int(down_count), int(up_count)
+    down_Bps, up_Bps = parse_rate(down_rate), parse_rate(up_rate)
     if not (down and up and down_Bps and up_Bps):
         raise _refused(f"'{text}' has no ports or no rate")
     ports_needed = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)

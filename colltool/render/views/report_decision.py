@@ -173,11 +173,11 @@ def answers(result: Report) -> Iterator[str]:
         results = [exhibit.result for exhibit in section.exhibits]
         comparison = _first(results, Comparison)
         plans = _first(results, Plans)
-        for found in results:
+        for each in results:
             # the comparison has the same price, and the plans the same plan, beside the others
-            shown = comparison and isinstance(found, Breakdown)
-            if not shown and not (plans and isinstance(found, Plan)):
-                yield from _ANSWERS.get(type(found), _nothing)(result, found)
+            repeated = comparison and isinstance(each, Breakdown)
+            if not repeated and not (plans and isinstance(each, Plan)):
+                yield from _ANSWERS.get(type(each), _nothing)(result, each)
 
 
 def _nothing(_: Report, _result: Any) -> tuple[str, ...]:
@@ -643,8 +643,19 @@ def risks(result: Report) -> Iterator[str]:
     """What the verdict depends on: the model's error, the number that moves it most, what the
     prices rest on, and in what the fabrics differ."""
     results = _all_results(result)
+    yield from _errors(_of_type(results, Breakdown))
+    yield from map(_most_sensitive_text, _of_type(results, Sensitivity))
+    yield from _rests_on(result, _of_type(results, Assumptions))
+    plans = _first(results, Plans)
+    if plans:
+        yield from _assumed_devices(result, plans)
+    yield from _differences([plans] if plans else _of_type(results, Comparison))
+
+
+def _errors(breakdowns: Sequence[Breakdown]) -> Iterator[str]:
+    """How far off the prices may be; collectives with the same interval share a sentence."""
     errors = []
-    for breakdown in _of_type(results, Breakdown):
+    for breakdown in breakdowns:
         price = breakdown.price
         if price.best.interval is not None:
             errors.append((within(price.best), price.primitive.label))
@@ -656,23 +667,32 @@ def risks(result: Report) -> Iterator[str]:
         elif around.endswith(" times that"):
             inside = f"between {around.replace(' to ', ' and ').replace('that', 'the price')}"
         yield f"{sentence(', '.join(names))}: {inside}{why and f' ({why})'}."
-    yield from map(_most_sensitive_text, _of_type(results, Sensitivity))
+
+
+def _rests_on(result: Report, stated: Sequence[Assumptions]) -> Iterator[str]:
+    """What the numbers of each fabric come from, and how many have no source."""
     bases = [(basis_text(basis_of(fabric)), title) for fabric, title in _named_fabrics(result)]
     for basis, names in gathered(bases).items():
         yield f"{', '.join(names)}: {basis}."
-    for assumptions in _of_type(results, Assumptions):
+    for assumptions in stated:
         without = sum(not entry.source for entry in assumptions.stated)
         if without:
             name = assumptions.fabric.name
             yield f"{name}: {without} of its {len(assumptions.stated)} numbers have no source."
-    plans = _first(results, Plans)
-    for plan, title in _titled(result, plans) if plans else ():
+
+
+def _assumed_devices(result: Report, plans: Plans) -> Iterator[str]:
+    """The fabrics whose step is for the job's device, because their files name none."""
+    for plan, title in _titled(result, plans):
         if plan.device is not None and plan.job.device_from == "default":
             yield f"{title} names no device: the step is for {plan.device}, which the job names."
-    grounds = [plans.ground] if plans else [each.ground for each in _of_type(results, Comparison)]
+
+
+def _differences(results: Sequence[Plans | Comparison]) -> Iterator[str]:
+    """What the fabrics' prices assume differently, each difference once."""
     lines: dict[str, None] = {}
-    for ground in grounds:
-        lines.update(dict.fromkeys(basis_sentences(ground)))
+    for result in results:
+        lines.update(dict.fromkeys(basis_sentences(result.ground)))
     for line in lines:
         yield f"Different assumptions: {line}."
 

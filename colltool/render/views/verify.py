@@ -59,14 +59,12 @@ _COLUMNS: Columns[Verified] = (
     label("algorithm"),
     number("ranks", drop=6),
     label("verdict", "execution", _verdict_text),
-    number("n_alpha_formula", "n_alpha", format_count, drop=4, get=lambda row: row.n_alpha[0]),
-    number("n_alpha_executed", "executed", format_count, drop=5, get=lambda row: row.n_alpha[1]),
-    number("n_beta_formula", "n_beta", format_count, drop=2, get=lambda row: row.n_beta[0]),
-    number("n_beta_executed", "executed", format_count, drop=3, get=lambda row: row.n_beta[1]),
-    number("price_s", "price", format_time, drop=8, get=lambda row: row.time_s and row.time_s[0]),
-    number(
-        "executed_s", "executed", format_time, drop=9, get=lambda row: row.time_s and row.time_s[1]
-    ),
+    number("n_alpha_formula", "n_alpha", format_count, drop=4, path="n_alpha.formula"),
+    number("n_alpha_executed", "executed", format_count, drop=5, path="n_alpha.executed"),
+    number("n_beta_formula", "n_beta", format_count, drop=2, path="n_beta.formula"),
+    number("n_beta_executed", "executed", format_count, drop=3, path="n_beta.executed"),
+    number("price_s", "price", format_time, drop=8, path="time_s.price_s"),
+    number("executed_s", "executed", format_time, drop=9, path="time_s.executed_s"),
     label("note", hidden=True),
 )
 # of algorithms without a formula
@@ -88,7 +86,7 @@ _WITHOUT_FORMULA: Columns[Verified] = tuple(
 
 def _formulas(result: Verification) -> list[Verified]:
     """The results that have a formula: all but those of schedules of one's own."""
-    return [row for row in result.results if row.n_alpha[0] is not None]
+    return [row for row in result.results if row.n_alpha.formula is not None]
 
 
 def _table(result: Verification) -> Table:
@@ -196,7 +194,7 @@ def _simulated(result: Verification) -> str:
     ratios = []
     for row in result.results:
         if row.simulated_s is not None and row.time_s:
-            ratios.append(row.simulated_s / row.time_s[1])
+            ratios.append(row.simulated_s / row.time_s.executed_s)
     if not ratios:
         return ""
     span = span_text(format_factor(min(ratios)), format_factor(max(ratios)))
