@@ -163,7 +163,8 @@ def size_of(size: str | float) -> float:
 
 
 _RANGE = re.compile(
-    r"\s*([^:\-]+?)\s*(?:(?:-|\.\.+)\s*([^:\-]+?)|:\s*([^:]+?)\s*(?::\s*([^:]+?))?)\s*"
+    r"\s*(?P<low>[^:\-]+?)\s*(?:(?:-|\.\.+)\s*(?P<to>[^:\-]+?)"
+    r"|:\s*(?P<high>[^:]+?)\s*(?::\s*(?P<factor>[^:]+?))?)\s*"
 )
 MOST_SIZES = 10_000  # of one range: more is a slip of its factor or step
 
@@ -178,8 +179,9 @@ def each_size(sizes: Any) -> list[float]:
             found.append(size_of(size))
             continue
         with error_argument("size"):
-            factor = number_text(typed[4], "2")
-            found += sizes_between(size_of(typed[1]), size_of(typed[2] or typed[3]), factor)
+            factor = number_text(typed["factor"], "2")
+            high = size_of(typed["to"] or typed["high"])
+            found += sizes_between(size_of(typed["low"]), high, factor)
     return found
 
 

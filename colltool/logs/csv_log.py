@@ -57,7 +57,7 @@ _PER_SECOND = {
 _VERSION = re.compile(r"\d[\w.+-]{0,32}")
 _WORD = re.compile(r"[\w.+-]{0,32}")
 _NUMBER = re.compile(r"\d[\d.,]*")
-_COMMA = re.compile(r"([+-]?\d*),(\d+)([^,]*)")
+_COMMA = re.compile(r"(?P<before>[+-]?\d*),(?P<after>\d+)(?P<rest>[^,]*)")
 _ZERO = re.compile(r"0+(\.0*)?")
 _WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?")
 _SECONDS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
@@ -312,9 +312,10 @@ class _CsvTable:
         for place in (self.time_column, *columns):
             match = None if place is None else _COMMA.fullmatch(cells[place][:_LONGEST])
             if match:
-                fix = f"decimal comma: write {match[1]}.{match[2]}{match[3]}"
-                if len(match[2]) == 3:
-                    fix += f", or {match[1]}{match[2]}{match[3]} if the comma separates thousands"
+                before, after, rest = match.groups()
+                fix = f"decimal comma: write {before}.{after}{rest}"
+                if len(after) == 3:
+                    fix += f", or {before}{after}{rest} if the comma separates thousands"
                 raise ColltoolError(f"'{match[0]}' has a comma", fix=fix)
 
     def _seconds(self, cells: list[str]) -> float:

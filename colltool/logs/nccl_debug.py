@@ -19,22 +19,33 @@ from colltool.logs.log_file import open_log
 from colltool.logs.nccl_settings import SettingsReader, stated_by
 from colltool.logs.stated import StatedLine, stated_in, wrong_row
 
-_USING = re.compile(r"Using network (\S[^\n]{0,40})")
-_NICS = re.compile(r"NET/(?:IB|[A-Za-z]+) ?: Using (\[0\].{1,2000})")
-_NIC = re.compile(r"\[\d{1,3}\]([\w.-]{1,40}):\d{1,3}/(\w+)")
+_USING = re.compile(r"Using network (?P<network>\S[^\n]{0,40})")
+_NICS = re.compile(r"NET/(?:IB|[A-Za-z]+) ?: Using (?P<nics>\[0\].{1,2000})")
+_NIC = re.compile(r"\[\d{1,3}\](?P<nic>[\w.-]{1,40}):\d{1,3}/(?P<link>\w+)")
 # of NCCL 2.8 to 2.29, per NIC; speed in Mbit/s
 _NIC_SPEED = re.compile(
-    r"NET/IB ?: ?\[\d{1,3}\] ?([\w.-]{1,40}):\S{0,30}?\d{0,2}/(\w+).{0,80}?speed=(\d{3,7})"
+    r"NET/IB ?: ?\[\d{1,3}\] ?(?P<nic>[\w.-]{1,40}):\S{0,30}?\d{0,2}/(?P<link>\w+)"
+    r".{0,80}?speed=(?P<Mbps>\d{3,7})"
 )
-_NET = re.compile(r"\bvia NET/(?:([A-Za-z][\w .+-]{0,40}?)[/:](\d{1,3})|(\w+))(\S*)")
-_VIA = re.compile(r"\bvia (P2P|SHM|COLLNET)\b")
-_RDMA = re.compile(r"GPU Direct RDMA (Enabled|Disabled)|DMA-BUF is (available)", re.IGNORECASE)
-_NET_SPEED = re.compile(r"\bNET\[(\d{1,4}(?:\.\d+)?)\] - NET/\d+")
-_MULTICAST = re.compile(r"NVLS multicast support is (not )?available", re.IGNORECASE)
-_PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([\w;+-]+)")
-_CHANNELS = re.compile(r"(\d+) coll channels(?:, \d+ collnet channels)?(?:, (\d+) nvls channels)?")
-_PICK = re.compile(r"\b(\d{1,15}) Bytes -> Algo (\w{2,20}) proto (\w{2,20})")
-_INIT = re.compile(r"Init (START|COMPLETE)")
+_NET = re.compile(
+    r"\bvia NET/(?:(?P<plugin>[A-Za-z][\w .+-]{0,40}?)[/:](?P<nic>\d{1,3})|(?P<bare>\w+))"
+    r"(?P<rest>\S*)"
+)
+_VIA = re.compile(r"\bvia (?P<transport>P2P|SHM|COLLNET)\b")
+_RDMA = re.compile(
+    r"GPU Direct RDMA (?P<state>Enabled|Disabled)|DMA-BUF is available", re.IGNORECASE
+)
+_NET_SPEED = re.compile(r"\bNET\[(?P<GBps>\d{1,4}(?:\.\d+)?)\] - NET/\d+")
+_MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available", re.IGNORECASE)
+_PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is (?P<name>[\w;+-]+)")
+_CHANNELS = re.compile(
+    r"(?P<channels>\d+) coll channels(?:, \d+ collnet channels)?"
+    r"(?:, (?P<nvls>\d+) nvls channels)?"
+)
+_PICK = re.compile(
+    r"\b(?P<bytes>\d{1,15}) Bytes -> Algo (?P<algorithm>\w{2,20}) proto (?P<protocol>\w{2,20})"
+)
+_INIT = re.compile(r"Init (?P<stage>START|COMPLETE)")
 _NO_P2P = re.compile(r"P2P is disabled between|Could not enable P2P|P2P is disabled by NCCL_P2P")
 _ON_HOST = re.compile(r"(?<![\w.-])([\w-][\w.-]{0,80}):\d+:\d+ \[(-?\d+)\]")
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]")
@@ -123,7 +134,8 @@ class DebugLines(NamedTuple):
 
 
 class _Gathered:
-    """What the lines so far say."""
+    """What the lines so far say. :data:`_MESSAGES` calls the method of each message that it finds,
+    with the match and the line."""
 
     def __init__(self) -> None:
         self.networks: Counter[str] = Counter()
@@ -232,32 +244,32 @@ class _Gathered:
             self.places[key] = SaidAt(self.file, self.line, _quoted(text))
 
     def network(self, match: re.Match[str], text: str) -> None:
-        self.networks[match[1].strip()] += 1
+        self.networks[match["network"].strip()] += 1
         self._first("network", text)
 
     def cards(self, match: re.Match[str], text: str) -> None:
-        links = dict(_NIC.findall(match[1]))
+        links = dict(_NIC.findall(match["nics"]))
         if links:
             self._first("nics", text)
         self.links |= links
         self.nics = max(self.nics, tuple(links), key=len)
 
     def card_speed(self, match: re.Match[str], text: str) -> None:
-        self.links[match[1]] = match[2]
-        self.nic_Mbps[match[1]] = int(match[3])
+        self.links[match["nic"]] = match["link"]
+        self.nic_Mbps[match["nic"]] = int(match["Mbps"])
         self._first("nic-speed", text)
 
     def connection(self, match: re.Match[str], text: str) -> None:
-        self._connected(match[1], text)
+        self._connected(match["transport"], text)
 
     def net_connection(self, match: re.Match[str], text: str) -> None:
-        kind = f"NET/{match[1] or match[3]}"
-        if "GDRDMA" in match[4]:
+        kind = f"NET/{match['plugin'] or match['bare']}"
+        if "GDRDMA" in match["rest"]:
             kind += _DIRECT
         self._connected(kind, text)
         host, gpu = _host_and_gpu(text)
-        if match[2]:
-            self.carrying.setdefault(host, set()).add(match[2])
+        if match["nic"]:
+            self.carrying.setdefault(host, set()).add(match["nic"])
         if gpu:
             self.gpus.setdefault(host, set()).add(gpu)
 
@@ -266,37 +278,38 @@ class _Gathered:
         self._first(f"via {kind}", text)
 
     def direct_memory(self, match: re.Match[str], text: str) -> None:
-        enabled = match[1] is None or match[1].lower() == "enabled"
+        # DMA-BUF is only named where it is available
+        enabled = match["state"] is None or match["state"].lower() == "enabled"
         self.rdma.add(enabled)
         key = "gpudirect" if enabled else "no-gpudirect"
         self._first(key, text)
 
     def speed(self, match: re.Match[str], text: str) -> None:
-        self.speeds[float(match[1])] += 1
+        self.speeds[float(match["GBps"])] += 1
         self._first("speed", text)
 
     def multicast_support(self, match: re.Match[str], text: str) -> None:
-        self.multicast.add(match[1] is None)
-        key = "no-multicast" if match[1] else "multicast"
+        self.multicast.add(match["no"] is None)
+        key = "no-multicast" if match["no"] else "multicast"
         self._first(key, text)
 
     def provider(self, match: re.Match[str], text: str) -> None:
-        self.providers[match[1]] += 1
+        self.providers[match["name"]] += 1
         self._first("provider", text)
 
     def channel_counts(self, match: re.Match[str], text: str) -> None:
-        self.channels.append(int(match[1]))
+        self.channels.append(int(match["channels"]))
         self._first("channels", text)
-        if match[2] is not None:
-            self.nvls_channels.append(int(match[2]))
+        if match["nvls"] is not None:
+            self.nvls_channels.append(int(match["nvls"]))
 
     def pick(self, match: re.Match[str], text: str) -> None:
-        self.picks[int(match[1])] = f"{match[2]} {match[3]}"
+        self.picks[int(match["bytes"])] = f"{match['algorithm']} {match['protocol']}"
         self._first("picks", text)
 
     def init(self, match: re.Match[str], text: str) -> None:
-        self.inits[match[1]] += 1
-        self._first(f"init {match[1]}", text)
+        self.inits[match["stage"]] += 1
+        self._first(f"init {match['stage']}", text)
 
     def refused(self, _: re.Match[str], text: str) -> None:
         self.via["P2P refused"] += 1

@@ -23,9 +23,9 @@ from colltool.logs.nccl_runs import (
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 from colltool.logs.sentences import statement
 
-_PROCESS = re.compile(r"nThread (\d{1,6}) nGpus (\d{1,6}) ")
-_LIBRARY = re.compile(r"\b(NCCL|RCCL) version *:? *(\d[\w.+:-]*)")
-_LIBRARY_CODE = re.compile(r"nccl-library=(\d{4,6})\b")
+_PROCESS = re.compile(r"nThread (?P<threads>\d{1,6}) nGpus (?P<gpus>\d{1,6}) ")
+_LIBRARY = re.compile(r"\b(?P<library>NCCL|RCCL) version *:? *(?P<version>\d[\w.+:-]*)")
+_LIBRARY_CODE = re.compile(r"nccl-library=(?P<code>\d{4,6})\b")
 _PROGRAM = re.compile(
     r"\b((?:all_?reduce|all_?gather|reduce_?scatter|alltoallv?|broadcast|reduce|sendrecv|gather|scatter|hypercube)_perf)(?:_mpi)?\b"
 )
@@ -224,19 +224,20 @@ class Header(NamedTuple):
 def started(runs: _Runs, match: re.Match[str]) -> None:
     """The line that begins a run."""
     runs.begin_run_after(devices=True)
-    runs.run.started = match[1]
+    runs.run.started = match["time"]
 
 
 def processes(runs: _Runs, match: re.Match[str]) -> None:
     """The line that says how many ranks each process drives."""
     runs.begin_run_after(devices=True)
-    runs.run.per_process = int(match[1]) * int(match[2])
+    runs.run.per_process = int(match["threads"]) * int(match["gpus"])
 
 
 def rank_line(runs: _Runs, match: re.Match[str]) -> None:
     """A line that lists a rank, its process and its host."""
     runs.begin_run_after()
-    device = Device(int(match[1]), match[2] or "0", match[3], match[4], runs.number)
+    rank, group, process, host = match.groups()
+    device = Device(int(rank), group or "0", process, host, runs.number)
     runs.run.devices.append(device)
 
 
@@ -251,27 +252,32 @@ def library_version(runs: _Runs, match: re.Match[str]) -> None:
     # NCCL says its version in the middle of a run, too
     if runs.run.closed:
         runs.begin_run()
-    runs.run.library = match[1]
-    runs.run.library_version = match[2]
+    runs.run.library = match["library"]
+    runs.run.library_version = match["version"]
 
 
 def tests_version(runs: _Runs, match: re.Match[str]) -> None:
     """A line in which nccl-tests or rccl-tests names its version."""
-    # rccl-tests says its version after the Rank lines
-    if match[1]:
+    library = match["above"]
+    version = match["version"]
+    if library:
         runs.begin_run_after(devices=True)
+    else:
+        # rccl-tests says its version after the Rank lines
+        library = match["below"]
+        version = match["rccl_version"]
     run = runs.run
-    run.library = (match[1] or match[3]).upper()
-    run.tests_version = f"{run.library.lower()}-tests {match[2] or match[4]}".strip()
-    code = _LIBRARY_CODE.search(match.string)
-    if code:
-        run.library_version = version_text(int(code[1]))
+    run.library = library.upper()
+    run.tests_version = f"{library}-tests {version}".strip()
+    stated = _LIBRARY_CODE.search(match.string)
+    if stated:
+        run.library_version = version_text(int(stated["code"]))
 
 
 def concluded(runs: _Runs, match: re.Match[str]) -> None:
     """The line that ends a run."""
     runs.finish_row()
-    runs.run.started = runs.run.started or match[1]
+    runs.run.started = runs.run.started or match["time"]
     runs.run.closed = True
 
 
@@ -283,7 +289,7 @@ def average_line(runs: _Runs, _: re.Match[str]) -> None:
 
 # the first that matches a line takes it
 HEADERS = (
-    Header("starting", re.compile(r"Collective test starting: *(\S+)"), started),
+    Header("starting", re.compile(r"Collective test starting: *(?P<time>\S+)"), started),
     Header("nThread", _PROCESS, processes),
     Header(
         "Rank",
@@ -293,11 +299,14 @@ HEADERS = (
     Header("Rank", re.compile(r"# *Rank +\d"), broken_rank_line),
     Header(
         "ccl-tests",
-        re.compile(r"# *(nccl|rccl)-tests version (\S+)|\b(rccl)-tests: Version *(\S*)"),
+        re.compile(
+            r"# *(?P<above>nccl|rccl)-tests version (?P<version>\S+)"
+            r"|\b(?P<below>rccl)-tests: Version *(?P<rccl_version>\S*)"
+        ),
         tests_version,
     ),
     Header("version", _LIBRARY, library_version),
-    Header("concluded", re.compile(r"Collective test concluded: *(\S+)"), concluded),
+    Header("concluded", re.compile(r"Collective test concluded: *(?P<time>\S+)"), concluded),
     Header("Avg bus", re.compile(r"# *Avg bus bandwidth"), average_line),
 )
 

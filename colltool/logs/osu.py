@@ -48,7 +48,8 @@ _PER_PEER = (AG, A2A)  # their size is per rank, ours the total
 _SIGN = re.compile(rb"# {0,9}OSU [^\n]{0,100}Test")
 # one space in a row
 _TITLE = re.compile(
-    r"# ?OSU (?:(MPI(?:-[A-Z]+)?|[A-Za-z]*CCL)[\w-]*[ _]+)?(.{0,80}?) ?Test(?: v?(\d[\w.]*))?$"
+    r"# ?OSU (?:(?P<library>MPI(?:-[A-Z]+)?|[A-Za-z]*CCL)[\w-]*[ _]+)?(?P<test>.{0,80}?) ?Test"
+    r"(?: v?(?P<version>\d[\w.]*))?$"
 )
 # where buffers are and how the call is made, which change no price
 _MANNER = re.compile(r"\b(?:managed|persistent|non-?blocking|fused)\b", re.IGNORECASE)
@@ -155,8 +156,9 @@ def _tests(log: Log, notes: list[Note]) -> list[_Test]:
     for number, text in log.clean_lines():
         title = _TITLE.search(" ".join(text.split())) if "OSU" in text else None
         if title:
-            version = f"OSU {title[3]}" if title[3] else "OSU"
-            tests.append(_Test(title[2], title[1] or "", version, number, launches.launch))
+            version = f"OSU {title['version'] or ''}".rstrip()
+            library = title["library"] or ""
+            tests.append(_Test(title["test"], library, version, number, launches.launch))
             continue
         launches.take(text)
         if tests:
@@ -247,9 +249,9 @@ def _full(names: list[str], words: list[str]) -> bool:
     """Whether a row goes on with minimum, maximum and iterations that its header does not name."""
     if len(names) != 2 or len(words) < 5:
         return False
-    times = [rounding_interval(word) for word in words[1:4]]
-    average, least, most = times
-    if average is None or least is None or most is None or not words[4].isdigit():
+    _, *times, iterations = words[:5]
+    average, least, most = map(rounding_interval, times)
+    if average is None or least is None or most is None or not iterations.isdigit():
         return False
     return least.value <= average.value <= most.value
 
@@ -265,17 +267,17 @@ def _add_rates(
         table.nodes = test.launch.nodes
         if table.nodes != 2:
             table.nodes = None
-    ways = 1
-    if "Bi-Directional" in test.title:
-        ways = 2
+    ways = 2 if "Bi-Directional" in test.title else 1
     for number, text in test.rows:
         words = numbers(text, 2)
-        rate = rounding_interval(words[1]) if words else None
         if "Fail" in words:
             notes.append(Note(statement("validation-failed"), log.file, number))
-        elif rate:
-            rate_Bps = rate.value * 1e6 / (test.pairs * ways)
-            table.add_stream(number, words[0], test.window, rate_Bps)
+        elif words:
+            size, rate_text, *_ = words
+            rate = rounding_interval(rate_text)
+            if rate:
+                rate_Bps = rate.value * 1e6 / (test.pairs * ways)
+                table.add_stream(number, size, test.window, rate_Bps)
     if table.rows:
         add_records(table, log.file, hints, records, notes)
         return None

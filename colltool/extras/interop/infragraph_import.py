@@ -32,34 +32,44 @@ _SERIALIZE_FIX = (
 )
 _BY_HAND = "describe it by hand"
 _GUIDE = "colltool guide fabrics"
-_SLICE = re.compile(r"([^\[\]]{1,128})(?:\[([-\d:]{0,32})\])?")
+_SLICE = re.compile(r"[^\[\]]{1,128}(?:\[(?P<slice>[-\d:]{0,32})\])?")
 _NOT_SCALE_UP = re.compile(r"pci", re.IGNORECASE)
 _XGMI = re.compile(r"xgmi|infinity", re.IGNORECASE)
 _RATES = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
 
 Data = Mapping[str, Any]
 """A mapping of the file, not checked yet."""
-Node = tuple[str, int]
-"""A component and its index."""
-
 End = TypeVar("End")
 
 
+class Node(NamedTuple):
+    """One of a device's components of a name."""
+
+    component: str
+    number: int
+
+
+class _Component(NamedTuple):
+    """How many components of a name a device has; ``choice``: cpu, xpu, nic, switch, port ..."""
+
+    copies: int
+    choice: str
+
+
 class _DeviceKind(NamedTuple):
-    """A device of the file; ``components``: how many of each, and its choice: cpu, xpu, nic, switch,
-    port ..."""
+    """A device of the file, with its components by name."""
 
     name: str
     data: Data
-    components: dict[str, tuple[int, str]]
+    components: dict[str, _Component]
 
     def of(self, choice: str) -> list[str]:
         """The components of a choice that the device has."""
-        return [
-            component
-            for component, (count, component_choice) in self.components.items()
-            if component_choice == choice and count
-        ]
+        found = []
+        for name, component in self.components.items():
+            if component.choice == choice and component.copies:
+                found.append(name)
+        return found
 
 
 class _InfraGraphReader:
@@ -144,14 +154,14 @@ class _InfraGraph(_InfraGraphReader):
         components = {}
         for part in parts:
             component_name = self.word(part, "name")
-            components[component_name] = self.count(part), str(part.get("choice"))
+            components[component_name] = _Component(self.count(part), str(part.get("choice")))
         return _DeviceKind(name, data, components)
 
     def indices(self, text: str, count: int) -> range:
         """The indices that ``nic``, ``nic[3]`` or ``nic[0:8:2]`` names, by the rules of Python
         slices."""
         found = _SLICE.fullmatch(text)
-        parts = (found[2] or ":").split(":") if found else []
+        parts = (found["slice"] or ":").split(":") if found else []
         try:
             numbers = [int(part) if part else None for part in parts]
             if len(numbers) == 1 and numbers[0] is not None:
@@ -170,7 +180,7 @@ class _InfraGraph(_InfraGraphReader):
         name = first.partition("[")[0]
         if name not in device.components:
             raise self.refuse(f"{device.name} has no component {quote(name)}")
-        nodes = [(name, index) for index in self.indices(first, device.components[name][0])]
+        nodes = [Node(name, at) for at in self.indices(first, device.components[name].copies)]
         if not inner:
             return nodes
         below = self.devices.get(name)
@@ -234,7 +244,7 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
             f"expected instances of one device with components of choice xpu, found {found}"
         )
     node = _node(graph, next(iter(hosts.values())))
-    count = sum(graph.instances[host][1] for host in hosts)
+    count = sum(count for host, (_, count) in graph.instances.items() if host in hosts)
     if graph.edges or count > 1:
         return node, _network(graph, set(hosts))
     return node, None
@@ -255,8 +265,8 @@ class _NodeLinks:
 
 def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     """A device with accelerators as a node: its links between them and to switches."""
-    xpu = device.of("xpu")[0]
-    count = device.components[xpu][0]
+    xpu, *_ = device.of("xpu")
+    count = device.components[xpu].copies
     links = _node_links(graph, device, xpu)
     _check_star(graph, device, links)
     counts, each_Bps = _parallel(graph, links)
@@ -286,7 +296,7 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
 
 def _node_links(graph: _InfraGraph, device: _DeviceKind, xpu: str) -> _NodeLinks:
     """The scale-up links of the accelerators, which are the component ``xpu``; PCIe is not."""
-    found = _NodeLinks(device.components[xpu][0])
+    found = _NodeLinks(device.components[xpu].copies)
     links = graph.by_name(device.data, "links")
     for edge in graph.mappings(device.data, "edges"):
         link = links.get(graph.word(edge, "link"), {})
@@ -294,17 +304,17 @@ def _node_links(graph: _InfraGraph, device: _DeviceKind, xpu: str) -> _NodeLinks
         near = graph.components(device, graph.word(edge.get("ep1"), "component"))
         far = graph.components(device, graph.word(edge.get("ep2"), "component"))
         # All nodes of an end are of one component: the first tells which.
-        joins_xpu = any(end and end[0][0] == xpu for end in (near, far))
+        joins_xpu = any(end and end[0].component == xpu for end in (near, far))
         if _NOT_SCALE_UP.search(words) or not joins_xpu:
             continue
         for a, b in graph.paired(edge, near, far):
             found.rates[words] = _rate_Bps(link)
-            accelerator, other = (a, b) if a[0] == xpu else (b, a)
-            if other[0] == xpu:
-                found.pairs[min(a[1], b[1]), max(a[1], b[1])] = words
-            elif device.components[other[0]][1] == "switch":
-                found.to_switch[accelerator[1]] += 1
-                found.at_switch.setdefault(other, set()).add(accelerator[1])
+            accelerator, other = (a, b) if a.component == xpu else (b, a)
+            if other.component == xpu:
+                found.pairs[min(a.number, b.number), max(a.number, b.number)] = words
+            elif device.components[other.component].choice == "switch":
+                found.to_switch[accelerator.number] += 1
+                found.at_switch.setdefault(other, set()).add(accelerator.number)
         if _XGMI.search(words):
             found.xgmi = True
     return found
@@ -350,7 +360,7 @@ def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
     ports: dict[str, int] = {}
     for instance, (device, count) in graph.instances.items():
         if instance not in hosts:
-            port_count = sum(device.components[port][0] for port in device.of("port"))
+            port_count = sum(device.components[port].copies for port in device.of("port"))
             ports |= {f"{instance}.{index}": port_count for index in range(count)}
     cabled: dict[str, list[tuple[str, float]]] = {}
     cables: list[tuple[str, str, float]] = []
