@@ -132,9 +132,7 @@ def compare(
     primitives = {request.primitive for request in requests}
     readings, layers = basis.common_layers(names, fabrics, requests[0].readings, primitives)
     requests = [request._replace(readings=readings) for request in requests]
-    tables = []
-    for request in requests:
-        tables.append(CompareTable(request, tuple(columns), fabrics, groups, sizes))
+    tables = [CompareTable(request, tuple(columns), fabrics, groups, sizes) for request in requests]
     lines = [line for table in tables for line in table.lines()]
     if all(cell.algorithm is None for line in lines for cell in line.cells):
         place(fabrics[0], groups[0])  # if the group fits nowhere, this error says what does

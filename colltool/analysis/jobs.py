@@ -163,9 +163,7 @@ def plans(
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
     options = readings or ModelOptions()
-    found = []
-    for fabric in with_progress(fabrics):
-        found.append(plan_on_fabric(job, fabric, count, options))
+    found = [plan_on_fabric(job, fabric, count, options) for fabric in with_progress(fabrics)]
     titles = column_titles(fabrics, typed or [""] * len(fabrics))
     bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]
     return Plans(

@@ -114,10 +114,7 @@ def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
     call = merged.call
     least = merged.shortest
     expected = prices.of(call)
-    inside = []
-    for trace, seen in zip(merged.traces, merged.seen, strict=True):
-        if seen.inside:
-            inside.append(trace)
+    inside = [trace for trace, seen in zip(merged.traces, merged.seen, strict=True) if seen.inside]
     return TracedCall(
         primitive=call.primitive,
         bytes=call.bytes,

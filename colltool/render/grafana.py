@@ -43,9 +43,7 @@ def gauge_labels(result: Expected) -> dict[str, str]:
 def board_lines(result: Expected) -> Iterator[str]:
     """The board as JSON, to import in Grafana."""
     parts = json.loads(_FILE.read_text(encoding="utf-8"))
-    labels = []
-    for key, value in gauge_labels(result).items():
-        labels.append(f"{key}={json.dumps(value)}")
+    labels = [f"{key}={json.dumps(value)}" for key, value in gauge_labels(result).items()]
     choices = []
     for size in sorted({int(size.bytes) for size in result.sizes}, reverse=True):
         choices.append(f"{binary_size(size)} : {size}")

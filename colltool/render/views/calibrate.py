@@ -231,9 +231,7 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
     left_out = []
     for fit in result.series:
         left_out += [(excluded.reason, fit.series.title) for excluded in fit.left_out]
-    off_curve = []
-    for reason, titles in gathered(left_out).items():
-        off_curve.append(f"{', '.join(titles)}: {reason}")
+    off_curve = [f"{', '.join(titles)}: {reason}" for reason, titles in gathered(left_out).items()]
     unused = [skip for skip in result.skipped if not skip.used]
     used = [skip for skip in result.skipped if skip.used]
     detail = [

@@ -341,10 +341,7 @@ def bill_blocks(bill: Bill) -> list[Block]:
         rows.setdefault((line.tier, line.level), {})[line.part] = line
     levels = tuple(_BillLevel(*place, lines) for place, lines in rows.items())
     # only columns in which a level has a value
-    shown = []
-    for column in _BILL:
-        if any(column.value(level) is not None for level in levels):
-            shown.append(column)
+    shown = [column for column in _BILL if any(column.value(level) is not None for level in levels)]
     title = "what it is made of"
     if bill.cost:
         title += f", in {bill.cost.currency}"

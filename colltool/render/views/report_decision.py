@@ -253,10 +253,7 @@ def _order(report: Report, line: CompareLine) -> str:
 
 def _timed(line: CompareLine) -> list[tuple[float, int]]:
     """Seconds and columns that can run it, the fastest first."""
-    found = []
-    for at, cell in enumerate(line.cells):
-        if cell.total_s is not None:
-            found.append((cell.total_s, at))
+    found = [(cell.total_s, at) for at, cell in enumerate(line.cells) if cell.total_s is not None]
     return sorted(found)
 
 

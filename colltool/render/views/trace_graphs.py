@@ -104,9 +104,7 @@ def _why_not(result: TraceComparison, slowest: Replayed) -> str:
     """The commonest reason why calls have no price, and the kernels of some of them."""
     reasons = [reason for reason, _ in slowest.kept]
     reasons += [excluded.reason for excluded in result.left_out]
-    kernels = []
-    for kernel in result.unpriced[:_NAMED]:
-        kernels.append(clipped(kernel.kernel))
+    kernels = [clipped(kernel.kernel) for kernel in result.unpriced[:_NAMED]]
     if kernels:
         return f"{reasons[0]} (kernels: {', '.join(kernels)})"
     return str(reasons[0])

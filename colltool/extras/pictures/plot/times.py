@@ -355,9 +355,7 @@ def crossover_chart(result: Crossover, _paged: bool) -> Chart:
     ribbons = ribbons_of(result)
     stretches = chain.from_iterable(ribbon.stretches for ribbon in ribbons)
     names = list(dict.fromkeys(stretch.name for stretch in stretches))
-    steps = []
-    for winner in result.winners:
-        steps.append(f"{winner.algorithm} from {_bytes(winner.from_bytes)}")
+    steps = [f"{winner.algorithm} from {_bytes(winner.from_bytes)}" for winner in result.winners]
     title = crossover_title(result)
     alt = f"Who is fastest over message size: {title}. Of all: {', '.join(steps)}."
     pairs = result.pairs[:_MOST_PAIRS]
