@@ -226,19 +226,6 @@ class ColumnDifference(NamedTuple):
     ranks: tuple[int, ...]
     runs: tuple[OutcomeRange, ...]
 
-    @property
-    def in_short(self) -> ColumnDifference:
-        """Ranges without reasons, neighbours with one outcome joined: what is within the error is
-        no difference."""
-        parts = []
-        for _, alike in groupby(self.runs, key=_outcome_beyond_error):
-            parts.append(joined_range(list(alike))._replace(why=()))
-        return self._replace(runs=tuple(parts))
-
-
-def _outcome_beyond_error(run: OutcomeRange) -> Outcome:
-    return run.outcome if run.within is None else "same"
-
 
 class OnePortWinner(NamedTuple):
     """A row where another column wins if each rank drives only one port."""

@@ -174,7 +174,7 @@ def _protocol(points: Sequence[ModelledPoint], share: float, *, last: bool) -> s
     """
     if not points:
         return ""
-    largest = max(points, key=lambda point: point.size)
+    largest = max(points, key=attrgetter("size"))
     possible = _possible(largest.rate, share)
     votes: Counter[str] = Counter(map(attrgetter("protocol"), points))
     if last and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:

@@ -90,14 +90,17 @@ def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Ar
     1/copy is at most 1/BW: a rank moves its own share at least as fast as its port carries data.
     """
     mixed = x @ _MIXED
-    return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, prior, width_s)
+    scale = _largest(np.abs(mixed), weight > 0)
+    return _solved(_products(mixed, y), scale, weight, prior, width_s)
 
 
 def _products(mixed: Array, y: Array) -> Array:
     """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows,
     14)."""
     rows, columns = _UPPER
-    return np.concatenate([mixed[..., rows] * mixed[..., columns], mixed * y[..., None]], axis=-1)
+    gram_terms = mixed[..., rows] * mixed[..., columns]
+    target_terms = mixed * y[..., None]
+    return np.concatenate([gram_terms, target_terms], axis=-1)
 
 
 def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
@@ -137,10 +140,13 @@ def _non_negative(gram: Array, right: Array) -> Array:
         active = _ACTIVE_SETS[:, :, None]
         # rows and columns of a parameter outside the active set are those of "it is 0"
         kept = gram[negative][:, None] * active * _ACTIVE_SETS[:, None, :]
-        parts = _solved_each(kept + np.eye(4) * (1 - active), targets * _ACTIVE_SETS)
+        left_out = np.eye(4) * (1 - active)
+        parts = _solved_each(kept + left_out, targets * _ACTIVE_SETS)
+        feasible = (parts >= 0).all(axis=-1)
         # at a stationary point the objective is -r'θ/2
-        values = np.where((parts >= 0).all(axis=-1), -(targets * parts).sum(axis=-1), np.inf)
-        theta[negative] = parts[np.arange(len(parts)), values.argmin(axis=-1)]
+        objective = -(targets * parts).sum(axis=-1)
+        best = np.where(feasible, objective, np.inf).argmin(axis=-1)
+        theta[negative] = parts[np.arange(len(parts)), best]
     return np.asarray(theta)
 
 

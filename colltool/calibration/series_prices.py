@@ -97,7 +97,7 @@ def price_series(
         by_title[row.title] = tuple(quotes)
     best = []
     for quotes_of_size in zip(*by_title.values(), strict=True):
-        best.append(min(quotes_of_size, key=lambda quote: quote.seconds))
+        best.append(min(quotes_of_size, key=attrgetter("seconds")))
     return Priced(by_title, tuple(best))
 
 

@@ -230,8 +230,10 @@ def _text(schedule: CustomSchedule, ranks: list[_Rank]) -> str:
 
 def _step(number: int, line: _Line) -> str:
     block, step = line.after or (-1, -1)
+    source, source_at = line.source
+    target, target_at = line.target
     return (
-        f'      <step s="{number}" type="{line.kind}" srcbuf="{line.source[0]}"'
-        f' srcoff="{line.source[1]}" dstbuf="{line.target[0]}" dstoff="{line.target[1]}"'
-        f' cnt="{line.chunks}" depid="{block}" deps="{step}" hasdep="{int(line.awaited)}"/>'
+        f'      <step s="{number}" type="{line.kind}" srcbuf="{source}" srcoff="{source_at}"'
+        f' dstbuf="{target}" dstoff="{target_at}" cnt="{line.chunks}" depid="{block}"'
+        f' deps="{step}" hasdep="{int(line.awaited)}"/>'
     )

@@ -155,7 +155,8 @@ def _unwaited(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
         took = wired.latency(sent.src, sent.dst)
         waited[sent.src] += took
         energy += _energy(wired, sent) or 0.0
-        for tier, alpha_s in sorted(set(zip(on.tolist(), took.tolist(), strict=True))):
+        classes = set(zip(on.tolist(), took.tolist(), strict=True))
+        for tier, alpha_s in sorted(classes):
             here = (on == tier) & (took == alpha_s)
             load = wired.loads(sent.src[here], sent.dst[here], sent.size[here])
             loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + load

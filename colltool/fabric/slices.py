@@ -59,7 +59,8 @@ def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
     if rest or endpoints > tier.endpoints:
         return
     # an axis of one cube more than there are is open: optical switches close it
-    for box in _boxes((Axis(cubes + 1, wrap=False),) * len(tier.shape), cubes):
+    open_axis = Axis(cubes + 1, wrap=False)
+    for box in _boxes((open_axis,) * len(tier.shape), cubes):
         sizes = reversed(box.shape)
         yield _box(tuple(Axis(tier.cube * size, tier.closes) for size in sizes))
 

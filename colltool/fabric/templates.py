@@ -142,7 +142,8 @@ def _tier(text: str) -> dict[str, Any]:
         raise _refused(f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", fix)
     alphas = [part.strip() for part in alpha.split("/")]
     _check(parse_rate, rate, text)
-    options = dict(_option(field, text) for field in fields[len(_FIELDS) :])
+    further = fields[len(_FIELDS) :]
+    options = dict(_option(field, text) for field in further)
     for part in alphas:
         _check(parse_time, part, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}

@@ -48,6 +48,8 @@ class StarTopology(TierCapabilities[StarTier]):
         return self.rate_Bps * (self.tier.size // 2)
 
     def links(self, copies: int) -> int:
+        """A link from each endpoint to its switch, on each plane; ``copies`` is how many such
+        tiers the fabric has."""
         return copies * self.tier.size * self.plane_count
 
     def switches(self, planes: int) -> int:  # noqa: ARG002

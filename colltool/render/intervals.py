@@ -53,9 +53,6 @@ def _signed(share: float) -> str:
     return f"{'+' if share >= 0 else '-'}{whole_percent(abs(share))}"
 
 
-NINE_OF_TEN = "Nine of ten measurements:"
-
-
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
     """The narrowest and the widest of several intervals, each with its seconds; empty for none."""
     sides = {

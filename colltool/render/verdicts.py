@@ -126,7 +126,7 @@ def _claim(result: Comparison, claim: SizeBand, *, again: bool) -> str:
         return f"not comparable{where} ({_unlike(result)})"
     if claim.call == "behind":
         return f"{_behind(claim)}{where}"
-    rivals = sorted(claim.rivals, key=lambda rival: rival.least)
+    rivals = sorted(claim.rivals, key=attrgetter("least"))
     subject = claim.winner if again else f"{claim.winner} is"
     if len(rivals) > _MOST_RIVALS:
         nearest = rivals[0]

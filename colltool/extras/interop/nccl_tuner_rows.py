@@ -159,7 +159,7 @@ def _crossings(lines: Sequence[Piece]) -> set[float]:
 
 
 def _piece_at(way: Combination, size: float) -> Piece:
-    return way.pieces[bisect_right(way.pieces, size, key=lambda piece: piece.from_bytes) - 1]
+    return way.pieces[bisect_right(way.pieces, size, key=attrgetter("from_bytes")) - 1]
 
 
 def _order(ranked: Sequence[Combination], nodes: int) -> _Order:

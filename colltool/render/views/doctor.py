@@ -760,7 +760,7 @@ def _chart(result: Diagnosis) -> BusbwChart | None:
     judged = judged or [health.judged for health in result.series]
     if not judged:
         return None
-    return series_chart(max(judged, key=lambda fit: fit.mape))
+    return series_chart(max(judged, key=attrgetter("mape")))
 
 
 VIEWS = {Diagnosis: View("doctor", _blocks, DoctorDocument.of, _table, diagnosed, chart=_chart)}

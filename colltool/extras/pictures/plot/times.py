@@ -114,7 +114,8 @@ def _phase_shares(estimate: AlgorithmEstimate) -> str:
     """Each phase, and its share of the time."""
     texts = []
     for phase in estimate.phases:
-        texts.append(f"{_phase(phase)} ({percent(float(phase.total_s / estimate.total_s))})")
+        share = float(phase.total_s / estimate.total_s)
+        texts.append(f"{_phase(phase)} ({percent(share)})")
     return "; ".join(texts)
 
 
