@@ -158,7 +158,7 @@ ARGUMENTS = {
         "N",
         "Ranks of the job. [default: those of its layout, else the whole fabric]",
         "count",
-        1,
+        least=1,
         hint="give one number of ranks per call",
         python="ranks",
     ),
@@ -259,21 +259,36 @@ ARGUMENTS = {
         "--from", "LIBRARY", "Start from this one.", python="library", offers="library"
     ),
     "tokens": Argument(
-        "--tokens", "T", "Tokens per rank (dispatch and combine only).", "count", 1, 2**24
+        "--tokens",
+        "T",
+        "Tokens per rank (dispatch and combine only).",
+        "count",
+        least=1,
+        most=2**24,
     ),
     "top_k": Argument(
-        "--top-k", "K", "Experts per token (dispatch and combine only).", "count", 1, 2**24
+        "--top-k",
+        "K",
+        "Experts per token (dispatch and combine only).",
+        "count",
+        least=1,
+        most=2**24,
     ),
     "hidden": Argument(
         "--hidden",
         "H",
         "Hidden size: values per token (dispatch and combine only).",
         "count",
-        1,
-        2**24,
+        least=1,
+        most=2**24,
     ),
     "experts": Argument(
-        "--experts", "E", "Experts per layer (dispatch and combine only).", "count", 1, 2**24
+        "--experts",
+        "E",
+        "Experts per layer (dispatch and combine only).",
+        "count",
+        least=1,
+        most=2**24,
     ),
     "dtype": Argument(
         "--dtype",
@@ -286,8 +301,8 @@ ARGUMENTS = {
         "G",
         "Most nodes that a token may be routed to. [default: no limit]",
         "count",
-        1,
-        2**20,
+        least=1,
+        most=2**20,
     ),
     "skew": Argument(
         "--skew",
@@ -301,10 +316,12 @@ ARGUMENTS = {
         "Also price the case that one rank has only this share of its bandwidth: 0.8 or 80%.",
         "share",
         ABOVE_ZERO,
-        1,
+        most=1,
         hint="80% or 0.8",
     ),
-    "top": Argument("--top", "K", "Only the K fastest algorithms.", "count", 1, MAX_ROWS),
+    "top": Argument(
+        "--top", "K", "Only the K fastest algorithms.", "count", least=1, most=MAX_ROWS
+    ),
     # grids of prices
     "vary": Argument(
         "--vary", "KEY=V1,V2", "Values to try for a key of the fabric (repeatable).", many=True
@@ -318,20 +335,30 @@ ARGUMENTS = {
     "rows": Argument("--rows", "AXIS", "Axis of the table's rows: fabric, ranks, bytes or a KEY."),
     "cols": Argument("--cols", "AXIS", "Axis of the table's columns."),
     "limit": Argument(
-        "--limit", "CELLS", "Most cells that are priced. [default: 100000]", "count", 1, 10**7
+        "--limit",
+        "CELLS",
+        "Most cells that are priced. [default: 100000]",
+        "count",
+        least=1,
+        most=10**7,
     ),
     "samples": Argument(
-        "--samples", "K", "Number of random draws of all uncertain values.", "count", 1, 10**6
+        "--samples",
+        "K",
+        "Number of random draws of all uncertain values.",
+        "count",
+        least=1,
+        most=10**6,
     ),
-    "seed": Argument("--seed", "K", "Seed of the random draws.", "count", 0, 10**9),
+    "seed": Argument("--seed", "K", "Seed of the random draws.", "count", least=0, most=10**9),
     # executed schedules
     "segments": Argument(
         "--segments",
         "P",
         "Segments of pipelined algorithms. [default: 16; 2 with --trace]",
         "count",
-        1,
-        65_536,
+        least=1,
+        most=65_536,
     ),
     "trace": Argument(
         "--trace",
@@ -367,7 +394,7 @@ ARGUMENTS = {
         "SHARE",
         "Largest relative change to ignore: 1% or 0.01. [default: 1e-6]",
         "share",
-        0,
+        least=0,
         hint="1% or 0.01",
     ),
     # measurements
@@ -513,8 +540,8 @@ ARGUMENTS = {
         "With --search: memory that every layout leaves free, such as 10%. [default: what 90% of"
         " published runs needed]",
         "share",
-        0,
-        0.99,
+        least=0,
+        most=0.99,
         hint="10% or 0.1",
     ),
     "compute": Argument(
@@ -552,41 +579,41 @@ ARGUMENTS = {
         "K|all",
         "With --search: how many layouts to list. [default: 10]",
         "count",
-        1,
-        MAX_ROWS,
+        least=1,
+        most=MAX_ROWS,
         words=("all",),
         hint="one number, or all",
         python="top",
     ),
     # serving
-    "tp": Argument("--tp", "N", "Tensor-parallel ranks.", "count", 1, 2**20),
-    "pp": Argument("--pp", "N", "Pipeline stages.", "count", 1, 2**20),
+    "tp": Argument("--tp", "N", "Tensor-parallel ranks.", "count", least=1, most=2**20),
+    "pp": Argument("--pp", "N", "Pipeline stages.", "count", least=1, most=2**20),
     "ep": Argument(
         "--ep",
         "N",
         "Expert-parallel ranks; up to tp, experts are sharded with it.",
         "count",
-        1,
-        2**20,
+        least=1,
+        most=2**20,
     ),
     "dp": Argument(
         "--dp",
         "N",
         "Attention replicas (DP attention). [default: ep / tp]",
         "count",
-        1,
-        2**20,
+        least=1,
+        most=2**20,
     ),
     "batch": Argument(
         "--batch",
         "N",
         "Sequences in flight, in total. [default: one per replica and stage]",
         "count",
-        1,
-        2**24,
+        least=1,
+        most=2**24,
     ),
-    "isl": Argument("--isl", "TOKENS", "Input tokens per sequence.", "count", 1, 2**24),
-    "osl": Argument("--osl", "TOKENS", "Output tokens per sequence.", "count", 1, 2**24),
+    "isl": Argument("--isl", "TOKENS", "Input tokens per sequence.", "count", least=1, most=2**24),
+    "osl": Argument("--osl", "TOKENS", "Output tokens per sequence.", "count", least=1, most=2**24),
     "engine": Argument(
         "--engine",
         "NAME@VERSION",
@@ -609,7 +636,9 @@ ARGUMENTS = {
         offers="weights",
     ),
     "kv_dtype": Argument("--kv-dtype", "TYPE", "Format of the KV cache: bf16, fp8, nvfp4."),
-    "chunk": Argument("--chunk", "TOKENS", "Tokens per step of prefill.", "count", 1, 2**24),
+    "chunk": Argument(
+        "--chunk", "TOKENS", "Tokens per step of prefill.", "count", least=1, most=2**24
+    ),
     "tpot": Argument(
         "--tpot",
         "TIME",
@@ -620,8 +649,8 @@ ARGUMENTS = {
         "N",
         "Tensor-parallel ranks of separate prefill machines; adds the KV transfer.",
         "count",
-        1,
-        2**20,
+        least=1,
+        most=2**20,
     ),
     "kv_library": Argument(
         "--kv",
@@ -635,7 +664,9 @@ ARGUMENTS = {
         "Tier between prefill and decode, such as wan for another site."
         " [default: the outermost of a site]",
     ),
-    "kv_page": Argument("--kv-page", "N", "Tokens of a page of the KV cache.", "count", 1, 2**20),
+    "kv_page": Argument(
+        "--kv-page", "N", "Tokens of a page of the KV cache.", "count", least=1, most=2**20
+    ),
     "kv_layout": Argument(
         "--kv-layout",
         "LAYOUT",
@@ -647,7 +678,7 @@ ARGUMENTS = {
         "N",
         "Ranks of the whole deployment (requires --search).",
         "count",
-        1,
+        least=1,
         python="ranks",
     ),
     "cuts": Argument(
@@ -657,10 +688,14 @@ ARGUMENTS = {
         python="search",
     ),
     "senders": Argument(
-        "--from", "N", "Ranks that hold the weights, one shard each.", "count", 1, 2**24
+        "--from", "N", "Ranks that hold the weights, one shard each.", "count", least=1, most=2**24
     ),
-    "receivers": Argument("--to", "N", "Ranks that receive the weights.", "count", 1, 2**24),
-    "replica": Argument("--replica", "N", "Ranks per receiving replica.", "count", 1, 2**24),
+    "receivers": Argument(
+        "--to", "N", "Ranks that receive the weights.", "count", least=1, most=2**24
+    ),
+    "replica": Argument(
+        "--replica", "N", "Ranks per receiving replica.", "count", least=1, most=2**24
+    ),
     "way": Argument(
         "--way", "NAME", "Price one way only, such as pairs, nixl or checkpoint-engine."
     ),
@@ -718,19 +753,25 @@ ARGUMENTS = {
     "tiers": Argument(
         "--tiers", "TIER,...", "Tiers, innermost first, each NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA."
     ),
-    "endpoints": Argument("--endpoints", "E", "Number of endpoints: GPUs or nodes.", "count", 1),
-    "radix": Argument("--radix", "R", "Ports per switch.", "count", 1),
+    "endpoints": Argument(
+        "--endpoints", "E", "Number of endpoints: GPUs or nodes.", "count", least=1
+    ),
+    "radix": Argument("--radix", "R", "Ports per switch.", "count", least=1),
     "fat_tree": Argument(
-        "--fat-tree", "K", "Size the k-ary fat tree with k^3/4 endpoints instead.", "count", 1
+        "--fat-tree", "K", "Size the k-ary fat tree with k^3/4 endpoints instead.", "count", least=1
     ),
     "levels": Argument(
-        "--levels", "1|2|3", "Levels of switches. [default: the fewest that fit]", "count", 1
+        "--levels", "1|2|3", "Levels of switches. [default: the fewest that fit]", "count", least=1
     ),
     "rails": Argument(
-        "--rails", "N", "Separate networks over which the ports are spread.", "count", 1
+        "--rails", "N", "Separate networks over which the ports are spread.", "count", least=1
     ),
     "ports_per_endpoint": Argument(
-        "--ports-per-endpoint", "P", "Ports per endpoint, such as the NICs of a node.", "count", 1
+        "--ports-per-endpoint",
+        "P",
+        "Ports per endpoint, such as the NICs of a node.",
+        "count",
+        least=1,
     ),
     "oversubscription": Argument(
         "--oversubscription",
@@ -841,7 +882,7 @@ ARGUMENTS = {
         "N",
         "Number of nodes, if no dump of the network is given. [default: 1]",
         "count",
-        1,
+        least=1,
     ),
     "topic": Argument("", "TOPIC", "Chapter of the manual; colltool guide lists them."),
     "site": Argument(
