@@ -83,6 +83,19 @@ class Argument(NamedTuple):
     also: str = ""
 
 
+# Bounds that a slip of a key exceeds and no deployment does: of ranks, stages and pages; of tokens,
+# sequences, experts and ranks of a fleet.
+_MILLION = 2**20
+_MILLIONS = 2**24
+
+
+def _count(
+    flags: str, metavar: str, help_: str, *, most: float = MAX_COUNT, **more: Any
+) -> Argument:
+    """An argument that counts something, of which there is at least one."""
+    return Argument(flags, metavar, help_, "count", least=1, most=most, **more)
+
+
 _ONE_COUNT = "give one number of ranks per call; export nccl-tuner takes several"
 COUNTS = "Ranks in the group: 8,64; 8-64 (doubling); 8-64+8 (steps of 8)."
 
@@ -119,12 +132,10 @@ ARGUMENTS = {
         " NAME.machine.yaml next to NAME.yaml]",
         file="read",
     ),
-    "per_rack": Argument(
+    "per_rack": _count(
         "--per-rack",
         "K",
         "Use only K ranks per rack or node, such as 64 of the 72 in nvl72.",
-        "count",
-        least=1,
         hint="such as --per-rack 64",
     ),
     "ranks": Argument(
@@ -153,12 +164,10 @@ ARGUMENTS = {
         hint="give one number for all logs of a call",
         python="ranks",
     ),
-    "job_ranks": Argument(
+    "job_ranks": _count(
         "--ranks -n",
         "N",
         "Ranks of the job. [default: those of its layout, else the whole fabric]",
-        "count",
-        least=1,
         hint="give one number of ranks per call",
         python="ranks",
     ),
@@ -258,37 +267,29 @@ ARGUMENTS = {
     "library_source": Argument(
         "--from", "LIBRARY", "Start from this one.", python="library", offers="library"
     ),
-    "tokens": Argument(
+    "tokens": _count(
         "--tokens",
         "T",
         "Tokens per rank (dispatch and combine only).",
-        "count",
-        least=1,
-        most=2**24,
+        most=_MILLIONS,
     ),
-    "top_k": Argument(
+    "top_k": _count(
         "--top-k",
         "K",
         "Experts per token (dispatch and combine only).",
-        "count",
-        least=1,
-        most=2**24,
+        most=_MILLIONS,
     ),
-    "hidden": Argument(
+    "hidden": _count(
         "--hidden",
         "H",
         "Hidden size: values per token (dispatch and combine only).",
-        "count",
-        least=1,
-        most=2**24,
+        most=_MILLIONS,
     ),
-    "experts": Argument(
+    "experts": _count(
         "--experts",
         "E",
         "Experts per layer (dispatch and combine only).",
-        "count",
-        least=1,
-        most=2**24,
+        most=_MILLIONS,
     ),
     "dtype": Argument(
         "--dtype",
@@ -296,13 +297,11 @@ ARGUMENTS = {
         "Data type of the tokens sent: fp8, bf16, nvfp4, ... [default: fp8"
         " for dispatch, bf16 for combine]",
     ),
-    "groups": Argument(
+    "groups": _count(
         "--expert-groups",
         "G",
         "Most nodes that a token may be routed to. [default: no limit]",
-        "count",
-        least=1,
-        most=2**20,
+        most=_MILLION,
     ),
     "skew": Argument(
         "--skew",
@@ -319,9 +318,7 @@ ARGUMENTS = {
         most=1,
         hint="80% or 0.8",
     ),
-    "top": Argument(
-        "--top", "K", "Only the K fastest algorithms.", "count", least=1, most=MAX_ROWS
-    ),
+    "top": _count("--top", "K", "Only the K fastest algorithms.", most=MAX_ROWS),
     # grids of prices
     "vary": Argument(
         "--vary", "KEY=V1,V2", "Values to try for a key of the fabric (repeatable).", many=True
@@ -334,30 +331,24 @@ ARGUMENTS = {
     ),
     "rows": Argument("--rows", "AXIS", "Axis of the table's rows: fabric, ranks, bytes or a KEY."),
     "cols": Argument("--cols", "AXIS", "Axis of the table's columns."),
-    "limit": Argument(
+    "limit": _count(
         "--limit",
         "CELLS",
         "Most cells that are priced. [default: 100000]",
-        "count",
-        least=1,
         most=10**7,
     ),
-    "samples": Argument(
+    "samples": _count(
         "--samples",
         "K",
         "Number of random draws of all uncertain values.",
-        "count",
-        least=1,
         most=10**6,
     ),
     "seed": Argument("--seed", "K", "Seed of the random draws.", "count", least=0, most=10**9),
     # executed schedules
-    "segments": Argument(
+    "segments": _count(
         "--segments",
         "P",
         "Segments of pipelined algorithms. [default: 16; 2 with --trace]",
-        "count",
-        least=1,
         most=65_536,
     ),
     "trace": Argument(
@@ -574,46 +565,38 @@ ARGUMENTS = {
     "restart": Argument(
         "--restart", "TIME", "With --mtbf: time from a failure to the first step. [default: 10min]"
     ),
-    "layouts": Argument(
+    "layouts": _count(
         "--top",
         "K|all",
         "With --search: how many layouts to list. [default: 10]",
-        "count",
-        least=1,
         most=MAX_ROWS,
         words=("all",),
         hint="one number, or all",
         python="top",
     ),
     # serving
-    "tp": Argument("--tp", "N", "Tensor-parallel ranks.", "count", least=1, most=2**20),
-    "pp": Argument("--pp", "N", "Pipeline stages.", "count", least=1, most=2**20),
-    "ep": Argument(
+    "tp": _count("--tp", "N", "Tensor-parallel ranks.", most=_MILLION),
+    "pp": _count("--pp", "N", "Pipeline stages.", most=_MILLION),
+    "ep": _count(
         "--ep",
         "N",
         "Expert-parallel ranks; up to tp, experts are sharded with it.",
-        "count",
-        least=1,
-        most=2**20,
+        most=_MILLION,
     ),
-    "dp": Argument(
+    "dp": _count(
         "--dp",
         "N",
         "Attention replicas (DP attention). [default: ep / tp]",
-        "count",
-        least=1,
-        most=2**20,
+        most=_MILLION,
     ),
-    "batch": Argument(
+    "batch": _count(
         "--batch",
         "N",
         "Sequences in flight, in total. [default: one per replica and stage]",
-        "count",
-        least=1,
-        most=2**24,
+        most=_MILLIONS,
     ),
-    "isl": Argument("--isl", "TOKENS", "Input tokens per sequence.", "count", least=1, most=2**24),
-    "osl": Argument("--osl", "TOKENS", "Output tokens per sequence.", "count", least=1, most=2**24),
+    "isl": _count("--isl", "TOKENS", "Input tokens per sequence.", most=_MILLIONS),
+    "osl": _count("--osl", "TOKENS", "Output tokens per sequence.", most=_MILLIONS),
     "engine": Argument(
         "--engine",
         "NAME@VERSION",
@@ -636,21 +619,17 @@ ARGUMENTS = {
         offers="weights",
     ),
     "kv_dtype": Argument("--kv-dtype", "TYPE", "Format of the KV cache: bf16, fp8, nvfp4."),
-    "chunk": Argument(
-        "--chunk", "TOKENS", "Tokens per step of prefill.", "count", least=1, most=2**24
-    ),
+    "chunk": _count("--chunk", "TOKENS", "Tokens per step of prefill.", most=_MILLIONS),
     "tpot": Argument(
         "--tpot",
         "TIME",
         "Measured or target time per output token, such as 18ms; adds the network's share of it.",
     ),
-    "prefill_tp": Argument(
+    "prefill_tp": _count(
         "--prefill-tp",
         "N",
         "Tensor-parallel ranks of separate prefill machines; adds the KV transfer.",
-        "count",
-        least=1,
-        most=2**20,
+        most=_MILLION,
     ),
     "kv_library": Argument(
         "--kv",
@@ -664,21 +643,17 @@ ARGUMENTS = {
         "Tier between prefill and decode, such as wan for another site."
         " [default: the outermost of a site]",
     ),
-    "kv_page": Argument(
-        "--kv-page", "N", "Tokens of a page of the KV cache.", "count", least=1, most=2**20
-    ),
+    "kv_page": _count("--kv-page", "N", "Tokens of a page of the KV cache.", most=_MILLION),
     "kv_layout": Argument(
         "--kv-layout",
         "LAYOUT",
         "What is together in a page: heads (all tokens of a head), tokens (all heads of a token) or"
         " pages (all layers).",
     ),
-    "serve_ranks": Argument(
+    "serve_ranks": _count(
         "--ranks -n",
         "N",
         "Ranks of the whole deployment (requires --search).",
-        "count",
-        least=1,
         python="ranks",
     ),
     "cuts": Argument(
@@ -687,15 +662,11 @@ ARGUMENTS = {
         kind="flag",
         python="search",
     ),
-    "senders": Argument(
-        "--from", "N", "Ranks that hold the weights, one shard each.", "count", least=1, most=2**24
+    "senders": _count(
+        "--from", "N", "Ranks that hold the weights, one shard each.", most=_MILLIONS
     ),
-    "receivers": Argument(
-        "--to", "N", "Ranks that receive the weights.", "count", least=1, most=2**24
-    ),
-    "replica": Argument(
-        "--replica", "N", "Ranks per receiving replica.", "count", least=1, most=2**24
-    ),
+    "receivers": _count("--to", "N", "Ranks that receive the weights.", most=_MILLIONS),
+    "replica": _count("--replica", "N", "Ranks per receiving replica.", most=_MILLIONS),
     "way": Argument(
         "--way", "NAME", "Price one way only, such as pairs, nixl or checkpoint-engine."
     ),
@@ -753,25 +724,15 @@ ARGUMENTS = {
     "tiers": Argument(
         "--tiers", "TIER,...", "Tiers, innermost first, each NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA."
     ),
-    "endpoints": Argument(
-        "--endpoints", "E", "Number of endpoints: GPUs or nodes.", "count", least=1
-    ),
-    "radix": Argument("--radix", "R", "Ports per switch.", "count", least=1),
-    "fat_tree": Argument(
-        "--fat-tree", "K", "Size the k-ary fat tree with k^3/4 endpoints instead.", "count", least=1
-    ),
-    "levels": Argument(
-        "--levels", "1|2|3", "Levels of switches. [default: the fewest that fit]", "count", least=1
-    ),
-    "rails": Argument(
-        "--rails", "N", "Separate networks over which the ports are spread.", "count", least=1
-    ),
-    "ports_per_endpoint": Argument(
+    "endpoints": _count("--endpoints", "E", "Number of endpoints: GPUs or nodes."),
+    "radix": _count("--radix", "R", "Ports per switch."),
+    "fat_tree": _count("--fat-tree", "K", "Size the k-ary fat tree with k^3/4 endpoints instead."),
+    "levels": _count("--levels", "1|2|3", "Levels of switches. [default: the fewest that fit]"),
+    "rails": _count("--rails", "N", "Separate networks over which the ports are spread."),
+    "ports_per_endpoint": _count(
         "--ports-per-endpoint",
         "P",
         "Ports per endpoint, such as the NICs of a node.",
-        "count",
-        least=1,
     ),
     "oversubscription": Argument(
         "--oversubscription",
@@ -877,12 +838,10 @@ ARGUMENTS = {
         "RATE",
         "Rate of each NIC, if the dump does not state it: 200Gbps. [default: by the devices]",
     ),
-    "network_nodes": Argument(
+    "network_nodes": _count(
         "--nodes",
         "N",
         "Number of nodes, if no dump of the network is given. [default: 1]",
-        "count",
-        least=1,
     ),
     "topic": Argument("", "TOPIC", "Chapter of the manual; colltool guide lists them."),
     "site": Argument(
