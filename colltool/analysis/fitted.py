@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import ceil, inf
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -154,7 +155,7 @@ def _of_all(fabrics: Sequence[Fabric], counts: Sequence[int], stride: int) -> It
 def ranks_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> int:
     """The ranks of a group that names none: the most that all fabrics can run, else all of the
     smallest."""
-    smallest = min(fabrics, key=lambda fabric: fabric.ranks)
+    smallest = min(fabrics, key=attrgetter("ranks"))
     everyone = everybody(smallest, group._replace(stride=1))
     if group.shape is not None:
         return everyone

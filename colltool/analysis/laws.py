@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import product
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -228,7 +229,7 @@ def _keeps(known: dict[int, float], sizes: Sequence[int], start: int, end: int) 
 
 
 def _at(pieces: Sequence[LinePiece], size: float) -> float:
-    place_of = bisect_right(pieces, size, key=lambda piece: piece.from_bytes) - 1
+    place_of = bisect_right(pieces, size, key=attrgetter("from_bytes")) - 1
     piece = pieces[max(place_of, 0)]
     return piece.a_s + piece.b_s * (size - piece.from_bytes)
 

@@ -114,6 +114,7 @@ class Selection:
         """Whether the first fit can be written, and no other predicts unseen sizes too much
         better."""
         first = self.fits[0]
+        # a fit above the port's stated rate counts only if it is better by _DOUBTED
         limit = documented.worth * min(self.best_error_within, _DOUBTED * self.best_error)
         return first is self.loadable[0] and first.cv_mape <= limit + EXACT
 

@@ -47,7 +47,7 @@ def breakdown(
     from colltool.commands.reading import size_of, text_of
     from colltool.commands.requests import price_request
     from colltool.estimate.price import breakdown as run
-    from colltool.estimate.user_price import judged
+    from colltool.estimate.user_price import with_accuracy
 
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     request = price_request(fabric, primitive, ranks, options)
@@ -56,21 +56,23 @@ def breakdown(
         name = _picked(request, bytes_)
     # price() calls the argument algorithms, a breakdown takes one
     with rename_arguments("python", algorithms="algorithm"):
-        found = run(
+        result = run(
             request.fabric, request.primitive, bytes_, request.group, request.readings, name
         )
-    judging = request.fabric, request.group, request.readings
-    price = with_inert_keys(judged(found.price, *judging), request)
-    priced = SchedulePrice(
+    # as price shows them: with intervals, and with the overrides that do not move them
+    asked = request.fabric, request.group, request.readings
+    price = with_inert_keys(with_accuracy(result.price, *asked), request)
+    baselines = with_accuracy(replace(result.price, results=result.baselines), *asked)
+    # gains are of the schedule before a slow rank delays it
+    schedule = SchedulePrice(
         request.primitive, bytes_, request.group, request.readings, price.results[0]
     )
-    baselines = judged(replace(found.price, results=found.baselines), *judging)
     price, baselines = with_slow_rank_cost((price, baselines), request, slow_rank)
     return replace(
-        found,
+        result,
         price=price,
         baselines=baselines.results,
-        gains=gains(request.fabric, priced),
+        gains=gains(request.fabric, schedule),
     )
 
 
@@ -81,7 +83,9 @@ def _picked(request: Request, size: float) -> str | None:
     from colltool.estimate.library_pick import picked_at
 
     picked = picked_at(request.fabric, request.group, request.primitive, [size])
-    return picked[0].spec or None if picked else None
+    if not picked:
+        return None
+    return picked[0].spec or None
 
 
 @command(

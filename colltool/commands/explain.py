@@ -89,7 +89,7 @@ def _with_numbers(
     found: Explanation, fabric: Fabric, share: float | None, readings: ModelOptions
 ) -> Explanation:
     """An explanation whose rows have intervals and, with a ``share``, the cost of a slow rank."""
-    from colltool.estimate.user_price import judged_row
+    from colltool.estimate.user_price import row_with_accuracy
 
     group = found.group.spec if found.group else None
     entries = []
@@ -100,7 +100,7 @@ def _with_numbers(
 
             [row] = with_slow_rank([row], share, fabric, entry.primitive, group, readings)
         if row is not None and group is not None:
-            row = judged_row(row, entry.primitive, fabric, group, readings)
+            row = row_with_accuracy(row, entry.primitive, fabric, group, readings)
         entries.append(entry._replace(row=row))
     return replace(found, entries=tuple(entries))
 

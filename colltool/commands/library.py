@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ def list_libraries() -> LibraryList:
     for version in versions():
         algorithms = tuple(map(str, constants(version).algorithms))
         rows.append(LibraryRow("nccl", version, "NCCL's cost model", algorithms, GPUS))
-    return LibraryList(tuple(sorted(rows, key=lambda row: row.name)))
+    return LibraryList(tuple(sorted(rows, key=attrgetter("name"))))
 
 
 def _row(library: LibraryFile) -> LibraryRow:

@@ -240,14 +240,14 @@ def _finished(
         from colltool.estimate.price import with_one_port_leader
 
         prices = with_one_port_leader(prices, fabric, request.group, request.readings)
-    judged = prices_for_user(
+    prices = prices_for_user(
         prices,
         fabric,
         request.readings,
         required=request.other_library,
         lead=not algorithm_request.names,
     )
-    annotated = tuple(with_inert_keys(price, request) for price in judged)
+    annotated = tuple(with_inert_keys(each, request) for each in prices)
     return with_slow_rank_cost(annotated, request, slow_rank)
 
 

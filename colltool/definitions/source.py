@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, printable, quote
@@ -161,7 +162,7 @@ def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
         if data is None:
             found = "the file is empty, expected keys and values"
         raise reader.error(reader.positions.get((), Position(1, 1)), found, "write 'key: value'")
-    problems = sorted(reader.problems, key=lambda problem: problem.position)
+    problems = sorted(reader.problems, key=attrgetter("position"))
     return Source(name, data, reader.positions, reader.keys), problems
 
 

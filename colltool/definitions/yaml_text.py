@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import yaml
@@ -250,7 +251,7 @@ class YamlReader:
         whole = f"{dotted(path)}: {what}" if dotted(path) else what
         self.problems.append(Problem(path, place, self.error(place, whole, fix)))
         if len(self.problems) > MAX_ERRORS:
-            worth_reading = sorted(self.problems[:MAX_ERRORS], key=lambda problem: problem.position)
+            worth_reading = sorted(self.problems[:MAX_ERRORS], key=attrgetter("position"))
             errors = [problem.error for problem in worth_reading]
             raise ManyErrors([*errors, ColltoolError(MORE_ERRORS, where=printable(self.name))])
 

@@ -53,6 +53,7 @@ def axes_of(ranks: Sequence[int]) -> Axes:
             return ()
         axes.append((size, stride))
         left = left[::size]
+    # the loop looks at the first run alone: 0, 1, 4, 6 also gives (2, 1), (2, 4)
     group = RankGroup(tuple(axes))
     return group.axes if [ranks[0] + member for member in group.members] == list(ranks) else ()
 
@@ -100,7 +101,8 @@ class CallPrices:
         axes = axes_of(places)
         if not axes:
             return ExpectedTime(places, reason=statement("unevenly-spaced"))
-        # prices are of groups that begin at rank 0
+        # Prices are of groups that begin at rank 0. One that fills domains in equal numbers crosses
+        # the same links, wherever it begins.
         if _members_per_domain(fabric, places) != _members_per_domain(
             fabric, RankGroup(axes).members
         ):
@@ -109,7 +111,8 @@ class CallPrices:
 
 
 def _members_per_domain(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
-    """How many domains of each kind, from the inside out, hold how many of the ranks."""
+    """For each kind of domain, from the inside out, how many domains hold so many of the ranks:
+    ``{8: 2}`` where two nodes hold eight each."""
     inside = 1
     found = []
     for tier in fabric.tiers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite, log
+from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
@@ -258,7 +259,7 @@ def _findings(
     scoring: Scoring, placed: Sequence[PlacedGroup], causes: Sequence[Hypothesis]
 ) -> tuple[DiagnosisFinding, ...]:
     """What is off, with its causes and the experiments that separate them."""
-    largest = max((judged.series for judged in scoring.series), key=lambda series: series.ranks)
+    largest = max((judged.series for judged in scoring.series), key=attrgetter("ranks"))
     inside = _ranks_inside(placed)
     # logs that list no hosts: those of the fabric that the group spans
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)

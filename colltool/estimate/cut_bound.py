@@ -175,17 +175,13 @@ def _wires_of_members(placed: PlacedGroup, span: Span, primitive: Primitive) -> 
     rate = _rate(span, primitive)
     # domains of unlike sizes differ in the links inside them, which are those of the innermost tier
     unlike = placed.domains if span is placed.spans[0] else ()
-    ports = _ports(span, rate, unlike)
-    return PerMember(rate * ports.fewest, rate * ports.most, rate * ports.mean)
+    return PerMember(*(rate * ports for ports in _ports(span, rate, unlike)))
 
 
 def _sum(tiers: Sequence[PerMember]) -> PerMember:
     """What members have on several tiers together."""
-    return PerMember(
-        sum(tier.fewest for tier in tiers),
-        sum(tier.most for tier in tiers),
-        sum(tier.mean for tier in tiers),
-    )
+    nothing = PerMember(0.0, 0.0, 0.0)
+    return PerMember(*map(sum, zip(nothing, *tiers, strict=True)))
 
 
 def _rate(span: Span, primitive: Primitive) -> Rate:

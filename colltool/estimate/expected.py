@@ -24,7 +24,7 @@ from colltool.estimate.library_pick import with_library_choice
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import price_list
 from colltool.estimate.results import Infeasible, Overrides
-from colltool.estimate.user_price import judged_row
+from colltool.estimate.user_price import row_with_accuracy
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import known_version, nearest_version
@@ -220,7 +220,7 @@ def expected(
     across = is_network(fabric, placed.spans[-1].tier)
     found = []
     for price in picked:
-        row = judged_row(price.best, primitive, fabric, price.group.spec, readings)
+        row = row_with_accuracy(price.best, primitive, fabric, price.group.spec, readings)
         assert row.interval is not None
         size = float(price.bytes)
         reach = gate_reach(size) if across else 1.0

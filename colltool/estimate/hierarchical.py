@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, product
 from math import prod
-from operator import contains
+from operator import attrgetter, contains
 from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import (
@@ -245,7 +245,7 @@ class TierCompositions:
             usual = "pipelined"
             if self.readings.phases == "auto":
                 phases = "pipelined"
-        status = max(chosen, key=lambda option: option.rank).status
+        status = max(chosen, key=attrgetter("rank")).status
         runs = selectable(status)
         libraries = chain.from_iterable([way.by for way in shipped])
         shipped_by = tuple(dict.fromkeys(libraries)) if runs else ()
@@ -357,7 +357,7 @@ class TierCompositions:
         if found:
             return found
         # the best status that every tier can have is the worst of their best
-        worst = max([min([option.rank for option in options]) for options in self.options])
+        worst = max(min(option.rank for option in options) for options in self.options)
         return [tuple(_up_to(worst, options) for options in self.options)]
 
     def _fitting(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:

@@ -402,7 +402,7 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
         for index, (level, count) in enumerate(peers):
             messages = nearer
             if not level.dedicated:
-                messages = sum([more for other, more in peers[index:] if other.tier == level.tier])
+                messages = sum(more for other, more in peers[index:] if other.tier == level.tier)
             load = route.per_peer * messages
             lanes.append(_at(level.at_once(messages), terms.n_alpha, load, paths, flows))
             nearer += count

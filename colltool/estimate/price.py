@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
@@ -159,7 +160,7 @@ def rows_at(
         leading = may_lead(rows, named)
         leaders = set(map(id, leading))
         behind = [row for row in rows if id(row) not in leaders]
-        rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
+        rows = [*leading, *sorted(behind, key=attrgetter("rank_class"))]
     rows = lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
     return old_form_notes(rows, listed.placed)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, assert_never
 
 import numpy as np
@@ -258,7 +259,7 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
         # a broadcast goes down and a reduction up: what takes longer counts
         down = _load(wired, Sends(parent, child, size))
         up = _load(wired, Sends(child, parent, size))
-        load = max(down, up, key=lambda way: way.per_byte_s)
+        load = max(down, up, key=attrgetter("per_byte_s"))
     return load.with_latency(mean_s)
 
 
@@ -337,7 +338,7 @@ def _repeated(step: StepLoad, count: float, *, worst: bool) -> StepLoad:
 def _in_sequence(steps: Sequence[StepLoad]) -> StepLoad:
     """Steps one after the other; the tier is that of the longest."""
     energies = [step.energy for step in steps if step.energy is not None]
-    longest = max(steps, key=lambda step: step.per_byte_s)
+    longest = max(steps, key=attrgetter("per_byte_s"))
     alpha_s = sum(step.longest_s for step in steps) / len(steps)
     return StepLoad(
         mean_s=alpha_s,

@@ -35,7 +35,7 @@ def prices_for_user(
     each row, and the accuracy of the first one. ``required`` and ``lead`` are those of
     :func:`with_library_choice`."""
     picked = with_library_choice(prices, fabric, readings, required=required, lead=lead)
-    return tuple(judged(price, fabric, price.group.spec, readings) for price in picked)
+    return tuple(with_accuracy(price, fabric, price.group.spec, readings) for price in picked)
 
 
 def price_for_user(price: Price, fabric: Fabric, readings: ModelOptions) -> Price:
@@ -43,7 +43,7 @@ def price_for_user(price: Price, fabric: Fabric, readings: ModelOptions) -> Pric
     return prices_for_user([price], fabric, readings)[0]
 
 
-def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions) -> Price:
+def with_accuracy(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions) -> Price:
     """A price whose rows carry their intervals; unchanged without rows."""
     if not price.results:
         return price
@@ -67,7 +67,7 @@ def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOption
     return replace(found, accuracy=_accuracy(found, fabric, group, readings))
 
 
-def judged_row(
+def row_with_accuracy(
     estimate: AlgorithmEstimate,
     primitive: Primitive,
     fabric: Fabric,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
@@ -90,7 +91,7 @@ def ranks_of(
     confirmed = any(row.high < _MOST_RANKS for row in fits)
     if not misfits or (len(misfits) == 1 and confirmed):
         return agreed, {row.where for row in misfits}
-    sharpest = min(misfits, key=lambda row: row.width)
+    sharpest = min(misfits, key=attrgetter("width"))
     raise ColltoolError(
         f"busbw/algbw says {sharpest.ranks} ranks, {source} {agreed}",
         where=sharpest.where,
@@ -118,7 +119,7 @@ def _ranks_in_all(evidence: Sequence[Ratio], where: str) -> int:
     """The rank count that the rows allow together, the most precise first; ColltoolError where it
     is not clear."""
     low, high = 1.0, float(_MOST_RANKS)
-    for row in sorted(evidence, key=lambda row: row.width):
+    for row in sorted(evidence, key=attrgetter("width")):
         if row.low <= high and row.high >= low:
             low = max(low, row.low)
             high = min(high, row.high)
@@ -167,7 +168,7 @@ def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | N
         for other in Primitive:
             fitting = _fitting(other, sharp, count)
             if 2 * len(fitting) > len(sharp):
-                row = min(fitting, key=lambda row: row.width)
+                row = min(fitting, key=attrgetter("width"))
                 raise _other_collective(stated, row, count)
 
 

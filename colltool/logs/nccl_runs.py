@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -381,7 +382,7 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
             )
     used = _timed(run, used, notes)
     if not used:
-        first = min(notes, key=lambda note: note.line)
+        first = min(notes, key=attrgetter("line"))
         raise nothing_usable(
             f"no row of this table can be used; the first: {first.reason}",
             notes,

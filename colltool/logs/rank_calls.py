@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.primitives import BC, REDUCE
@@ -68,7 +69,7 @@ def join_calls(records: Iterable[Record]) -> JoinedCalls:
 
 def _of_all_ranks(call: RankCall, seen: Sequence[Record]) -> Record:
     """The record whose time is the call's."""
-    by_time = sorted(seen, key=lambda record: record.seconds)
+    by_time = sorted(seen, key=attrgetter("seconds"))
     primitive = by_time[0].primitive
     if not call.waits or primitive is REDUCE:
         return by_time[-1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.base.formatting import counted, size_text
@@ -210,4 +211,4 @@ def wrong_rows(reason: str, count: int, where: str) -> StatedLine:
 
 def worst_first(stated: Iterable[StatedLine]) -> tuple[StatedLine, ...]:
     """Sort for an answer: the worst first, what led to others before them, else as in the log."""
-    return tuple(sorted(stated, key=lambda found: found.rank))
+    return tuple(sorted(stated, key=attrgetter("rank")))

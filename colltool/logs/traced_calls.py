@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -184,7 +184,7 @@ def _described(
     groups: set[Any] = set()
     listed = 0  # ranks in all groups
     others: list[LaunchedKernel] = []
-    for kernel in sorted(found.launched, key=lambda kernel: kernel.start_us):
+    for kernel in sorted(found.launched, key=attrgetter("start_us")):
         labels = found.labels.get(kernel.external, {}) | kernel.labels
         call = call_metadata(labels, found.header, kernel_name(kernel.name).primitives)
         if isinstance(call, Statement):
@@ -226,7 +226,7 @@ class MergedCall(NamedTuple):
 
     @property
     def shortest(self) -> ObservedCall:
-        return min(self.seen, key=lambda seen: seen.seconds)
+        return min(self.seen, key=attrgetter("seconds"))
 
     @property
     def bound(self) -> bool:

@@ -69,7 +69,8 @@ def distances(axes: tuple[Axis, ...]) -> Distances:
     k = min(sizes_of(axes))
     # How many ranks are at each distance: along the short axes (links with an even number of
     # wraparounds, links with an odd number), along the long axes links alone.
-    short = Counter({(0, 2 * sum(sizes_of(axes))): 1})
+    impossible = 2 * sum(sizes_of(axes))  # longer than any path: no odd number without a hop
+    short = Counter({(0, impossible): 1})
     long = Counter({0: 1})
     for axis in axes:
         if axis.twist:
@@ -83,6 +84,7 @@ def distances(axes: tuple[Axis, ...]) -> Distances:
             for (links, count), place in product(long.items(), range(axis.size)):
                 along_ring[links + min(place, axis.size - place)] += count
             long = along_ring
+    # an odd number of wraparounds lands k further along every long axis
     shift = k * sum(not axis.twist for axis in axes)
     ranks_at_distance = Counter[int]()
     for ((even, odd), count), (links, times) in product(short.items(), long.items()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import floor, prod
+from operator import attrgetter
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, argument_text
@@ -210,7 +211,7 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
         raise ColltoolError(what, argument="sizes", fix=fix)
     # as many sizes as its own default: 4G,8G; loopback takes one
     taken = whole[-2:] if unit else whole[-1:]
-    least = min((size for size, _ in taken), key=lambda size: size.floor_busbw_Bps)
+    least = min((size for size, _ in taken), key=attrgetter("floor_busbw_Bps"))
     key = "MESSAGE_SIZES" if unit else "TEST_SIZE_MB"
     yield from _about(result)
     yield "# Values of NVSentinel's chart (its preflight.initContainers, main branch of 2026)."

@@ -42,7 +42,9 @@ def within_words(low: float, high: float) -> str:
     """``-34% to +51%``, or ``within a factor of 4 either way``, of ends relative to a price."""
     if 1 + high <= WIDE:
         return f"{_signed(low)} to {_signed(high)}"
-    factor = format_count(1 + high, 2) if high < 9 else f"{1 + high:.0f}"
+    factor = f"{1 + high:.0f}"
+    if high < 9:
+        factor = format_count(1 + high, 2)
     # the ends are inverse to each other but for rounding
     if abs((1 + low) * (1 + high) - 1) < 0.02:
         return f"within a factor of {factor} either way"

@@ -13,6 +13,7 @@ from functools import partial
 from io import StringIO
 from itertools import chain, zip_longest
 from math import ceil
+from operator import attrgetter
 from textwrap import fill, wrap
 from typing import Any, Literal, NamedTuple
 
@@ -340,7 +341,7 @@ def _needed(columns: Sequence[RenderedColumn], width: int) -> list[RenderedColum
     """The columns that are left when those to drop first are dropped until the others fit."""
     remaining = list(columns)
     while total_width(remaining) > width and any(column.column.drop for column in remaining):
-        remaining.remove(max(remaining, key=lambda column: column.column.drop))
+        remaining.remove(max(remaining, key=attrgetter("column.drop")))
     return remaining
 
 

@@ -101,6 +101,7 @@ def scheduled(
     placed = place(fabric, group)
     options = executed.model_options(segments, ideal=ideal)
     choice = choice_on(placed, primitive, options, name)
+    # a composition of the group's tiers
     for composition in hierarchical_candidates(placed, primitive, options):
         if composition.definition.name == choice.base:
             cost_model = composition.named(choice.tiers) if choice.tiers else composition.usual()
@@ -111,10 +112,11 @@ def scheduled(
             except ValueError as error:
                 raise _refused(str(error), cost_model.title) from error
             return Scheduled(placed, cost_model, program)
-    composed = executed.composition_names(primitive)
-    if choice.base in composed:
+    names = executed.composition_names(primitive)
+    if choice.base in names:
         raise _refused(why_not_composed(placed), name)
-    algorithm = find(primitive, choice.base, composed)
+    # one algorithm over all tiers
+    algorithm = find(primitive, choice.base, names)
     flat, paths = flat_group(placed, options)
     flat = algorithm.on(flat, choice)
     reason = algorithm.why_not(flat) or why_not_executed(algorithm, flat, segments, placed, most)

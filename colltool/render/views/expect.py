@@ -3,6 +3,8 @@ measured sizes fall short of it."""
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from colltool.base.formatting import (
     counted,
     format_rate,
@@ -140,7 +142,7 @@ def _measured_blocks(result: Expected) -> list[Block]:
     if not short:
         return [every._replace(title="", first=_FIRST_ROWS, spread=True)]
     next_step = Lines("to find out why", (result.doctor,), verbatim=True)
-    worst = tuple(sorted(short, key=lambda size: size.of_floor))
+    worst = tuple(sorted(short, key=attrgetter("of_floor")))
     table = every._replace(records=worst, title="short of the gate", first=_FIRST_ROWS)
     return [next_step, table.without("short"), every._replace(first=0)]
 
@@ -181,7 +183,7 @@ def _judgement(result: Expected) -> str:
     count = len(result.measured)
     keepers = keepers_text(result.share)
     if not short:
-        least = min(result.measured, key=lambda size: size.of_floor)
+        least = min(result.measured, key=attrgetter("of_floor"))
         margin = whole_percent(least.of_floor)
         who = f"All {count} measured sizes pass" if count > 1 else "The measured size passes"
         return (
@@ -189,7 +191,7 @@ def _judgement(result: Expected) -> str:
             f" to it, {_series(result, least)} at {title_size(least.expected.bytes)}, reaches {margin} of it."
             f"{_unsupported(result)}"
         )
-    worst = min(short, key=lambda size: size.of_floor)
+    worst = min(short, key=attrgetter("of_floor"))
     verb = "falls" if len(short) == 1 else "fall"
     return (
         f"{len(short)} of {counted(count, 'measured size')} {verb} short of what {keepers} keep:"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import log
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, localize
@@ -358,7 +359,7 @@ def _threshold_text(threshold: Threshold) -> str:
 def _cross_answer(result: KernelCrossover) -> str:
     where = f"on {on_fabric(result.fabric, result.overrides)}, {result.group.label}"
     if result.thresholds:
-        worst = max(result.thresholds, key=lambda threshold: threshold.costs_s)
+        worst = max(result.thresholds, key=attrgetter("costs_s"))
         return f"{result.library} {where}: {_threshold_text(worst)}."
     if result.crossings:
         steps = ", ".join(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time
 from colltool.render.blocks import Block, Columns, Headline, Table, label, number
 from colltool.render.dispatch import View, context, on_fabric
@@ -35,7 +37,7 @@ def _answer(result: Resharded) -> str:
         return f"{took}. {sent}. {limit}; loading the tensors is not included."
     took = f"A sync by {first.way} ({first.library}) takes {_took(first)}"
     sentences = [took, _decided(first, result), sent, limit]
-    fastest = min(result.others, key=lambda way: way.total_s, default=first)
+    fastest = min(result.others, key=attrgetter("total_s"), default=first)
     if fastest.total_s < first.total_s:
         sentences.append(f"Faster: {fastest.way}, {format_time(fastest.total_s)}")
     return f"{'. '.join(sentences)}."

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from math import copysign, nan, sqrt
+from operator import attrgetter
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -329,7 +330,7 @@ def _styles(panels: Sequence[SizePanel]) -> _Styles:
     lines: dict[str, Pen] = {}
     shapes: dict[str, str] = {}
     # Pens are taken in the order of ranks, so that neighbours in the legend are neighbours in size.
-    for curve in sorted(curves, key=lambda curve: curve.series.ranks):
+    for curve in sorted(curves, key=attrgetter("series.ranks")):
         if shared:
             lines.setdefault(curve.name, pen_of(len(lines)))
         for point in curve.points:

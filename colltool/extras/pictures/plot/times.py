@@ -143,8 +143,10 @@ def _total_pieces(estimate: AlgorithmEstimate) -> list[BarPiece]:
             pieces.append(_piece(seconds, colour_of(at), text=f"{letter(at)} {_short(seconds)}"))
     if estimate.streams:
         pieces.append(_piece(estimate.moved_s, GREY, text="at once"))
+    # a library may take less than the wires' α, which has no piece
+    rest_s = max(0.0, estimate.rest_s)
     pieces.append(_piece(estimate.overhead_s, GREY, "xx", "launch"))
-    pieces.append(_piece(max(0.0, estimate.rest_s), GREY, _SOFTWARE))
+    pieces.append(_piece(rest_s, GREY, _SOFTWARE))
     return pieces
 
 
@@ -208,7 +210,8 @@ def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> list[BarPiece]:
     for part in parts:
         at = names.index(part.name)
         text = f"{letter(at)} {_short(part.exposed_s)}"
-        pieces.append(BarPiece(part.exposed_s, text, colour_of(at), hatch_of(at)))
+        piece = BarPiece(part.exposed_s, text, colour_of(at), hatch_of(at))
+        pieces.append(piece)
     return pieces
 
 
