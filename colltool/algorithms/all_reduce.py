@@ -250,8 +250,8 @@ def halving_doubling(kept: int, folded: int = 0) -> Schedule:
     # Halving sends 1/2, 1/4 ... of the vector, to the farthest partner first; doubling is that
     # reversed.
     n_beta = (kept - 1) / kept
-    halving = Rounds("xor", rounds[::-1], folded)
-    doubling = Rounds("xor", rounds, folded)
+    halving = Rounds("xor", rounds[::-1], folded=folded)
+    doubling = Rounds("xor", rounds, folded=folded)
     return (
         Terms(len(rounds), n_beta, halving, primitive=RS, label="halving"),
         Terms(len(rounds), n_beta, doubling, primitive=AG, label="doubling"),

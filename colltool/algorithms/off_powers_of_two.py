@@ -113,7 +113,7 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     """
     kept = _kept(group.ranks)
     steps = tuple((stride, 1.0) for stride in strides(kept))
-    route = Rounds("xor", steps, group.ranks - kept)
+    route = Rounds("xor", steps, folded=group.ranks - kept)
     return _folded(1.0, 1.0, Terms(len(steps), float(len(steps)), route, label="doubling"))
 
 
@@ -211,7 +211,7 @@ def _doubling_rounds(ranks: int) -> tuple[tuple[int, float], ...]:
 
 def _round_terms(ranks: int, steps: tuple[tuple[int, float], ...], label: str) -> Terms:
     """The terms of such rounds, in doubling or halving order."""
-    route = Rounds("xor", steps, ranks - _kept(ranks))
+    route = Rounds("xor", steps, folded=ranks - _kept(ranks))
     return Terms(len(steps), sum(load for _, load in steps), route, label=label)
 
 

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Record = TypeVar("Record", bound=tuple[Any, ...])
+# Relative difference up to which numbers count as equal: the rounding errors of sums.
+TIE = 1e-12
 
 
 def is_array(value: object) -> bool:
@@ -121,10 +123,6 @@ def winners(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
     import numpy as np
 
     return [(listed[number], index == number) for number in np.unique(index).tolist()]
-
-
-# Relative difference up to which numbers count as equal: the rounding errors of sums.
-TIE = 1e-12
 
 
 def first_least(keys: Sequence[Any]) -> Any:

@@ -63,7 +63,7 @@ class CustomSchedule(NamedTuple):
 
     @property
     def messages(self) -> int:
-        return sum(len(step.src) for step in chain.from_iterable(self.batches))
+        return sum(len(sends.src) for sends in chain.from_iterable(self.batches))
 
     def program(self) -> Program:
         """Return the program that the executor of shipped schedules runs. Of a file that uses
@@ -325,7 +325,7 @@ def custom_from_program(
         place[order] = np.arange(count)
     batches = []
     for batch in program.batches:
-        batches.append(tuple(step._replace(chunk=place[step.chunk]) for step in batch))
+        batches.append(tuple(sends._replace(chunk=place[sends.chunk]) for sends in batch))
     return CustomSchedule(
         name,
         program.primitive,

@@ -56,7 +56,7 @@ def trace(
     prices = CallPrices(fabric, reading, rank_map)
     merged = list(merged_calls(traces))
     calls = tuple(_call(call, prices) for call in merged)
-    window_s = sum(trace.window_s for trace in traces)
+    window_s = sum(rank_trace.window_s for rank_trace in traces)
     totals = _totals(calls, traces, window_s)
     return TraceComparison(
         fabric=fabric.name,
@@ -65,8 +65,8 @@ def trace(
         rank_map=rank_map,
         files=tuple(map(_file, traces)),
         world=world,
-        device=next(filter(None, (trace.device for trace in traces)), ""),
-        nccl=next(filter(None, (trace.nccl for trace in traces)), ""),
+        device=next(filter(None, (rank_trace.device for rank_trace in traces)), ""),
+        nccl=next(filter(None, (rank_trace.nccl for rank_trace in traces)), ""),
         window_s=window_s,
         totals=totals,
         calls=calls,
@@ -74,32 +74,39 @@ def trace(
         left_out=left_out(traces),
         findings=tuple(_findings(fabric, calls, traces, reading)),
         job=job_text(totals, calls, world),
-        activity=tuple(trace.activity for trace in traces),
+        activity=tuple(rank_trace.activity for rank_trace in traces),
         waits=waits_of(merged, traces),
         unpriced=_unpriced(traces),
         replayed=tuple(_replayed(traces, prices)),
-        assumed=tuple(dict.fromkeys(trace.assumed for trace in traces if trace.assumed)),
+        assumed=tuple(
+            dict.fromkeys(rank_trace.assumed for rank_trace in traces if rank_trace.assumed)
+        ),
     )
 
 
-def _file(trace: RankTrace) -> TraceFile:
+def _file(rank_trace: RankTrace) -> TraceFile:
     return TraceFile(
-        trace.file, trace.rank, trace.steps, trace.window_s, len(trace.calls), trace.broken
+        rank_trace.file,
+        rank_trace.rank,
+        rank_trace.steps,
+        rank_trace.window_s,
+        len(rank_trace.calls),
+        rank_trace.broken,
     )
 
 
 def _replayed(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Replayed]:
-    for trace in traces:
-        if trace.graph:
-            replayed, _ = replay(trace.graph, priced_nodes(trace.graph, prices))
+    for rank_trace in traces:
+        if rank_trace.graph:
+            replayed, _ = replay(rank_trace.graph, priced_nodes(rank_trace.graph, prices))
             yield replayed
 
 
 def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
     """Kernels of which no bytes are known by name, what takes longest first."""
     rows: dict[str, UnpricedKernels] = {}
-    for trace in traces:
-        for name, lasts_us, hidden_us in trace.others:
+    for rank_trace in traces:
+        for name, lasts_us, hidden_us in rank_trace.others:
             row = rows.get(name) or UnpricedKernels(name, 0, total_s=0.0, exposed_s=0.0)
             rows[name] = row._replace(
                 calls=row.calls + 1,
@@ -114,7 +121,11 @@ def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
     call = merged.call
     least = merged.shortest
     expected = prices.of(call)
-    inside = [trace for trace, seen in zip(merged.traces, merged.seen, strict=True) if seen.inside]
+    inside = [
+        rank_trace
+        for rank_trace, seen in zip(merged.traces, merged.seen, strict=True)
+        if seen.inside
+    ]
     return TracedCall(
         primitive=call.primitive,
         bytes=call.bytes,
@@ -169,8 +180,8 @@ def _total(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: f
         made.update(call.inside)
         in_steps_s += call.measured_s * len(call.inside)
     a_step = 0.0
-    for trace, number in made.items():
-        a_step = max(a_step, number / max(1, traces[trace].steps))
+    for rank_trace, number in made.items():
+        a_step = max(a_step, number / max(1, traces[rank_trace].steps))
     return CallTotal(
         group=first.group,
         group_size=first.group_size,

@@ -110,8 +110,8 @@ class Candidates:
             listed = f": the fabric's algorithms list only {', '.join(self.runs)}"
         else:
             found = [(cost_model, True) for cost_model in self._flat]
-            for compositions in self._listed:
-                found += _leading(compositions, sizes)
+            for several in self._listed:
+                found += _leading(several, sizes)
         if not found:
             raise ColltoolError(
                 f"no algorithm for {self.primitive.label} runs on {self.placed.fabric.name}{listed}"
@@ -363,38 +363,38 @@ def _offers(composition: TierCompositions, choice: Choice) -> bool:
     return True
 
 
-def _leading(compositions: Compositions, sizes: Sequence[Number]) -> list[AtSizes]:
+def _leading(several: Compositions, sizes: Sequence[Number]) -> list[AtSizes]:
     """The fastest choices of a composition at any of the sizes, those that may lead first, then the
     textbook one.
 
     Each under every protocol, and in every way in which the user's library runs it.
     """
     found: list[AtSizes] = []
-    for composition in compositions:
+    for composition in several:
         for size in sizes:
             found += composition.fastest_selectable(size)
-    for composition in compositions:
+    for composition in several:
         for size in sizes:
             found += composition.fastest_of_any_status(size)
-    found += [(composition.usual(), True) for composition in compositions]
+    found += [(composition.usual(), True) for composition in several]
     distinct: dict[Choice, AtSizes] = {}
     for cost_model, at in found:
         if cost_model.choice in distinct:
             at = at | distinct[cost_model.choice][1]
         distinct[cost_model.choice] = (cost_model, at)
-    if len(compositions) == 1:
+    if len(several) == 1:
         return list(distinct.values())
     under_each: list[AtSizes] = []
     for choice, (_, at) in distinct.items():
-        under_each += [(cost_model, at) for cost_model in _chosen(compositions, choice.tiers)]
+        under_each += [(cost_model, at) for cost_model in _chosen(several, choice.tiers)]
     return under_each
 
 
-def _chosen(compositions: Compositions, tiers: Sequence[str]) -> list[CostModel]:
+def _chosen(several: Compositions, tiers: Sequence[str]) -> list[CostModel]:
     """A composition with these algorithms under each protocol that can run them."""
     found = []
     refused = []
-    for composition in compositions:
+    for composition in several:
         try:
             found.append(composition.named(tiers))
         except ColltoolError as error:

@@ -75,7 +75,7 @@ def with_library_choice(
     reason = ""
     if first.primitive not in _tuned(fabric):
         reason = f"NCCL has one way for {first.primitive.label}: there is nothing to choose"
-    elif not all(isinstance(price.bytes, float) for price in prices):
+    elif not all(isinstance(each.bytes, float) for each in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
     joints = {capabilities_of(tier).joined_by for tier in fabric.tiers}
     linked = bool(joints & {"pair_links", "routes"})
@@ -90,8 +90,8 @@ def with_library_choice(
         check_switched(fabric)
     if reason:
         unknown = LibraryChoice(first.library.name, reason=reason)
-        return tuple(replace(price, library=unknown) for price in prices)
-    return tuple(_with_pick(price, fabric, hardware, readings, lead=lead) for price in prices)
+        return tuple(replace(each, library=unknown) for each in prices)
+    return tuple(_with_pick(each, fabric, hardware, readings, lead=lead) for each in prices)
 
 
 def _with_pick(

@@ -135,7 +135,7 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
 
 
 def spread_of(
-    request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
+    request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index, posterior: float | None = None
 ) -> PriceSpread:
     """The parts of sigma for a request.
 
@@ -143,38 +143,38 @@ def spread_of(
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
     say more than rows like it.
     """
-    without_dials = spread_without_dials(request, sigma_table, index, posterior)
-    return with_dials(without_dials, request.place, request.moved, sigma_table)
+    without_dials = spread_without_dials(request, sigmas, rows_by_place, posterior)
+    return with_dials(without_dials, request.place, request.moved, sigmas)
 
 
 def spread_without_dials(
-    request: ErrorRequest, sigma_table: SigmaTable, index: Index, posterior: float | None = None
+    request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index, posterior: float | None = None
 ) -> PriceSpread:
     """The parts of sigma for a request, as if the user had changed no number."""
     scope = request.place.scope
     at = log2(request.size)
-    nearest = None if request.foreign else nearest_row(request, sigma_table, index)
-    base = by_size(sigma_table, f"base_{scope}", at)
-    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(sigma_table, scope, at))
+    nearest = None if request.foreign else nearest_row(request, sigmas, rows_by_place)
+    base = by_size(sigmas, f"base_{scope}", at)
+    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(sigmas, scope, at))
     if request.racks and request.place.across:
-        found["racks"] = sigma_table["racks"]
+        found["racks"] = sigmas["racks"]
     if posterior is not None and max(base, posterior) < hypot(*found.values()):
         found = {"base": base}
         if posterior > base:
             found = {"machine": posterior}
     if request.amd and request.place.across:
-        found["amd"] = sigma_table["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
+        found["amd"] = sigmas["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
     if request.one_process:
-        found["launch"] = sigma_table["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
+        found["launch"] = sigmas["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
     positive = [(name, value) for name, value in found.items() if value > 0]
     return PriceSpread(_largest_first(positive), nearest)
 
 
 def with_dials(
-    spread: PriceSpread, place: MeasuredPlace, moved: float, sigma_table: SigmaTable
+    spread: PriceSpread, place: MeasuredPlace, moved: float, sigmas: SigmaTable
 ) -> PriceSpread:
     """The spread of a price that the user's own numbers moved by this much."""
-    dials = sigma_table[f"dials_{place.scope}"] * moved
+    dials = sigmas[f"dials_{place.scope}"] * moved
     if dials <= 0:
         return spread
     return PriceSpread(_largest_first([*spread.parts, ("dials", dials)]), spread.nearest)
@@ -184,14 +184,14 @@ def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float
     return tuple(sorted(parts, key=lambda part: -part[1]))
 
 
-def nearest_row(request: ErrorRequest, sigma_table: SigmaTable, index: Index) -> Distance | None:
+def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index) -> Distance | None:
     """The measured row of the same place at the least distance; None where nothing was measured
     there."""
     at = log2(request.size)
     best: Distance | None = None
     best_order = (inf, 0)
-    for doublings, place, series in _by_ranks(index.get(request.place, ()), request.ranks):
-        ranks = sigma_table["ranks"] * doublings
+    for doublings, place, series in _by_ranks(rows_by_place.get(request.place, ()), request.ranks):
+        ranks = sigmas["ranks"] * doublings
         # the rest is further away by its ranks alone
         if ranks**2 > best_order[0]:
             break
@@ -199,8 +199,8 @@ def nearest_row(request: ErrorRequest, sigma_table: SigmaTable, index: Index) ->
         collective = 0.0
         if series.collective != request.collective:
             # by the row's size, so that a question that moves away from it comes no nearer
-            collective = sigma_table["collective"] * _fading(size, _KNOTS["1MB"], _16GB)
-        off = sigma_table["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE)
+            collective = sigmas["collective"] * _fading(size, _KNOTS["1MB"], _16GB)
+        off = sigmas["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE)
         found = Distance(collective, ranks, off, series, size)
         # of equals the first in the file
         order = (found.squared, place)
@@ -219,34 +219,35 @@ def _by_ranks(
     for place, series in enumerate(rows):
         apart = abs(log2(series.ranks) - log2(ranks))
         found.append((_beyond(apart, NEAR_RANKS, MOST_RANKS), place, series))
+    # series do not compare: by distance, then by place
     return tuple(sorted(found, key=lambda row: row[:2]))
 
 
-def comparable(request: ErrorRequest, index: Index) -> int:
+def comparable(request: ErrorRequest, rows_by_place: Index) -> int:
     """The measured rows of the same place and collective within :data:`NEAR_RANKS` and
     :data:`NEAR_SIZE` doublings."""
     at = log2(request.size)
     ranks = log2(request.ranks)
     rows = 0
-    for series in index.get(request.place, ()):
+    for series in rows_by_place.get(request.place, ()):
         near = abs(log2(series.ranks) - ranks) <= NEAR_RANKS
         if near and series.collective == request.collective:
             rows += sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
     return rows
 
 
-def unmeasured(sigma_table: SigmaTable, scope: str, at: float) -> float:
+def unmeasured(sigmas: SigmaTable, scope: str, at: float) -> float:
     """Sigma where no measured row is comparable: another device, another medium."""
-    low, high = sigma_table[f"unmeasured_{scope}_1MB"], sigma_table[f"unmeasured_{scope}_1GB"]
+    low, high = sigmas[f"unmeasured_{scope}_1MB"], sigmas[f"unmeasured_{scope}_1GB"]
     share = min(max((at - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
     return sqrt(low**2 + (high**2 - low**2) * share)
 
 
-def by_size(sigma_table: SigmaTable, name: str, at: float, *, signed: bool = False) -> float:
+def by_size(sigmas: SigmaTable, name: str, at: float, *, signed: bool = False) -> float:
     """A part at a size: its square (``signed``: itself) straight in the logarithm between its
     knots, flat outside."""
     power = 1 if signed else 2
-    knots = [(where, sigma_table[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
+    knots = [(where, sigmas[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
     after = bisect_left([where for where, _ in knots], at)
     if after in (0, len(knots)):
         _, found = knots[0 if after == 0 else -1]

@@ -414,7 +414,7 @@ def _walked(
             followers[number].append(node.id)
     # when each node may start, as far as what it depends on is known
     earliest = dict.fromkeys(by_id, 0.0)
-    ready = [(0.0, number) for number, count in waiting.items() if not count]
+    ready = [(0.0, number) for number, left in waiting.items() if not left]
     heapify(ready)
     free: dict[object, float] = defaultdict(float)
     done = 0

@@ -85,24 +85,24 @@ def without_calls(traces: Sequence[RankTrace], reasons: Sequence[LeftOutKernels]
 def _what_it_holds(trace: RankTrace) -> str:
     """``holds no communication kernel: 60 kernels of compute on 1 GPU, busy for 2.3 ms of 4
     steps``."""
-    held = trace.held
+    holds = trace.held
     if trace.graph is not None:
         kinds = Counter(timed.node.type for timed in trace.graph.timed)
         return f"holds no communication node: its graph has {_counts(kinds.most_common(_NAMED))}"
-    if held.kernels:
+    if holds.kernels:
         text = (
-            f"holds no communication kernel: {counted(held.kernels, 'kernel')} of compute on"
-            f" {counted(max(1, held.devices), 'GPU')}, busy for"
+            f"holds no communication kernel: {counted(holds.kernels, 'kernel')} of compute on"
+            f" {counted(max(1, holds.devices), 'GPU')}, busy for"
             f" {format_time(trace.activity.compute_s)} of {_window(trace)}"
         )
         if _is_alone(trace):
             text += "; the job is one process (1 rank)"
         return text
-    host = all(kind in _HOST for kind, _ in held.kinds)
+    host = all(kind in _HOST for kind, _ in holds.kinds)
     whose = "only what the CPU did" if host else "no GPU kernels at all"
-    text = f"holds no communication kernel, {whose}: events of {_counts(held.kinds[:_NAMED])}"
-    if held.announced:
-        text += f"; calls made by the host: {_counts(held.announced)}"
+    text = f"holds no communication kernel, {whose}: events of {_counts(holds.kinds[:_NAMED])}"
+    if holds.announced:
+        text += f"; calls made by the host: {_counts(holds.announced)}"
     return text
 
 
@@ -124,8 +124,8 @@ def _counts(counts: Sequence[tuple[str, int]]) -> str:
 
 def _what_to_give(trace: RankTrace) -> str:
     """What to do about it, which is nothing where a job has one process."""
-    held = trace.held
-    names = [announced for announced, _ in held.announced]
+    holds = trace.held
+    names = [announced for announced, _ in holds.announced]
     if trace.graph is not None:
         return "give a graph with COMM_COLL_NODE, COMM_SEND_NODE or COMM_RECV_NODE"
     if trace.left_out:
@@ -136,7 +136,7 @@ def _what_to_give(trace: RankTrace) -> str:
         return "nothing to price: one process sends to nobody; give a rank of a larger job"
     if names and all(announced.startswith(("gloo:", "mpi:")) for announced in names):
         return "nothing to price: gloo and MPI run on the CPU; give a trace with NCCL or RCCL"
-    if not held.kernels:
+    if not holds.kernels:
         return (
             "profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on the GPU of"
             " the rank: calls are priced by their kernels"

@@ -162,18 +162,18 @@ def dots_of(curve: BusbwCurve, across: Across, scale: Scale, height: int) -> lis
 def draw(chart: BusbwChart, width: int, rows: int, pen: ChartPen = ChartPen()) -> list[str]:  # noqa: B008
     """The lines of a chart, at most ``width`` characters wide, with ``rows`` rows of curves."""
     width = max(width, _LEAST_WIDTH)
-    curves = [curve for curve in chart.curves if curve.points][:MOST_CURVES]
-    most = max((value for curve in curves for _, value in curve.points), default=0.0)
+    drawn_curves = [curve for curve in chart.curves if curve.points][:MOST_CURVES]
+    most = max((value for curve in drawn_curves for _, value in curve.points), default=0.0)
     scale = Scale.up_to(most or 1.0, max(1, (rows - 1) // 3))
     labels = scale.labels(rows)
     left = max(map(len, labels.values()))
-    names = _names(curves, width, pen)
+    names = _names(drawn_curves, width, pen)
     right = max(map(len, names), default=0)
     columns = max(4, width - left - 2 - right - 1)
     by_column, by_row = (2, 4) if pen.unicode else (1, 1)
     sizes = chart.sizes
     across = Across(sizes[0], sizes[-1], columns * by_column)
-    drawn = [dots_of(curve, across, scale, rows * by_row) for curve in curves]
+    drawn = [dots_of(curve, across, scale, rows * by_row) for curve in drawn_curves]
     cells = _braille(drawn, rows, pen) if pen.unicode else _marked(drawn, rows, pen)
     ends = [rows - 1 - each[-1][1] // by_row for each in drawn]
     named = _placed(ends, rows)
@@ -193,10 +193,10 @@ def draw(chart: BusbwChart, width: int, rows: int, pen: ChartPen = ChartPen()) -
     return out
 
 
-def _names(curves: Sequence[BusbwCurve], width: int, pen: ChartPen) -> list[str]:
+def _names(drawn_curves: Sequence[BusbwCurve], width: int, pen: ChartPen) -> list[str]:
     """The names of curves, clipped to a third of the width, with their marks in ASCII."""
     found = []
-    for number, curve in enumerate(curves):
+    for number, curve in enumerate(drawn_curves):
         name = curve.name if pen.unicode else f"{_MARKS[number]} {curve.name}"
         found.append(name[: max(4, width // 3)].rstrip())
     return found

@@ -33,6 +33,7 @@ any."""
 _FLOAT = 4
 """Bytes of an element of nccl-tests' default type."""
 _MOST_IN_A_HOST = 16
+"""GPUs of the largest host with one operating system; more are a rack of several."""
 _IN_A_TRAY = 4
 """GPUs of a host of a rack: a compute tray of GB200 and GB300."""
 _OF_ONE_RANK = frozenset({AG, RS, A2A})
@@ -67,7 +68,8 @@ def _about(result: Expected) -> list[str]:
 
 
 def _gate(size: ExpectedSize) -> str:
-    """GB/s that a gate asks, to three digits or so, rounded down."""
+    """GB/s that a gate asks, rounded down so that rounding never fails a machine: to whole numbers
+    from 100 on, below to a digit more for each power of ten."""
     rate = size.floor_busbw_Bps / _GB
     step = 1.0
     while rate < 100 * step:
