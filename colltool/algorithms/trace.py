@@ -153,6 +153,8 @@ class _State:
     summed values)."""
 
     def __init__(self, program: Program, vectors: Vectors) -> None:
+        """Give every rank the chunks that it starts with, and their numbers where there are
+        vectors."""
         self.program = program
         self.summed = program.primitive in (AR, RS, REDUCE)
         if vectors == "example":

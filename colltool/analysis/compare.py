@@ -163,6 +163,7 @@ def _check_count(
     groups: Sequence[GroupSpec],
     sizes: Sequence[float],
 ) -> None:
+    """Refuse more columns or cells than anybody reads."""
     if len(columns) > MOST_COLUMNS:
         raise ColltoolError(
             f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own",
@@ -257,6 +258,7 @@ class CompareTable:
         groups: Sequence[GroupSpec],
         sizes: Sequence[float],
     ) -> None:
+        """Price all columns at the sizes of the table and at those in between."""
         self.request = request
         self.columns = columns
         self.fabrics = fabrics

@@ -129,6 +129,7 @@ def law_table(fabric: Fabric, primitives: Sequence[Primitive], counts: Sequence[
 
 
 def _law(fabric: Fabric, primitive: Primitive, ranks: int) -> Law:
+    """The law of a collective on the first ``ranks`` of a fabric, as the library picks."""
     group = GroupSpec(ranks)
     placed = place(fabric, group)
     nodes = max(ranks // placed.spans[0].tier.endpoints, 1)

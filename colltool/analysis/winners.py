@@ -158,6 +158,7 @@ def _common_call(calls: set[PointCall]) -> PointCall:
 def _rivals(
     lines: Sequence[CompareLine], names: Sequence[str], winner: int | None
 ) -> Iterator[RivalRatio]:
+    """How each other column compares over these sizes."""
     for at, name in enumerate(names):
         found: RivalRatio | None = None
         for line in lines:
@@ -184,6 +185,7 @@ def joined_verdicts(verdicts: Sequence[QuestionVerdict]) -> list[QuestionVerdict
 
 
 def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
+    """Whether two verdicts make the same claims, at about the same sizes."""
     if (first.primitive, first.idle) != (other.primitive, other.idle):
         return False
     if len(first.claims) != len(other.claims) or (first.rest is None) != (other.rest is None):

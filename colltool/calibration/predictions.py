@@ -175,6 +175,7 @@ class _AnswerLine(NamedTuple):
         return "" if heading is None else (self.cells.get(heading) or "").strip()
 
     def question(self) -> Question:
+        """The question that a line of predictions answers."""
         try:
             collective = str(parse_primitive(self.text("collective")))
             size = round(parse_size(self.text("bytes")))

@@ -199,6 +199,7 @@ def _unit(found: Sequence[Judged]) -> str:
 
 
 def _group_of(row: PublishedRow, by: By) -> str:
+    """The group of rows, by this key, that a row counts in."""
     match by:
         case "all":
             return "all"
@@ -235,6 +236,7 @@ def _score_rows(judged: dict[str, list[Judged]], by: By, group: str) -> Iterator
 
 
 def _score_row(name: str, by: By, group: str, mine: Sequence[Judged]) -> ScoreRow:
+    """A predictor's errors on a group of rows; ``mine`` are its answers there."""
     unseen = [entry for entry in mine if entry.row.unseen]
     told = []
     for entry in mine:
@@ -277,6 +279,7 @@ def _lost(judged: dict[str, list[Judged]]) -> list[LostRow]:
 
 
 def _lost_row(name: str, entry: Judged) -> LostRow:
+    """An answer that colltool's price is farther from than the predictor's, for the list."""
     row = entry.row
     return LostRow(
         predictor=name,

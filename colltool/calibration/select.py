@@ -144,6 +144,8 @@ class Selection:
         return found
 
     def _error_reasons(self, chosen: CollectiveFit) -> list[FitFinding]:
+        """What the errors say of the chosen fit: how clearly it wins, and which fits need an
+        impossible rate."""
         found = []
         rival = self.runner_up(chosen)
         if rival:

@@ -238,6 +238,7 @@ def _judged(
 def _result(
     request: Request, share: float, sizes: Sequence[ExpectedSize], group: GroupPlacement
 ) -> Expected:
+    """The result for one fabric and group, with what the page says of it."""
     from colltool.analysis.fitted import noun_of
 
     fabric = request.fabric

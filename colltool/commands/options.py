@@ -200,6 +200,8 @@ MODEL_OR_JOB = option(
 def _sizes(
     sizes: str | None, begin: str | None, end: str | None, factor: float | None, step: str | None
 ) -> list[Any] | None:
+    """The sizes that were listed, or those from ``--begin`` to ``--end``; ColltoolError where both
+    were given, or half a range."""
     from colltool.commands.reading import size_of, sizes_between
 
     row = ARGUMENTS["sizes"]

@@ -81,6 +81,8 @@ class ProgressLine:
         self._percent = 100 * done // of
 
     def __enter__(self) -> ProgressLine:
+        """Show this line in place of the one that is shown, and begin to write it where a terminal
+        reads it."""
         self._around = ProgressLine._shown
         ProgressLine._shown = self
         if self._around is not None:

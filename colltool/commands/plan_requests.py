@@ -96,6 +96,8 @@ def plan_extras(
 
 
 def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Failures | None:
+    """How failures are counted in the time of a run; None without ``--mtbf``, which the other
+    options need."""
     if mtbf is None:
         needs_mtbf = {"storage": storage, "checkpoint": checkpoint, "restart": restart}
         for name, value in needs_mtbf.items():

@@ -214,6 +214,7 @@ def _algorithm_request(
     algorithm_files: AnyAlgorithms,
     model: dict[str, Any],
 ) -> AlgorithmRequest:
+    """The request with the algorithms that were named, also those of files."""
     from colltool.commands.custom_algorithms import all_costs, custom_schedules, ranks_of
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request

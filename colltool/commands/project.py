@@ -56,6 +56,7 @@ def project_defaults() -> dict[str, str]:
 
 
 def _read(file: Path) -> dict[str, str]:
+    """The keys of the project's file, checked; ColltoolError at its place for what is no key."""
     import tomllib
 
     from colltool.base.files import read_text

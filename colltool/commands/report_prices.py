@@ -56,6 +56,7 @@ def _pairs(given: Overrides | None) -> Iterator[str]:
 
 
 def _checked(pair: str, columns: Sequence[PageColumn]) -> _Stated:
+    """A pair of ``--price``, refused where its key, fabric or amount is none."""
     from colltool.fabric.library import Prices
 
     name, _, value = pair.partition("=")
@@ -90,6 +91,7 @@ def _names(column: PageColumn) -> tuple[str, ...]:
 
 
 def _prices_of(column: PageColumn, stated: Sequence[_Stated]) -> FabricPrices | None:
+    """The prices of one fabric: what was stated for it, or for all, over those of its file."""
     from colltool.analysis.report import FabricPrices
 
     own = column.file.prices

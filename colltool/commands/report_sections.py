@@ -154,6 +154,7 @@ class Page(NamedTuple):
         sets: list[str],
         options: dict[str, Any],
     ) -> str:
+        """The command line that makes a result of the page again."""
         # every command of the page has the library and the machine
         model = {"library": self.library, "machine": typed_of(self.machine) or None}
         return command_line(
@@ -320,6 +321,7 @@ def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
 
 
 def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
+    """The fabrics beside each other at the reference sizes."""
     from colltool.analysis.report import ReportEntry
     from colltool.commands.reading import size_of
 
@@ -394,6 +396,7 @@ def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> 
 
 
 def _benchmarks_entry(page: Page, logs: list[str], hints: dict[str, Any]) -> ReportEntry:
+    """What the benchmark logs show, as ``doctor`` reads them."""
     from colltool.analysis.report import ReportEntry
 
     ranks = page.ranks if page.ranks and _lack_ranks(logs, hints) else None

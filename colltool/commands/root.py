@@ -241,6 +241,7 @@ TYPES: dict[str, Any] = {
 
 
 def _parameter(option: Any) -> inspect.Parameter:
+    """An option as a parameter that typer understands."""
     from colltool.commands.completion import completion_of
     from colltool.commands.option_text import reader
     from colltool.commands.project import may_be_stated

@@ -180,6 +180,7 @@ class GroupCosts(LazyRecords[GroupCost]):
         return len(self._groups)
 
     def _record(self, number: int) -> GroupCost:
+        """The cost of a group, from the arrays in which all groups are computed together."""
         group = self._groups[number]
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
         job = self._jobs[batch]

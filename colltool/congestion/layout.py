@@ -375,6 +375,7 @@ class _Groups:
     def _from_pattern(
         self, value: Any, path: KeyPath, name: str, job: dict[str, Any]
     ) -> Iterator[GroupLayout]:
+        """The groups of a pattern, with errors at the keys of the file."""
         if not self.sound(path):
             return
         fields = _fields(value, Pattern._fields)

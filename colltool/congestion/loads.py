@@ -290,6 +290,7 @@ class Heat:
         self._strips: list[LinkClassLoad] = []  # cells in seconds
 
     def add(self, loads: ClassTotals) -> None:
+        """Add the loads of a class of links."""
         seconds = loads.load / loads.kind.capacity_Bps
         used = np.flatnonzero(loads.users)
         self.tiers.add(loads.tier)
@@ -305,6 +306,7 @@ class Heat:
         self._add_strip(loads)
 
     def _link_load(self, loads: ClassTotals, resource: int) -> LinkLoad:
+        """The load of one resource, and how much it hurts the group that it hurts most."""
         capacity_Bps = loads.kind.capacity_Bps
         load = float(loads.load[resource])
         start = np.searchsorted(loads.resource, resource, "left")
@@ -320,6 +322,7 @@ class Heat:
         )
 
     def _add_strip(self, loads: ClassTotals) -> None:
+        """Add the heat strip of a class, cut into cells."""
         every = loads.load[loads.kind.exists]
         if not len(every):
             return
@@ -410,6 +413,7 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
 
 
 def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
+    """The busiest link of a class, and who loads it."""
     # Rounded, so that of links that are equal but for rounding the first is named.
     resource = int(np.argmax(loads.load.round(3)))
     load = float(loads.load[resource])

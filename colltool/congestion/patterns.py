@@ -102,6 +102,7 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
 
 
 def _check_fields(pattern: Pattern, total: int) -> None:
+    """Refuse fields that a pattern of this kind does not use, or lacks."""
     for key, default in Pattern()._asdict().items():
         # A value that the kind ignores is a mistake.
         if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
@@ -179,6 +180,7 @@ def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> Indices:
 
 
 def _lines(pattern: Pattern, shape: Ranks) -> Indices:
+    """Groups along an axis: whole lines, or parts of them."""
     if pattern.axis > len(shape):
         what = f"axis {pattern.axis} does not exist: the torus or mesh has {len(shape)} axes"
         raise PatternError("axis", what, f"from 1 to {len(shape)}")
@@ -196,6 +198,7 @@ def _lines(pattern: Pattern, shape: Ranks) -> Indices:
 
 
 def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
+    """Groups that are boxes of a lattice, in the order of their first places."""
     if not pattern.shape:
         raise PatternError(
             "shape", "a box needs its shape", argument_text("shape", (4, 2), text="4x2")

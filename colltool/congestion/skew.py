@@ -154,6 +154,7 @@ def load_matrix(path: str) -> Matrix:
 
 
 def read_matrix(text: str, name: str) -> Matrix:
+    """A square matrix from the text of a CSV file; all mistakes are raised at once."""
     problems: list[ColltoolError] = []
     rows: dict[int, tuple[float, ...]] = {}  # by the number of the line
     for number, line in enumerate(text.splitlines(), start=1):

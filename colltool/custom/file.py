@@ -144,6 +144,7 @@ def _steps(
     postcondition: PostCondition,
     steps: list[str | list[str | SendFile]],
 ) -> Iterator[Batch]:
+    """The messages of each step, from their texts, with errors at their places."""
     left = MOST_MOVES
     for number, step in enumerate(steps):
         path: KeyPath = ("steps", number)

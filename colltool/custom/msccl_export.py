@@ -199,6 +199,7 @@ def _place(schedule: CustomSchedule, ranks: list[_Rank], rank: int, chunk: int) 
 
 
 def _text(schedule: CustomSchedule, ranks: list[_Rank]) -> str:
+    """The XML text of the algorithm."""
     own = schedule.chunks // schedule.ranks
     inputs = own if schedule.primitive is AG else schedule.chunks
     outputs = own if schedule.primitive is RS else schedule.chunks

@@ -119,6 +119,7 @@ class _XmlEvents:
         return self._algo()
 
     def _algo(self) -> Algo:
+        """The algorithm, once all elements are read: checked as a whole."""
         in_place = self._number(self.head, "inplace", 0)
         out_of_place = self._number(self.head, "outofplace", -1)
         ranks = len(self.gpus)
@@ -154,6 +155,7 @@ class _XmlEvents:
         )
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Open an element; ColltoolError where it may not stand."""
         inside = self.open[-1] if self.open else ""
         if name not in _INSIDE:
             raise self._refused(
@@ -185,6 +187,7 @@ class _XmlEvents:
             self.buffers[self.gpu, buffer] = self._number(attributes, f"{buffer}_chunks", 0)
 
     def _start_block(self, attributes: Mapping[str, str]) -> None:
+        """Open a threadblock."""
         block = Block(
             self.gpu,
             self._number(attributes, "id"),
@@ -203,6 +206,7 @@ class _XmlEvents:
         self.blocks.append(block)
 
     def _start_step(self, attributes: Mapping[str, str]) -> None:
+        """Read a step of the open threadblock."""
         ops = self.blocks[-1].ops
         kind = attributes.get("type", "")
         number = self._number(attributes, "s")

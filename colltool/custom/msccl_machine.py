@@ -119,6 +119,7 @@ class _MscclRun(Threadblocks):
                 self.receiver[block.into] = number
 
     def execute(self, number: int) -> Event | None:
+        """Execute the next step of a threadblock, or return what it has to wait for."""
         block = self.algo.blocks[number]
         step = self.position[number]
         op = block.ops[step]
@@ -211,6 +212,7 @@ class _MscclRun(Threadblocks):
         self.ready.append(self.receiver[block.out])
 
     def check_end(self) -> None:
+        """Raise an error if threadblocks wait for ever, or a message was not received."""
         stuck = [number for number in range(len(self.steps)) if self.has_steps_left(number)]
         if stuck:
             block = self.algo.blocks[stuck[0]]

@@ -390,6 +390,8 @@ class _Operations:
                 yield op if op.name in UNCUT else _piece(op, begin, end)
 
     def _op(self, entry: PlanMapping, pipeline: _PieceContext | None = None) -> PlanOp:
+        """An operation of a plan, with its places and channels; ``pipeline`` is the pipeline that
+        it stands in."""
         name = entry.text("name")
         if name not in NAMES:
             known = ", ".join(sorted(NAMES | {PIPELINE}))

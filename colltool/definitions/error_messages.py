@@ -114,6 +114,7 @@ def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> l
 
 
 def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) -> Finding:
+    """The error for a key that a part does not have, with the nearest that it has."""
     key = str(path[-1])
     parent = place_at(model, path[:-1], data)
     if parent and parent.tag:

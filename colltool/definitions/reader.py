@@ -362,6 +362,7 @@ class _Setter:
             self.applied.append(Override(where, key, text, path, self.short.argument))
 
     def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
+        """Put one value at its key, and return the path where it is now."""
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             example = argument_text(self.short.argument, [self.short.example])
             raise self._error("expected KEY=VALUE", f"write {example}")

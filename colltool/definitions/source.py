@@ -150,6 +150,7 @@ def _cached(text: str, name: str) -> tuple[Source, list[Problem]]:
 
 
 def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
+    """YAML text as data with the place of every key, and its problems."""
     # importing yaml takes a twentieth of a price, which reads none for a fabric that was kept
     from colltool.definitions.yaml_text import YamlReader
 

@@ -156,6 +156,7 @@ class YamlReader:
         return items
 
     def _mapping(self, path: KeyPath) -> dict[str, Any]:
+        """The keys and values up to the end of a mapping; a key that stands twice is a problem."""
         data: dict[str, Any] = {}
         for event in self.events:
             if isinstance(event, yaml.MappingEndEvent):
@@ -211,6 +212,7 @@ class YamlReader:
         return None
 
     def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> Any:
+        """A plain value: text, or what YAML makes of it, as far as colltool takes that."""
         text: str = event.value
         value = text if event.style else _resolve(text)
         key = path[-1] if path else self.key

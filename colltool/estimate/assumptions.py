@@ -202,6 +202,7 @@ def _unknown(name: str) -> ColltoolError:
 
 
 def _checked(name: str, value: Any) -> Any:
+    """One option of the model as its type, or a ColltoolError that names its values."""
     kind = KINDS[name]
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         # a scalar of numpy

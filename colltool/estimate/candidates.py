@@ -124,6 +124,8 @@ class Candidates:
         return [self._spec(name) for name in names]
 
     def _spec(self, name: str) -> str:
+        """The spec that a name means: our own, a library's, or a textbook's where it is not the
+        library's."""
         choice = parse_choice(name)
         if choice.base in self._composed or row_of(self.primitive, name):
             return name if not choice.tiers else self._first_that_runs(name)
@@ -274,6 +276,8 @@ class Candidates:
         return any(_offers(composition, choice) for composition in every)
 
     def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
+        """The schedules of a choice, each with the sizes at which it is shown; raises CannotRun
+        where there is none."""
         if choice in self.flat_by_name:
             return self.flat_by_name[choice]
         found: list[AtSizes] = []

@@ -80,6 +80,7 @@ class CostTerm(NamedTuple):
         return pipeline.counted(payload, cost.alpha_s, cost.effective_Bps, readings.pipelining)
 
     def phase(self, size: Number, readings: ModelOptions, ranks: int) -> PhaseCost:
+        """The term as a phase of the price, at a size or at many."""
         cost = self.cost
         payload = _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
@@ -236,6 +237,7 @@ class CostModel:
 
     @cached_property
     def _same_at_any_size(self) -> dict[str, Any]:
+        """The fields of an estimate that do not depend on the size."""
         return {
             "choice": self.choice,
             "variant": self.variant,
@@ -313,6 +315,7 @@ class CostModel:
         return self._lined(slowed=True) if self._falls_short else self._line
 
     def _lined(self, *, slowed: bool) -> Curve:
+        """The time over size as one curve; ``slowed``: with each part's share of its bandwidth."""
         a = 0.0
         by_tier: dict[str, Curve] = {}
         for part in self.parts:

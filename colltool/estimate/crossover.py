@@ -272,6 +272,7 @@ def _way(cost_model: CostModel) -> Way:
 
 
 def _as_winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner]:
+    """Cuts as ranges of sizes, each with its winner; the last has no end."""
     found = []
     ends: list[float | None] = [start for start, _ in cuts[1:]]
     for (start, key), end in zip(cuts, [*ends, None], strict=True):

@@ -139,6 +139,7 @@ def _priced(
 def _words(
     algorithm: AnyAlgorithm, found: AlgorithmEstimate | None = None, reason: str = ""
 ) -> AlgorithmExplanation:
+    """An algorithm in words; ``found`` is its price, ``reason`` why it has none."""
     source = algorithm.steps if isinstance(algorithm, Composition) else algorithm.formula
     paragraphs = cleandoc(source.__doc__ or NO_WORDS).split("\n\n")
     title, *text = (part.replace("\n", " ") for part in paragraphs if not part.startswith(">>>"))

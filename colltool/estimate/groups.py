@@ -182,6 +182,7 @@ def _kept(where: SameFabric, spec: GroupSpec) -> PlacedGroup:
 
 
 def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
+    """Where a group sits: the tiers that it spans, with how its members sit on each."""
     fabric = fabric.with_mpi_post()
     stops = fill_tiers(fabric, spec)
     spans: list[Span] = []
@@ -303,6 +304,7 @@ def flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
 
 
 def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
+    """The group as one algorithm over all tiers sees it, and its paths."""
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
     inner, *_, outer = placed.spans
@@ -396,6 +398,7 @@ def machine_factor(
 def _factor(
     machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive
 ) -> Callable[[Number], Number] | None:
+    """The measured machine's time over the price, by size; None where nothing was measured there."""
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None

@@ -232,6 +232,8 @@ class TierCompositions:
     def _costed(
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
+        """The cost of a choice of options, one a tier; streamed if a library that ships the choice
+        streams it."""
         placed = self.placed
         primitive = self.definition.primitive
         shipped = []
@@ -607,6 +609,7 @@ def _steps_and_options(
 def _placed_steps(
     placed: PlacedGroup, composition: Composition, readings: ModelOptions, order: Order
 ) -> Iterator[PlacedStep]:
+    """The steps of a composition, each with its group and paths on its tier."""
     sizes = placed.sizes
     # of domains that differ only as many ranks as the smallest has own a shard
     if placed.domains:

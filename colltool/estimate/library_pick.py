@@ -320,6 +320,7 @@ def with_estimates(found: Explanation, fabric: Fabric, *, required: bool) -> Exp
 
 
 def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[NcclEstimateParts]:
+    """NCCL's estimates for an algorithm, protocol by protocol."""
     from colltool.estimate.explain import NcclEstimateParts
 
     primitive = entry.primitive

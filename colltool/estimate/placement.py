@@ -221,6 +221,7 @@ def fill_tiers(fabric: Fabric, spec: GroupSpec) -> tuple[TierShare, ...]:
 
 
 def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> ColltoolError:
+    """The error for a group that leaves a domain half full, with the nearest sizes that do not."""
     inner = fabric.tiers[0]
     near = [
         count_within(fabric, ranks - 1, stride),

@@ -168,6 +168,7 @@ def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGr
 
 
 def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
+    """The group under each protocol that all tiers with a list have."""
     lists: dict[str, dict[str, ProtocolNumbers]] = {}
     for span in placed.spans:
         listed = span.tier.protocols_for(primitive)

@@ -126,6 +126,7 @@ def routed_costs(terms: Terms, wired: LinkNetwork, readings: ModelOptions) -> li
 
 
 def _over_rails(route: Route) -> bool:
+    """Whether a route runs once per NIC of a node."""
     match route:
         case Ring() | Chain():
             return route.via == "rails"

@@ -130,6 +130,7 @@ def _with_interval(
     readings: ModelOptions,
     before: SecondsByWay | None,
 ) -> AlgorithmEstimate:
+    """A row with its interval; ``before`` are the seconds without the user's own numbers."""
     base_s = None
     if before is not None:
         # the change may have changed the protocol: then the fastest before is compared

@@ -22,6 +22,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
 
     @cached_property
     def _wires(self) -> DragonflyWires:
+        """The network of the whole tier."""
         tier = self.tier
         return DragonflyWires(
             endpoints=tier.endpoints,

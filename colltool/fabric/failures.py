@@ -79,6 +79,7 @@ def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
 
 
 def _tier_failures(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
+    """What fails on a tier: a link, a switch, a plane, and what that leaves."""
     level = kind.reached[0].name
     ports = facts.planes * kind.tier.ports
     # of two endpoints that lose what joins them both are cut off

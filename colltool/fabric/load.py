@@ -146,6 +146,7 @@ def _stated(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
 
 
 def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
+    """Load a fabric; a shipped one comes from its prebuilt form, another from a cache of its text."""
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
         return _with_numbers(fabric_reading(fabric, overrides), partial(_load, fabric))
     file, name = find_fabric(fabric)

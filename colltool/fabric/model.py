@@ -354,6 +354,7 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
+        """Refuse tiers that contradict each other."""
         raise_errors(domain_errors(self.tiers))
         self._drop_equal_domains()
         if self.ranks > ft.MAX_RANKS:

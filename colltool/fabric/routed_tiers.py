@@ -232,6 +232,7 @@ class HyperXTier(TierBase):
 
     @model_check
     def _axes_agree(self) -> Iterator[FieldError]:
+        """Refuse more endpoints, axes or links than are followed."""
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
             yield FieldError(what, "shorten an axis", ("shape",))

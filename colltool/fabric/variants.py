@@ -115,6 +115,7 @@ def values_of(fabric: Fabric) -> dict[Place, Any]:
 
 
 def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
+    """Every value of a part that a price may depend on, with its place."""
     if isinstance(part, BaseModel):
         for field_name in type(part).model_fields:
             if field_name not in _NEVER_PRICED:

@@ -164,6 +164,7 @@ def _tier_of(library: str, number: int) -> TierLibrary:
 
 
 def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
+    """A protocol from a row of a library's file."""
     primitives = row.get("primitives")
     share = row.get("share", 1.0)
     by_ranks: tuple[tuple[int, float], ...] = ()

@@ -166,6 +166,7 @@ def _attribute(name: str, value: Value) -> bytes:
 
 
 def _node(node: ChakraNode) -> bytes:
+    """A node as protobuf writes it."""
     numbers = (
         (1, node.id),
         (3, NODE_TYPES.index(node.type)),

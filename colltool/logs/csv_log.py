@@ -193,6 +193,7 @@ class _CsvTable:
     """What the header line says, and the cells of rows by it."""
 
     def __init__(self, header: str, where: str, file: str, hints: UserHints) -> None:
+        """Find the columns of the header, and refuse one that says too little."""
         self.separator = _separator(header)
         self.names = _names(header)
         self.where = where

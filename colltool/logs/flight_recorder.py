@@ -56,6 +56,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
+    """The calls of a dump, and notes on entries that are none."""
     dump = mapping(json_document(log, _WHAT))
     if not isinstance(dump.get("entries"), list):
         yield Note(statement("no-entries"), log.file, line=1)

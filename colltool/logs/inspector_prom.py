@@ -65,6 +65,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
+    """The calls that the gauges of a file state."""
     samples: dict[str, _LabelledMetrics] = {}
     for number, text in log.clean_lines():
         match = _SAMPLE.match(text) if text.startswith("nccl_") else None

@@ -244,6 +244,7 @@ class _JsonCopy:
         self.text = 0
 
     def of(self, value: Any, depth: int) -> Any:
+        """A copy of a value with plain types only, within the limits."""
         self.values += 1
         if isinstance(value, (str, bytes, bytearray)):
             self.text += len(value)

@@ -152,6 +152,7 @@ class SwitchedLinks(LinkModel):
         rails: int = 1,
         apart: bool = False,
     ) -> None:
+        """Name the classes of links: ports out and in, and the uplinks at each boundary of levels."""
         super().__init__(tier)
         self.alphas_s = np.array(alphas_s)
         self.boundaries = boundaries

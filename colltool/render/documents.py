@@ -115,6 +115,7 @@ class Document:
         at: str = "",
         open: bool = False,
     ) -> None:
+        """Gather the keys of a document from its annotations, and register what it writes."""
         cls.open = open
         cls.extends = extends
         own = vars(cls)

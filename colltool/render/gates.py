@@ -315,6 +315,7 @@ def _hosts(result: Expected) -> tuple[int, int]:
 
 
 def _slurm(result: Expected) -> Iterator[str]:
+    """A batch script that runs the tests once on all hosts."""
     hosts, gpus = _hosts(result)
     batch = [
         f"#SBATCH --nodes={hosts}",
@@ -357,6 +358,7 @@ def _kubernetes(result: Expected) -> Iterator[str]:
 
 
 def _mpi_job(hosts: int, gpus: int, result: Expected) -> Iterator[str]:
+    """A Kubernetes MPIJob that runs the tests once on all hosts."""
     commands = []
     for test, options in _runs(result):
         commands.append(f"echo preflight: {test}")

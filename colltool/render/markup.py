@@ -82,6 +82,7 @@ def unstyled_html(parts: Sequence[Block], most: int | None = MOST_ROWS) -> str:
 
 
 def _html(part: Block, most: int | None) -> str:
+    """A block as HTML."""
     match part:
         case Headline():
             return f'<p class="answer">{html(part.text)}</p>\n'
@@ -103,6 +104,7 @@ def _html(part: Block, most: int | None) -> str:
 
 
 def _html_table(table: Table, most: int | None) -> str:
+    """A table as HTML."""
     head = "".join(_cell('th scope="col"', column, column.title) for column in table.shown)
     rows = ""
     for at, record in enumerate(table.records[:most]):
@@ -147,6 +149,7 @@ def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
 
 
 def _block(part: Block) -> str:
+    """A block as Markdown."""
     match part:
         case Headline():
             return f"{markdown(part.text)}\n"

@@ -161,6 +161,7 @@ def document_classes(name: str) -> list[type[Document]]:
 
 
 def _typed_schema(name: str) -> Schema:
+    """The JSON Schema of a document, with units as descriptions."""
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 

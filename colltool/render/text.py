@@ -110,6 +110,7 @@ def chart_rows(text: str, screen: Screen, *, asked: bool) -> int:
 
 
 def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
+    """A block as lines of text."""
     match part:
         case Headline():
             return _painted(displayed(part.text), screen, _BOLD)
@@ -195,6 +196,7 @@ _UNICODE_BORDER = _Border("│", "─", "╭┬╮", "├┼┤", "╰┴╯")
 
 
 def _grid(columns: Sequence[RenderedColumn], screen: Screen, best: int | None) -> str:
+    """A table with borders, as wide as its columns."""
     border = _UNICODE_BORDER if screen.unicode else _ASCII_BORDER
     dashes = [border.dash * (column.width + 2) for column in columns]
     titles = [column.title for column in columns]
@@ -422,6 +424,7 @@ def to_guide(text: str, screen: Screen) -> str:
 
 
 def _prose(part: str, screen: Screen) -> str:
+    """Markdown as text for a terminal."""
     # rich for Markdown alone: our tables drop and fold columns, which its tables do not
     from rich.console import Console
     from rich.markdown import Markdown

@@ -127,6 +127,7 @@ class CustomLinks(Network):
         self.per_byte_s = np.zeros(len(links))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
+        """Add the messages of a step, which are sent at the same time."""
         src, dst, chunk = concatenated(seated(batch, self.placed.domains, self.placed.ranks))
         size = chunk_bytes[chunk]
         travels_on = tier_of(self.tiers, src, dst)

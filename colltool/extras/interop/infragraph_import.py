@@ -132,6 +132,7 @@ class _InfraGraph(_InfraGraphReader):
     """A file's devices, instances, links and edges."""
 
     def __init__(self, file: str) -> None:
+        """Read devices, instances, links and edges; ColltoolError where a name is not there."""
         super().__init__(file)
         data = self.content()
         self.devices: dict[str, _DeviceKind] = {}

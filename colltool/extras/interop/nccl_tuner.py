@@ -125,6 +125,7 @@ def _sections(clusters: Sequence[Cluster]) -> list[_TunerSection]:
 def _notes(
     sections: Sequence[_TunerSection], clusters: Sequence[Cluster], channels: int | None
 ) -> Iterator[str]:
+    """What the file assumes, and where its numbers do not hold."""
     for cluster in clusters:
         yield _machine(cluster.hardware)
     yield f"channels: {_channels_text(clusters, channels)}."
@@ -174,6 +175,7 @@ def _nvls_channels(hardware: Hardware) -> int:
 
 
 def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str]:
+    """The rows of a collective on a cluster, with comments on what they need."""
     cluster = section.cluster
     yield f"# {section.collective}, {cluster.label}\n"
     yield from (_comment(f"  {note}") for note in section.answer.notes)

@@ -32,6 +32,7 @@ _UNLIMITED_BPS = 1e18  # bytes/s: a link that is nobody's narrowest
 
 
 def main() -> None:
+    """Read the messages, run them, write the seconds."""
     simgrid = import_module("simgrid")
     with open(sys.argv[1]) as stream:
         network = json.load(stream)

@@ -131,6 +131,7 @@ def _slot_Bps(device: Element) -> float | None:
 
 
 def _placed(card: Element, gpus: list[Element]) -> NicAt:
+    """A NIC of the dump, with its name and the slot that it is in."""
     device_class, *ids = _ids(card)
     parts = [part for part in card.each("object") if part.get("type") == "OSDev"]
     verbs = [part for part in parts if part.get("osdev_type") == _VERBS]

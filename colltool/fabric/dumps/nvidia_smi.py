@@ -83,6 +83,7 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
 
 
 def _matrix(name: str, lines: list[str]) -> _Matrix:
+    """The table of links, by row and column, and what stands behind its rows."""
     head = _head(name, lines)
     columns = _columns(lines[head])
     if len(columns) > MAX_DEVICES:

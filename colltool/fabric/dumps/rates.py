@@ -128,6 +128,7 @@ class DumpedMachine(NamedTuple):
         return self._within_slot(self.node, DumpedRate(count * port_Bps / ranks, source))
 
     def _share_of_nics(self, node: NodeDump) -> DumpedRate | None:
+        """Each rank's share of the node's NICs; None where no rate is known."""
         ranks = len(node.accelerators)
         nics = node.nics
         if not nics and self.nic_Bps is not None:

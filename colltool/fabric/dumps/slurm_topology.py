@@ -166,6 +166,7 @@ def _content(text: str, name: str) -> Data:
 
 
 def _read_data(tree: _SlurmTree, data: Data) -> None:
+    """Read a tree from data of any of the known shapes."""
     inner = data.get("data")
     if isinstance(inner, dict):
         _read_config_map(tree, inner)
@@ -199,6 +200,7 @@ def _read_config_map(tree: _SlurmTree, texts: Data) -> None:
 
 
 def _read_topologies(tree: _SlurmTree, topologies: list[Any]) -> None:
+    """Read the default one of several topologies: a tree or blocks."""
     topology = _default_topology(topologies)
     if topology is None:
         fix = "give one with tree or block: a flat topology states no network"

@@ -112,6 +112,7 @@ class _Builder:
         )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Open an element, within the limits."""
         self.elements += 1
         self.depth += 1
         if self.inside is None and tag != self.form.root:

@@ -166,6 +166,8 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
 
 
 def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
+    """NCCL's time of an algorithm and protocol over size, piece by piece; without pieces where it
+    cannot run."""
     rules = rules_of(on.constants)
     what = (on, primitive, algorithm, protocol)
     reason = rules.why_not(*what)
@@ -201,6 +203,7 @@ def _seconds(piece: Piece, size: float) -> float:
 
 
 def _estimate(way: Combination, size: Number) -> NcclEstimate:
+    """The time of a combination at a size, or at many."""
     if not way.pieces:
         return NcclEstimate(
             way.algorithm,

@@ -265,6 +265,7 @@ def _ring_GBps(on: Hardware, protocol: str) -> float:
 
 
 def _tree_GBps(on: Hardware, protocol: str) -> float:
+    """Bus bandwidth of the tree, as NCCL's tuning model has it."""
     numbers = on.constants
     share = numbers.share
     channels = on.tree.channels
@@ -302,6 +303,7 @@ def _channels_GBps(on: Hardware, graph: Graph, algorithm: str) -> float:
 
 
 def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
+    """Bus bandwidth of NVLS or NVLSTree, as NCCL's tuning model has it."""
     numbers = on.constants
     graph = on.nvls_graph
     # why_not refuses NVLS without

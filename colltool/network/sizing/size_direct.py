@@ -359,6 +359,7 @@ def _endpoint_level(request: _RailRequest, made: _RailNetwork, name: str) -> Dir
 
 
 def _group_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
+    """The switches and cables of a dragonfly, from the endpoints up."""
     switches, groups = made.shape
     local, far = made.parallel
     spines = made.spines
@@ -432,6 +433,7 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
 
 
 def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | None:
+    """The HyperX of this shape; None where a switch lacks the ports."""
     nodes = prod(shape)
     hosts = request.hosts_at(nodes)
     ends = hosts * request.unit
@@ -449,6 +451,7 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
 
 
 def _hyperx_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
+    """The switches and cables of a HyperX, axis by axis."""
     yield _endpoint_level(request, made, "switch")
     ends = made.hosts * request.unit
     for axis, (size, each) in enumerate(zip(made.shape, made.parallel, strict=True), start=1):

@@ -95,6 +95,8 @@ class _SharedProtocol(NamedTuple):
 def _interval(
     field: str, title: str, text: Callable[..., str], drop: int
 ) -> Column[_SharedProtocol]:
+    """A fitted number with its 95% interval."""
+
     def bounds(row: _SharedProtocol) -> Any:
         # the data cannot tell the number from another one: the fit kept the fabric's own value
         if field in row.protocol.tied:

@@ -89,6 +89,7 @@ def _cell(line: CompareLine, at: int, name: str) -> Any:
 
 
 def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine]]:
+    """The columns of the long table; ``people`` see the library's names."""
     for at, column in enumerate(result.columns):
         cell = partial(_cell, at=at)
         yield number(
@@ -438,6 +439,7 @@ def _software_time_sentence(difference: BasisDifference) -> str:
 
 
 def _basis_sentence(difference: BasisDifference) -> str:
+    """What two columns assume differently, in one sentence."""
     without, having = _without_and_having(difference)
     match difference.code:
         case "layers":

@@ -232,6 +232,7 @@ def _eta_table(result: LayoutEta) -> Table:
 
 
 def _eta_blocks(result: LayoutEta) -> list[Block]:
+    """The η of each tier that a price may take for the layout."""
     yaml = []
     options = []
     for eta in result.etas:

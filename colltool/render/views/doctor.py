@@ -589,6 +589,7 @@ def _details(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
 
 
 def _experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
+    """What to run next, and what each cause would make of it."""
     alike = [cause.name for cause in _alike(finding)]
     if len(finding.causes) in (1, len(alike)):
         purpose = "to be sure"

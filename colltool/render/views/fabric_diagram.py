@@ -62,6 +62,7 @@ class TierDiagram:
         return tuple(self._level(index) for index in range(len(self.kind.classes)))
 
     def _level(self, index: int) -> LevelDiagram:
+        """A level of switches, with what its box says."""
         kind = self.kind
         facts = self.facts
         pairs = kind.classes[index]

@@ -408,6 +408,7 @@ def _job_values(check: CheckedJob) -> Iterator[str]:
 
 
 def _fabric_values(check: CheckedFabric) -> Iterator[str]:
+    """What a fabric's file says, tier by tier."""
     fabric = check.fabric
     text = f"{fabric.name}: {fabric.ranks} ranks, {_launch_text(fabric)}"
     yield f"{text}, hypothetical" if fabric.hypothetical else text

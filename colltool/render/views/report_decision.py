@@ -303,6 +303,7 @@ def _factor(ratio: float) -> str:
 
 
 def _steps(report: Report, result: Plans) -> Iterator[str]:
+    """Which fabric has the shortest step, and how far the others are from it."""
     first = result.plans[0]
     what = f"A training step of {first.job.name} on {first.ranks} {_workers(report)}"
     if len(result.plans) == 2:
@@ -524,6 +525,7 @@ class BoughtDocument(Document):
 
 
 def _bought(result: Report) -> list[_Bought]:
+    """What of each fabric is bought, at which prices, and what it gives for that."""
     results = _all_results(result)
     shown = _of_type(results, FabricShown)
     plans = _first(results, Plans)

@@ -114,6 +114,7 @@ def _loses(result: Sensitivity) -> str:
 
 
 def _turns(result: Sensitivity) -> str:
+    """The values at which another schedule wins."""
     if result.flips:
         flip = result.flips[0]
         moves = "falls below" if flip.factor < 1 else "rises above"

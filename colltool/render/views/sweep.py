@@ -146,6 +146,7 @@ _HOW: Column[Cell] = label("how", "how (inside / across)", drop=2, fold=20)
 
 
 def _for_people(result: Sweep) -> Table:
+    """The long table with the library's names, without columns that say nothing."""
     table = _table(result)
     renamed = any(cell.known_as.lower() != cell.algorithm for cell in result.priced)
     columns: list[Column[Any]] = []
@@ -371,6 +372,8 @@ def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
 
 
 def _notes(result: Sweep) -> Iterator[str]:
+    """What to know of the cells: other winners without contention, close ones, those without a
+    price."""
     every = counted(len(result.cells), "point")
     if result.differing:
         yield f"{len(result.differing)} of {every}: another algorithm wins without contention"
@@ -402,6 +405,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
+    """A table for each combination of the axes that neither go down nor across."""
     name, show = _SHOWN[pivot.value]
     down = axis_values(result, pivot.rows)
     columns: list[Column[Any]] = [

@@ -155,6 +155,7 @@ class _LatticeBlock:
     depth. ``front`` is the place where all axes begin, ``back`` where they end."""
 
     def __init__(self, canvas: Canvas, axes: Sequence[Axis], room: Area, first: int) -> None:
+        """Fit the block into the room: the step from place to place, and where the first one is."""
         self.canvas = canvas
         self.axes = axes
         self.first = first

@@ -25,6 +25,7 @@ def _drawn_pairs(diagram: TierDiagram) -> int:
 
 
 def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
+    """Draw endpoints on a circle, each linked to every other."""
     drawn = _drawn_pairs(diagram)
     # A single endpoint is in the middle.
     radius = _RADIUS if drawn > 1 else 0.0

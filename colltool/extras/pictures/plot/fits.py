@@ -172,6 +172,8 @@ def _plot_point(
     reasons: Mapping[float, str],
     quantity: Quantity,
 ) -> PlotPoint:
+    """A measured point with its model's value and why it is left out, in the unit of the y axis."""
+
     def value(seconds: float) -> float:
         """A time in the unit of the y axis."""
         return seconds if quantity == "time" else series.busbw_Bps(point, seconds)

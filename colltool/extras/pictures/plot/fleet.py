@@ -65,6 +65,7 @@ def _look(pair: FleetPair) -> tuple[str, str]:
 
 
 def _matrix(fleet: Fleet, axes: Axes, _inches: float) -> None:
+    """Draw a cell for each pair, below the diagonal."""
     names = [host.host for host in fleet.hosts]
     place_of = dict(zip(names, range(len(names)), strict=True))
     for pair in fleet.pairs:

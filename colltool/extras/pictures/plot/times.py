@@ -380,6 +380,7 @@ def _pair_text(pair: AlgorithmPair) -> str:
 
 
 def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
+    """Which algorithm runs at which size: the fastest of all, and what the library picks."""
     changes = list(chain.from_iterable(ribbon.changes for ribbon in ribbons))
     # At least the usual sizes, and beyond them room around every change.
     low = max(1.0, min(_USUAL[0], min(changes, default=inf) / _BEYOND))
