@@ -169,7 +169,7 @@ def priced_cells(
 
 
 def library_picks(question: GridQuestion, values: dict[Place, Floats], sizes: Floats) -> Picks:
-    """The library's choice at each element, as ``price`` has it; None where algorithms were named:
+    """The library's choice at each element, as ``price`` has it. None where algorithms were named:
     of these the fastest leads."""
     fabric, group, request = question
     found: Picks = [None] * len(sizes)

@@ -106,7 +106,7 @@ class Comparison(Result):
     taken: int | None = None
 
     def not_run(self, column: int) -> tuple[CompareLine, ...]:
-        """The lines for which a column's library runs none of the algorithms; empty for a column of
+        """The lines for which a column's library runs none of the algorithms. Empty for a column of
         any library."""
         if not self.libraries[column]:
             return ()

@@ -123,7 +123,7 @@ def _states_size(stated: set[str], tier: str, position: int) -> bool:
 
 
 def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | None:
-    """The largest count up to ``most`` that all fabrics can run; None without any."""
+    """The largest count up to ``most`` that all fabrics can run. None without any."""
     count = most
     while True:
         found = [count_within(fabric, count, stride) or 0 for fabric in fabrics]

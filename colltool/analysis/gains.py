@@ -17,7 +17,7 @@ FACTOR = 2
 
 
 def gains(fabric: Fabric, priced: SchedulePrice) -> tuple[Gain, ...]:
-    """The changes that save time, the largest first; none for a user's own algorithm."""
+    """The changes that save time, the largest first. None for a user's own algorithm."""
     if priced.row.status == "own":
         return ()
     found = []

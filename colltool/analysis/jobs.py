@@ -46,7 +46,7 @@ class Plans(Result):
     titles: tuple[str, ...] = ()
 
     def cost_per_rate(self, at: int) -> float | None:
-        """Network cost per step/s: the cost times the seconds of a step; None without prices."""
+        """Network cost per step/s: the cost times the seconds of a step. None without prices."""
         cost = self.costs[at]
         return None if cost is None or cost.total is None else cost.total * self.plans[at].step_s
 

@@ -100,7 +100,7 @@ class CompareLine(NamedTuple):
     rival_sigmas: tuple[float, ...] = ()
 
     def ratio(self, column: int) -> float | None:
-        """A column's time over the first's; None if one is missing or they contain different terms
+        """A column's time over the first's. None if one is missing or they contain different terms
         that matter."""
         return self._ratio(0, column)
 
@@ -169,7 +169,7 @@ class CompareLine(NamedTuple):
         return here.column if here.call == "winner" else None
 
     def ratio_interval(self, column: int) -> tuple[float, float] | None:
-        """Where nine of ten measured ratios lie; None without a ratio, or where nothing is known of
+        """Where nine of ten measured ratios lie. None without a ratio, or where nothing is known of
         its error."""
         ratio = self.ratio(column)
         if ratio is None or self.cells[column].interval is None or column == 0:
@@ -197,7 +197,7 @@ class CompareLine(NamedTuple):
         return LineOutcome("other" if other_runs else "neither")
 
     def fastest(self) -> int | None:
-        """The column with the least seconds, the first of equals; None without any price."""
+        """The column with the least seconds, the first of equals. None without any price."""
         seconds = {}
         for at, cell in enumerate(self.cells):
             if cell.total_s is not None:

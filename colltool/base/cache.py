@@ -33,8 +33,7 @@ def cache_folder() -> Path:
 
 
 def recall(name: str, made_from: str) -> Any:
-    """Return the data kept under ``name`` for the text ``made_from``; None without a sound
-    entry."""
+    """Return the data kept under ``name`` for the text ``made_from``. None without a sound entry."""
     try:
         with open(cache_folder() / f"{name}.json", "rb") as stream:
             if not _is_ours(os.fstat(stream.fileno())):

@@ -110,7 +110,7 @@ def _from_here(path: str) -> str:
 
 
 def _direct_url() -> dict[str, Any]:
-    """What pip recorded about the source of this installation; empty for one from an index."""
+    """What pip recorded about the source of this installation. Empty for one from an index."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
 

@@ -269,7 +269,7 @@ def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
 
 
 def _encoding(content: bytes) -> str:
-    """The likely encoding of text that is not UTF-8 by its first bytes, as iconv calls it; empty
+    """The likely encoding of text that is not UTF-8 by its first bytes, as iconv calls it. Empty
     for binary."""
     head = content[:4096]
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):

@@ -55,7 +55,7 @@ def algorithm_costs(
     algorithm: str,
     inner: Mapping[str, ProtocolNumbers],
 ) -> AlgorithmCosts | None:
-    """The coefficients of an algorithm in the parameters of ``tier``; None if it cannot run on the
+    """The coefficients of an algorithm in the parameters of ``tier``. None if it cannot run on the
     group.
 
     Args:

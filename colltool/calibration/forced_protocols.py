@@ -49,7 +49,7 @@ def protocol_rows(fabric: Fabric, series: Sequence[SeriesRows]) -> tuple[Protoco
 
 
 def _protocol_row(fabric: Fabric, measured: SeriesRows) -> ProtocolRow | None:
-    """A row of a machine file; None where the series does not determine one."""
+    """A row of a machine file. None where the series does not determine one."""
     rows = measured.rows
     forced = measured.forced
     if len(rows) < _FEWEST_SIZES or not all(forced):  # a name is missing

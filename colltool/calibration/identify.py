@@ -126,7 +126,7 @@ def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:
 def _modelled_point(
     member: Member, spec: str, size: float, per_byte_s: float
 ) -> ModelledPoint | None:
-    """One size of a series, bytes, with the fitted time per byte; None without a modelled time."""
+    """One size of a series, bytes, with the fitted time per byte. None without a modelled time."""
     times = _modelled_times(member, spec, size)
     if not times:
         return None
@@ -141,7 +141,7 @@ def _modelled_point(
 
 
 def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
-    """NCCL's modelled seconds by protocol; empty if NCCL did not run, or has no such schedule.
+    """NCCL's modelled seconds by protocol. Empty if NCCL did not run, or has no such schedule.
 
     Sends follow a size threshold, not times: 0 for the protocol that is used, inf for the other.
     """
@@ -165,7 +165,7 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
 
 
 def _protocol(points: Sequence[ModelledPoint], share: float, *, last: bool) -> str:
-    """A segment's protocol by majority of its sizes, if its rate allows that; empty if undecided.
+    """A segment's protocol by majority of its sizes, if its rate allows that. Empty if undecided.
 
     Args:
         share: the segment's rate over the fastest segment's.

@@ -71,7 +71,7 @@ def algorithms_to_try(
 
 
 def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tuple[Hardware, ...]:
-    """The hardware that NCCL's model sees under each group; empty where it is unknown, or another
+    """The hardware that NCCL's model sees under each group. Empty where it is unknown, or another
     library ran."""
     facts = fabric.library_facts
     if not log_library(library).may_be_nccl or facts is None or facts.name != "nccl":

@@ -66,7 +66,7 @@ class Predictions(NamedTuple):
     unasked: int = 0
 
     def answer(self, row: PublishedRow) -> Predicted | None:
-        """The prediction of a row, the most specific line first; None without one."""
+        """The prediction of a row, the most specific line first. None without one."""
         for asked in _questions_of(row):
             if asked in self.answers:
                 return self.answers[asked]
@@ -212,7 +212,7 @@ class _AnswerLine(NamedTuple):
         return Predicted(time_s, low_s, high_s)
 
     def seconds(self, column: str) -> float | None:
-        """A time of the line; None where it is empty, or the file has no such column."""
+        """A time of the line. None where it is empty, or the file has no such column."""
         for unit, factor in _SECONDS.items():
             heading = f"{column}_{unit}"
             text = self.text(heading)

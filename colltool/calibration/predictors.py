@@ -31,7 +31,7 @@ def _own(row: PublishedRow) -> Predicted:
 
 
 def _nccl(row: PublishedRow) -> Predicted | None:
-    """The time that NCCL's tuning model gives to what it picks; None where it has no model."""
+    """The time that NCCL's tuning model gives to what it picks. None where it has no model."""
     library = _price(row, ModelOptions()).library
     pick = library.pick if library else None
     if pick is None or pick.seconds is None:

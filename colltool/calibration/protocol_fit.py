@@ -127,7 +127,7 @@ def fit_collective(
 def _fit_with_protocols(
     algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior, count: int
 ) -> CollectiveFit | None:
-    """A fit with ``count`` protocols; None where no point needs the last one."""
+    """A fit with ``count`` protocols. None where no point needs the last one."""
     names = placeholder_names(count)
     sample = sample_of(members, names, prior)
     fit = fit_envelope(sample)
@@ -276,7 +276,7 @@ def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
 
 
 def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | None:
-    """One set of protocols for several collectives; None where separate ones predict clearly
+    """One set of protocols for several collectives. None where separate ones predict clearly
     better."""
     members: list[Member] = []
     for fit in fits:

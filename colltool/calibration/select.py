@@ -128,7 +128,7 @@ class Selection:
         raise AssertionError("the best fit is as good as itself")
 
     def runner_up(self, chosen: CollectiveFit) -> CollectiveFit | None:
-        """The possible fit with the least error but the chosen one; None without another."""
+        """The possible fit with the least error but the chosen one. None without another."""
         others = _without(self.possible, [chosen])
         return min(others, key=_error, default=None)
 

@@ -121,7 +121,7 @@ def _protocol(
 
 
 def _intervals(ci95: Any, hidden: set[str]) -> dict[str, tuple[float, float]]:
-    """95% intervals of the fields that are not hidden; none where there are too few sizes."""
+    """95% intervals of the fields that are not hidden. None where there are too few sizes."""
     found: dict[str, tuple[float, float]] = {}
     if np.isnan(ci95).any():
         return found

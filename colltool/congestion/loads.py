@@ -350,7 +350,7 @@ class Heat:
         return tuple(sorted(self._links, key=seconds, reverse=True)[:HOTTEST])
 
     def every(self) -> tuple[LinkLoad, ...]:
-        """Every loaded resource in the order of the wiring; none without ``per_link``."""
+        """Every loaded resource in the order of the wiring. None without ``per_link``."""
         return tuple(self._links) if self.per_link else ()
 
     def lines(self) -> tuple[LinkClassLoad, ...]:

@@ -410,7 +410,7 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
 
 
 def row_by_schedule(primitive: Primitive, algorithm: str) -> TrafficRow | None:
-    """The row of an algorithm or composition that has a schedule; None of any other."""
+    """The row of an algorithm or composition that has a schedule. None of any other."""
     choice = parse_choice(algorithm)
     composed = choice.base in _composed(primitive)
     if not composed and choice.base != "multi-rail-ring" and maker(primitive, choice.base) is None:

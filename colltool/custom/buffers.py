@@ -54,7 +54,7 @@ class Buffers:
         return rank * (self.postcondition.chunks // self.postcondition.ranks)
 
     def state(self, where: Where) -> ChunkState | None:
-        """Return the state of a place: what was written, else the rank's input; None for nothing."""
+        """Return the state of a place: what was written, else the rank's input. None for nothing."""
         if where in self.memory:
             return self.memory[where]
         rank, buffer, at = where

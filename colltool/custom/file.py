@@ -200,7 +200,7 @@ def _sends(
     entry: str | SendFile,
     left: int,
 ) -> list[Sent]:
-    """The messages of one send; empty if it is wrong, which is added to the errors."""
+    """The messages of one send. Empty if it is wrong, which is added to the errors."""
     if isinstance(entry, str):
         send = _parsed(entry)
         if send is None:

@@ -356,7 +356,7 @@ class _PlanRun(Threadblocks):
         return None
 
     def _wait_for_packets(self, number: int, rank: int, sources: list[list[Where]]) -> Event | None:
-        """The first packet in the rank's own scratch that has not arrived; None if all have."""
+        """The first packet in the rank's own scratch that has not arrived. None if all have."""
         packets = []
         for places in sources:
             packets += [where for where in places if where[:2] == (rank, SCRATCH)]

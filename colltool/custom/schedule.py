@@ -209,7 +209,7 @@ def with_addition(
 def mismatch(
     postcondition: PostCondition, rank: int, expected: ChunkState, current: ChunkState | None
 ) -> str:
-    """Return what is wrong with the final state of a place of a rank's output; empty if it is
+    """Return what is wrong with the final state of a place of a rank's output. Empty if it is
     right."""
     if current == expected:
         return ""
@@ -339,7 +339,7 @@ def custom_from_program(
 
 
 def primitive_named(name: str) -> Primitive | None:
-    """Return the primitive that other tools call ``allreduce`` or ``reduce_scatter``; None for a
+    """Return the primitive that other tools call ``allreduce`` or ``reduce_scatter``. None for a
     collective that colltool does not have."""
     try:
         return parse_primitive(name)

@@ -154,7 +154,7 @@ def _known(word: Any, known: list[str]) -> str:
 
 
 def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:
-    """What to write in place of a value of the wrong type or out of bounds; empty where nothing is
+    """What to write in place of a value of the wrong type or out of bounds. Empty where nothing is
     near."""
     fix = ""
     if isinstance(value, str):

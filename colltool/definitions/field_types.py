@@ -146,7 +146,7 @@ class FieldPlace(NamedTuple):
         return None
 
     def model(self, value: Any) -> type[BaseModel] | None:
-        """The model that a value here is read with; None where it is no mapping of keys."""
+        """The model that a value here is read with. None where it is no mapping of keys."""
         place = self.branch(value) if self.is_union else self
         return place.annotation if place and place.is_model else None
 

@@ -417,7 +417,7 @@ class _Setter:
         return (*path, key)
 
     def _plain_key(self, path: KeyPath) -> str:
-        """The key that a plain value at a path is short for; empty if it is none."""
+        """The key that a plain value at a path is short for. Empty if it is none."""
         place = place_at(self.model, path, self.data)
         return place.hint.short_for if place and place.hint else ""
 

@@ -41,7 +41,7 @@ class ExpectedTime(NamedTuple):
 
 
 def axes_of(ranks: Sequence[int]) -> Axes:
-    """Ascending ranks as (size, stride) per axis, innermost first; empty if not evenly spaced."""
+    """Ascending ranks as (size, stride) per axis, innermost first. Empty if not evenly spaced."""
     axes: list[tuple[int, int]] = []
     left = list(ranks)
     while len(left) > 1:

@@ -84,7 +84,7 @@ class Scoring(NamedTuple):
     def error(
         self, size_class: SizeClass, scenario: Scenario, *, everywhere: bool = False
     ) -> float | None:
-        """Error of a scenario's prices on a size class, or on all trusted sizes of its series; None
+        """Error of a scenario's prices on a size class, or on all trusted sizes of its series. None
         where nothing runs."""
         judged = self.series[size_class.series_index]
         priced = scenario.times(judged.series)
@@ -100,7 +100,7 @@ class Scoring(NamedTuple):
         return self.error(size_class, self.base) or 0.0
 
     def supported(self, cause: Hypothesis, unexplained: Sequence[int]) -> SupportedCause | None:
-        """A cause at the value that explains most of the ``unexplained`` size classes; None where
+        """A cause at the value that explains most of the ``unexplained`` size classes. None where
         no value explains any."""
         found: list[SupportedCause] = []
         for values in self._candidate_values(cause, unexplained):
@@ -115,7 +115,7 @@ class Scoring(NamedTuple):
     def _at_value(
         self, cause: Hypothesis, value: float, unexplained: Sequence[int]
     ) -> SupportedCause | None:
-        """The cause at a value of its number; None where it explains nothing, or makes the other
+        """The cause at a value of its number. None where it explains nothing, or makes the other
         size classes of the same runs worse."""
         scenario = cause.scenario(value)
         classes = frozenset(

@@ -172,7 +172,7 @@ STEADY = 0.7  # a rate that falls on beyond this is no step but congestion
 
 
 def collapse_in(points: Sequence[Point]) -> Collapse | None:
-    """The first size from which on a rate falls and stays lower; None where it keeps up."""
+    """The first size from which on a rate falls and stays lower. None where it keeps up."""
     for index in sorted(breaks(points)):
         before, after = points[index - 1], points[index]
         factor = after.seconds / before.seconds * before.bytes / after.bytes

@@ -230,7 +230,7 @@ def _ends_on_cliff(context: SeriesContext) -> bool:
 
 
 def _inner_share(context: SeriesContext) -> list[Statement]:
-    """The share of the innermost tier's bandwidth that explains large messages; empty where none
+    """The share of the innermost tier's bandwidth that explains large messages. Empty where none
     does."""
     tier = context.placed.spans[0].tier.name
     share = context.last.predicted_s / context.last.measured_s

@@ -55,7 +55,7 @@ _is_failed = attrgetter("failed")
 
 
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
-    """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts."""
+    """Compare the runs of different hosts. None for fewer than three hosts or sets of hosts."""
     runs = list(_runs(seen, series))
     names = sorted(_hosts_of(runs), key=_natural_key)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:

@@ -151,7 +151,7 @@ class HostFacts(NamedTuple):
 
 def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
     """The maker of the devices by their names, else by the library, else by the name of the
-    innermost tier; empty where none says it."""
+    innermost tier. Empty where none says it."""
     named = " ".join(devices)
     if named:
         return "AMD" if _AMD.search(named) else "NVIDIA"

@@ -232,7 +232,7 @@ def _shows_machine(series: Series) -> bool:
 
 
 def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
-    """How far a machine's prices are from the times, by log ratio; None where the times cannot be
+    """How far a machine's prices are from the times, by log ratio. None where the times cannot be
     this machine's."""
     rings = _shares_on(machine, seen, overrides)
     if not rings or min(rings) < HEALTHY_SHARE or max(rings) > TWO_HOSTS:
@@ -277,7 +277,7 @@ def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
 
 
 def devices_read(seen: Evidence) -> list[Statement]:
-    """The devices and the number of hosts that logs name; empty where they name no device."""
+    """The devices and the number of hosts that logs name. Empty where they name no device."""
     machine = seen.named
     if not machine.devices:
         return []

@@ -100,7 +100,7 @@ def share_reached(fabric: Fabric, series: Series, *, rings: bool = True) -> floa
 
 
 def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch | None:
-    """The usual NICs that fit all series between hosts; None if none do, if the fabric's own do, or
+    """The usual NICs that fit all series between hosts. None if none do, if the fabric's own do, or
     if no series shows them."""
     across = between_hosts(fabric, series)
     if not across or _least_share(fabric, across) is not None:

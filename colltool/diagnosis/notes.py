@@ -64,7 +64,7 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
 def _setting_of(
     scoring: Scoring, size_class: SizeClass, settings: Sequence[Hypothesis]
 ) -> Hypothesis | None:
-    """A setting that explains large messages that pass but are below the price; None for none."""
+    """A setting that explains large messages that pass but are below the price. None for none."""
     if size_class.share >= BELOW_PRICE:
         return None
     most = min(SETTING_ERROR, scoring.plain_error(size_class) / 2)
@@ -78,7 +78,7 @@ def _setting_of(
 def _dip(
     points: Sequence[ValidatedPoint], size_class: SizeClass
 ) -> tuple[ValidatedPoint, ValidatedPoint] | None:
-    """First and last of the smaller sizes that fall short of what the largest reach; None without a
+    """First and last of the smaller sizes that fall short of what the largest reach. None without a
     deep dip."""
     short = []
     deep = False

@@ -181,7 +181,7 @@ def _pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:
 
 
 def _trust(points: list[ValidatedPoint]) -> Trust | None:
-    """Where the mean error is small: everywhere, or on one side of the size where it changes most;
+    """Where the mean error is small: everywhere, or on one side of the size where it changes most.
     None for nowhere. A side counts as bad only if most of its sizes are off."""
     below, above = _split_by_error(points)
     if below and _good(below) != _good(above):
@@ -197,7 +197,7 @@ def _trust(points: list[ValidatedPoint]) -> Trust | None:
 
 
 def _outliers(points: Sequence[ValidatedPoint]) -> list[Statement]:
-    """Ranges of sizes that are far off; none where they are too many to be named."""
+    """Ranges of sizes that are far off. None where they are too many to be named."""
     named = []
     for far, run in groupby(points, key=lambda point: _error(point) > OUTLIER):
         if far:
@@ -230,7 +230,7 @@ def _named(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
 def _split_by_error(
     points: list[ValidatedPoint],
 ) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
-    """Points split at the size that minimises the scatter of errors within the two parts; empty if
+    """Points split at the size that minimises the scatter of errors within the two parts. Empty if
     too few."""
     middle = range(FEWEST, len(points) - FEWEST + 1)
     cuts = [i for i in middle if points[i].bytes > points[i - 1].bytes]

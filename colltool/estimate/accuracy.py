@@ -113,7 +113,7 @@ def accuracy_of(
     *,
     extrapolated: bool = False,
 ) -> Accuracy | None:
-    """Typical relative error of a price at a size in bytes; None for an ideal one.
+    """Typical relative error of a price at a size in bytes. None for an ideal one.
 
     ``extrapolated``: its software time was not measured on so many ranks or at this size.
     """

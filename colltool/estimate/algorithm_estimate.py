@@ -210,7 +210,7 @@ class AlgorithmEstimate:
 
     @cached_property
     def n_alpha(self) -> Number | None:
-        """Messages one after the other; None if phases differ in α or bandwidth."""
+        """Messages one after the other. None if phases differ in α or bandwidth."""
         return _value_of(self.late_n_alpha)
 
     @cached_property
@@ -246,7 +246,7 @@ class AlgorithmEstimate:
 
     @cached_property
     def protocol(self) -> Any:
-        """Name of the fastest protocol, an array of names for an array of sizes; empty if the
+        """Name of the fastest protocol, an array of names for an array of sizes. Empty if the
         fabric lists none."""
         return _value_of(self.late_protocol)
 
@@ -306,7 +306,7 @@ class AlgorithmEstimate:
 
     @property
     def detail(self) -> str:
-        """The choices of a composition, ``ring / ring, pipelined``; empty for a plain algorithm."""
+        """The choices of a composition, ``ring / ring, pipelined``. Empty for a plain algorithm."""
         return _choices(self.choice, self.variant) if self.choice.tiers else ""
 
     @property

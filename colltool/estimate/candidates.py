@@ -209,7 +209,7 @@ class Candidates:
         ]
 
     def _why_not(self, algorithm: Algorithm) -> str | None:
-        """Why no protocol can run an algorithm: the reason under the last; None if any can."""
+        """Why no protocol can run an algorithm: the reason under the last. None if any can."""
         reason = None
         for group in self._distinct_groups:
             reason = algorithm.why_not(group)

@@ -287,7 +287,7 @@ class CostModel:
 
     @property
     def balance(self) -> float | None:
-        """n* of the whole price, bytes (:attr:`Curve.balance`); None if its curve changes with
+        """n* of the whole price, bytes (:attr:`Curve.balance`). None if its curve changes with
         size."""
         return self.pieces[0][1].balance if len(self.pieces) == 1 else None
 

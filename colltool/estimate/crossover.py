@@ -85,7 +85,7 @@ def _unevenly_measured(compared: Sequence[Sequence[CostModel]]) -> bool:
 
 
 def positive_roots(first: Curve, second: Curve) -> list[float]:
-    """Every M > 0 (bytes, ascending) at which two curves are equal; empty if they coincide."""
+    """Every M > 0 (bytes, ascending) at which two curves are equal. Empty if they coincide."""
     a = first.a - second.a
     b = first.b - second.b
     c = first.c - second.c
@@ -104,7 +104,7 @@ def positive_roots(first: Curve, second: Curve) -> list[float]:
 
 
 def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]:
-    """The schedules to compare, each under all of its protocols; empty if fewer than two run."""
+    """The schedules to compare, each under all of its protocols. Empty if fewer than two run."""
     if not names:
         usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
         names = [algorithm for algorithm in usual if _can_run(listed, algorithm)]

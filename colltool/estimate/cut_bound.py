@@ -233,7 +233,7 @@ def _links_to_neighbours(axes: Sequence[Axis]) -> PerMember:
 
 
 def _axes(span: Span) -> list[Axis]:
-    """The lattice axes on which the group has more than one endpoint; empty elsewhere."""
+    """The lattice axes on which the group has more than one endpoint. Empty elsewhere."""
     axes = span.kind.part(span.endpoints, span.occupancy.stride) or ()
     return [axis for axis in axes if axis.size > 1]
 

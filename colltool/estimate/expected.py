@@ -245,7 +245,7 @@ def gate_reach(size: float) -> float:
 
 
 def nccl_version(fabric: Fabric) -> str:
-    """The version of NCCL that a fabric states; empty where another library runs, or none is
+    """The version of NCCL that a fabric states. Empty where another library runs, or none is
     stated."""
     facts = fabric.library_facts
     if facts is None or facts.name != "nccl":

@@ -133,7 +133,7 @@ class PlacedGroup:
 
     @cached_property
     def domains(self) -> tuple[int, ...]:
-        """Members in each domain of the innermost tier where these differ; empty elsewhere."""
+        """Members in each domain of the innermost tier where these differ. Empty elsewhere."""
         return self.placement.domains
 
     @cached_property
@@ -387,7 +387,7 @@ def as_read(fabric: Fabric, readings: ModelOptions) -> Fabric:
 def machine_factor(
     placed: PlacedGroup, primitive: Primitive, readings: ModelOptions
 ) -> Callable[[Number], Number] | None:
-    """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4);
+    """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4).
     None for 1."""
     machine = placed.fabric.machine
     if machine is None or readings.ideal or readings.numbers != "measured":
@@ -398,7 +398,7 @@ def machine_factor(
 def _factor(
     machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive
 ) -> Callable[[Number], Number] | None:
-    """The measured machine's time over the price, by size; None where nothing was measured there."""
+    """The measured machine's time over the price, by size. None where nothing was measured there."""
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None

@@ -566,7 +566,7 @@ def _on_group(
     phases: Phases,
     listed: bool,
 ) -> TierCompositions | None:
-    """A composition on a group; None if a tier has no algorithm for its phases."""
+    """A composition on a group. None if a tier has no algorithm for its phases."""
     natural = NATURAL_ORDER.get(composition.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
     # whatever the tiers list: an option's cost is worked out once

@@ -207,7 +207,7 @@ def interval_of(
     base_total_s: float | None = None,
     runs: bool = True,
 ) -> Interval | None:
-    """The interval of a price of ``total_s`` seconds; None for an ideal one.
+    """The interval of a price of ``total_s`` seconds. None for an ideal one.
 
     Args:
         size: bytes, as in nccl-tests.
@@ -269,7 +269,7 @@ def error_model(
 def _machine_sigma(
     fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: ModelOptions
 ) -> Callable[[float], float] | None:
-    """Sigma of the machine's factor on this group; None where none is in the price."""
+    """Sigma of the machine's factor on this group. None where none is in the price."""
     machine = fabric.machine
     if machine is None or readings.numbers != "measured":
         return None
@@ -517,7 +517,7 @@ def _distance_words(request: ErrorRequest, name: str, nearest: Distance) -> str:
 
 
 def _edge(value: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
-    """Words on the end of what was measured; empty where the value is between the ends."""
+    """Words on the end of what was measured. Empty where the value is between the ends."""
     if value > most:
         return f"no measurement beyond {show(most)}"
     return f"no measurement below {show(least)}" if value < least else ""

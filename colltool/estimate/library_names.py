@@ -13,7 +13,7 @@ from colltool.libraries.nccl.rules import name_on, nccl_algorithm, spec_on
 def library_name(
     placed: PlacedGroup, primitive: Primitive, spec: str, shipped_by: tuple[str, ...]
 ) -> str:
-    """The library's own name of an algorithm, such as ``NVLSTree``; empty where it has none.
+    """The library's own name of an algorithm, such as ``NVLSTree``. Empty where it has none.
 
     Args:
         spec: the algorithm as ``--algorithm`` takes it.
@@ -34,7 +34,7 @@ def library_name(
 
 
 def spec_of_library_name(placed: PlacedGroup, primitive: Primitive, name: str) -> str:
-    """The algorithm that the library on a group calls by this name, in any case; empty if none."""
+    """The algorithm that the library on a group calls by this name, in any case. Empty if none."""
     running = running_on(placed.fabric)
     if running is None:
         return ""

@@ -569,7 +569,7 @@ def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
 
 
 def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:
-    """The kind of machine whose channels cannot be derived; empty if they can."""
+    """The kind of machine whose channels cannot be derived. Empty if they can."""
     if facts.gpu not in numbers.search or facts.link == "pci":
         link = "PCIe" if facts.link == "pci" else "NVLink"
         return f"GPUs of {facts.gpu} joined by {link}"

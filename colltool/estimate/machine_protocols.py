@@ -26,7 +26,7 @@ def numbers_of(fitted: CustomProtocol, listed: str) -> ProtocolNumbers:
 def priced_under(
     placed: PlacedGroup, primitive: Primitive, spec: str, numbers: ProtocolNumbers
 ) -> CostModel | None:
-    """A schedule whose outermost tier has these numbers, and no others; None where it cannot run
+    """A schedule whose outermost tier has these numbers, and no others. None where it cannot run
     so."""
     *inner, outer = placed.spans
     # a tier without a library gets one with this protocol alone

@@ -345,7 +345,7 @@ def _wired(
     domains: Sequence[int] = (),
 ) -> LinkNetwork | None:
     """The links of a group with a routed tier or domains that differ, whose ranks cannot be
-    scattered; None for others."""
+    scattered. None for others."""
     reason = "domains differ in size" if domains else ""
     for position in reversed(positions):
         if position.kind.joined_by == "routes":

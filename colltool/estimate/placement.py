@@ -74,7 +74,7 @@ class GroupPlacement(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Members along each lattice axis, innermost first, as ``--shape`` takes them; empty
+        """Members along each lattice axis, innermost first, as ``--shape`` takes them. Empty
         without lattices."""
         return tuple(chain.from_iterable(shape for _, shape in self.slices))
 
@@ -285,7 +285,7 @@ def everybody(fabric: Fabric, spec: GroupSpec) -> int:
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
-    """The part of a stride that each tier takes; None if domains come out uneven or the fabric is
+    """The part of a stride that each tier takes. None if domains come out uneven or the fabric is
     too small."""
     steps = []
     left = stride
@@ -302,7 +302,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
 def _shares(
     fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False
 ) -> tuple[TierShare, ...] | None:
-    """Members per domain of each tier; None if a domain or lattice axis is left partly filled."""
+    """Members per domain of each tier. None if a domain or lattice axis is left partly filled."""
     shares = []
     left = ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
@@ -389,7 +389,7 @@ def _check_ranks(fabric: Fabric, ranks: int) -> None:
 
 
 def _grown(fabric: Fabric, ranks: int) -> str:
-    """How to type the fabric with room for so many ranks; empty where it cannot grow."""
+    """How to type the fabric with room for so many ranks. Empty where it cannot grow."""
     nodes = nodes_for(fabric, ranks)
     if nodes is None:
         return ""

@@ -338,7 +338,7 @@ def with_one_port_leader(
 def _leads_on_one_port(
     priced: Price, fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[str, ...]:
-    """Titles at each size; empty where the same schedule leads, or does not post to all peers at
+    """Titles at each size. Empty where the same schedule leads, or does not post to all peers at
     once on links of their own."""
     rows = priced.leading
     unchanged = ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes))

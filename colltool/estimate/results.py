@@ -174,7 +174,7 @@ class Price(Result):
 
     @property
     def slower_pick(self) -> float | None:
-        """Our price of the library's pick relative to its fastest schedule; None without a price of
+        """Our price of the library's pick relative to its fastest schedule. None without a price of
         the pick."""
         if self.library is None or self.library.runs is None:
             return None

@@ -29,7 +29,7 @@ class Curve(NamedTuple):
 
     @property
     def balance(self) -> float | None:
-        """n* = a/b, bytes: where the bandwidth term equals all fixed time (launch included); None
+        """n* = a/b, bytes: where the bandwidth term equals all fixed time (launch included). None
         with a sqrt term.
 
         Without a launch overhead n_α·α·BW/n_β, and α·BW for one message.

@@ -185,7 +185,7 @@ def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float
 
 
 def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index) -> Distance | None:
-    """The measured row of the same place at the least distance; None where nothing was measured
+    """The measured row of the same place at the least distance. None where nothing was measured
     there."""
     at = log2(request.size)
     best: Distance | None = None

@@ -115,7 +115,7 @@ def _before(
     readings: ModelOptions,
     only: tuple[str, ...],
 ) -> SecondsByWay | None:
-    """Seconds on the fabric before its dials moved; None where the user moved none."""
+    """Seconds on the fabric before its dials moved. None where the user moved none."""
     other = before_dials(fabric)
     if other is None:
         return None

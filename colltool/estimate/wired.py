@@ -60,7 +60,7 @@ class TierPosition:
     @cached_property
     def wires(self) -> Wires | None:
         """The wires of a routed tier under the group, a rank's part of what all behind an endpoint
-        share; None elsewhere."""
+        share. None elsewhere."""
         endpoints = self.endpoints if self.occupancy.stride == 1 else self.tier.endpoints
         found = self.kind.wires(endpoints)
         return shared(found, self.occupancy.siblings * self.nics / self.behind)

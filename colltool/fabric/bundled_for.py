@@ -46,7 +46,7 @@ _MODEL = re.compile(r"\b(?:RTX PRO \d{4}|RTX \w*\d{4}|(?:[A-Z]{1,2}|GB|GH|MI)\d{
 
 
 def short_device(device: str) -> str:
-    """The name of a device as people say it; empty where it holds none that is known.
+    """The name of a device as people say it. Empty where it holds none that is known.
 
     >>> short_device("NVIDIA A100-SXM4-80GB"), short_device("NVIDIA H100 PCIe"), short_device("x")
     ('A100', 'H100 PCIe', '')
@@ -81,7 +81,7 @@ PCI_ID = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})")
 
 
 def model_by_id(device: str) -> str:
-    """The model of an accelerator by its PCI id; empty for any other text, and for other devices.
+    """The model of an accelerator by its PCI id. Empty for any other text, and for other devices.
 
     >>> model_by_id("10de:2330"), model_by_id("8086:1234")
     ('NVIDIA H100', '')

@@ -103,7 +103,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         return ()
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        """Return the axes of a group of this many endpoints that fills the tier axis by axis; None
+        """Return the axes of a group of this many endpoints that fills the tier axis by axis. None
         if it does not fill the last one evenly. A partial axis does not wrap around.
 
         With a stride the group has every stride-th endpoint, so one place on the inner axes, whose
@@ -155,7 +155,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         return sum(1 + axis.closed for axis in self.axes if axis.size > 1) or self.neighbours
 
     def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
-        """Return the nodes and links that connect the first endpoints of a routed tier; None
+        """Return the nodes and links that connect the first endpoints of a routed tier. None
         elsewhere."""
         return None
 
@@ -183,7 +183,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         )
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
-        """Return the tier fields that replace its in-network hardware; empty if it has none."""
+        """Return the tier fields that replace its in-network hardware. Empty if it has none."""
         return {} if self.in_network is None else {"in_network": switch}
 
     @property
@@ -198,7 +198,7 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     @property
     def trunk_Bps(self) -> float | None:
-        """What all ranks of an endpoint share on their way out, bytes/s, one direction; None where
+        """What all ranks of an endpoint share on their way out, bytes/s, one direction. None where
         nothing is shared."""
         return None
 
@@ -250,7 +250,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         return self.sigma_of(1)
 
     def sigma_of(self, planes: int) -> float | None:
-        """Return the injection of half the endpoints over the bisection: 1 is full bisection; None
+        """Return the injection of half the endpoints over the bisection: 1 is full bisection. None
         for a single endpoint."""
         across_Bps = self.bisection_of(planes)
         if not across_Bps:
@@ -267,7 +267,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         """Return the number of cables of this many parallel copies."""
 
     def switches(self, planes: int) -> int | None:  # noqa: ARG002
-        """Return the number of switches of all planes together; None if the file does not have the
+        """Return the number of switches of all planes together. None if the file does not have the
         radix that decides."""
         return 0
 

@@ -28,7 +28,7 @@ CustomMachine = MeasuredMachine | str | os.PathLike[str]
 
 def machine_file_of(fabric_file: str) -> str | None:
     """Return the machine file next to a fabric's file, ``cluster.machine.yaml`` of
-    ``cluster.yaml``; None where there is none."""
+    ``cluster.yaml``. None where there is none."""
     found = f"{os.path.splitext(fabric_file)[0]}{MACHINE_SUFFIX}"
     return found if found != fabric_file and os.path.isfile(found) else None
 

@@ -200,7 +200,7 @@ def _fills(count: int, per_rack: int, racks: float) -> bool:
 
 
 def nodes_for(fabric: Fabric, ranks: int) -> int | None:
-    """How many nodes hold so many ranks; None where the fabric cannot be resized."""
+    """How many nodes hold so many ranks. None where the fabric cannot be resized."""
     try:
         resized(fabric, 2)
     except ColltoolError:

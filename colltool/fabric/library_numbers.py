@@ -34,7 +34,7 @@ from colltool.machines.shipped import machine_for
 
 
 def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
-    """Return the medium of each tier, innermost first; None where nothing tells.
+    """Return the medium of each tier, innermost first. None where nothing tells.
 
     Between hosts the default of NCCL and RCCL is InfiniBand, if the name of the tier says nothing
     and the medium inside is known.
@@ -90,7 +90,7 @@ def _gpus(fabric: Fabric, media: Sequence[str | None]) -> tuple[str, ...]:
 def _known(
     fabric: Fabric, tier: Tier, before: Tier, gpus: Sequence[str], medium: str | None
 ) -> TierLibrary | None:
-    """What was measured of the fabric's library on a tier; None where nothing was."""
+    """What was measured of the fabric's library on a tier. None where nothing was."""
     # a routed tier states α per link, and a library's time per step is per pair of ranks
     if capabilities_of(tier).joined_by == "routes":
         return None
@@ -309,7 +309,7 @@ def launch_of(fabric: Fabric) -> float:
 
 
 def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
-    """Return the fabric without some of its overrides, under the same library; None if it was
+    """Return the fabric without some of its overrides, under the same library. None if it was
     loaded with none of these."""
     kept = [f"{key}={value}" for key, value in fabric.overrides if key not in keys]
     if fabric.reload is None or len(kept) == len(fabric.overrides):

@@ -27,7 +27,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def prebuilt(name: str, texts: tuple[str, ...]) -> Fabric | None:
-    """Return the fabric that was kept for these texts; None where there is none.
+    """Return the fabric that was kept for these texts. None where there is none.
 
     ``texts``: of its file, and of those that it is like.
     """

@@ -430,7 +430,7 @@ def _product(count: float | None, each: float | None) -> float | None:
 
 
 def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
-    """The sums of what is known; None where nothing is, or a priced part is not counted."""
+    """The sums of what is known. None where nothing is, or a priced part is not counted."""
     priced = [line for line in lines if line.price is not None]
     watts = [line.power_W for line in lines if line.power_W is not None]
     if not (priced or watts) or any(line.count is None for line in priced):

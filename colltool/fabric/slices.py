@@ -52,7 +52,7 @@ def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
 
 
 def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
-    """Boxes of whole cubes, the longest axis last; none where the lattice has no cubes."""
+    """Boxes of whole cubes, the longest axis last. None where the lattice has no cubes."""
     if tier.cube is None:
         return
     cubes, rest = divmod(endpoints, tier.cube ** len(tier.shape))
@@ -66,7 +66,7 @@ def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
 
 
 def cut_slice(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
-    """Return the slice of this shape as a lattice of its own; None if it does not fit."""
+    """Return the slice of this shape as a lattice of its own. None if it does not fit."""
     if shape == tier.shape:
         return tier
     axes = _slice_axes(tier, shape)

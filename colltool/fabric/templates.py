@@ -114,7 +114,7 @@ def _new_fabric(tiers: str | None) -> dict[str, Any]:
 
 
 def valid_name(text: str) -> str:
-    """Return a text as the name of a fabric; empty if it has no character that a name may have."""
+    """Return a text as the name of a fabric. Empty if it has no character that a name may have."""
     return _NOT_IN_NAMES.sub("-", text).strip("-_")[:64]
 
 

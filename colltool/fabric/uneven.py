@@ -67,7 +67,7 @@ def domain_errors(tiers: Sequence[TierLike]) -> Iterator[FieldError]:
 
 
 def _domains_error(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
-    """Why a tier cannot list its domains, and what to write; None if it can."""
+    """Why a tier cannot list its domains, and what to write. None if it can."""
     tier = tiers[number]
     if number != 1 or len(tiers) != 2:
         return (

@@ -136,7 +136,7 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
 
 
 def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
-    """Return the numbers in which fabrics differ, with their values in each; None if they differ in
+    """Return the numbers in which fabrics differ, with their values in each. None if they differ in
     more than numbers."""
     every = [values_of(fabric) for fabric in fabrics]
     if any(values.keys() != every[0].keys() for values in every):

@@ -112,7 +112,7 @@ class LibraryData(NamedTuple):
 
 @cache
 def library_data(library: str) -> LibraryData | None:
-    """The newest measured version of a library; None for one that was not measured.
+    """The newest measured version of a library. None for one that was not measured.
 
     Versions share their kernels: what a version changes is its cost model (``colltool.libraries.nccl``), not
     these numbers.

@@ -227,7 +227,7 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
 
 
 def _listed_in_header(about: Labels, name: str) -> Any:
-    """The ranks of a group by its name, as the header has them; None where it does not."""
+    """The ranks of a group by its name, as the header has them. None where it does not."""
     groups = about.get("pg_config")
     for group in groups if name and isinstance(groups, list) else ():
         if isinstance(group, dict) and text(group.get("pg_name")) == name:
@@ -242,7 +242,7 @@ def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
 
 
 def _ranks(listed: Any, size: int) -> tuple[int, ...]:
-    """A list of ranks, ascending; empty unless it has the right size and each rank once."""
+    """A list of ranks, ascending. Empty unless it has the right size and each rank once."""
     if not isinstance(listed, list) or len(listed) != size or None in map(count, listed):
         return ()
     return tuple(sorted(listed)) if len(set(listed)) == size else ()

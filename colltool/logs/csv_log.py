@@ -155,7 +155,7 @@ def _separator(header: str) -> str:
 
 
 def _names(header: str) -> list[str]:
-    """The column names of a header line, in lower case; empty for what is no CSV."""
+    """The column names of a header line, in lower case. Empty for what is no CSV."""
     header = header[:MAX_LINE].lstrip("\ufeff").rstrip("\r")
     try:
         cells = next(csv.reader([header], delimiter=_separator(header), skipinitialspace=True), [])

@@ -193,7 +193,7 @@ def unpacked_head(head: bytes, most: int) -> bytes:
 
 
 def first_keys(head: bytes) -> list[str]:
-    """The keys of the outer object as far as a file's first bytes go, plain or gzipped; none where
+    """The keys of the outer object as far as a file's first bytes go, plain or gzipped. None where
     it is no object."""
     try:
         reader = Reader(BufferedReader(BytesIO(unpacked_head(head, _HEAD))))

@@ -236,7 +236,7 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
 
 def _program(run: TestRun, hints: UserHints) -> str:
     """The collective's name as the program announced itself, else as the only command line above
-    names it, else by the columns; empty where nothing says it or the caller does."""
+    names it, else by the columns. Empty where nothing says it or the caller does."""
     if run.started:
         return run.started
     if len(run.mentions) == 1:
@@ -290,7 +290,7 @@ def _primitive(name: str, run: TestRun, hints: UserHints) -> Primitive:
 
 
 def _listed_ranks(run: TestRun) -> int | None:
-    """Ranks of the first group by the Rank lines; None where they are not all there."""
+    """Ranks of the first group by the Rank lines. None where they are not all there."""
     owners: dict[int, Device] = {}
     for device in run.devices:
         first = owners.setdefault(device.rank, device)

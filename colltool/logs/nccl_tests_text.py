@@ -372,7 +372,7 @@ def row_head(text: str) -> str | None:
 
 
 def cells_and_error(text: str, columns: Columns) -> tuple[str, str]:
-    """The cells of a row, and the error that a process printed into its line; empty without one."""
+    """The cells of a row, and the error that a process printed into its line. Empty without one."""
     error = _ERROR.search(text)
     # behind the size, the count and the type, whose words are no error's
     if error is None or len(text[: error.start()].split()) < columns.starts[0] - 2:

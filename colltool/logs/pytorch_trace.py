@@ -71,7 +71,7 @@ def is_chakra_file(path: AnyPath) -> bool:
 
 
 def _head_of(path: AnyPath) -> bytes:
-    """The first bytes of a file, unpacked; empty for pipes and unreadable files."""
+    """The first bytes of a file, unpacked. Empty for pipes and unreadable files."""
     try:
         if not (within_reach(path) and stat.S_ISREG(os.stat(path).st_mode)):
             return b""
@@ -355,7 +355,7 @@ def _labels(args: Labels) -> Labels:
 
 
 def _times(event: Labels) -> Window | None:
-    """Start and end in us; None unless both are numbers, and the event takes time."""
+    """Start and end in us. None unless both are numbers, and the event takes time."""
     start = event.get("ts")
     lasts = event.get("dur")
     if not isinstance(start, int | float) or not isinstance(lasts, int | float):

@@ -126,7 +126,7 @@ class Series(NamedTuple):
 
     @property
     def ranks_per_host(self) -> int | None:
-        """Ranks on each of several hosts; None on one, or where they are not spread evenly."""
+        """Ranks on each of several hosts. None on one, or where they are not spread evenly."""
         if not self.nodes or self.nodes == 1 or self.ranks % self.nodes:
             return None
         return self.ranks // self.nodes

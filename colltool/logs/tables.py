@@ -82,7 +82,7 @@ class LogTable:
         self.rows.append(MeasuredRow(line, f"{size:.0f}", size / rate_Bps, message))
 
     def add_stream(self, line: int, size: str, count: float, rate_Bps: float) -> None:
-        """A stream of ``count`` messages; none where they are too short to fill a link."""
+        """A stream of ``count`` messages. None where they are too short to fill a link."""
         message = float(size)
         if message >= FILLS and rate_Bps > 0:
             self.add_rate(line, message * count, rate_Bps, message)
@@ -193,7 +193,7 @@ def has(sign: re.Pattern[bytes]) -> Callable[[Log], bool]:
 
 
 def numbers(text: str, least: int) -> list[str]:
-    """The words of a row that begins with ``least`` numbers; empty for other lines."""
+    """The words of a row that begins with ``least`` numbers. Empty for other lines."""
     words = text.split(None, _MOST_WORDS)
     if len(words) < least or not all(map(rounding_interval, words[:least])):
         return []

@@ -328,7 +328,7 @@ def world_of(traces: Sequence[RankTrace]) -> int | None:
 
 
 def missing(ranks: Sequence[int], traces: Sequence[RankTrace]) -> tuple[int, ...]:
-    """Those of ``ranks`` without a trace; none if a trace does not say whose it is."""
+    """Those of ``ranks`` without a trace. None if a trace does not say whose it is."""
     there = {trace.rank for trace in traces}
     return () if None in there else tuple(rank for rank in ranks if rank not in there)
 

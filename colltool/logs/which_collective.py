@@ -41,7 +41,7 @@ def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
 
 
 def _collective_of_row(row: SeenRow) -> Primitive | None:
-    """The collective that a row's columns show; None where several are possible."""
+    """The collective that a row's columns show. None where several are possible."""
     width = element_bytes(row.dtype)
     if not width or not row.elements:
         return None

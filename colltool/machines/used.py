@@ -30,7 +30,7 @@ class MachineUsed(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Such as ``3 rows of cluster.machine.yaml``; empty for a machine that ships."""
+        """Such as ``3 rows of cluster.machine.yaml``. Empty for a machine that ships."""
         if not self.own:
             return ""
         text = f"{counted(self.rows, 'row')} of {self.file}"
@@ -71,7 +71,7 @@ def assumed_in(overrides: Overrides) -> tuple[str, ...]:
 
 
 def assumed_text(overrides: Overrides) -> str:
-    """Return the first thing that a file assumes and how many more there are; empty for none.
+    """Return the first thing that a file assumes and how many more there are. Empty for none.
 
     >>> assumed_text(Applied((), None, ("ib.bandwidth: NICs of 200 Gb/s", "device: A100")))
     'assumed: NICs of 200 Gb/s, and 1 more'

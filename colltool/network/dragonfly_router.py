@@ -231,7 +231,7 @@ class DragonflyRouter(Router):
         *,
         out: bool,
     ) -> LinkUse:
-        """The link from a switch to a gateway of its group (``out``) or back; none where the switch
+        """The link from a switch to a gateway of its group (``out``) or back. None where the switch
         is that gateway."""
         wires = self.wired
         if wires.spines:

@@ -28,7 +28,7 @@ TWISTED_SHAPES = "k x 2k, k x k x 2k or k x 2k x 2k, such as [4, 4, 8]"
 
 
 def twisted_axes(shape: Shape) -> tuple[Axis, ...] | None:
-    """The axes of the twisted torus of a shape; None where no twist is defined.
+    """The axes of the twisted torus of a shape. None where no twist is defined.
 
     >>> twisted_axes((4, 8))
     (Axis(size=4, wrap=False, twist=(0, 4)), Axis(size=8, wrap=True, twist=()))

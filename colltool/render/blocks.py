@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 
 def attribute_at(record: Any, path: str) -> Any:
-    """The attribute at a dotted path such as ``row.slow.total_s``; None if a part of it is None."""
+    """The attribute at a dotted path such as ``row.slow.total_s``. None if a part of it is None."""
     for name in path.split("."):
         if record is None:
             return None

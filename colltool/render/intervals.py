@@ -56,7 +56,7 @@ def _signed(share: float) -> str:
 
 
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
-    """The narrowest and the widest of several intervals, each with its seconds; empty for none."""
+    """The narrowest and the widest of several intervals, each with its seconds. Empty for none."""
     sides = {
         nine_in_ten(interval, seconds): interval.larger_side(seconds)
         for interval, seconds in intervals

@@ -58,7 +58,7 @@ PIPE = Screen()
 
 
 def stated_width() -> int | None:
-    """The width that COLUMNS states, for output that no terminal measures; None for none."""
+    """The width that COLUMNS states, for output that no terminal measures. None for none."""
     stated = os.environ.get("COLUMNS", "")
     if not (stated.isascii() and stated.isdecimal()) or int(stated[:6]) < _LEAST_WIDTH:
         return None

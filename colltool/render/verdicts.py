@@ -148,7 +148,7 @@ def _behind(claim: SizeBand) -> str:
 
 
 def _where(claim: SizeBand) -> str:
-    """`` up to 85 KB``, `` above 62 MB``, `` from 52 MB to 88 MB``; empty for all sizes."""
+    """`` up to 85 KB``, `` above 62 MB``, `` from 52 MB to 88 MB``. Empty for all sizes."""
     if claim.first and claim.last:
         return ""
     if claim.first:
@@ -286,7 +286,7 @@ def offer_sentence(offer: RanksOffer) -> str:
 
 
 def uncertainty(lines: Iterable[CompareLine]) -> str:
-    """``Uncertainty of a ratio: a factor of 1.2 to 3.6 (90% interval)``; empty where nothing is
+    """``Uncertainty of a ratio: a factor of 1.2 to 3.6 (90% interval)``. Empty where nothing is
     known of it."""
     factors = []
     for line in lines:

@@ -220,8 +220,7 @@ def _levels_in_use(span: Span) -> tuple[DistanceClass, ...]:
 
 
 def _unknown_planes(placed: PlacedGroup) -> str:
-    """The reason why times are unknown where flows are hashed to planes; empty where they are
-    not."""
+    """The reason why times are unknown where flows are hashed to planes. Empty where they are not."""
     for span in placed.spans:
         planes = capabilities_of(span.tier).planes
         if planes and planes.spread == "ecmp":
@@ -327,7 +326,7 @@ def execute_custom(
 
 
 def custom_trace(group: Group, schedule: CustomSchedule, vectors: Vectors) -> Trace | None:
-    """Every step of a custom schedule; None where it uses scratch buffers, which a trace cannot
+    """Every step of a custom schedule. None where it uses scratch buffers, which a trace cannot
     show."""
     if not run(schedule.program()).holds:
         return None

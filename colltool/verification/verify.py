@@ -237,7 +237,7 @@ def why_not_executed(
     placed: PlacedGroup,
     most: int = MOST_MESSAGES,
 ) -> str:
-    """Why an algorithm that runs on a group is not executed; empty if it is."""
+    """Why an algorithm that runs on a group is not executed. Empty if it is."""
     # The schedule of this one is only for domains of different sizes.
     same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
     if maker(algorithm.primitive, algorithm.name) is None or same_sizes:

@@ -39,7 +39,7 @@ class TunerRow(NamedTuple):
 
 def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
     """What a combination needs and NCCL may have switched off, by machine, variable or missing
-    plugin; empty for rings and trees under LL and Simple.
+    plugin. Empty for rings and trees under LL and Simple.
 
     Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel).
     """

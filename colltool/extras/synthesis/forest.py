@@ -195,7 +195,7 @@ def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
 
 
 def common_unit(rates: Collection[float], most_parts: int) -> float | None:
-    """The largest rate of which all are whole multiples; None if that is less than the
+    """The largest rate of which all are whole multiples. None if that is less than the
     ``most_parts``-th part of the slowest."""
     slowest = min(rates)
     for parts in range(1, most_parts + 1):
@@ -260,7 +260,7 @@ def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
 def _violated_cut(
     links: Capacities, ranks: int, roots: Sequence[int], rate: Fraction
 ) -> set[int] | None:
-    """The nodes on the roots' side of a cut that cannot carry a rate; None if all cuts can."""
+    """The nodes on the roots' side of a cut that cannot carry a rate. None if all cuts can."""
     source = -1
     capacity: Capacities = {source: dict.fromkeys(roots, rate.numerator)}
     for node, neighbours in links.items():
@@ -364,7 +364,7 @@ def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tup
 
 
 def wires_between(group: Group) -> GraphWires | None:
-    """The links of a group whose ranks are joined directly; None with switches or other ranks in
+    """The links of a group whose ranks are joined directly. None with switches or other ranks in
     between."""
     if group.topology in LATTICE:
         return lattice_wires(group.axes)
@@ -386,7 +386,7 @@ def joined_by_links(group: Group) -> str | None:
 
 
 def wires_of(group: Group) -> GraphWires | None:
-    """The links of a group's ranks, and of a graph's switches; None where ranks have ports at
+    """The links of a group's ranks, and of a graph's switches. None where ranks have ports at
     switches."""
     wires = group.wires
     if isinstance(wires, GraphWires) and wires.endpoints == group.ranks:

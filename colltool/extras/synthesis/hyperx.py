@@ -99,7 +99,7 @@ def _busy_s(wires: HyperXWires, orders: list[list[int]]) -> list[list[float]]:
 
 
 def _equalised(busy_s: Sequence[Sequence[float]]) -> list[float] | None:
-    """Shares that add up to 1 and make all axes equally busy; None if there are none.
+    """Shares that add up to 1 and make all axes equally busy. None if there are none.
 
     Gauss elimination by hand: numpy's result differs in the last digits, which recorded prices have.
     """

@@ -59,7 +59,7 @@ def links_in_proportion(group: Group) -> str | None:
 
 
 def _unit(wires: GraphWires) -> float | None:
-    """The rate in bytes/s that sends one piece in a step, of which all rates are multiples; None if
+    """The rate in bytes/s that sends one piece in a step, of which all rates are multiples. None if
     there is none."""
     rates = rates_of(wires).values()
     unit = common_unit(rates, _MOST_PARTS)

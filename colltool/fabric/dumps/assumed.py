@@ -99,7 +99,7 @@ def _assumed_of_links(node: NodeDump, base: DeviceMatch) -> list[str]:
 
 
 def _usual_links(node: NodeDump) -> int | None:
-    """The NVLinks that the accelerators should have to each other; None if unknown or none."""
+    """The NVLinks that the accelerators should have to each other. None if unknown or none."""
     if not node.has_links or len(node.accelerators) == 1:
         return None
     return usual_host(node.model).links

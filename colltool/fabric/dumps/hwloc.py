@@ -102,7 +102,7 @@ def _model(name: str, gpus: list[Element], *, grace: bool) -> str:
 
 
 def _ids(device: Element) -> tuple[str, str, str, str]:
-    """Class, vendor, device and subsystem device of a PCI device, as Linux writes them; empty for
+    """Class, vendor, device and subsystem device of a PCI device, as Linux writes them. Empty for
     other objects."""
     if device.get("type") != "PCIDev":
         return "", "", "", ""

@@ -160,7 +160,7 @@ def _odd_slots(
 
 
 def _no_links(gpus: list[_Gpu], model: str) -> str:
-    """Why the file does not state which links join the accelerators; empty if it does, or if they
+    """Why the file does not state which links join the accelerators. Empty if it does, or if they
     are cards without any."""
     if any(gpu.gpu for gpu in gpus) or pci.is_card(model):
         return ""
@@ -170,7 +170,7 @@ def _no_links(gpus: list[_Gpu], model: str) -> str:
 
 
 def _cpu(cpus: list[Element]) -> str:
-    """Vendor of the first processor that names one, ``arm`` for Grace; empty if unknown."""
+    """Vendor of the first processor that names one, ``arm`` for Grace. Empty if unknown."""
     if any(element.get("arch") == "arm64" for element in cpus):
         return "arm"
     vendors = (_VENDORS.get(element.get("vendor")) for element in cpus)

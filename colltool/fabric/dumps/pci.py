@@ -101,7 +101,7 @@ def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = Fa
 
 
 def nic_model(vendor: str, device: str, subsystem: str = "") -> NicModel | None:
-    """Return a NIC by its PCI vendor, device and subsystem device (``0x15b3``); None if unknown."""
+    """Return a NIC by its PCI vendor, device and subsystem device (``0x15b3``). None if unknown."""
     key = f"{vendor}:{device}".lower()
     return _nics().get(f"{key}:{subsystem}".lower()) or _nics().get(key)
 

@@ -191,7 +191,7 @@ def _assumed_nics(rate_Bps: float, why: str) -> str:
 
 
 def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
-    """The bandwidth of an accelerator's links to switches, or of a pair's links; None if unknown."""
+    """The bandwidth of an accelerator's links to switches, or of a pair's links. None if unknown."""
     if node.link_Bps is not None and inner.link != "pcie":
         return DumpedRate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
     if not inner.links or not node.has_link_counts:

@@ -68,7 +68,7 @@ def _shape(ranks: int, nodes: int) -> str:
 
 
 def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
-    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm; empty if there is
+    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm. Empty if there is
     none.
 
     Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and
@@ -78,7 +78,7 @@ def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
 
 
 def nccl_algorithm(name: str) -> str:
-    """NCCL's algorithm, as its tuner files spell it, of a name in any case; empty if none.
+    """NCCL's algorithm, as its tuner files spell it, of a name in any case. Empty if none.
 
     >>> nccl_algorithm("nvlstree")
     'nvls_tree'
@@ -100,8 +100,8 @@ def algorithms_named(primitive: Primitive | None) -> list[str]:
 
 
 def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
-    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is;
-    empty if none."""
+    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is.
+    Empty if none."""
     shape = _shape(ranks, nodes)
     modelled_as = SAME_SIZE_COMPOSITIONS.get(spec, spec)
     for algorithm, name in ALGORITHM_NAMES.items():
@@ -142,7 +142,7 @@ UNKNOWN_SEGMENT = "segment-"
 
 
 def protocol_of(name: str) -> str:
-    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case; empty if
+    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case. Empty if
     unknown."""
     base_name = name.lower()
     for before in SEGMENT_PREFIXES:
@@ -151,7 +151,7 @@ def protocol_of(name: str) -> str:
 
 
 def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
-    """Why NCCL cannot run an algorithm under a protocol here; empty if it can."""
+    """Why NCCL cannot run an algorithm under a protocol here. Empty if it can."""
     if algorithm not in on.constants.algorithms[primitive]:
         return f"NCCL has no {algorithm} for {primitive.label}"
     if protocol != "simple" and algorithm not in ("ring", "tree"):

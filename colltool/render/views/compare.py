@@ -266,7 +266,7 @@ def _one_port_lines(result: Comparison) -> list[str]:
 def _where_turned(
     result: Comparison, primitive: Primitive, winners: Sequence[OnePortWinner]
 ) -> str:
-    """Such as `` on 64 ranks at 1MB, 16MB``; empty where it is so on all ranks and at all sizes."""
+    """Such as `` on 64 ranks at 1MB, 16MB``. Empty where it is so on all ranks and at all sizes."""
     lines = [line for line in result.lines if line.primitive is primitive]
     counts = dict.fromkeys(winner.ranks for winner in winners)
     sizes = dict.fromkeys(winner.bytes for winner in winners)

@@ -297,7 +297,7 @@ class _BillLevel(NamedTuple):
 
     @property
     def cost(self) -> float | None:
-        """The sum over parts with a price; None if there are none, or one has no count."""
+        """The sum over parts with a price. None if there are none, or one has no count."""
         return _sum([line.cost for line in self.lines.values() if line.price is not None])
 
     @property

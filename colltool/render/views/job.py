@@ -134,7 +134,7 @@ def _cure(result: JobShown) -> str:
 
 
 def _room(result: JobShown) -> str:
-    """What to change so that a tight job has room; empty where nothing helps."""
+    """What to change so that a tight job has room. Empty where nothing helps."""
     if result.cure is None:
         return ""
     values, size = result.cure

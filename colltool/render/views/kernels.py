@@ -175,7 +175,7 @@ def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
 
 
 def _chart(result: KernelPriceList) -> BusbwChart | None:
-    """Bus bandwidth of each kernel; None for experts, whose sizes are tokens."""
+    """Bus bandwidth of each kernel. None for experts, whose sizes are tokens."""
     first = result.prices[0]
     if first.what is not None:
         return None

@@ -165,7 +165,7 @@ def _senders(link: JobLink) -> str:
 
 
 def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
-    """What to type for a change of the fabric or the job: ``--job-set overlap.tp=true``; empty for
+    """What to type for a change of the fabric or the job: ``--job-set overlap.tp=true``. Empty for
     none."""
     if not values:
         return ""

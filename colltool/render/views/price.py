@@ -96,7 +96,7 @@ def _against_the_file(filed_s: float, total_s: float) -> list[str]:
 
 
 def _largest_gains(gains: Sequence[Gain], total_s: float) -> str:
-    """``Twice the bandwidth of ib would save 34%, half the latency of nvlink 3%``; empty where
+    """``Twice the bandwidth of ib would save 34%, half the latency of nvlink 3%``. Empty where
     nothing saves a percent."""
     texts: list[str] = []
     for gain in gains[:_MOST_GAINS]:

@@ -224,7 +224,7 @@ def _answer(result: Sweep) -> str:
 
 
 def _none_implemented(result: Sweep) -> str:
-    """That the library runs none of the algorithms; empty where it runs some."""
+    """That the library runs none of the algorithms. Empty where it runs some."""
     if not result.library or any(cell.selectable for cell in result.priced):
         return ""
     return sentence(running(result.library, leads=False))

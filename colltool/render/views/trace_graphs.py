@@ -64,7 +64,7 @@ def recorded_lines(graphs: Sequence[Replayed]) -> list[Block]:
 
 
 def graph_step(graphs: Sequence[Replayed]) -> str:
-    """The slowest graph with prices in place of its collectives' times; empty without graphs."""
+    """The slowest graph with prices in place of its collectives' times. Empty without graphs."""
     if not graphs:
         return ""
     slowest = _slowest(graphs)
