@@ -39,9 +39,11 @@ def specs_called(name: str, primitive: Primitive, composed: Collection[str] = ()
 
 
 def _called_on_a_tier(name: str) -> str:
-    """An algorithm of one phase of a composition, whose primitive is not known here."""
+    """An algorithm of one phase of a composition, whose primitive is not known here. An unknown
+    name comes back as it is: what runs the composition refuses it, and lists what its tier has."""
     plain = normal_form(name)
     if any(algorithm.name == plain for algorithm in (*every_algorithm(), *on_request())):
         return plain
+    # a tier runs no composition
     single = [spec for spec in SPECS.get(plain, ()) if ":" not in spec]
     return single[0] if single else name

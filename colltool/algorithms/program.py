@@ -231,6 +231,7 @@ def maker(primitive: Primitive, name: str) -> Maker | None:
 
 def estimated_messages(primitive: Primitive, name: str, ranks: int, segments: int | None) -> int:
     """Rough cost of executing a schedule, in messages; ``segments`` for a pipelined one."""
+    # a pipelined schedule grows with its segments: so many chunks for each of them and each rank
     if segments is not None:
         return _USUAL_PER_PAIR * ranks * segments
     per_pair = _PER_PAIR[primitive, name]

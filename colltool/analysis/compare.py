@@ -309,7 +309,9 @@ class CompareTable:
                 # the grid has one column's cells after the other's
                 row = tuple(cells[at::cells_per_column])
                 unknown = (0.0,) * len(row)
-                line = CompareLine(request.primitive, ranks, size, row, missing, unknown, unknown)
+                line = CompareLine(
+                    request.primitive, ranks, size, row, missing, unknown, rival_sigmas=unknown
+                )
                 group_lines.append(line if ratios is None else ratios.of_line(line))
             lines.append(group_lines)
         return lines

@@ -65,7 +65,8 @@ class Command(NamedTuple):
         parts: its options in the order of the help.
         function: what it does with their values.
         public: the public function whose arguments they are, if there is one.
-        names: what errors call an argument here, where it is not the option of its row.
+        names: what errors call an argument here, where it is not the option of its row:
+            ``{"algorithms": "algorithm"}`` where price()'s list is one ``--algorithm``.
     """
 
     name: str
@@ -177,7 +178,11 @@ def _with_default(
     own: Mapping[str, inspect.Parameter],
     public: Mapping[str, inspect.Parameter],
 ) -> Option:
-    """The option with the default of its parameter; required if the parameter has none."""
+    """The option with its default.
+
+    An option that states one keeps it. Otherwise it is that of the parameter of the command's
+    function, else that of the public function; without either the option is required.
+    """
     if option.default is not BY_FUNCTION:
         return option
     # a command's own default wins: it may differ from the public function's

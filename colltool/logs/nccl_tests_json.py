@@ -93,13 +93,14 @@ def listed_devices(report: Json) -> list[Json]:
 
 def _run_of(report: Json, file: str) -> TestRun:
     """What a report says of its run: program, library and devices."""
+    # a JSON document has no lines to point at: places are those of its first
     run = TestRun(file, table=1, library="NCCL")
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
         run.started = _ascii(args[0])
     config = _mapping(report.get("config"))
     run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
-    # old reports have no version, or a short one
+    # NCCL's codes have four or five digits (2.8.4 is 2804); old reports have none, or a short one
     code = _count(report.get("nccl_version"))
     if code > 1000:
         run.library_version = version_text(code)
@@ -144,6 +145,7 @@ def _ascii(value: object) -> str:
 
 
 def _count(value: object) -> int:
+    """A whole number of the report, which :func:`_results_of` reads as text. 0 for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7:
         return int(value)
     return 0
