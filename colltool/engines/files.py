@@ -421,7 +421,8 @@ def load_library(path: str | os.PathLike[str]) -> LibraryFile:
             argument="library_file",
             fix=fix,
         )
-    return read_library(read_text(typed, "definition"), typed)
+    library = read_library(read_text(typed, "definition"), typed)
+    return library.at_version(library.version)
 
 
 def read_library(text: str, name: str) -> LibraryFile:

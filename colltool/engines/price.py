@@ -532,7 +532,7 @@ def rules_for(library: LibraryFile, operation: str, site: KernelSite) -> list[Di
         on_ranks = case.ranks[0] <= site.ranks <= case.ranks[1]
         if case.operation != operation or not (on_gpu and on_ranks):
             continue
-        if not all(reached[name] for name in case.kernel.split(EITHER)):
+        if not all(reached.get(name) for name in case.kernel.split(EITHER)):
             continue
         # a table by the bytes of all ranks, as one by those of each
         each = site.ranks if case.per == "total" else 1

@@ -244,6 +244,19 @@ def test_each_kernel_of_a_table_is_in_the_file_and_reached() -> None:
         assert kernels >= named - {"nccl"}
 
 
+def test_a_file_of_one_s_own_has_what_holds_in_its_version(tmp_path: Path) -> None:
+    """The one-shot is of later versions: its row of the table is passed over."""
+    from colltool.engines.files import template
+
+    file = tmp_path / "mine.toml"
+    text = template().replace('version = "1.0"', 'version = "0.9"', 1)
+    file.write_text(text.replace('name = "one-shot"', 'name = "one-shot"\nsince = "1.0"', 1))
+    asked: dict[str, Any] = {"size": "64KiB", "ranks": 8, "library_file": file}
+    assert colltool.price("dgx-h100", "ar", **asked).best.kernel == "two-shot"
+    file.write_text(file.read_text().replace('"0.9"', '"1.1"'))
+    assert colltool.price("dgx-h100", "ar", **asked).best.kernel == "one-shot"
+
+
 B60 = """
 schema: colltool.fabric/2
 name: b60
