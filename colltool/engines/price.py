@@ -18,6 +18,7 @@ from colltool.engines.files import (
     EITHER,
     EXPERTS,
     NCCL,
+    WARNING,
     KernelFile,
     LaunchFile,
     LibraryFile,
@@ -269,14 +270,14 @@ def _estimates(
 ) -> list[KernelEstimate]:
     """An estimate by each kernel that was measured on the machine."""
     return [
-        _estimate(measured, library.full_name, site, size, tokens)
+        _estimate(measured, library, site, size, tokens)
         for measured in measured_kernels(library, operation, site, rules)
     ]
 
 
 def _estimate(
     measured: MeasuredKernel,
-    library: str,
+    library: LibraryFile,
     site: KernelSite,
     size: float,
     tokens: Tokens | None,
@@ -294,6 +295,8 @@ def _estimate(
         call = call._replace(bytes=sent, experts=tokens.experts, token_bytes=tokens.token_bytes)
     evaluated_bytes, unmeasured = _within_measured(kernel, call.bytes, tokens)
     unmeasured += _other_ranks(kernel, site.ranks)
+    if library.said.startswith(WARNING):
+        unmeasured.append("measured in other versions")
     times = formula.of(kernel.parameters, call._replace(bytes=evaluated_bytes))
     # all-reduces use measured links only; exchanges cross the fabric's own network
     if tokens is not None:
@@ -306,7 +309,7 @@ def _estimate(
     if kernel.said:
         notes.append(kernel.said)
     return KernelEstimate(
-        library=library,
+        library=library.full_name,
         kernel=kernel.name,
         operation=kernel.operation,
         ranks=site.ranks,

@@ -169,6 +169,9 @@ def test_a_version_between_two_alike_is_said_first() -> None:
     found: Any = colltool.price("dgx-h100", "ar", size="64KiB", ranks=8, library="vllm@0.21")
     words = "Version 0.21 of vllm was not measured: 0.19.0 stands in."
     assert found.summary().startswith(words)
+    known: Any = colltool.price("dgx-h100", "ar", size="64KiB", ranks=8, library="vllm@0.19.0")
+    assert found.best.total_s == known.best.total_s
+    assert found.best.error == 2 * known.best.error
     crossed = colltool.crossover("dgx-h100", "ar", ranks=8, library="vllm@0.21")
     assert crossed.summary().startswith(words)
     with pytest.raises(ColltoolError, match=r"no kernel of vllm@0\.29 was measured on h100"):
