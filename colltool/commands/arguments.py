@@ -309,6 +309,12 @@ ARGUMENTS = {
         "Load imbalance: bytes of the busiest rank over the mean. [default: 1]",
         "number",
     ),
+    "mode": Argument(
+        "--mode",
+        "MODE",
+        "How an engine launches the call: graph (a CUDA graph) or eager. [default: graph]",
+        words=("graph", "eager"),
+    ),
     "slow_rank": Argument(
         "--slow-rank",
         "SHARE",

@@ -176,7 +176,7 @@ def complete_job_set(incomplete: str) -> list[str]:
 def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
     """``NAME`` of libraries that have kernels for one of the operations, or ``NAME@VERSION`` of one
     that is typed."""
-    from colltool.engines.shipped import kernel_operations, shipped_libraries
+    from colltool.engines.shipped import shipped_file, shipped_libraries
 
     # only the libraries whose names fit are read
     fitting = [pair for pair in shipped_libraries() if incomplete.startswith(pair[0])]
@@ -184,9 +184,12 @@ def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
         fitting = [pair for pair in shipped_libraries() if pair[0].startswith(incomplete)]
     known: list[str] = []
     for library_name, version in fitting:
-        if operations and not set(operations) & kernel_operations(library_name, version):
+        file = shipped_file(library_name, version)
+        present = {kernel["operation"] for kernel in file.get("kernels", [])}
+        if operations and present.isdisjoint(operations):
             continue
-        known += [library_name, f"{library_name}@{version}"]
+        known.append(library_name)
+        known += [f"{library_name}@{each}" for each in file.get("measured", [version])]
     found = words(dict.fromkeys(known))(incomplete)
     named = [word for word in found if "@" not in word]
     # of several libraries the names are enough

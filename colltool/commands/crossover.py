@@ -33,6 +33,7 @@ def crossover(
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
     library_file: AnyPath | None = None,
+    mode: str | None = None,
     **options: Unpack[Options],
 ) -> Crossover | KernelCrossover:
     """Every size, in bytes, at which the faster of two algorithms changes, and which one is faster
@@ -40,13 +41,16 @@ def crossover(
 
     The first of ``algorithms`` is compared with each of the others, by default the usual ones; all
     else as :func:`price`. With an engine's library: where its kernels cross, next to its own
-    thresholds (:class:`colltool.engines.results.KernelCrossover`).
+    thresholds (:class:`colltool.engines.results.KernelCrossover`); ``mode``: ``"graph"`` or
+    ``"eager"``.
     """
     from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
 
-    kernels, model = split_request(fabric, primitive, ranks, options, library_file=library_file)
+    kernels, model = split_request(
+        fabric, primitive, ranks, options, library_file=library_file, mode=mode
+    )
     if kernels is not None and kernels.library is not None:
         return kernels.crossover(kernels.library)
     request = price_request(fabric, primitive, ranks, model)
@@ -78,6 +82,7 @@ def crossover_of(request: Request, names: Sequence[str] = ()) -> Crossover:
         ),
         "library",
         "library_file",
+        "mode",
         DRAWN_RESULT,
         READINGS,
     ],

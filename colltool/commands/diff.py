@@ -60,7 +60,7 @@ def diff_libraries(
     """
     from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of
-    from colltool.engines.files import find_library, is_library
+    from colltool.engines.files import WARNING, find_library, is_library
     from colltool.engines.library_diff import diff_kernels, diff_versions
     from colltool.libraries.nccl.hardware import constants
 
@@ -69,7 +69,12 @@ def diff_libraries(
     second = text_of(new, "library", "nccl@2.31").lower()
     if is_library(first) and is_library(second):
         group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", least=2)
-        return diff_kernels(loaded, find_library(first), find_library(second), group)
+        pair = find_library(first), find_library(second)
+        for file in pair:
+            if file.said.startswith(WARNING):
+                what = file.said.removeprefix(WARNING)
+                raise ColltoolError(what, argument="library", fix=f"compare {file.full_name}")
+        return diff_kernels(loaded, *pair, group)
     versions = []
     for name in (first, second):
         library, _, version = name.partition("@")

@@ -11,13 +11,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.engines.files import LibraryFile
     from colltool.engines.formulas import Tokens
+    from colltool.engines.price import LaunchMode
     from colltool.engines.results import KernelCrossover, KernelPriceList
     from colltool.estimate.placement import GroupSpec
     from colltool.fabric.model import Fabric
@@ -68,6 +69,7 @@ class KernelRequest(NamedTuple):
         operation: the name of a primitive, ``dispatch`` or ``combine``.
         library: whose kernels; None for every library that was measured on the fabric.
         call: the arguments of dispatch and combine.
+        mode: how a call is launched; None: in a CUDA graph.
     """
 
     operation: str
@@ -75,6 +77,7 @@ class KernelRequest(NamedTuple):
     fabric: Fabric
     group: GroupSpec
     call: ExpertCall
+    mode: LaunchMode | None = None
 
     def prices(self, sizes: Sequence[Any]) -> KernelPriceList:
         """The price of a call at each size; for experts one price, whose bytes follow from tokens."""
@@ -89,6 +92,7 @@ class KernelRequest(NamedTuple):
                 fix = f"leave {argument_text('size')} out, and give {tokens}"
                 what = f"the bytes of {self.operation} follow from its tokens"
                 raise ColltoolError(what, argument="size", fix=fix)
+            self._refuse_mode(f"{self.operation} is priced as its bare kernel")
             tokens_sent = self.call.read(self.operation)
             price = price_experts(
                 self.library, self.fabric, self.operation, tokens_sent, self.group
@@ -100,12 +104,20 @@ class KernelRequest(NamedTuple):
                 argument="size",
                 fix=f"add {argument_text('size', '64KB')}",
             )
-        # a library without kernels of its own has a table of algorithms by size
-        run = price_by_table if self.library.runs else price_kernels
         prices = []
         for size in each_size(sizes):
-            prices.append(run(self.library, self.fabric, self.operation, size, self.group))
+            call = (self.library, self.fabric, self.operation, size, self.group)
+            # a library without kernels of its own has a table of algorithms by size
+            if self.library.runs:
+                self._refuse_mode(f"{self.library.full_name} has no kernels of its own")
+                prices.append(price_by_table(*call))
+            else:
+                prices.append(price_kernels(*call, self.mode))
         return KernelPriceList(tuple(prices))
+
+    def _refuse_mode(self, why: str) -> None:
+        if self.mode is not None:
+            raise ColltoolError(why, argument="mode", fix=f"leave {argument_text('mode')} out")
 
     def crossover(self, library: LibraryFile) -> KernelCrossover:
         """The sizes at which a library's kernels cross on a machine, and its own thresholds."""
@@ -118,7 +130,7 @@ class KernelRequest(NamedTuple):
                 argument="library",
                 fix=f"colltool crossover with {instead}, or price at several sizes",
             )
-        return kernel_crossover(library, self.fabric, self.operation, self.group)
+        return kernel_crossover(library, self.fabric, self.operation, self.group, self.mode)
 
 
 def split_request(
@@ -129,6 +141,7 @@ def split_request(
     *,
     library_file: AnyPath | None,
     slow_rank: float | None = None,
+    mode: str | None = None,
 ) -> tuple[KernelRequest | None, dict[str, Any]]:
     """Split the arguments of a price into a request for kernels and options of the model.
 
@@ -150,11 +163,27 @@ def split_request(
             library_file = None
     query = _kernel_query(primitive, model.get("library"), library_file, call, slow_rank)
     if query is None:
+        if mode is not None:
+            what = "only an engine's library says how a call is launched"
+            fix = f"add {argument_text('library', 'vllm')}, or leave {argument_text('mode')} out"
+            raise ColltoolError(what, argument="mode", fix=fix)
         return None, model
     operation, library = query
     # a library of kernels is unknown to the model of algorithms
     group = model_request(ranks, {**model, "library": None}).group
-    return KernelRequest(operation, library, fabric_of(fabric), group, call), model
+    launched = None if mode is None else launch_mode(mode)
+    return KernelRequest(operation, library, fabric_of(fabric), group, call, launched), model
+
+
+def launch_mode(value: Any) -> LaunchMode:
+    """How a call is launched, by its word."""
+    from colltool.engines.price import LAUNCH_MODES
+
+    for mode in LAUNCH_MODES:
+        if value == mode:
+            return mode
+    fix = f"one of {', '.join(LAUNCH_MODES)}"
+    raise ColltoolError(f"no mode is called '{clipped(str(value))}'", argument="mode", fix=fix)
 
 
 def _described_nccl_version(library_file: AnyPath) -> str | None:

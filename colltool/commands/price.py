@@ -43,6 +43,7 @@ def price(
     algorithm_files: AnyAlgorithms = (),
     slow_rank: float | None = None,
     library_file: AnyPath | None = None,
+    mode: str | None = None,
     **options: Unpack[PriceOptions],
 ) -> Price | KernelPrice:
     """Price every algorithm that can run, fastest first; with an engine's library its kernels.
@@ -73,6 +74,7 @@ def price(
             ``"nccl@2.31"``: a version of it; ``"vllm@0.24.0"`` and others that
             :func:`list_libraries` names: their kernels, as measured.
         library_file: your own library file instead of it.
+        mode: how an engine's library launches the call: ``"graph"`` (default) or ``"eager"``.
         tokens, top_k, hidden, experts: tokens per rank, experts per token, hidden size, and number
             of experts (dispatch and combine only).
         dtype: data type of the tokens sent; default: fp8 for dispatch, bf16 for combine.
@@ -99,7 +101,13 @@ def price(
     from colltool.estimate.price import price as run
 
     kernels, model = split_request(
-        fabric, primitive, ranks, options, library_file=library_file, slow_rank=slow_rank
+        fabric,
+        primitive,
+        ranks,
+        options,
+        library_file=library_file,
+        slow_rank=slow_rank,
+        mode=mode,
     )
     if kernels is not None:
         refuse_files(algorithm_files)
@@ -137,6 +145,7 @@ def price_list(
     algorithm_files: AnyAlgorithms = (),
     slow_rank: float | None = None,
     library_file: AnyPath | None = None,
+    mode: str | None = None,
     **options: Unpack[PriceOptions],
 ) -> PriceList | KernelPriceList:
     """One price per size; without sizes the best two from 1 KB to 1 GB, and as
@@ -147,7 +156,13 @@ def price_list(
     from colltool.estimate.price import price_list as run
 
     kernels, model = split_request(
-        fabric, primitive, ranks, options, library_file=library_file, slow_rank=slow_rank
+        fabric,
+        primitive,
+        ranks,
+        options,
+        library_file=library_file,
+        slow_rank=slow_rank,
+        mode=mode,
     )
     if kernels is not None:
         refuse_files(algorithm_files)
@@ -323,6 +338,7 @@ def with_slow_rank_cost(
         "top",
         "library",
         "library_file",
+        "mode",
         "slow_rank",
         *EXPERTS,
         result_options(CHART),

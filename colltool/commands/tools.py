@@ -103,12 +103,13 @@ TOOLS = {
         " the library picks. Without sizes: the winner at six sizes from 1 KB to 1 GB. Kernels of"
         " expert parallelism: primitive dispatch or combine, with tokens, experts and library.",
         {"price": Kind("colltool:price_list", top=True)},
-        "fabric! primitive! sizes ranks algorithms library overrides readings top algorithm_files",
+        "fabric! primitive! sizes ranks algorithms library mode overrides readings top"
+        " algorithm_files",
     ),
     "crossover": Tool(
         "The sizes at which the fastest algorithm changes, and what the library picks on each side.",
         {"crossover": Kind("colltool:crossover")},
-        "fabric! primitive ranks algorithms library overrides readings",
+        "fabric! primitive ranks algorithms library mode overrides readings",
     ),
     "breakdown": Tool(
         "Where the time of one collective goes: each phase with its tier, latency and bandwidth,"
@@ -395,7 +396,7 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "primitives": (_TEXTS, "ar (all-reduce), ag, rs, a2a, bc, reduce, p2p; one or several."),
     "size": (_SIZE, "Bytes per rank: 16MB is 10^6, 16MiB 2^20."),
     "sizes": (_SIZES, 'Bytes per rank: "16MB", ["1MB", "1GB"] or "1K-1G".'),
-    "ranks": (_COUNT, "GPUs; default: all of the fabric."),
+    "ranks": (_COUNT, "GPUs; default: all."),
     "doctor.ranks": (_COUNT, "GPUs, where a log does not say."),
     "calibrate.ranks": (_COUNT, "GPUs, where a log does not say."),
     "serve.ranks": (_COUNT, "GPUs of a search; default: all of the fabric."),
@@ -403,7 +404,8 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "algorithm": (_TEXT, "Tree, Ring, NVLSTree, hierarchical:ring/ring ..."),
     "algorithms": (_TEXTS, "Only these: Tree, Ring, NVLSTree ..."),
     "algorithm_files": (_CONFIGS, "Your own schedule: MSCCL XML, MSCCL++ JSON or YAML."),
-    "library": (_TEXT, "nccl, rccl, mpi, xla, all, or an engine with version (vllm@0.24.0)."),
+    "library": (_TEXT, "nccl, rccl, mpi, xla, all, or an engine (vllm@0.24.0)."),
+    "mode": (_TEXT, "Engines: graph (default) or eager."),
     "overrides": (_VALUES, 'Values of the fabric: ["ib.bandwidth=50GB/s"] or by key.'),
     "job_overrides": (_VALUES, 'Values of the job: ["layout.tp=4"] or by key.'),
     "readings": (_OBJECT, 'Model options: {"ideal": true} (guide, topic model).'),

@@ -1,126 +1,223 @@
-"""Where a library's kernels cross on a machine, and what its own thresholds cost there.
-
-Formulas are piecewise linear in the size, so crossings are exact.
-"""
+"""Where a library's kernels cross on a machine, and what its own thresholds cost there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from math import sqrt
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import NCCL, KernelFile, LibraryFile
+from colltool.engines.files import EITHER, NCCL, KernelFile, LibraryFile
 from colltool.engines.formulas import FORMULAS, KernelCall
-from colltool.engines.price import KernelSite, kernel_site, measured_kernels, rules_for
+from colltool.engines.price import (
+    DispatchRule,
+    KernelSite,
+    LaunchMode,
+    kernel_site,
+    launch_by_host,
+    launched_by,
+    measured_kernels,
+    nccl_estimate,
+    pick_at,
+    rules_for,
+)
 from colltool.engines.results import KernelCrossover, Threshold
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 
-# largest size compared: 1 TiB, above any message
-_TOP = 2.0**40
+# Sizes at which kernels are compared, 8 for each doubling up to 1 TiB, above any message: between two
+# of them one crossing at most is looked for. With NCCL they are few, as its prices take longer.
+_SIZES = [2.0 ** (step / 8) for step in range(8 * 40 + 1)]
+_AROUND = [2.0 ** (step / 2) for step in range(-12, 13)]
+# halvings of the last step: to 1e-12 of a size
+_HALVINGS = 40
+
+_Seconds = Callable[[float], float]
+
+
+class _KernelContest(NamedTuple):
+    """Kernels on a machine; ``least_s``: seconds that the host takes to launch each, by name; none in
+    CUDA graphs."""
+
+    kernels: tuple[KernelFile, ...]
+    site: KernelSite
+    least_s: dict[str, float]
+
+    def named(self, names: str, size: float) -> KernelFile | None:
+        """The faster of the kernels that a rule names; None if none is here."""
+        own = [kernel for kernel in self.kernels if kernel.name in names.split(EITHER)]
+        return min(own, key=lambda kernel: self.seconds(kernel, size), default=None)
+
+    def seconds(self, kernel: KernelFile, size: float) -> float:
+        """Seconds of a kernel for ``size`` bytes."""
+        # below what was measured a price is held as well
+        held = size if kernel.sizes is None else max(size, kernel.sizes[0])
+        call = KernelCall(self.site.ranks, held, nic_Bps=self.site.nic_Bps)
+        seconds = FORMULAS[kernel.formula].of(kernel.parameters, call).total_s
+        return max(seconds, self.least_s.get(kernel.name, 0.0))
+
+    def fastest(self, size: float) -> str:
+        return min(self.kernels, key=lambda kernel: self.seconds(kernel, size)).name
+
+    def _is_fastest(self, name: str, size: float) -> bool:
+        return self.fastest(size) == name
+
+    def changes_of_fastest(self) -> Iterator[tuple[float, str, str]]:
+        """Yield sizes at which the fastest kernel changes, with the fastest below and above."""
+        for low, high in pairwise(_SIZES):
+            below = self.fastest(low)
+            if self.fastest(high) != below:
+                size = _halved(partial(self._is_fastest, below), low, high)
+                yield size, below, self.fastest(size * (1 + 1e-9))
+
+    def threshold(
+        self, low: KernelFile, high: KernelFile | None, size: float, nccl_s: _Seconds
+    ) -> Threshold:
+        """The threshold at ``size`` bytes between two kernels, or one and NCCL, and the size at which
+        they are equal."""
+
+        def ahead_s(at: float) -> float:
+            """Seconds by which the kernel below the threshold is ahead."""
+            above_s = nccl_s(at) if high is None else self.seconds(high, at)
+            return above_s - self.seconds(low, at)
+
+        above = NCCL
+        sizes = [size * factor for factor in _AROUND]
+        if high is not None:
+            above = high.name
+            sizes = _SIZES
+        equal = min(_ties(ahead_s, sizes), key=lambda tie: abs(tie - size), default=None)
+        measured = _was_measured(low, size, equal)
+        if high is not None:
+            measured = measured and _was_measured(high, size, equal)
+        apart_s = ahead_s(size)
+        return Threshold(
+            below=low.name,
+            above=above,
+            at_bytes=size,
+            equal_bytes=equal,
+            costs_s=abs(apart_s),
+            measured=measured,
+            faster=low.name if apart_s >= 0 else above,
+        )
+
+
+def _ties(ahead_s: _Seconds, sizes: Sequence[float]) -> list[float]:
+    """Sizes at which a difference changes its sign."""
+    ties = []
+    low, before = sizes[0], ahead_s(sizes[0])
+    for size in sizes[1:]:
+        now = ahead_s(size)
+        if now * before < 0:
+            ties.append(_halved(partial(_is_alike, ahead_s, before), low, size))
+        # two calls that the host launches in the same time are ahead of nothing
+        if now != 0:
+            low, before = size, now
+    return ties
+
+
+def _is_alike(difference: _Seconds, sign: float, size: float) -> bool:
+    return difference(size) * sign > 0
+
+
+def _halved(is_below: Callable[[float], bool], low: float, high: float) -> float:
+    """The size between two at which a condition ends."""
+    for _ in range(_HALVINGS):
+        middle = sqrt(low * high)
+        if is_below(middle):
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def kernel_crossover(
-    library: LibraryFile, fabric: Fabric, operation: str, group: AnyGroup = None
+    library: LibraryFile,
+    fabric: Fabric,
+    operation: str,
+    group: AnyGroup = None,
+    mode: LaunchMode | None = None,
 ) -> KernelCrossover:
     """Return every size at which the fastest kernel changes, and the library's own thresholds.
 
     Raises:
-        ColltoolError: no kernels on this machine, or only one.
+        ColltoolError: no kernels on this machine, or only one and no threshold.
     """
+    mode = launched_by(library, mode)
     site = kernel_site(fabric, group)
-    if library.most_ranks and (site.nodes > 1 or site.ranks > library.most_ranks):
-        what = (
-            f"{library.full_name}'s kernels stay within a node of {library.most_ranks}: these"
-            f" {site.ranks} ranks are left to NCCL"
-        )
+    rules = rules_for(library, operation, site)
+    most = library.most_ranks
+    beyond = most is not None and (site.nodes > 1 or site.ranks > most)
+    if beyond or (rules and all(rule.kernel == NCCL for rule in rules)):
+        what = f"{library.full_name} leaves these {site.ranks} ranks to NCCL"
         raise ColltoolError(
-            what, argument="ranks", fix=f"at most {library.most_ranks}, or the crossover of nccl"
+            what, argument="ranks", fix="fewer ranks, such as of one host; or the crossover of nccl"
         )
-    measured = measured_kernels(library, operation, site)
-    kernels = measured.kernels
-    if len(kernels) < 2:
+    measured = measured_kernels(library, operation, site, rules)
+    kernels = tuple([found.kernel for found in measured])
+    least_s: dict[str, float] = {}
+    if mode == "eager":
+        for name in (*(kernel.name for kernel in kernels), NCCL):
+            least_s[name] = launch_by_host(library, site, name).us * 1e-6
+    contest = _KernelContest(kernels, site, least_s)
+
+    def nccl_s(size: float) -> float:
+        return max(nccl_estimate(fabric, group, size).total_s, least_s.get(NCCL, 0.0))
+
+    thresholds = tuple(_thresholds(contest, rules, nccl_s))
+    if len(kernels) < 2 and not thresholds:
         what = f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}"
         raise ColltoolError(what, argument="library", fix="price it: colltool price")
-    # a rule for NCCL is no kernel of the library
-    by_name = {kernel.name: kernel for kernel in kernels}
-    by_name.pop(NCCL, None)
-    thresholds = []
-    for lower, upper in pairwise(rules_for(library, site)):
-        low = by_name.get(lower.kernel)
-        high = by_name.get(upper.kernel)
-        if lower.to_bytes == upper.from_bytes and low and high:
-            thresholds.append(_threshold(low, high, upper.from_bytes, site))
-    notes = [*measured.notes, *(kernel.said for kernel in kernels if kernel.said)]
+    notes = [library.said] if library.said else []
+    for found in measured:
+        notes += found.notes
+        if found.kernel.said:
+            notes.append(found.kernel.said)
     return KernelCrossover(
         fabric=fabric.name,
         operation=operation,
         group=site.placed.placement,
         library=library.full_name,
-        crossings=tuple(_changes_of_fastest(kernels, site)),
-        thresholds=tuple(thresholds),
+        crossings=tuple(contest.changes_of_fastest()),
+        thresholds=thresholds,
+        mode=mode,
         notes=tuple(dict.fromkeys(notes)),
         overrides=fabric.overrides,
     )
 
 
-def _seconds(kernel: KernelFile, site: KernelSite, size: float) -> float:
-    """Seconds of a kernel for ``size`` bytes."""
-    call = KernelCall(site.ranks, size, nic_Bps=site.nic_Bps)
-    return FORMULAS[kernel.formula].of(kernel.parameters, call).total_s
+def _thresholds(
+    contest: _KernelContest, rules: list[DispatchRule], nccl_s: _Seconds
+) -> Iterator[Threshold]:
+    """Where the library's pick changes, by size."""
+    edges: set[float] = set()
+    for rule in rules:
+        edges |= {rule.from_bytes, rule.to_bytes}
+    ends = sorted(edges)
+    for low_end, size, high_end in zip(ends, ends[1:], ends[2:], strict=False):
+        # between two edges the pick is the same; rules may leave other multiples out
+        lower = pick_at(rules, _inside(low_end, size))
+        upper = pick_at(rules, _inside(size, high_end))
+        if lower is None or upper is None or lower.kernel == upper.kernel:
+            continue
+        low = contest.named(lower.kernel, size)
+        high = contest.named(upper.kernel, size)
+        if low is not None and (high is not None or upper.kernel == NCCL):
+            yield contest.threshold(low, high, size, nccl_s)
 
 
-def _crossings(first: KernelFile, second: KernelFile, site: KernelSite) -> list[float]:
-    """Sizes of at least 1 byte at which two kernels take the same time."""
-    edges = {1.0, _TOP}
-    # between its kinks a formula is linear in the size
-    for kernel in (first, second):
-        if "free_KiB" in kernel.parameters:
-            edges.add(kernel.parameters["free_KiB"] * 1024)
-    crossings = []
-    for low, high in pairwise(sorted(edges)):
-        before = _seconds(first, site, low) - _seconds(second, site, low)
-        after = _seconds(first, site, high) - _seconds(second, site, high)
-        if before * after < 0:
-            crossings.append(low + (high - low) * before / (before - after))
-    return crossings
+def _inside(low: float, high: float) -> float:
+    """A size between two, a multiple of 16 bytes where one lies between them."""
+    middle = (low + high) / 2
+    rounded = middle // 16 * 16
+    return rounded if low < rounded < high else middle
 
 
-def _changes_of_fastest(
-    kernels: Sequence[KernelFile], site: KernelSite
-) -> list[tuple[float, str, str]]:
-    """Sizes at which the fastest kernel changes, with the fastest below and above."""
-    sizes: list[float] = []
-    for first, second in combinations(kernels, 2):
-        sizes += _crossings(first, second, site)
-    changes = []
-    for size in sorted(sizes):
-        below = _fastest(kernels, site, size * (1 - 1e-9))
-        above = _fastest(kernels, site, size * (1 + 1e-9))
-        if below != above:
-            changes.append((size, below, above))
-    return changes
-
-
-def _fastest(kernels: Sequence[KernelFile], site: KernelSite, size: float) -> str:
-    return min(kernels, key=lambda kernel: _seconds(kernel, site, size)).name
-
-
-def _threshold(low: KernelFile, high: KernelFile, size: float, site: KernelSite) -> Threshold:
-    """The threshold between two kernels at ``size`` bytes, and the size at which they are equal."""
-    crossings = _crossings(low, high, site)
-    equal = min(crossings, key=lambda crossing: abs(crossing - size), default=None)
-    ends = [size] if equal is None else [size, equal]
-    return Threshold(
-        below=low.name,
-        above=high.name,
-        at_bytes=size,
-        equal_bytes=equal,
-        costs_s=abs(_seconds(high, site, size) - _seconds(low, site, size)),
-        measured=all(_was_measured(low, end) and _was_measured(high, end) for end in ends),
-        faster=_fastest((low, high), site, size),
-    )
-
-
-def _was_measured(kernel: KernelFile, size: float) -> bool:
-    return kernel.sizes is None or kernel.sizes[0] <= size <= kernel.sizes[1]
+def _was_measured(kernel: KernelFile, size: float, equal: float | None) -> bool:
+    """Whether a kernel was measured at a threshold, and where it is equal to another."""
+    if kernel.sizes is None:
+        return True
+    least, largest = kernel.sizes
+    return least <= min(size, equal or size) and max(size, equal or size) <= largest

@@ -38,11 +38,20 @@ from colltool.engines.shipped import (
     SUFFIX,
     shipped_libraries,
     shipped_path,
+    version_key,
 )
 from colltool.fabric.library import DeviceName
 from colltool.fabric.tier_parts import check_algorithm
 
-Operation = Literal["all_reduce", "all_to_all", "dispatch", "combine", "kv_transfer"]
+Operation = Literal[
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "dispatch",
+    "combine",
+    "kv_transfer",
+]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 # operations whose size follows from tokens
 EXPERTS = ("dispatch", "combine")
@@ -70,12 +79,27 @@ LibraryId = Annotated[
 Parameter = Annotated[float, Field(ge=0, le=1e9), FieldHint("a number of at least 0")]
 
 
-class KernelFile(Part):
+class VersionedPart(Part):
+    """A part of a library's file that holds from one version on (``since``) and below another."""
+
+    since: VersionName | None = None
+    before: VersionName | None = None
+
+    def holds_in(self, version: str) -> bool:
+        asked = version_key(version)
+        early = self.since is not None and asked < version_key(self.since)
+        late = self.before is not None and asked >= version_key(self.before)
+        return not early and not late
+
+
+class KernelFile(VersionedPart):
     """A kernel: what it does, its formula and numbers, and what these were measured on.
 
     ``error``: the median error on rows that the numbers were not taken from, or on the ones that
     they were; ``error_of`` says which. ``copies``: of dispatch and combine, whether a token goes
-    once to each expert, rank or node.
+    once to each expert, rank or node. ``within``: whether its ranks are on one host, or reach the
+    whole domain of an NVLink rack, whose hosts are trays. Several kernels of one name are one kernel
+    with numbers for other GPUs or ranks.
     """
 
     name: Label
@@ -95,6 +119,7 @@ class KernelFile(Part):
     ] = None
     copies: Copies = "experts"
     across: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
+    within: Literal["host", "domain"] = "domain"
     network: Words = ""
     error: Fraction | None = None
     error_of: Words = ""
@@ -131,27 +156,49 @@ def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Ite
             )
 
 
-class DispatchFile(Part):
+class DispatchFile(VersionedPart):
     """What the library's code takes: on these GPUs (default: any) and ranks, from one size up to
-    another (not included).
+    another, which counts as well if ``to_included``. The first row that fits is taken; rows of a
+    kernel that does not reach all ranks (``within``) do not fit.
 
-    ``per``: the size is M of a rank, or of an all-to-all one block of M/N.
+    ``per``: the size is M of a rank, of an all-to-all one block of M/N, or N M in all.
+    ``multiple_of``: only sizes that are multiples of so many bytes.
     """
 
     operation: Operation = "all_reduce"
     kernel: Label
     gpus: Devices = ()
-    per: Literal["rank", "block"] = "rank"
+    per: Literal["rank", "block", "total"] = "rank"
     ranks: Annotated[tuple[RankCount, RankCount], _Ends]
     from_: Annotated[Size, Field(alias="from")] = 1.0
     to: Size
+    to_included: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
+    multiple_of: Annotated[int, Field(ge=1, le=2**20, strict=True), FieldHint("bytes")] = 1
+
+
+class LaunchFile(VersionedPart):
+    """What a call takes at least if no CUDA graph launches it: the host's part, on these GPUs.
+
+    ``within``: of a group on one host, or over the hosts of a rack. ``kernels``: of these alone, or of
+    any; the first row that fits counts. ``error``: as of kernels.
+    """
+
+    gpus: Devices
+    kernels: Annotated[tuple[Label, ...], _Listed, FieldHint("a list of kernels")] | None = None
+    within: Literal["host", "domain"] = "host"
+    us: Annotated[float, Field(gt=0, le=1e6), FieldHint("microseconds above 0")]
+    error: Fraction
+    error_of: Words = ""
 
 
 class LibraryFile(Part):
     """A library: its name, version, kernels, and which of them runs when.
 
-    ``like``: a GPU that was not measured, by one that was; ``like_error``: the median error of
-    that, where it is known.
+    ``measured``: its versions that rows were measured of, ascending; ``read_from``: from this one
+    on its picks are known by its source alone.
+    ``like``: a GPU that was not measured, by one that was, or by several of which the first counts
+    that has the kernel; ``like_error``: the median error of that, where it is known.
+    ``launch``: the least of a call without CUDA graphs.
     ``most_ranks``: that its all-reduce takes; more are left to NCCL. ``runs``: it has no kernels of
     its own but takes colltool's algorithms, those that this library implements, by its table.
     """
@@ -160,10 +207,15 @@ class LibraryFile(Part):
     name: LibraryId
     version: VersionName
     spoken: Label
+    measured: (
+        Annotated[tuple[VersionName, ...], _Listed, FieldHint("a list of versions")] | None
+    ) = None
+    read_from: VersionName | None = None
     most_ranks: RankCount | None = None
+    said: Words = ""
     runs: Literal["mpi", "rccl", "nccl"] | None = None
     like: Annotated[
-        dict[DeviceName, DeviceName],
+        dict[DeviceName, DeviceName | Devices],
         Field(default_factory=dict),
         FieldHint('a table such as {h200 = "h100"}'),
     ]
@@ -178,6 +230,9 @@ class LibraryFile(Part):
     dispatch: Annotated[
         tuple[DispatchFile, ...], Field(max_length=MAX_LISTED), FieldHint("tables [[dispatch]]")
     ] = ()
+    launch: Annotated[
+        tuple[LaunchFile, ...], Field(max_length=MAX_LISTED), FieldHint("tables [[launch]]")
+    ] = ()
 
     @model_validator(mode="after")
     def _names_exist(self) -> LibraryFile:
@@ -187,12 +242,13 @@ class LibraryFile(Part):
             place = ("dispatch", index, "kernel")
             if self.runs is not None:
                 errors += _unknown_algorithm(case, place)
-            elif case.kernel not in (*names, NCCL):
-                known = ", ".join(dict.fromkeys((*names, NCCL)))
-                fix = f"{nearest(case.kernel, names)} known: {known}".strip()
-                errors.append(
-                    FieldError(f"no kernel is called '{clipped(case.kernel)}'", fix, place)
-                )
+                continue
+            for name in case.kernel.split(EITHER):
+                if name not in (*names, NCCL):
+                    known = ", ".join(dict.fromkeys((*names, NCCL)))
+                    fix = f"{nearest(name, names)} known: {known}".strip()
+                    what = f"no kernel is called '{clipped(name)}'"
+                    errors.append(FieldError(what, fix, place))
         if errors:
             raise FieldErrors(*errors)
         return self
@@ -215,6 +271,29 @@ class LibraryFile(Part):
             gpus += kernel.gpus
         return tuple(dict.fromkeys(gpus))
 
+    @property
+    def leaves_rest(self) -> bool:
+        """Whether NCCL runs what its own all-reduce does not take, as in engines."""
+        picks = any(case.operation == "all_reduce" for case in self.dispatch)
+        return self.runs is None and (picks or self.most_ranks is not None)
+
+    def likes(self, gpu: str) -> tuple[str, ...]:
+        """A GPU and those whose numbers stand in for it, the nearest first."""
+        stand_ins = self.like.get(gpu, ())
+        return (gpu, *((stand_ins,) if isinstance(stand_ins, str) else stand_ins))
+
+    def at_version(self, version: str, said: str = "") -> LibraryFile:
+        """The library in a version: what holds in it; ``said``: what an answer says of that."""
+        parts: dict[str, object] = {}
+        for key in ("kernels", "dispatch", "launch"):
+            several: tuple[VersionedPart, ...] = getattr(self, key)
+            parts[key] = tuple([part for part in several if part.holds_in(version)])
+        words = "; ".join(filter(None, (said, self.said)))
+        return self.model_copy(update={**parts, "version": version, "said": words})
+
+
+EITHER = " or "
+"""Between kernels of a dispatch table of which the library takes the faster, by sizes not known here."""
 
 TWO_CALLS = "reduce+broadcast"
 """An all-reduce as two calls, in a table of algorithms."""
@@ -236,12 +315,12 @@ def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[FieldError]:
 NCCL = "nccl"
 """The kernel of a dispatch table for sizes that the library leaves to NCCL."""
 
+WARNING = "warning: "
+"""How a note starts that an answer begins with."""
+
 UNMEASURED = {
     "uccl-ep": "it is measured on EFA and on AMD, and colltool has no such rows",
-    "flashinfer": "its all-reduce is measured only within engines",
     "gloo": "it runs on CPUs, and its thresholds were never measured",
-    "oneccl": "colltool has no measured rows of it",
-    "mpich": "its decision tables are made for each machine",
 }
 """Well-known libraries without a file, and why there is none (part of an error text)."""
 
@@ -255,28 +334,69 @@ def is_library(name: str) -> bool:
 def find_library(requested: str) -> LibraryFile:
     """Return a shipped library by name and version.
 
-    Without a version it is the newest; ``0.24`` is the newest of ``0.24.*``.
+    Without a version it is the newest that was measured; ``0.24`` is the newest of ``0.24.*``. What
+    stands in for another version is said in its ``said``.
 
     Raises:
         ColltoolError: no library has this name, or there is no data of this version.
     """
     name, _, version = requested.lower().partition("@")
-    known = [shipped for library, shipped in shipped_libraries() if library == name]
-    if not known:
+    versions = _measured_versions(name)
+    if not versions:
         raise _unknown_library(name)
     if not version:
-        return _shipped(name, known[-1])
-    inside = [shipped for shipped in known if shipped.startswith(f"{version}.")]
+        return list(versions.values())[-1]
+    inside = [known for known in versions if known == version or known.startswith(f"{version}.")]
     if inside:
-        version = inside[-1]
-    if version in known:
-        return _shipped(name, version)
-    # versions differ by up to 3 times, so another one is no stand-in
+        return versions[inside[-1]]
+    stand_in = _stand_in(versions, version)
+    if stand_in is not None:
+        return stand_in
+    # versions differ by up to 3 times, so any other one is no stand-in
+    listed = [f"{name}@{known}" for known in versions]
+    newest = list(versions.values())[-1]
+    if newest.read_from is not None:
+        listed.append(f"{name}@{newest.read_from} and later")
     raise ColltoolError(
         f"there is no data of {name} {clipped(version)}",
         argument="library",
-        fix=f"there is for: {', '.join(f'{name}@{shipped}' for shipped in known)}",
+        fix=f"there is for: {', '.join(listed)}",
     )
+
+
+@cache
+def _measured_versions(name: str) -> dict[str, LibraryFile]:
+    """Every measured version of a shipped library, ascending."""
+    found = {}
+    for library_name, file_version in shipped_libraries():
+        if library_name == name:
+            file = _shipped(name, file_version)
+            for version in file.measured or (file_version,):
+                found[version] = file.at_version(version)
+    return found
+
+
+def _stand_in(versions: dict[str, LibraryFile], version: str) -> LibraryFile | None:
+    """What an unmeasured version is priced by: its own picks where its source was read, or the older
+    of its measured neighbours if both have the same kernels; None if neither is known."""
+    asked = version_key(version)
+    *_, newest = versions.values()
+    name = newest.name
+    read = version_key(newest.read_from) if newest.read_from is not None else []
+    # another major version may be anything
+    if read and asked >= read and asked[0] == read[0]:
+        file = _shipped(name, newest.version)
+        source_only = f"version {version} of {name} was not measured: its picks are by its source"
+        return file.at_version(version, f"{WARNING}{source_only}")
+    older = [known for known in versions if version_key(known) < asked]
+    newer = [known for known in versions if version_key(known) > asked]
+    if not older or not newer:
+        return None
+    before, after = versions[older[-1]], versions[newer[0]]
+    if before.kernels != after.kernels:
+        return None
+    instead = f"version {clipped(version)} of {name} was not measured: {before.version} stands in"
+    return before.model_copy(update={"said": f"{WARNING}{instead}"})
 
 
 def _unknown_library(name: str) -> ColltoolError:
@@ -301,7 +421,8 @@ def load_library(path: str | os.PathLike[str]) -> LibraryFile:
             argument="library_file",
             fix=fix,
         )
-    return read_library(read_text(typed, "definition"), typed)
+    library = read_library(read_text(typed, "definition"), typed)
+    return library.at_version(library.version)
 
 
 def read_library(text: str, name: str) -> LibraryFile:

@@ -1,13 +1,15 @@
 """Formulas of kernels: seconds of a call from its ranks, bytes and experts.
 
-Each formula has two to six measured parameters, with their unit in the name: ``_us`` and ``GBps``, as
-in library files. n is the number of ranks, M the bytes of the vector that each rank reduces or, for
-experts, that each rank sends. Below are the bytes of calls of experts, from tokens and routing.
+Each formula has two to six measured parameters, with their unit in the name: ``_us``, ``GBps`` and
+``MB_us`` (us for each MB), as in library files. n is the number of ranks, M the bytes of the vector
+that each rank reduces or, for experts, that each rank sends. Below are the bytes of calls of experts,
+from tokens and routing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import ceil
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError
@@ -16,6 +18,12 @@ from colltool.base.primitives import distinct
 FormulaName = Literal[
     "one-shot",
     "two-shot",
+    "one-shot-passes",
+    "two-shot-passes",
+    "multimem",
+    "split",
+    "mnnvl-two-shot",
+    "gather",
     "switch",
     "exchange",
     "exchange-copy",
@@ -96,6 +104,51 @@ def _two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
     return KernelTimes(_latency_s(parameters, others), sent / _rate_Bps(parameters))
 
 
+def _passes(parameters: Parameters, share_bytes: float) -> int:
+    """How often a kernel with a grid of fixed size runs over its share of the vector."""
+    return max(1, ceil(share_bytes / (parameters["pass_KiB"] * 1024)))
+
+
+def _one_shot_passes(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """A one-shot whose blocks start over once for each pass after the first."""
+    times = _one_shot(parameters, call)
+    again_s = parameters["pass_us"] * (_passes(parameters, call.bytes) - 1) * 1e-6
+    return times._replace(latency_s=times.latency_s + again_s)
+
+
+def _two_shot_passes(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """A two-shot in passes over a rank's share, each of which waits for every other rank."""
+    times = _two_shot(parameters, call)
+    passes = _passes(parameters, call.bytes / call.ranks)
+    waits_s = parameters["pass_us"] * (call.ranks - 1) * passes * 1e-6
+    return times._replace(latency_s=times.latency_s + waits_s)
+
+
+def _multimem(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """The switch reduces; the vector is copied once, and each rank's share once."""
+    moved = (1 + 1 / call.ranks) * call.bytes
+    return KernelTimes(_latency_s(parameters, call.ranks - 1), moved / _rate_Bps(parameters))
+
+
+def _split(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """A time for each MB of the vector, and for each MB of a rank's share of it."""
+    MB_us = parameters["MB_us"] + parameters["share_MB_us"] / call.ranks
+    return KernelTimes(_latency_s(parameters, 0), MB_us * call.bytes * 1e-12)
+
+
+def _mnnvl_two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """A time for each MB of the vector, and more for each MB with every rank of the rack."""
+    MB_us = parameters["MB_us"] + parameters["rank_MB_us"] * call.ranks
+    return KernelTimes(_latency_s(parameters, 0), MB_us * call.bytes * 1e-12)
+
+
+def _gather(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """An all-gather or reduce-scatter: every part but one's own, once."""
+    others = call.ranks - 1
+    moved = others / call.ranks * call.bytes
+    return KernelTimes(_latency_s(parameters, others), moved / _rate_Bps(parameters))
+
+
 def _switch(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """The switch reduces (multimem): M once, of which ``free_KiB`` hide behind the latency."""
     sent = max(0.0, call.bytes - parameters["free_KiB"] * 1024)
@@ -142,6 +195,24 @@ _PER_RANK = ("base_us", "per_rank_us", "GBps")
 FORMULAS: dict[FormulaName, Formula] = {
     "one-shot": Formula(_PER_RANK, "base + per_rank (n-1) + (n-1) M / B", _one_shot),
     "two-shot": Formula(_PER_RANK, "base + per_rank (n-1) + 2(n-1)/n M / B", _two_shot),
+    "one-shot-passes": Formula(
+        (*_PER_RANK, "pass_us", "pass_KiB"),
+        "base + per_rank (n-1) + pass (ceil(M / P) - 1) + (n-1) M / B",
+        _one_shot_passes,
+    ),
+    "two-shot-passes": Formula(
+        (*_PER_RANK, "pass_us", "pass_KiB"),
+        "base + per_rank (n-1) + pass (n-1) ceil(M / n P) + 2(n-1)/n M / B",
+        _two_shot_passes,
+    ),
+    "multimem": Formula(_PER_RANK, "base + per_rank (n-1) + (1 + 1/n) M / B", _multimem),
+    "split": Formula(
+        ("base_us", "MB_us", "share_MB_us"), "base + (per_MB + per_share_MB / n) M", _split
+    ),
+    "mnnvl-two-shot": Formula(
+        ("base_us", "MB_us", "rank_MB_us"), "base + (per_MB + per_rank_MB n) M", _mnnvl_two_shot
+    ),
+    "gather": Formula(_PER_RANK, "base + per_rank (n-1) + (n-1)/n M / B", _gather),
     "switch": Formula((*_PER_RANK, "free_KiB"), "base + per_rank (n-1) + (M - free) / B", _switch),
     "exchange": Formula(
         (*_PER_RANK, "per_expert_us"),

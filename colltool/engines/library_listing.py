@@ -12,7 +12,15 @@ from colltool.libraries.nccl.hardware import constants
 def library_rows(library: LibraryFile) -> LibraryShown:
     """Return a library's kernels and dispatch table, as rows of tables."""
     dispatch = [
-        DispatchRow(case.kernel, case.gpus, case.ranks, case.from_, case.to)
+        DispatchRow(
+            kernel=case.kernel,
+            gpus=case.gpus,
+            ranks=case.ranks,
+            from_bytes=case.from_,
+            to_bytes=case.to,
+            to_included=case.to_included,
+            per=case.per,
+        )
         for case in library.dispatch
     ]
     sources = dict.fromkeys(str(kernel.source) for kernel in library.kernels if kernel.source)
@@ -21,7 +29,8 @@ def library_rows(library: LibraryFile) -> LibraryShown:
         spoken=library.spoken,
         kernels=tuple(map(_row, library.kernels)),
         dispatch=tuple(dispatch),
-        like=tuple(library.like.items()),
+        versions=library.measured or (),
+        like=tuple([(gpu, ", ".join(library.likes(gpu)[1:])) for gpu in library.like]),
         sources=tuple(sources),
     )
 

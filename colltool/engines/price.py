@@ -7,16 +7,20 @@ kernels measured on the machine (:func:`measured_kernels`), evaluate their formu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import Literal, NamedTuple, get_args
 
-from colltool.base.errors import ColltoolError
-from colltool.base.formatting import format_rate, size_text
+from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.formatting import format_rate, format_time, size_text
 from colltool.base.primitives import A2A, AR
 from colltool.engines.files import (
+    EITHER,
     EXPERTS,
     NCCL,
+    WARNING,
     KernelFile,
+    LaunchFile,
     LibraryFile,
     find_library,
 )
@@ -31,6 +35,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
 from colltool.estimate.user_price import price_for_user
 from colltool.fabric.library_numbers import under_library
+from colltool.fabric.media import PER_HOST
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -51,10 +56,20 @@ tried."""
 # the error of a kernel is doubled outside of what was measured
 _ERROR_FACTOR = 2.0
 
+# calls of so many times the host's launch hide it
+_LAUNCH_HIDDEN = 3.0
+
+# a table's last row has no end if it is above any message
+_NO_END = 2.0**40
+
 # relative tolerance when sizes are compared
 _ROUNDING = 1 + 1e-9
 
 _OWN_FILE = "a file of your own: colltool library init"
+
+LaunchMode = Literal["graph", "eager"]
+"""Whether a CUDA graph launches a call, or the host does."""
+LAUNCH_MODES: tuple[LaunchMode, ...] = get_args(LaunchMode)
 
 
 class KernelSite(NamedTuple):
@@ -63,6 +78,7 @@ class KernelSite(NamedTuple):
     Args:
         gpu: the fabric's device.
         nodes: memory domains that the group spans.
+        hosts: hosts that it spans; several trays of a rack are one domain.
         nic_Bps: bandwidth of a rank on the outermost tier, in bytes/s.
         wire: the name of that tier.
     """
@@ -71,6 +87,7 @@ class KernelSite(NamedTuple):
     placed: PlacedGroup
     gpu: str
     nodes: int
+    hosts: int
     nic_Bps: float
     wire: str
 
@@ -99,18 +116,24 @@ def kernel_site(fabric: Fabric, group: AnyGroup) -> KernelSite:
             node_ranks = placed.ranks
         elif inner.tier is not fabric.tiers[-1]:
             node_ranks = inner.endpoints
+    nodes = placed.ranks // node_ranks
+    hosts = nodes
+    if fabric.device in PER_HOST:
+        on_each = max(1, PER_HOST[fabric.device] // placed.placement.stride)
+        hosts = max(nodes, ceil(placed.ranks / on_each))
     return KernelSite(
         fabric=fabric,
         placed=placed,
         gpu=fabric.device,
-        nodes=placed.ranks // node_ranks,
+        nodes=nodes,
+        hosts=hosts,
         nic_Bps=capabilities_of(outer).rate_Bps,
         wire=outer.name,
     )
 
 
-class MeasuredKernels(NamedTuple):
-    """A library's kernels for an operation on a machine.
+class MeasuredKernel(NamedTuple):
+    """A kernel of a library, with numbers for a machine.
 
     Args:
         notes: how the machine differs from the measured one.
@@ -118,13 +141,19 @@ class MeasuredKernels(NamedTuple):
             the error is unknown.
     """
 
-    kernels: tuple[KernelFile, ...]
+    kernel: KernelFile
     notes: tuple[str, ...] = ()
     like_error: float | None = None
 
 
-def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> MeasuredKernels:
-    """Return the library's kernels for an operation on a GPU, within a node or across.
+def measured_kernels(
+    library: LibraryFile, operation: str, site: KernelSite, rules: Sequence[DispatchRule] = ()
+) -> tuple[MeasuredKernel, ...]:
+    """Return the library's kernels for an operation on a GPU, within a host, a node or across.
+
+    Of several with one name it is the one of this GPU, or of the nearest that stands in for it, and
+    there the one of the nearest number of ranks. Those that the library's table has, but not in the
+    ``rules`` for this machine, are left out.
 
     Raises:
         ColltoolError: it has none, or none was measured there.
@@ -134,46 +163,100 @@ def measured_kernels(library: LibraryFile, operation: str, site: KernelSite) -> 
         what = f"{library.full_name} has no kernel for {operation.replace('_', '-')}"
         fix = f"it has {', '.join(library.operations)}"
         raise ColltoolError(what, argument="library", fix=fix)
-    gpu = _measured_gpu(library, candidates, site.gpu)
     across = site.nodes > 1
     # kernels of experts drive the NICs themselves, so they depend on the kind of network
     over_nics = across and operation in EXPERTS
+    gpus = library.likes(site.gpu)
+    on_gpu = [kernel for kernel in candidates if not set(gpus).isdisjoint(kernel.gpus)]
+    if not on_gpu:
+        raise _other_gpus(library, candidates, site.gpu)
     if over_nics and site.wire in _OTHER_NETWORKS:
         what = f"{library.full_name} was not measured on {_OTHER_NETWORKS[site.wire]}"
         raise ColltoolError(what, argument="library", fix=_OWN_FILE)
-    kernels = tuple(
-        kernel for kernel in candidates if gpu in kernel.gpus and kernel.across == across
-    )
-    if not kernels:
-        measured = "within one node" if across else "across nodes"
-        nodes = f"{site.nodes} nodes" if across else f"{site.nodes} node"
-        what = (
-            f"{library.full_name} was measured only {measured} of {gpu}, and these {site.ranks} ranks"
-            f" are on {nodes}"
-        )
-        raise ColltoolError(
-            what, argument="library", fix="take another number of ranks, or another library"
-        )
     notes = []
-    like_error = None
-    if gpu != site.gpu:
-        notes.append(f"{site.gpu} was not measured: the numbers of {gpu} are used")
-        like_error = library.like_error.get(site.gpu)
     if over_nics and not 0.9 < site.nic_Bps / _MEASURED_NIC_BPS < 1.1:
         measured = format_rate(_MEASURED_NIC_BPS)
         notes.append(f"measured with {measured} per rank, not {format_rate(site.nic_Bps)}")
-    return MeasuredKernels(kernels, tuple(notes), like_error)
+    reaching = [kernel for kernel in on_gpu if _reaches(kernel, site)]
+    if not reaching:
+        raise _not_reached(library, on_gpu, site)
+    elsewhere = _taken_elsewhere(library, rules)
+    reaching = [kernel for kernel in reaching if kernel.name not in elsewhere] or reaching
+    found = []
+    for name in dict.fromkeys(kernel.name for kernel in reaching):
+        own = [kernel for kernel in reaching if kernel.name == name]
+        found.append(_nearest(library, own, site, gpus, tuple(notes)))
+    return tuple(found)
 
 
-def _measured_gpu(library: LibraryFile, kernels: list[KernelFile], gpu: str) -> str:
-    """The GPU whose numbers are used for ``gpu``: itself, or the one that the file's ``like`` has."""
+def _taken_elsewhere(library: LibraryFile, rules: Sequence[DispatchRule]) -> set[str]:
+    """Kernels that the library takes on other ranks or GPUs alone, by its table."""
+    elsewhere: set[str] = set()
+    if rules:
+        for kernel in {case.kernel for case in library.dispatch}:
+            elsewhere.update(kernel.split(EITHER))
+        for kernel in {rule.kernel for rule in rules}:
+            elsewhere.difference_update(kernel.split(EITHER))
+    return elsewhere
+
+
+def _reaches(kernel: KernelFile, site: KernelSite) -> bool:
+    """Whether a kernel runs on all ranks of a group: on one host, in one domain, or across nodes."""
+    if kernel.across or site.nodes > 1:
+        return kernel.across and site.nodes > 1
+    return site.hosts == 1 or kernel.within == "domain"
+
+
+def _nearest(
+    library: LibraryFile,
+    kernels: list[KernelFile],
+    site: KernelSite,
+    gpus: tuple[str, ...],
+    notes: tuple[str, ...],
+) -> MeasuredKernel:
+    """The numbers of one kernel that are nearest to a machine."""
+
+    def distance(kernel: KernelFile) -> tuple[int, int]:
+        gpu = min(gpus.index(name) for name in kernel.gpus if name in gpus)
+        fewest, most = kernel.ranks
+        return gpu, max(fewest - site.ranks, site.ranks - most, 0)
+
+    kernel = min(kernels, key=distance)
+    if site.gpu in kernel.gpus:
+        return MeasuredKernel(kernel, notes)
+    gpu = gpus[distance(kernel)[0]]
+    note = f"{site.gpu} was not measured: the numbers of {gpu} are used"
+    return MeasuredKernel(kernel, (note, *notes), library.like_error.get(site.gpu))
+
+
+def _not_reached(
+    library: LibraryFile, kernels: list[KernelFile], site: KernelSite
+) -> ColltoolError:
+    """Why none of the kernels runs on a group."""
+    gpus: dict[str, None] = {}
+    for kernel in kernels:
+        gpus |= dict.fromkeys(kernel.gpus)
+    if site.nodes == 1 and any(not kernel.across for kernel in kernels):
+        what = (
+            f"{library.full_name}'s kernels stay within a host of {PER_HOST[site.gpu]}, and these"
+            f" {site.ranks} ranks are on {site.hosts}"
+        )
+    else:
+        measured = "within one node" if site.nodes > 1 else "across nodes"
+        nodes = "1 node" if site.nodes == 1 else f"{site.nodes} nodes"
+        what = (
+            f"{library.full_name} was measured only {measured} of {', '.join(gpus)}, and these {site.ranks}"
+            f" ranks are on {nodes}"
+        )
+    fix = "take another number of ranks, or another library"
+    return ColltoolError(what, argument="library", fix=fix)
+
+
+def _other_gpus(library: LibraryFile, kernels: list[KernelFile], gpu: str) -> ColltoolError:
     measured: set[str] = set()
     for kernel in kernels:
         measured.update(kernel.gpus)
-    for candidate in (gpu, dict(library.like).get(gpu)):
-        if candidate in measured:
-            return candidate
-    raise ColltoolError(
+    return ColltoolError(
         f"no kernel of {library.full_name} was measured on {gpu}",
         argument="library",
         fix=f"measured on: {', '.join(sorted(measured))}; {_OWN_FILE}",
@@ -186,19 +269,18 @@ def _estimates(
     site: KernelSite,
     size: float = 0.0,
     tokens: Tokens | None = None,
+    rules: Sequence[DispatchRule] = (),
 ) -> list[KernelEstimate]:
     """An estimate by each kernel that was measured on the machine."""
-    measured = measured_kernels(library, operation, site)
     return [
-        _estimate(kernel, library.full_name, measured, site, size, tokens)
-        for kernel in measured.kernels
+        _estimate(measured, library, site, size, tokens)
+        for measured in measured_kernels(library, operation, site, rules)
     ]
 
 
 def _estimate(
-    kernel: KernelFile,
-    library: str,
-    measured: MeasuredKernels,
+    measured: MeasuredKernel,
+    library: LibraryFile,
     site: KernelSite,
     size: float,
     tokens: Tokens | None,
@@ -208,6 +290,7 @@ def _estimate(
     Below the smallest measured size its time is used. Above the largest, on other rank counts, and
     on another GPU whose error is unknown, the formula is extrapolated and its error doubled.
     """
+    kernel = measured.kernel
     formula = FORMULAS[kernel.formula]
     call = KernelCall(site.ranks, size, nic_Bps=site.nic_Bps)
     if tokens is not None:
@@ -215,6 +298,8 @@ def _estimate(
         call = call._replace(bytes=sent, experts=tokens.experts, token_bytes=tokens.token_bytes)
     evaluated_bytes, unmeasured = _within_measured(kernel, call.bytes, tokens)
     unmeasured += _other_ranks(kernel, site.ranks)
+    if library.said.startswith(WARNING):
+        unmeasured.append("measured in other versions")
     times = formula.of(kernel.parameters, call._replace(bytes=evaluated_bytes))
     # all-reduces use measured links only; exchanges cross the fabric's own network
     if tokens is not None:
@@ -222,12 +307,12 @@ def _estimate(
         times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
     other_machine = bool(measured.notes) and measured.like_error is None
     measured_here = not unmeasured and not other_machine
-    error = _error(kernel, measured.like_error, measured_here)
+    error = _error(measured, site.ranks, measured_here)
     notes = [*measured.notes, *unmeasured]
     if kernel.said:
         notes.append(kernel.said)
     return KernelEstimate(
-        library=library,
+        library=library.full_name,
         kernel=kernel.name,
         operation=kernel.operation,
         ranks=site.ranks,
@@ -247,11 +332,15 @@ def _estimate(
     )
 
 
-def _error(kernel: KernelFile, like_error: float | None, measured_here: bool) -> float | None:
-    if kernel.error is None:
+def _error(measured: MeasuredKernel, ranks: int, measured_here: bool) -> float | None:
+    """The kernel's error, doubled off what was measured, and more beyond twice its ranks."""
+    error = measured.kernel.error
+    if error is None:
         return None
-    widened = kernel.error if measured_here else min(1.0, kernel.error * _ERROR_FACTOR)
-    return max(like_error or 0.0, widened)
+    if not measured_here:
+        beyond = ranks / measured.kernel.ranks[1]
+        error = min(1.0, error * max(_ERROR_FACTOR, beyond))
+    return max(measured.like_error or 0.0, error)
 
 
 def _within_measured(
@@ -312,33 +401,41 @@ def _measured_on(kernel: KernelFile) -> str:
 
 
 def price_kernels(
-    library: LibraryFile, fabric: Fabric, operation: str, size: float, group: AnyGroup = None
+    library: LibraryFile,
+    fabric: Fabric,
+    operation: str,
+    size: float,
+    group: AnyGroup = None,
+    mode: LaunchMode | None = None,
 ) -> KernelPrice:
-    """Price an all-reduce or all-to-all of ``size`` bytes by a library's kernels, its choice first.
+    """Price a collective of ``size`` bytes by a library's kernels, its choice first.
+
+    Args:
+        mode: how an engine launches it; None: in a CUDA graph.
 
     Raises:
-        ColltoolError: none of its kernels was measured on the machine.
+        ColltoolError: none of its kernels was measured on the machine, or none in this mode.
     """
+    mode = launched_by(library, mode)
     site = kernel_site(fabric, group)
-    rules = rules_for(library, site)
+    rules = rules_for(library, operation, site)
     kernel, reason = _library_choice(library, operation, site, rules, size)
     rows: list[KernelEstimate] = []
     if kernel != NCCL:
-        rows = _estimates(library, operation, site, size)
-        rows.sort(key=lambda row: row.total_s)
-        fastest = rows[0].kernel
-        if not kernel:
-            kernel = fastest
-        elif all(row.kernel != kernel for row in rows):
+        rows = _estimates(library, operation, site, size, rules=rules)
+        named = [row for row in rows if row.kernel in kernel.split(EITHER)]
+        if kernel and not named:
             reason = f"{kernel} was not measured here: the fastest of the others"
-            kernel = fastest
-    beyond = bool(library.most_ranks) and size > _largest_measured(library, operation) * _ROUNDING
+        kernel = min(named or rows, key=lambda row: row.total_s).kernel
+    beyond = library.leaves_rest and size > _largest_measured(library, operation) * _ROUNDING
     if operation == "all_reduce" and (kernel == NCCL or beyond):
-        rows.append(_nccl_estimate(fabric, group, size))
+        rows.append(nccl_estimate(fabric, group, size))
         # without a rule of its table, sizes beyond the measured ones are left to NCCL
         if not any(rule.covers(size) for rule in rules) and kernel != NCCL:
             kernel = NCCL
             reason = "larger than its own kernels were measured at: left to NCCL"
+    if mode == "eager":
+        rows = [_by_host(row, launch_by_host(library, site, row.kernel)) for row in rows]
     rows = [row._replace(picked=row.kernel == kernel) for row in rows]
     rows.sort(key=lambda row: (not row.picked, row.total_s))
     return KernelPrice(
@@ -348,48 +445,168 @@ def price_kernels(
         bytes=size,
         results=tuple(rows),
         library=KernelChoice(library.name, library.version, kernel, reason),
+        mode=mode,
+        notes=tuple(filter(None, (library.said,))),
         overrides=fabric.overrides,
     )
 
 
+def launched_by(library: LibraryFile, mode: LaunchMode | None) -> LaunchMode | None:
+    """How a library's calls are launched: an engine's in a CUDA graph unless a mode is named; None of
+    libraries that engines or programs call.
+
+    Raises:
+        ColltoolError: a mode of a library that is no engine.
+    """
+    if library.leaves_rest:
+        return mode or "graph"
+    if mode is not None:
+        what = f"{library.full_name} is no engine, which says how its calls are launched"
+        raise ColltoolError(what, argument="mode", fix=f"leave {argument_text('mode')} out")
+    return None
+
+
+def launch_by_host(library: LibraryFile, site: KernelSite, kernel: str) -> LaunchFile:
+    """What the library's host takes for a call of a kernel without CUDA graphs.
+
+    Raises:
+        ColltoolError: it was not measured on these GPUs.
+    """
+    within = "host" if site.hosts == 1 else "domain"
+    for gpu in library.likes(site.gpu):
+        for launch in library.launch:
+            of_kernel = launch.kernels is None or kernel in launch.kernels
+            if gpu in launch.gpus and launch.within == within and of_kernel:
+                return launch
+    where = site.gpu if site.hosts == 1 else f"{site.hosts} hosts of {site.gpu}"
+    raise ColltoolError(
+        f"{library.full_name} was measured in CUDA graphs alone on {where}",
+        argument="mode",
+        fix="take graph, which is the default",
+    )
+
+
+def _by_host(row: KernelEstimate, launch: LaunchFile) -> KernelEstimate:
+    """A kernel that the host launches: it takes at least the host's time.
+
+    Up to a few times of that the launch is hidden in part, so that its error counts as well.
+    """
+    least_s = launch.us * 1e-6
+    if row.total_s >= _LAUNCH_HIDDEN * least_s:
+        return row
+    total_s = max(row.total_s, least_s)
+    bandwidth_s = min(row.bandwidth_s, total_s)
+    error = launch.error
+    notes = row.notes
+    if row.total_s < least_s:
+        notes = (*notes, f"the host takes {format_time(least_s)} to launch it")
+    elif row.error is not None:
+        error = max(error, row.error)
+    return row._replace(
+        latency_s=total_s - bandwidth_s,
+        bandwidth_s=bandwidth_s,
+        error=error,
+        error_of=launch.error_of,
+        interval=kernel_interval(total_s, error, launch.error_of, measured_here=row.measured_here),
+        notes=notes,
+    )
+
+
 class DispatchRule(NamedTuple):
-    """A row of a library's dispatch table: from one size up to another, which is not included."""
+    """A row of a library's dispatch table on a machine: from one size of M up to another.
+
+    Args:
+        kernel: its name, several of which the faster runs, or NCCL.
+        to_included: whether the last size counts.
+        multiple_of: bytes; other sizes are not taken.
+    """
 
     from_bytes: float
     to_bytes: float
     kernel: str
+    to_included: bool = False
+    multiple_of: int = 1
 
     def covers(self, size: float) -> bool:
-        return self.from_bytes <= size < self.to_bytes
+        inside = self.from_bytes <= size < self.to_bytes
+        at_end = self.to_included and size == self.to_bytes
+        return (inside or at_end) and size % self.multiple_of == 0
 
 
-def rules_for(library: LibraryFile, site: KernelSite) -> list[DispatchRule]:
-    """Return the rows of the library's dispatch table that apply to a machine, by size."""
+def rules_for(library: LibraryFile, operation: str, site: KernelSite) -> list[DispatchRule]:
+    """Return the rows of the library's dispatch table that apply to a machine, in its order; those
+    of kernels that do not reach all ranks are left out."""
+    reached = {NCCL: True}
+    for kernel in library.kernels:
+        reached[kernel.name] = reached.get(kernel.name, False) or _reaches(kernel, site)
     rules = []
     for case in library.dispatch:
         on_gpu = not case.gpus or site.gpu in case.gpus
-        if on_gpu and case.ranks[0] <= site.ranks <= case.ranks[1]:
-            rules.append(DispatchRule(case.from_, case.to, case.kernel))
-    return sorted(rules)
+        on_ranks = case.ranks[0] <= site.ranks <= case.ranks[1]
+        if case.operation != operation or not (on_gpu and on_ranks):
+            continue
+        if not all(reached.get(name) for name in case.kernel.split(EITHER)):
+            continue
+        # a table by the bytes of all ranks, as one by those of each
+        each = site.ranks if case.per == "total" else 1
+        rules.append(
+            DispatchRule(
+                max(1.0, case.from_ / each),
+                case.to / each,
+                case.kernel,
+                case.to_included,
+                case.multiple_of,
+            )
+        )
+    return rules
+
+
+def pick_at(rules: list[DispatchRule], size: float) -> DispatchRule | None:
+    """Return the first rule that takes a size."""
+    return next((rule for rule in rules if rule.covers(size)), None)
 
 
 def _library_choice(
     library: LibraryFile, operation: str, site: KernelSite, rules: list[DispatchRule], size: float
 ) -> tuple[str, str]:
     """The kernel that the library picks, empty for its fastest; and the reason."""
-    if operation != "all_reduce":
-        return "", "the fastest of its kernels"
     most = library.most_ranks
-    if most and (site.nodes > 1 or site.ranks > most):
+    if most and operation == "all_reduce" and (site.nodes > 1 or site.ranks > most):
         reason = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
         return NCCL, f"{reason}: its own kernels stay within a node of {most}"
-    for rule in rules:
-        if rule.covers(size):
-            sizes = f"{size_text(rule.from_bytes)} to {size_text(rule.to_bytes)}"
-            return rule.kernel, f"its table for {site.ranks} ranks of {site.gpu}: {sizes}"
-    if rules and size >= rules[-1].to_bytes:
-        return NCCL, f"above {size_text(rules[-1].to_bytes)} its table leaves it to NCCL"
+    rule = pick_at(rules, size)
+    if rule is not None and rule.kernel != NCCL:
+        # earlier rows of the table take smaller sizes
+        before = [each.to_bytes for each in rules[: rules.index(rule)] if each.to_bytes <= size]
+        start = size_text(max([rule.from_bytes, *before]))
+        sizes = f"{start} on"
+        if rule.to_bytes < _NO_END:
+            sizes = f"{start} to {size_text(rule.to_bytes)}"
+        return rule.kernel, f"its table for {site.ranks} ranks of {site.gpu}: {sizes}"
+    if rule is not None or (rules and size >= max(each.to_bytes for each in rules)):
+        return NCCL, _why_nccl(library, site, rules, size)
+    if not library.dispatch:
+        return "", "the fastest of its kernels"
     return "", "the fastest of its kernels: it has no table here"
+
+
+def _why_nccl(
+    library: LibraryFile, site: KernelSite, rules: list[DispatchRule], size: float
+) -> str:
+    """Why a library leaves a call to NCCL."""
+    own = [rule for rule in rules if rule.kernel != NCCL]
+    if own:
+        end = max(rule.to_bytes for rule in own)
+        if size >= end:
+            return f"above {size_text(end)} its table leaves it to NCCL"
+        multiple = max(rule.multiple_of for rule in own)
+        return f"its own kernels take multiples of {multiple} B"
+    if site.nodes > 1:
+        return f"across {site.nodes} nodes, where its own kernels do not reach"
+    in_host = [kernel for kernel in library.kernels if kernel.within == "host"]
+    if site.hosts > 1 and in_host:
+        return f"on {site.hosts} hosts: its own kernels stay within a host of {PER_HOST[site.gpu]}"
+    return f"it has no kernel of its own for {site.ranks} ranks of {site.gpu}"
 
 
 def _largest_measured(library: LibraryFile, operation: str) -> float:
@@ -398,7 +615,7 @@ def _largest_measured(library: LibraryFile, operation: str) -> float:
     return max((ends[1] for ends in sizes if ends), default=float("inf"))
 
 
-def _nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
+def nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
     """Colltool's price of NCCL's all-reduce on the fabric, as a row among kernels."""
     nccl_fabric = under_library(fabric, "nccl")
     prices = price_of(nccl_fabric, AR, float(size), group)

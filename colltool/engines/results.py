@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from colltool.base.primitives import busbw_factor, parse_primitive
+from colltool.base.primitives import Primitive, busbw_factor, parse_primitive
 from colltool.base.result import Result
 from colltool.engines.formulas import Tokens
 from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import Overrides
+
+# operations that nccl-tests has
+PRIMITIVES = frozenset(primitive.value for primitive in Primitive)
 
 
 class KernelEstimate(NamedTuple):
@@ -56,8 +59,7 @@ class KernelEstimate(NamedTuple):
     @property
     def busbw_Bps(self) -> float:
         """algbw times nccl-tests' factor; for experts algbw itself."""
-        # nccl-tests has no dispatch and combine
-        if self.operation in ("all_reduce", "all_to_all"):
+        if self.operation in PRIMITIVES:
             return self.algbw_Bps * busbw_factor(parse_primitive(self.operation), self.ranks)
         return self.algbw_Bps
 
@@ -85,6 +87,7 @@ class KernelPrice(Result):
         library: the requested one; None if every library measured on the machine is listed.
         what: the tokens of a call of experts.
         refused: libraries that were not measured there, and why.
+        mode: ``graph`` if a CUDA graph launches it, or ``eager``; None for experts.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -96,6 +99,7 @@ class KernelPrice(Result):
     library: KernelChoice | None = None
     what: Tokens | None = None
     refused: tuple[tuple[str, str], ...] = ()
+    mode: str | None = None
     notes: tuple[str, ...] = ()
     overrides: Overrides = ()
 
@@ -157,6 +161,7 @@ class KernelCrossover(Result):
     library: str
     crossings: tuple[tuple[float, str, str], ...]
     thresholds: tuple[Threshold, ...]
+    mode: str | None = None
     notes: tuple[str, ...] = ()
     overrides: Overrides = ()
 
@@ -202,7 +207,11 @@ class LibraryRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LibraryShown(Result):
-    """A library file: kernels, their formulas, what they were measured on, and the dispatch table."""
+    """A library file: kernels, their formulas, what they were measured on, and the dispatch table.
+
+    Args:
+        versions: those that were measured, where a file has several.
+    """
 
     subject: ClassVar[str] = "kernels"
     library: str
@@ -211,6 +220,7 @@ class LibraryShown(Result):
     dispatch: tuple[DispatchRow, ...]
     like: tuple[tuple[str, str], ...]
     sources: tuple[str, ...]
+    versions: tuple[str, ...] = ()
     rules: tuple[tuple[str, str], ...] = ()
 
 
@@ -229,10 +239,17 @@ class KernelRow(NamedTuple):
 
 
 class DispatchRow(NamedTuple):
-    """A row of a dispatch table in a library's listing; no GPUs for any."""
+    """A row of a dispatch table in a library's listing; no GPUs for any.
+
+    Args:
+        to_included: whether the last size counts.
+        per: what the sizes are of: a rank, a block of an all-to-all, or all ranks in total.
+    """
 
     kernel: str
     gpus: tuple[str, ...]
     ranks: tuple[int, int]
     from_bytes: float
     to_bytes: float
+    to_included: bool = False
+    per: str = "rank"

@@ -34,11 +34,15 @@ def version_key(version: str) -> list[tuple[int, str]]:
 
 
 def shipped_path(name: str, version: str) -> Path:
-    return FOLDER / f"{name}-{version}{SUFFIX}"
+    """Return the file that holds a version of a shipped library; the newest of the library where no
+    file has the version's name."""
+    path = FOLDER / f"{name}-{version}{SUFFIX}"
+    if path.exists():
+        return path
+    newest = dict(shipped_libraries())[name]
+    return FOLDER / f"{name}-{newest}{SUFFIX}"
 
 
-def kernel_operations(name: str, version: str) -> set[str]:
-    """Operations that a shipped library has kernels of its own for; unchecked, as its file says."""
-    text = shipped_path(name, version).read_text(encoding="utf-8")
-    kernels: list[dict[str, Any]] = tomllib.loads(text).get("kernels", [])
-    return {str(kernel.get("operation")) for kernel in kernels}
+def shipped_file(name: str, version: str) -> dict[str, Any]:
+    """Return what a shipped file says, unchecked."""
+    return tomllib.loads(shipped_path(name, version).read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -10,8 +11,11 @@ from colltool.base.primitives import BC, REDUCE, Primitive
 from colltool.engines.files import TWO_CALLS, DispatchFile, LibraryFile
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
+from colltool.estimate.results import Price
+from colltool.estimate.user_price import price_for_user
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 
@@ -30,7 +34,7 @@ def price_by_table(
     assert library.runs is not None
     library_fabric = under_library(fabric, library.runs)
     primitive = Primitive(operation)
-    prices = price(library_fabric, primitive, float(size), group)
+    prices = _priced(library_fabric, primitive, float(size), group)
     runner = _TableRunner(
         library_fabric, library.full_name, primitive, float(size), group, prices.ranks
     )
@@ -63,10 +67,19 @@ def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) ->
     for row in rows:
         # a block of less than a byte is looked up as one byte
         looked_up = max(1.0, size / ranks if row.per == "block" else size)
-        if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= looked_up < row.to:
+        below = looked_up < row.to or (row.to_included and looked_up == row.to)
+        if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= looked_up and below:
             return row
     what = f"{library.full_name}'s table has no row for {ranks} ranks and {size_text(size)}"
     raise ColltoolError(what, argument="library", fix="other ranks or another size")
+
+
+def _priced(
+    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, names: Sequence[str] = ()
+) -> Price:
+    """Algorithms as a user's price has them: with intervals."""
+    found = price(fabric, primitive, size, group, None, list(names))
+    return price_for_user(found, fabric, ModelOptions())
 
 
 class _TableRunner(NamedTuple):
@@ -82,12 +95,19 @@ class _TableRunner(NamedTuple):
     def selected(self, name: str) -> KernelEstimate:
         """The estimate of the table's algorithm."""
         if name != TWO_CALLS:
-            best = price(self.fabric, self.primitive, self.size, self.group, None, [name]).best
+            best = _priced(self.fabric, self.primitive, self.size, self.group, [name]).best
             return self.estimate(best)._replace(kernel=name, picked=True)
         # the second call starts when the first has ended
-        reduce = self.estimate(price(self.fabric, REDUCE, self.size, self.group).best)
-        broadcast = self.estimate(price(self.fabric, BC, self.size, self.group).best)
+        reduce = self.estimate(_priced(self.fabric, REDUCE, self.size, self.group).best)
+        broadcast = self.estimate(_priced(self.fabric, BC, self.size, self.group).best)
+        interval = reduce.interval
+        if interval is not None and broadcast.interval is not None:
+            interval = interval._replace(
+                low_s=interval.low_s + broadcast.interval.low_s,
+                high_s=interval.high_s + broadcast.interval.high_s,
+            )
         return reduce._replace(
+            interval=interval,
             kernel=name,
             latency_s=reduce.latency_s + broadcast.latency_s,
             bandwidth_s=reduce.bandwidth_s + broadcast.bandwidth_s,
@@ -108,4 +128,5 @@ class _TableRunner(NamedTuple):
             wire=row.phases[-1].tier if row.phases else "",
             formula=row.title,
             measured="colltool's price of it",
+            interval=row.interval,
         )

@@ -24,6 +24,8 @@ NETWORKS = frozenset(_DATA["networks"])
 # A device's architecture, by which libraries have numbers; a device that is not here has numbers of
 # its own or none.
 GENERATIONS: dict[str, str] = _DATA["generations"]
+# Devices of a host, where one NVLink domain joins several hosts.
+PER_HOST: dict[str, int] = _DATA["per_host"]
 # What joins the devices of one host, by their generation.
 _INSIDE: dict[str, str] = _DATA["inside"]
 # The generation of GPUs that have a medium, for a file that names no device.

@@ -79,8 +79,8 @@ def _trials(served: Served, fabric: Fabric) -> Iterator[_ServingTrial]:
     if deployment.tp > 1:
         for name, version in shipped_libraries():
             engine = f"{name}@{version}"
-            # only engines limit the ranks of their all-reduce
-            if engine != served.engine and find_library(engine).most_ranks:
+            # only engines leave the rest to NCCL
+            if engine != served.engine and find_library(engine).leaves_rest:
                 yield _ServingTrial(f"{engine}'s all-reduce", deployment, engine=engine)
     for wire in sorted({call.wire for call in served.decode.operations if call.wire}):
         name = f"twice the bandwidth of {wire}"

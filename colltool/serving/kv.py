@@ -77,8 +77,8 @@ def kv_transfer(
         fabric, GroupSpec(2, deployment.tp) if deployment.tp * 2 <= fabric.ranks else None
     )
     # prefill and decode are on different machines, even if the fabric has one node
-    measured = measured_kernels(library, "kv_transfer", site._replace(nodes=2))
-    kernel = measured.kernels[0]
+    measured, *_ = measured_kernels(library, "kv_transfer", site._replace(nodes=2))
+    kernel = measured.kernel
     nic_Bps = capabilities_of(between.tier).rate_Bps
     call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
     times = FORMULAS[kernel.formula].of(kernel.parameters, call)

@@ -256,6 +256,7 @@ def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> Serve
     with _argument("engine"):
         priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
     best = priced.best
+    best = best._replace(notes=(*priced.notes, *best.notes))
     why = priced.library.reason if priced.library is not None else ""
     return _by_kernel("all-reduce", group, best, best.kernel, why)
 

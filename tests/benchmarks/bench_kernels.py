@@ -1,10 +1,9 @@
-"""How far off the kernels of engines and experts are on rows that their numbers were not taken
-from.
+"""How far off the kernels of experts are on rows that their numbers were not taken from.
 
     python tests/benchmarks/bench_kernels.py [ROWS.csv]
 
-Without a file, of the development rows: each engine's law with one rank count left out, and one
-GPU's numbers asked of the next.
+Without a file: the development rows, with numbers of ranks left out. Engines' all-reduces:
+bench_engines.py.
 With a file of the same columns (``gpu`` by colltool's names), every row of it against the shipped
 files. Prints the median of |predicted / measured - 1| of each group.
 """
@@ -18,25 +17,15 @@ from pathlib import Path
 from statistics import median
 
 import fit_kernels as fit
-from fit_kernels import Row, rows, small, two_branches
-from kernel_files import engine_rows, laws
+from fit_engines import FABRICS as ENGINES_ON
+from fit_kernels import Row, rows
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.files import find_library
-from colltool.engines.price import price_experts, price_kernels
-from colltool.engines.shipped import shipped_libraries
+from colltool.engines.price import price_experts
 from colltool.fabric.load import load_fabric
 
-FABRICS = {
-    "a100-80gb": "dgx-a100",
-    "h100": "dgx-h100",
-    "h200": "hgx-h200",
-    "b200": "dgx-b200",
-    "b300": "dgx-b300",
-    "gb200": "nvl72",
-    "gb300": "gb300-nvl72",
-    "mi300x": "mi300x-cluster",
-}
+FABRICS = ENGINES_ON | {"mi300x": "mi300x-cluster"}
 EXPERTS = {
     "deepep": "deepep",
     "mori-ep": "mori",
@@ -44,7 +33,6 @@ EXPERTS = {
     "trtllm": "trtllm",
     "pplx": "pplx",
 }
-ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 
 
 def predicted(row: Row) -> float | None:
@@ -53,16 +41,6 @@ def predicted(row: Row) -> float | None:
     if fabric is None:
         return None
     try:
-        if row.operation == "all-reduce":
-            name, _, version = row.version.partition(" ")
-            engine = ENGINES[name]
-            # A100's rows are of older versions: the oldest that ships stands for them
-            if row.gpu == "a100-80gb":
-                version = dict(reversed(shipped_libraries()))[engine]
-            asked = find_library(f"{engine}@{version}")
-            return (
-                price_kernels(asked, fabric, "all_reduce", row.bytes, row.ranks).best.total_s * 1e6
-            )
         library = EXPERTS[row.kernel.split()[0]]
         operation, what = row.operation.removeprefix("moe-"), fit.tokens_of(row)
         if library == "trtllm" and operation == "combine":
@@ -95,62 +73,10 @@ def grouped(
 
 def against(path: Path) -> None:
     fit.ROWS = path
-    every = [
-        row for row in rows() if row.operation != "all-reduce" or 1024 <= row.bytes <= 4 * fit.MIB
-    ]
+    every = [row for row in rows() if row.operation.startswith("moe-")]
     grouped(
         every,
         lambda row: f"{row.operation}, {row.kernel}, {row.version}, {row.gpu}, {row.ranks} ranks",
-    )
-
-
-def engines_left_out() -> None:
-    print(
-        "engines' all-reduce, 1 KiB to 4 MiB, one rank count left out (2 or 8; the files"
-        " interpolate between both):"
-    )
-    for version in ("vllm 0.24.0", "sglang 0.5.10", "sglang 0.5.14", "trtllm 1.3.0rc20"):
-        for gpu in ("a100-80gb", "h100", "b200"):
-            own = engine_rows(version, gpu)
-            for left in sorted({row.ranks for row in own}):
-                seen, unseen = (
-                    [row for row in own if (row.ranks == left) is out] for out in (False, True)
-                )
-                if len({row.ranks for row in own}) > 1:
-                    law = two_branches(seen)
-                    line(
-                        f"{version}, {gpu}, {left} ranks",
-                        (abs(_of(law, row) / row.us - 1) for row in unseen),
-                    )
-    print(
-        "4 ranks, which no fit had seen: vLLM's pull request 24532, one-shot, by each GPU's law (it"
-        " says H100 or B200):"
-    )
-    for gpu in ("h100", "b200"):
-        own = [row for row in rows(source="vllm PR 24532") if row.kernel == "vllm custom one-shot"]
-        fabric = load_fabric(FABRICS[gpu])
-        off = []
-        for row in own:
-            found = {
-                one.kernel: one
-                for one in price_kernels(
-                    find_library("vllm"), fabric, "all_reduce", row.bytes, 4
-                ).results
-            }
-            off.append(abs(found["custom one-shot"].total_s * 1e6 / row.us - 1))
-        line(f"vllm 0.24.0, {gpu}", off)
-    print("one GPU's numbers asked of the next:")
-    for version in ("vllm 0.24.0", "sglang 0.5.10", "sglang 0.5.14", "trtllm 1.3.0rc20"):
-        law = laws(version, "b200")
-        line(
-            f"{version}, B200's on GB200, 2 ranks",
-            [abs(_of(law, row) / row.us - 1) for row in engine_rows(version, "gb200")],
-        )
-
-
-def _of(law: tuple[fit.Law, fit.Law], row: Row) -> float:
-    return float(
-        min(fit.one_shot([row])[0] @ law[0].numbers, fit.two_shot([row])[0] @ law[1].numbers)
     )
 
 
@@ -199,13 +125,8 @@ def main() -> None:
     if len(sys.argv) > 1:
         against(Path(sys.argv[1]))
         return
-    engines_left_out()
     experts_left_out()
     print("the rows that the files were fitted to:")
-    grouped(
-        small(rows(operation="all-reduce", source="aiconfigurator")),
-        lambda row: f"{row.version}, {row.gpu}",
-    )
     experts = rows(source="aiconfigurator", operation=("moe-dispatch", "moe-combine"))
     grouped(experts, lambda row: f"{row.kernel}, {row.operation}, {row.gpu}, EP {row.ranks}")
 

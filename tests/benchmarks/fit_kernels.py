@@ -1,11 +1,10 @@
-"""How ``colltool/engines/data/*.toml`` are made: each kernel's two to six numbers, from rows of
-tests/data/inference/kernels.csv.
+"""How the kernels of experts and NCCL's windows in ``colltool/engines/data`` are made: each kernel's two
+to six numbers, from rows of tests/data/inference/kernels.csv. Engines' all-reduces: fit_engines.py.
 
     python tests/benchmarks/fit_kernels.py [--check]
 
 Least squares of relative errors with numbers of at least 0, weighted so that a few outliers do not
-pull (towards least absolute errors). Which branch of a one-shot/two-shot law a row belongs to is
-what fits best, or what the engine's own table says.
+pull (towards least absolute errors).
 ``--check``: write nothing, exit 1 if a file would change. tests/benchmarks/bench_kernels.py prints
 the errors of unseen rows.
 """
@@ -14,8 +13,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, product
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,15 +24,9 @@ from colltool.engines.formulas import Tokens, bytes_sent, width
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = ROOT / "tests" / "data" / "inference" / "kernels.csv"
-OUT = ROOT / "colltool" / "kernels" / "data"
+OUT = ROOT / "colltool" / "engines" / "data"
 KIB, MIB = 1024, 2**20
 AIC = "ai-dynamo/aiconfigurator, commit 095f58a51 (Apache-2.0), read 2026-08"
-SMALL = (1024, 4 * MIB)
-
-LIKE_ERRORS = {"h200": 0.049, "b300": 0.088, "gb300": 0.077}
-"""The largest median of an engine's law asked of the next GPU: H100's of H200 3.4 to 4.9%, B200's
-of B300 4.9 to 8.8%, GB200's of GB300 4.1 to 7.7%."""
-
 Array = Any
 
 
@@ -78,10 +71,6 @@ def _is(value: Any, wanted: Any) -> bool:
     return value in wanted if isinstance(wanted, list | tuple | set) else bool(value == wanted)
 
 
-def small(several: Iterable[Row], least: float = SMALL[0], most: float = SMALL[1]) -> list[Row]:
-    return [row for row in several if least <= row.bytes <= most]
-
-
 def not_negative(features: Array, wanted: Array) -> Array:
     """Least squares with numbers of at least 0: the best of all sets of columns, which are few."""
     best, least = np.zeros(features.shape[1]), np.inf
@@ -115,77 +104,6 @@ def two_shot(several: Sequence[Row]) -> Array:
     return np.array(
         [[1.0, row.ranks - 1, 2 * (row.ranks - 1) / row.ranks * row.bytes / 1e3] for row in several]
     )
-
-
-class Law(NamedTuple):
-    """base_us, per_rank_us and GB/s of a branch; ``used`` rows chose it."""
-
-    base: float
-    per_rank: float
-    GBps: float
-    used: int = 0
-
-    @classmethod
-    def of(cls, own: Array, used: int) -> Law:
-        return cls(float(own[0]), float(own[1]), float(1 / own[2]) if own[2] > 1e-9 else 1e6, used)
-
-    @property
-    def numbers(self) -> Array:
-        return np.array([self.base, self.per_rank, 1 / self.GBps])
-
-
-def two_branches(several: Sequence[Row]) -> tuple[Law, Law]:
-    """Both branches, each row on the faster one; the best over all sizes at which each rank count
-    may change over."""
-    us = np.array([row.us for row in several])
-    ones, twos = one_shot(several), two_shot(several)
-    sizes = sorted({row.bytes for row in several})
-    counts = sorted({row.ranks for row in several})
-    best, least = None, np.inf
-    for starts in product([*sizes, np.inf], repeat=len(counts)):
-        first = np.array([row.bytes < starts[counts.index(row.ranks)] for row in several])
-        if 0 < first.sum() < 3 or 0 < (~first).sum() < 3:
-            continue
-        first_law = (
-            not_negative(ones[first] / us[first, None], np.ones(first.sum()))
-            if first.any()
-            else np.array([1e6, 0, 0])
-        )
-        second = (
-            not_negative(twos[~first] / us[~first, None], np.ones((~first).sum()))
-            if (~first).any()
-            else np.array([1e6, 0, 0])
-        )
-        off = float(np.abs(np.minimum(ones @ first_law, twos @ second) / us - 1).mean())
-        if off < least:
-            best, least = first, off
-    assert best is not None
-    laws = []
-    for features, chosen in ((ones, best), (twos, ~best)):
-        laws.append(
-            Law.of(fitted(features[chosen], us[chosen]), int(chosen.sum()))
-            if chosen.any()
-            else Law(1e6, 0, 1e6)
-        )
-    return laws[0], laws[1]
-
-
-def scaled(laws: tuple[Law, Law], several: Sequence[Row]) -> tuple[Law, Law]:
-    """Another GPU's two branches, with a factor for latencies and one for rates: all that a single
-    rank count shows."""
-    us = np.array([row.us for row in several])
-    ones, twos = one_shot(several), two_shot(several)
-    best, least = laws, np.inf
-    for slower, faster in product(np.geomspace(0.5, 2, 57), np.geomspace(0.4, 2.5, 75)):
-        own = tuple(
-            Law(law.base * slower, law.per_rank * slower, law.GBps * faster) for law in laws
-        )
-        off = float(
-            np.abs(np.minimum(ones @ own[0].numbers, twos @ own[1].numbers) / us - 1).mean()
-        )
-        if off < least:
-            best, least = (own[0], own[1]), off
-    return best
 
 
 def tokens_of(row: Row) -> Tokens:
@@ -312,8 +230,6 @@ def library(
     kernels: Sequence[Kernel],
     like: dict[str, str],
     notes: str,
-    more: str = "",
-    most_ranks: int = 0,
 ) -> str:
     """The text of a file."""
     head = (
@@ -324,19 +240,12 @@ def library(
         f'schema = "colltool.library/1"\nname = "{name}"\nversion = "{version}"\nspoken ='
         f' "{spoken}"\n'
     )
-    head += f"most_ranks = {most_ranks}\n" if most_ranks else ""
     head += (
         "like = { " + ", ".join(f'{one} = "{other}"' for one, other in like.items()) + " }\n"
         if like
         else ""
     )
-    if any(gpu in LIKE_ERRORS for gpu in like) and most_ranks:
-        head += (
-            "like_error = { "
-            + ", ".join(f"{gpu} = {LIKE_ERRORS[gpu]}" for gpu in like if gpu in LIKE_ERRORS)
-            + " }\n"
-        )
-    return "\n".join([head, *(kernel.text() for kernel in kernels), *([more] if more else [])])
+    return "\n".join([head, *(kernel.text() for kernel in kernels)])
 
 
 def main(check: bool) -> int:

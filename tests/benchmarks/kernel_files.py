@@ -10,9 +10,8 @@ import numpy as np
 from fit_kernels import (
     AIC,
     KIB,
-    MIB,
+    OUT,
     Kernel,
-    Law,
     Row,
     copied,
     exchanged,
@@ -20,59 +19,8 @@ from fit_kernels import (
     library,
     one_shot,
     rows,
-    scaled,
-    small,
-    two_branches,
     two_shot,
 )
-
-LIKE = {"a100-40gb": "a100-80gb", "h200": "h100", "b300": "b200", "gb300": "gb200"}
-RANKS = {"a100-80gb": (2, 8), "h100": (2, 8), "b200": (2, 8), "gb200": (2, 2)}
-UNSEEN = {"a100-80gb": 0.058, "h100": 0.047, "b200": 0.078, "gb200": 0.12}
-HELD = "the same formula on 4 ranks, not used in the fit"
-ONE_COUNT = (
-    "only 2 ranks were measured: more take B200's formula, with one factor for latencies and one for"
-    " rates"
-)
-
-
-def engine_rows(version: str, gpu: str) -> list[Row]:
-    return small(rows(source="aiconfigurator", operation="all-reduce", version=version, gpu=gpu))
-
-
-def laws(version: str, gpu: str) -> tuple[Law, Law]:
-    own = engine_rows(version, gpu)
-    if len({row.ranks for row in own}) > 1:
-        return two_branches(own)
-    return scaled(laws(version, "b200"), own)
-
-
-def shots(
-    version: str, gpu: str, names: tuple[str, str] = ("one-shot", "two-shot"), said: str = ""
-) -> list[Kernel]:
-    source = f"{AIC}: custom all-reduce of {version} on {gpu}, CUDA graph, bf16"
-    found = []
-    for formula, name, law in zip(("one-shot", "two-shot"), names, laws(version, gpu), strict=True):
-        if law.base >= 1e6:  # no row chose this branch
-            continue
-        own = {"base_us": law.base, "per_rank_us": law.per_rank, "GBps": law.GBps}
-        words = ONE_COUNT if gpu == "gb200" else said
-        found.append(
-            Kernel(
-                name,
-                "all_reduce",
-                formula,
-                own,
-                [gpu],
-                RANKS[gpu],
-                source,
-                ("1KiB", "4MiB"),
-                error=UNSEEN[gpu],
-                error_of=HELD,
-                said=words,
-            )
-        )
-    return found
 
 
 def fit(
@@ -117,152 +65,11 @@ def fit(
     )  # type: ignore[arg-type]
 
 
-def dispatch(kernel: str, gpus: Sequence[str], ranks: tuple[int, int], start: str, end: str) -> str:
-    listed = "[" + ", ".join(f'"{gpu}"' for gpu in gpus) + "]"
-    return (
-        f'[[dispatch]]\nkernel = "{kernel}"\ngpus = {listed}\nranks = {list(ranks)}\nfrom ='
-        f' "{start}"\nto = "{end}"\n'
-    )
-
-
-def vllm() -> str:
-    """Custom one-shot below 512 KiB on up to 4 ranks and below 256 KiB on up to 8, custom two-shot
-    above; then symm_mem."""
-    version, source = "vllm 0.24.0", f"{AIC}: all-reduce of vllm 0.24.0, CUDA graph, bf16"
-    kernels: list[Kernel] = []
-    for gpu, top in (("a100-80gb", 8 * MIB), ("h100", 0), ("b200", 0), ("gb200", 0)):
-        own = engine_rows("vllm 0.14.0" if top else version, gpu)
-        said = "measured with vllm 0.14.0" if top else ONE_COUNT if gpu == "gb200" else ""
-        if top:
-            kernels += [
-                one._replace(said=said, name=f"custom {one.name}")
-                for one in shots("vllm 0.14.0", gpu)
-            ]
-            continue
-        limit = {"h100": {2: 64 * MIB, 8: 256 * KIB}}.get(gpu, {2: 2 * MIB, 8: 256 * KIB})
-        first = [row for row in own if row.bytes < limit[row.ranks]]
-        one = fit(
-            "custom one-shot", "one-shot", first, [gpu], (2, 8), ("1KiB", "4MiB"), source, said=said
-        )
-        if gpu == "gb200":
-            other = next(
-                kernel
-                for kernel in kernels
-                if kernel.gpus == ["b200"] and kernel.formula == "one-shot"
-            )
-            one = one._replace(
-                own=one.own | {"per_rank_us": other.own["per_rank_us"]}, ranks=(2, 2)
-            )
-        kernels.append(one._replace(error=UNSEEN[gpu], error_of=HELD))
-        symm = [
-            row
-            for row in own
-            if row.ranks == 8 and row.bytes >= (256 * KIB if gpu == "h100" else MIB)
-        ]
-        if symm:
-            law = fit(
-                "symm_mem",
-                "two-shot",
-                symm,
-                [gpu],
-                (2, 8),
-                ("256KiB" if gpu == "h100" else "1MiB", "4MiB"),
-                source,
-            )
-            words = (
-                "measured on 8 ranks only; also used for the custom two-shot on 4 ranks"
-                if gpu == "h100"
-                else "measured on 8 ranks only"
-            )
-            kernels.append(law._replace(said=words, error=UNSEEN[gpu], error_of=HELD))
-        if gpu == "gb200":
-            others = [
-                kernel
-                for kernel in kernels
-                if kernel.gpus == ["b200"] and kernel.name != "custom one-shot"
-            ]
-            kernels += [
-                one._replace(
-                    gpus=["gb200"], said="B200's numbers: not measured here", error=2 * UNSEEN[gpu]
-                )
-                for one in others
-            ]
-        if gpu == "b200":
-            two = [row for row in own if row.ranks == 8 and 256 * KIB <= row.bytes < MIB]
-            two += rows(source="vllm PR 24532", kernel="vllm custom two-shot")
-            law = fit(
-                "custom two-shot",
-                "two-shot",
-                two,
-                [gpu],
-                (4, 8),
-                ("256KiB", "3MiB"),
-                f"{source}; vllm pull request 24532",
-            )
-            kernels.append(law._replace(said="two sizes on 8 ranks, five on 4"))
-    return library(
-        "vllm",
-        "0.24.0",
-        "vLLM",
-        kernels,
-        LIKE,
-        "Tables of dispatch: vllm-project/vllm, csrc/custom_all_reduce.cuh and "
-        "vllm/distributed/device_communicators/all_reduce_utils.py (Apache-2.0).",
-        vllm_dispatch(),
-        most_ranks=8,
-    )
-
-
-def vllm_dispatch() -> str:
-    hopper, blackwell, ultra = ["h100", "h200"], ["b200", "gb200"], ["b300", "gb300"]
-    table = [
-        dispatch("custom one-shot", hopper, (2, 2), "1B", "64MiB"),
-        dispatch("custom one-shot", hopper, (3, 4), "1B", "512KiB"),
-        dispatch("symm_mem", hopper, (3, 4), "512KiB", "32MiB"),
-        dispatch("custom one-shot", hopper, (5, 8), "1B", "256KiB"),
-        dispatch("symm_mem", hopper, (5, 8), "256KiB", "64MiB"),
-        dispatch("custom one-shot", blackwell, (2, 2), "1B", "2MiB"),
-        dispatch("symm_mem", blackwell, (2, 2), "2MiB", "8MiB"),
-        dispatch("custom one-shot", blackwell, (3, 4), "1B", "512KiB"),
-        dispatch("custom two-shot", blackwell, (3, 4), "512KiB", "2MiB"),
-        dispatch("symm_mem", blackwell, (3, 4), "2MiB", "32MiB"),
-        dispatch("custom one-shot", blackwell, (5, 8), "1B", "256KiB"),
-        dispatch("custom two-shot", blackwell, (5, 8), "256KiB", "1MiB"),
-        dispatch("symm_mem", blackwell, (5, 8), "1MiB", "128MiB"),
-        dispatch("custom one-shot", ultra, (2, 2), "1B", "4MiB"),
-        dispatch("custom one-shot", ultra, (3, 4), "1B", "512KiB"),
-        dispatch("custom two-shot", ultra, (3, 4), "512KiB", "4MiB"),
-        dispatch("symm_mem", ultra, (3, 4), "4MiB", "32MiB"),
-        dispatch("custom one-shot", ultra, (5, 8), "1B", "256KiB"),
-        dispatch("custom two-shot", ultra, (5, 8), "256KiB", "4MiB"),
-        dispatch("symm_mem", ultra, (5, 8), "4MiB", "64MiB"),
-    ]
-    return "\n".join(table)
-
-
-def sglang(version: str) -> str:
-    gpus = (
-        ["a100-80gb", "h100", "b200", "gb200"] if version == "0.5.10" else ["h100", "b200", "gb200"]
-    )
-    kernels = [kernel for gpu in gpus for kernel in shots(f"sglang {version}", gpu)]
-    return library(
-        "sglang",
-        version,
-        "SGLang",
-        kernels,
-        LIKE,
-        "Of the two shots the faster is taken: the source shows no table.",
-        most_ranks=8,
-    )
-
-
 def trtllm() -> str:
-    kernels = [
-        kernel for gpu in ("h100", "b200", "gb200") for kernel in shots("trtllm 1.3.0rc20", gpu)
-    ]
-    kernels += [
-        one._replace(said="measured with 1.0.0") for one in shots("trtllm 1.0.0", "a100-80gb")
-    ]
+    """What the file has of all-reduces, which fit_engines.py fits, and kernels of experts."""
+    text = (OUT / "trtllm-1.3.0rc20.toml").read_text(encoding="utf-8")
+    all_reduces = text[: text.index('[[kernels]]\nname = "NVLinkOneSided"')]
+    kernels = []
     for operation, error in (("dispatch", 0.15), ("combine", 0.17)):
         # what comes back is bf16, however it went out
         sent = "bf16" if operation == "combine" else ""
@@ -294,8 +101,7 @@ def trtllm() -> str:
                 **both,
             )
         )
-    told = "Of the two shots the faster is taken. Experts: 1.2.0rc6."
-    return library("trtllm", "1.3.0rc20", "TensorRT-LLM", kernels, LIKE, told, most_ranks=8)
+    return all_reduces + "\n".join(kernel.text() for kernel in kernels)
 
 
 def deepep() -> str:
@@ -575,9 +381,6 @@ def mooncake() -> str:
 
 
 FILES: dict[str, Callable[[], str]] = {
-    "vllm-0.24.0": vllm,
-    "sglang-0.5.10": lambda: sglang("0.5.10"),
-    "sglang-0.5.14": lambda: sglang("0.5.14"),
     "trtllm-1.3.0rc20": trtllm,
     "deepep-1": deepep,
     "pplx-1": lambda: cx7(

@@ -106,8 +106,8 @@ def test_unknown(run: Any) -> None:
 @pytest.mark.parametrize(
     ("typed", "near", "listed"),
     [
-        (("library", "show", "vlm"), "vllm", "deepep, mooncake"),
-        (("library", "check", "vlm"), "vllm", "deepep, mooncake"),
+        (("library", "show", "vlm"), "vllm", "deepep, flashinfer, mooncake"),
+        (("library", "check", "vlm"), "vllm", "deepep, flashinfer, mooncake"),
         (("job", "show", "lama3-70b"), "llama3-70b", "deepseek-v3, gpt3-175b"),
         (("job", "check", "lama3-70b"), "llama3-70b", "deepseek-v3, gpt3-175b"),
         (("job", "show", "llama3-8"), "llama3-8b", "deepseek-v3, gpt3-175b"),
@@ -130,7 +130,7 @@ def test_a_version_without_a_file_is_an_error(run: Any) -> None:
         done = run("library", *command)
         assert (done.code, done.out) == (2, "")
         assert "there is no data of vllm 9.9" in done.err
-        assert "there is for: vllm@0.24.0" in done.err
+        assert "there is for: vllm@0.14.0, " in done.err
 
 
 def test_lists_begin_with_their_number_and_how_to_use_one(run: Any) -> None:
@@ -148,7 +148,7 @@ def libraries_of(run: Any) -> list[Any]:
 def test_checks_of_files_are_one(run: Any) -> None:
     """A name or a file; text and JSON say the same of libraries, jobs and fabrics."""
     for kind, name, file in (
-        ("library", "vllm", "vllm-0.24.0.toml"),
+        ("library", "vllm", "vllm-0.27.0.toml"),
         ("job", "llama3-70b", "llama3-70b.yaml"),
         ("fabric", "hgx-h200", "hgx-h200"),
     ):
@@ -165,7 +165,7 @@ def test_a_library_check_keeps_its_rows(run: Any) -> None:
     assert [row["name"] for row in document["libraries"]] == ["vllm"]
     rows = run("library", "check", "vllm", "--format", "csv").out.splitlines()
     assert rows[0] == "name,version,spoken,operations,gpus"
-    assert rows[1].startswith("vllm,0.24.0,vLLM,all_reduce,")
+    assert rows[1].startswith("vllm,0.27.0,vLLM,all_reduce,")
 
 
 @pytest.mark.parametrize(

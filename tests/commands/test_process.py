@@ -595,6 +595,9 @@ def test_completion_callbacks() -> None:
     assert {"ar", "ag", "rs", "a2a", "bc", "reduce", "p2p"} <= set(complete_primitive(""))
 
 
+TRTLLM = ("1.0.0", "1.2.0rc5", "1.3.0rc10", "1.3.0rc20")
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -622,8 +625,11 @@ def test_completion_callbacks() -> None:
         ("colltool fabric sh", {"show"}),
         ("colltool fabric show nvl", {"nvl72"}),
         # engines, with versions once the name is typed
-        ("colltool serve llama3-70b --engine t", {"trtllm", "trtllm@1.3.0rc20"}),
-        ("colltool serve llama3-70b --engine vllm@", {"vllm@0.24.0"}),
+        (
+            "colltool serve llama3-70b --engine t",
+            {"trtllm", *(f"trtllm@{version}" for version in TRTLLM)},
+        ),
+        ("colltool serve llama3-70b --engine vllm@0.24", {"vllm@0.24.0"}),
         ("colltool serve llama3-70b --experts-library dee", {"deepep", "deepep@1"}),
         ("colltool serve llama3-70b --kv m", {"mooncake", "mooncake@2025.12"}),
         ("colltool serve llama3-70b --weights mx", {"mxfp4"}),

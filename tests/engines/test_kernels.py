@@ -28,7 +28,6 @@ from colltool.engines.formulas import FORMULAS, KernelCall, Tokens, bytes_sent, 
 from colltool.libraries.nccl import hardware
 
 ROWS = Path(__file__).parent.parent / "data" / "inference" / "kernels.csv"
-FABRICS = {"a100-80gb": "dgx-a100", "h100": "dgx-h100", "b200": "dgx-b200", "gb200": "nvl72"}
 EVERY = [find_library(f"{name}@{version}") for name, version in shipped_libraries()]
 DEEPSEEK: dict[str, Any] = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
 
@@ -42,40 +41,6 @@ def measured(**wanted: str) -> list[dict[str, str]]:
         ]
 
 
-@swept(
-    ("version", "library"),
-    [
-        ("vllm 0.24.0", "vllm@0.24.0"),
-        ("sglang 0.5.14", "sglang@0.5.14"),
-        ("trtllm 1.3.0rc20", "trtllm"),
-    ],
-)
-@swept("gpu", ["h100", "b200", "gb200"])
-def test_an_engine_s_all_reduce_is_as_measured(version: str, library: str, gpu: str) -> None:
-    """The rows that it was fitted to; bench_kernels.py prints what unseen ones give."""
-    rows = [
-        row
-        for row in measured(operation="all-reduce", version=version, gpu=gpu)
-        if 1024 <= float(row["bytes"]) <= 2**22
-    ]
-    off = [
-        abs(
-            colltool.price(
-                FABRICS[gpu],
-                "ar",
-                size=float(row["bytes"]),
-                ranks=int(row["ranks"]),
-                library=library,
-            ).best.total_s
-            / (float(row["time_us"]) * 1e-6)
-            - 1
-        )
-        for row in rows
-    ]
-    assert len(off) >= 13
-    assert median(off) < 0.05
-
-
 def test_a_decode_of_16_ranks_on_nvl72_is_as_published() -> None:
     """48 to 50 us for the all-reduce of a decode step (TP16 on NVL72); vLLM leaves 16 ranks to
     NCCL."""
@@ -87,25 +52,24 @@ def test_a_decode_of_16_ranks_on_nvl72_is_as_published() -> None:
 @swept(
     ("ranks", "size", "kernel"),
     [
-        (2, "32MiB", "custom one-shot"),
+        (2, 2**23 - 16, "custom one-shot"),
+        (2, "8MiB", "symm_mem two-shot"),
         (4, "256KiB", "custom one-shot"),
-        (4, "512KiB", "symm_mem"),
+        (4, "512KiB", "custom two-shot"),
+        (4, "8MiB", "symm_mem multimem"),
         (8, "255KiB", "custom one-shot"),
-        (8, "256KiB", "symm_mem"),
-        (8, "64MiB", "nccl"),
+        (8, "256KiB", "symm_mem multimem"),
+        (8, "64MiB", "symm_mem multimem"),
+        (8, 2**26 + 16, "nccl"),
+        (3, "64KiB", "nccl"),
+        (8, 2**17 + 1, "nccl"),
     ],
 )
-def test_vllm_takes_the_kernel_of_its_own_table(ranks: int, size: str, kernel: str) -> None:
-    """CUSTOM_ALL_REDUCE_MAX_SIZES and SYMM_MEM_ALL_REDUCE_MAX_SIZES of 9.0, and the one-shot limits
-    of custom_all_reduce.cuh."""
+def test_vllm_takes_the_kernel_of_its_own_table(ranks: int, size: Any, kernel: str) -> None:
+    """CUSTOM_ALL_REDUCE_MAX_SIZES below its 8 MiB, SYMM_MEM_ALL_REDUCE_MAX_SIZES of 9.0, the limits
+    of custom_all_reduce.cuh, and multiples of 16 B."""
     found = colltool.price("hgx-h200", "ar", size=size, ranks=ranks, library="vllm@0.24.0")
     assert (found.library.kernel, found.best.kernel) == (kernel, kernel)
-
-
-def test_the_others_take_the_fastest() -> None:
-    for size in ("1KiB", "64KiB", "1MiB", "4MiB"):
-        found = colltool.price("dgx-h100", "ar", size=size, ranks=8, library="sglang@0.5.14")
-        assert found.best.total_s == min(row.total_s for row in found.results)
 
 
 @given(st.integers(2, 8), st.floats(1024, 2**22), st.floats(1024, 2**22))
@@ -248,9 +212,10 @@ def test_what_was_never_measured_is_refused(fabric: str, asked: dict[str, Any], 
 
 
 def test_an_unknown_version_is_refused() -> None:
-    known = "there is for: sglang@0.5.10, sglang@0.5.14"
-    with pytest.raises(ColltoolError, match=f"no data of sglang 0.5.12(.|\\n)*{known}"):
-        colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="sglang@0.5.12")
+    """0.5.13 lies between two versions with different kernels."""
+    known = "there is for: sglang@0.5.9, sglang@0.5.10, sglang@0.5.12, sglang@0.5.14"
+    with pytest.raises(ColltoolError, match=f"no data of sglang 0.5.13(.|\\n)*{known}"):
+        colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="sglang@0.5.13")
 
 
 def small(fabric: str, size: object = "64KB", ranks: int = 8) -> Any:
@@ -262,11 +227,11 @@ def test_off_the_measured_ground_it_says_so_and_widens_the_error() -> None:
     fewest took, at twice the error."""
     on, off = small("dgx-h100"), small("hgx-h200")
     assert off.total_s == on.total_s
-    assert off.error == max(on.error, 0.049)
+    assert off.error == max(on.error, 0.05)
     assert "h200 was not measured: the numbers of h100 are used" in off.notes
-    tiny, least = small("dgx-h100", 16), small("dgx-h100", 1024)
+    tiny, least = small("dgx-h100", 16), small("dgx-h100", 256)
     assert tiny.total_s == least.total_s
-    assert "below 1 KiB not measured: held there" in tiny.notes
+    assert "below 256 B not measured: held there" in tiny.notes
     assert tiny.error == 2 * least.error
 
 
@@ -408,6 +373,32 @@ def test_open_mpi_takes_the_algorithm_of_its_table(
     assert (found.library.kernel, found.best.kernel) == (taken, taken)
 
 
+@swept(
+    ("primitive", "ranks", "size", "taken"),
+    [
+        ("ar", 64, 8, "recursive-doubling"),
+        ("ar", 64, 255, "recursive-doubling"),
+        ("ar", 64, 256, "rabenseifner"),
+        ("ar", 12, "64KB", "rabenseifner-fold"),
+        ("a2a", 64, 64 * 256, "bruck"),
+        ("a2a", 64, 64 * 257, "direct"),
+        ("a2a", 4, 4 * 256, "direct"),
+        ("a2a", 64, 64 * 2**15, "direct"),
+        ("a2a", 64, 64 * (2**15 + 1), "pairwise"),
+        ("ag", 64, 2**19 - 1, "recursive-doubling"),
+        ("ag", 64, 2**19, "ring"),
+        ("rs", 64, 2**19 - 1, "recursive-halving"),
+    ],
+)
+def test_mpich_takes_the_algorithm_of_its_table(
+    primitive: str, ranks: int, size: Any, taken: str
+) -> None:
+    """maint/tuning/coll/mpir/generic.json, looked up by hand; its limits count where it says <=."""
+    found: Any = colltool.price("mpi-cluster", primitive, size=size, ranks=ranks, library="mpich")
+    assert (found.library.kernel, found.best.kernel) == (taken, taken)
+    assert found.best.interval.low_s < found.best.total_s < found.best.interval.high_s
+
+
 def test_what_open_mpi_takes_costs_what_the_algorithm_does() -> None:
     found = colltool.price("mpi-cluster", "ar", size="1MB", ranks=64, library="openmpi").best
     alone = colltool.price(
@@ -451,7 +442,7 @@ def test_a_version_of_nccl_starts_from_a_shipped_one(
 
 def test_every_version_of_nccl_is_listed_and_shown() -> None:
     listed = {(one.name, one.version) for one in colltool.list_libraries().rows}
-    assert {("nccl", "2.30"), ("nccl", "2.31"), ("vllm", "0.24.0")} <= listed
+    assert {("nccl", "2.30"), ("nccl", "2.31"), ("vllm", "0.27.0")} <= listed
     assert dict(colltool.show_library("nccl@2.31").rules)["lone_rank_hop"] == "own"
 
 

@@ -18,6 +18,7 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
+from colltool.engines.files import WARNING
 from colltool.engines.intervals import ERROR_UNKNOWN
 from colltool.engines.library_diff import LibraryDiff, PickChange
 from colltool.engines.results import (
@@ -66,11 +67,14 @@ class _KernelLine(NamedTuple):
         return nine_in_ten(self.row.interval, self.row.total_s)
 
 
+_LAUNCHED = {"graph": ", in a CUDA graph", "eager": ", eager", None: ""}
+
+
 def _question(price: KernelPrice) -> str:
     what = price.operation.replace("_", "-").capitalize()
     tokens = price.what
     if tokens is None:
-        size = f"{size_text(price.bytes)} per rank"
+        size = f"{size_text(price.bytes)} per rank{_LAUNCHED[price.mode]}"
     else:
         experts = f"top {tokens.top_k} of {tokens.experts} experts"
         what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
@@ -98,18 +102,15 @@ def _answer(price: KernelPrice) -> str:
     return answer
 
 
-_WARNING = "warning: "
-
-
 def warnings_first(notes: Sequence[str]) -> list[str]:
     """Warnings of the notes as sentences that an answer begins with, such as that the numbers are of
     another version."""
-    found = [note.removeprefix(_WARNING) for note in notes if note.startswith(_WARNING)]
+    found = [note.removeprefix(WARNING) for note in notes if note.startswith(WARNING)]
     return [f"{sentence(warning)}." for warning in found]
 
 
 def without_warnings(notes: Sequence[str]) -> list[str]:
-    return [note for note in notes if not note.startswith(_WARNING)]
+    return [note for note in notes if not note.startswith(WARNING)]
 
 
 _ROW: Columns[_KernelLine] = (
@@ -197,6 +198,7 @@ def _several(result: KernelPriceList) -> str:
     names = dict.fromkeys(price.best.kernel for price in result.prices)
     what = first.operation.replace("_", "-")
     where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.label}"
+    where += _LAUNCHED[first.mode]
     answer = f"{first.best.library} picks {', then '.join(names)}: {where}."
     return " ".join([*warnings_first(first.notes), answer])
 
@@ -282,6 +284,7 @@ class KernelSizeDocument(OnFabricDocument):
     groups: int = _tokens("groups")
     skew: float = _tokens("skew")
     mode: str = derived(lambda _: "realistic")
+    launch: str = optional(lambda price: price.mode or LEFT_OUT)
     results: list[KernelRowDocument]
     infeasible: list[Infeasible] = derived(_refused)
     library: KernelChoice = optional("library")
@@ -357,7 +360,12 @@ def _threshold_text(threshold: Threshold) -> str:
 
 
 def _cross_answer(result: KernelCrossover) -> str:
+    return " ".join([*warnings_first(result.notes), _largest_threshold(result)])
+
+
+def _largest_threshold(result: KernelCrossover) -> str:
     where = f"on {on_fabric(result.fabric, result.overrides)}, {result.group.label}"
+    where += _LAUNCHED[result.mode]
     if result.thresholds:
         worst = max(result.thresholds, key=attrgetter("costs_s"))
         return f"{result.library} {where}: {_threshold_text(worst)}."
@@ -378,7 +386,7 @@ def _cross_blocks(result: KernelCrossover) -> list[Block]:
         *listed(
             "its thresholds", map(_threshold_text, result.thresholds if several else ()), first=2
         ),
-        *listed("notes", result.notes, first=2),
+        *listed("notes", without_warnings(result.notes), first=2),
     ]
 
 
@@ -399,6 +407,7 @@ class KernelCrossoverDocument(OnFabricDocument):
     ranks: int
     group: GroupDocument
     library: str
+    launch: str = optional(lambda result: result.mode or LEFT_OUT)
     crossings: list[KernelCrossing] = derived(_crossing_records)
     thresholds: list[Threshold]
     notes: list[str]
@@ -424,6 +433,14 @@ def _spelled(operation: str) -> str:
     return operation.replace("_", "-")
 
 
+def _few(operations: str) -> str:
+    """Operations on a line of a list: of more than four the first."""
+    first, *others = _spelled(operations).split(", ")
+    if len(others) > 3:
+        return f"{first} and {len(others)} more"
+    return ", ".join([first, *others])
+
+
 def _to(size: float) -> str:
     """The end of a table; none where it is beyond every size."""
     return size_text(size) if size < 2**50 else "any"
@@ -433,7 +450,7 @@ _LIBRARY: Columns[LibraryRow] = (
     label("name"),
     label("version"),
     label("spoken", "of", drop=3),
-    label("operations", "kernels for", _spelled, get=_operations),
+    label("operations", "kernels for", _few, get=_operations),
     label("gpus", "measured on", drop=1, get=_gpus),
 )
 
@@ -493,6 +510,8 @@ _DISPATCH: Columns[DispatchRow] = (
     label("ranks", get=_rank_range),
     number("from_bytes", "from", size_text),
     number("to_bytes", "to", _to),
+    flag("to_included", drop=1),
+    label("per", drop=2),
 )
 
 
@@ -519,6 +538,7 @@ def _file_blocks(result: LibraryShown) -> list[Block]:
         *([kernels] if result.kernels else []),
         *([picks] if result.dispatch else []),
         *listed("rules", [f"{rule}: {value}" for rule, value in result.rules], first=12),
+        *listed("versions measured", result.versions, first=0),
         *listed("not measured", _stand_ins(result), first=2),
         *listed("sources", result.sources, first=first),
     ]
@@ -551,6 +571,7 @@ class LibraryDocument(Document):
     spoken: str
     kernels: list[KernelRow]
     dispatch: list[DispatchRow]
+    versions: list[str]
     like: dict[str, str] = derived(lambda result: dict(result.like))
     sources: list[str]
     rules: dict[str, str] = derived(lambda result: dict(result.rules))
@@ -603,8 +624,12 @@ def _changes(result: LibraryDiff, first: int | None = None) -> Table:
     return Table((*context_columns, *_CHANGE), result.changes, first=first)
 
 
+# with the sentences above it fits on a screen
+_MOST_CHANGES = 12
+
+
 def _diff_blocks(result: LibraryDiff) -> list[Block]:
-    return [Headline(_diff_answer(result)), _changes(result, 20)]
+    return [Headline(_diff_answer(result)), _changes(result, _MOST_CHANGES)]
 
 
 class PickChangeDocument(Document, extends=PickChange):
