@@ -297,6 +297,12 @@ ARGUMENTS = {
         "Data type of the tokens sent: fp8, bf16, nvfp4, ... [default: fp8"
         " for dispatch, bf16 for combine]",
     ),
+    "sms": _count(
+        "--sms",
+        "N",
+        "SMs of the kernel (DeepEP's normal ones). [default: the library's own]",
+        most=1024,
+    ),
     "groups": _count(
         "--expert-groups",
         "G",
@@ -505,6 +511,19 @@ ARGUMENTS = {
         offers="job_set",
         many=True,
     ),
+    "page_serve": Argument(
+        "--serve",
+        "JOB",
+        "A section on serving it: a shipped model or job, a file, or a config.json.",
+        python="serve",
+        offers="job",
+    ),
+    "serve_options": Argument(
+        "--serve-set",
+        "KEY=VALUE",
+        "An option of colltool serve for it: ep=64, batch=8192, engine=vllm (repeatable).",
+        many=True,
+    ),
     "page_price": Argument(
         "--price",
         "KEY=VALUE",
@@ -642,6 +661,11 @@ ARGUMENTS = {
         "NAME@VERSION",
         "Library that moves KV caches. [default: mooncake]",
         offers="kv_library",
+    ),
+    "two_batch_overlap": Argument(
+        "--two-batch-overlap",
+        help="Send the tokens of half of the batch while the other half computes (DBO in vLLM).",
+        kind="flag",
     ),
     "prefill_tier": Argument(
         "--prefill-over",
@@ -909,6 +933,7 @@ class ExpertOptions(TypedDict, total=False):
     hidden: int | None
     experts: int | None
     dtype: str | None
+    sms: int | None
     groups: int | None
     skew: float | None
 

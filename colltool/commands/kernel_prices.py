@@ -16,15 +16,15 @@ from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.engines.files import LibraryFile
+    from colltool.engines.files import LibraryFile, Mode
     from colltool.engines.formulas import Tokens
-    from colltool.engines.price import LaunchMode
     from colltool.engines.results import KernelCrossover, KernelPriceList
     from colltool.estimate.placement import GroupSpec
     from colltool.fabric.model import Fabric
 
-DTYPES = {"dispatch": "fp8", "combine": "bf16"}
-"""The operations of experts with the format that each sends by default, as DeepEP does."""
+DTYPES = {"prepare": "bf16", "dispatch": "fp8", "combine": "bf16"}
+"""The operations of experts with the format that each sends by default, as DeepEP does; prepare sends
+counts, whatever the format is."""
 REQUIRED_COUNTS = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
 """Arguments that a call of experts needs, with the numbers of an example for error texts."""
 
@@ -37,6 +37,7 @@ class ExpertCall(NamedTuple):
     hidden: int | None = None
     experts: int | None = None
     dtype: str | None = None
+    sms: int | None = None
     groups: int | None = None
     skew: float | None = None
 
@@ -59,7 +60,8 @@ class ExpertCall(NamedTuple):
             what = f"the hottest rank has at least the mean, got {skew:g}"
             raise ColltoolError(what, argument="skew", fix="1 or more")
         groups = 0 if self.groups is None else count_of(self.groups, "groups")
-        return Tokens(**counts, dtype=dtype, groups=groups, skew=skew)
+        sms = 0 if self.sms is None else count_of(self.sms, "sms", 1, 1024)
+        return Tokens(**counts, dtype=dtype, groups=groups, skew=skew, sms=sms)
 
 
 class KernelRequest(NamedTuple):
@@ -77,12 +79,13 @@ class KernelRequest(NamedTuple):
     fabric: Fabric
     group: GroupSpec
     call: ExpertCall
-    mode: LaunchMode | None = None
+    mode: Mode | None = None
 
     def prices(self, sizes: Sequence[Any]) -> KernelPriceList:
         """The price of a call at each size; for experts one price, whose bytes follow from tokens."""
         from colltool.commands.reading import each_size
-        from colltool.engines.price import price_experts, price_kernels
+        from colltool.engines.experts import price_experts
+        from colltool.engines.price import price_kernels
         from colltool.engines.results import KernelPriceList
         from colltool.engines.tables import price_by_table
 
@@ -92,10 +95,9 @@ class KernelRequest(NamedTuple):
                 fix = f"leave {argument_text('size')} out, and give {tokens}"
                 what = f"the bytes of {self.operation} follow from its tokens"
                 raise ColltoolError(what, argument="size", fix=fix)
-            self._refuse_mode(f"{self.operation} is priced as its bare kernel")
             tokens_sent = self.call.read(self.operation)
             price = price_experts(
-                self.library, self.fabric, self.operation, tokens_sent, self.group
+                self.library, self.fabric, self.operation, tokens_sent, self.group, self.mode
             )
             return KernelPriceList((price,))
         if not sizes:
@@ -175,14 +177,14 @@ def split_request(
     return KernelRequest(operation, library, fabric_of(fabric), group, call, launched), model
 
 
-def launch_mode(value: Any) -> LaunchMode:
+def launch_mode(value: Any) -> Mode:
     """How a call is launched, by its word."""
-    from colltool.engines.price import LAUNCH_MODES
+    from colltool.engines.files import MODES
 
-    for mode in LAUNCH_MODES:
+    for mode in MODES:
         if value == mode:
             return mode
-    fix = f"one of {', '.join(LAUNCH_MODES)}"
+    fix = f"one of {', '.join(MODES)}"
     raise ColltoolError(f"no mode is called '{clipped(str(value))}'", argument="mode", fix=fix)
 
 

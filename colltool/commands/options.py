@@ -186,7 +186,7 @@ WIRING = fabric_options(machine=False)
 FABRIC_FILE = option("fabric", flags="", metavar="FABRIC", many=False)
 GROUP = ("ranks", "stride", "alone", "shape")
 """Arguments that say who is in the group."""
-EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "groups", "skew")
+EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "sms", "groups", "skew")
 """Arguments of a call of dispatch or combine."""
 JOB_FILE = option("job", flags="", metavar="JOB")
 MODEL_OR_JOB = option(

@@ -50,8 +50,8 @@ def price(
 
     Args:
         fabric: a fabric, or a path or shipped name to load.
-        primitive: the collective, by short or long name; ``"dispatch"`` and ``"combine"`` (mixture
-            of experts) take ``tokens`` instead of a size.
+        primitive: the collective, by short or long name; ``"dispatch"``, ``"combine"`` and
+            ``"prepare"`` (mixture of experts) take ``tokens`` instead of a size.
         size: bytes per rank, as in nccl-tests: ``"16MB"``, a number, or a one-dimensional array or
             sequence of them, which one call prices as a whole: rows then hold arrays of its shape,
             in registry order.
@@ -78,6 +78,7 @@ def price(
         tokens, top_k, hidden, experts: tokens per rank, experts per token, hidden size, and number
             of experts (dispatch and combine only).
         dtype: data type of the tokens sent; default: fp8 for dispatch, bf16 for combine.
+        sms: streaming multiprocessors that the kernel runs on; default: the library's own.
         groups: the most nodes that a token may be routed to.
         skew: load imbalance: bytes of the busiest rank over the mean.
         machine: a file of measured rows of this machine, as :func:`calibrate` writes; default:

@@ -21,9 +21,11 @@ from colltool.commands.report_sections import (
     Page,
     assumptions_section,
     collective_section,
+    deployment_of,
     measured_section,
     network_section,
     page_columns,
+    serving_section,
     step_section,
     typed_of,
 )
@@ -58,6 +60,8 @@ def report(
     primitives: Primitive | str | Sequence[Primitive | str] = PRIMITIVES,
     overrides: Overrides = (),
     job_overrides: Overrides = (),
+    serve: Job | AnyPath | Mapping[str, Any] | None = None,
+    serve_options: Overrides = (),
     price: Overrides = (),
     library: str | None = None,
     machine: CustomMachine | None = None,
@@ -83,6 +87,9 @@ def report(
         primitives: one or several, by short or long name.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
+        serve: a model or job that is served, as in :func:`colltool.serve`: a section on it.
+            serve_options: its arguments there, such as ``{"ep": 64, "batch": 8192}``, a mapping or
+            ``KEY=VALUE``.
         price: of each GPU (``gpu``) and what the key ``prices`` of a fabric holds (``switch``,
             ``cable``, ``optic``, ``nic``, ``currency`` ...), a mapping or ``KEY=VALUE``;
             ``FABRIC:KEY`` for one fabric alone. Default: each fabric's own ``prices``.
@@ -129,6 +136,7 @@ def report(
     )
     _refuse_twice(page.primitives)
     costs = page_prices(price, page.columns)
+    deployment = deployment_of(serve, serve_options)
     loaded = _loaded_job(job, job_overrides)
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
     # mistakes in logs are reported before the long work of pricing
@@ -147,6 +155,8 @@ def report(
     sections = [make() for make in with_progress(makers)]
     if loaded:
         sections.append(step_section(page, loaded, typed_of(job)))
+    if serve is not None:
+        sections.append(serving_section(page, serve, deployment))
     sections += [*measured, assumptions_section(page)]
     return Report(
         fabrics=tuple(column.file for column in page.columns),
@@ -187,6 +197,8 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
         option("vary", "Values to compare; the page is about the first (repeatable)."),
         "job",
         "job_overrides",
+        "page_serve",
+        "serve_options",
         "page_price",
         option(
             "logs",
@@ -219,7 +231,7 @@ def report_command(
     **arguments: Any,
 ) -> None:
     """Write a page for a decision: the verdict, cost and risk of a fabric, compared with others, with
-    a job or measurements where given.
+    a job, a served model or measurements where given.
 
     With -o report.html it is one file for a screen, a phone or paper, which needs no network and no
     extra package. Without -o the terminal shows its sentences and the commands behind them.
@@ -229,6 +241,7 @@ def report_command(
       colltool report -f dgx-h100 --against dgx-b200 --job llama3-70b -n 256 -o report.html
       colltool report -f nvl72 -f dgx-b200:nodes=144 -n 1152 --price gpu=35000 --price switch=20000
       colltool report -f dgx-h100 --vary ib.levels.spine.oversubscription=1,4 --set ib.size=64 --job llama3-70b -o report.html
+      colltool report -f dgx-h100 --serve deepseek-v3 --serve-set ep=64 --serve-set weights=fp8 -o report.html
       colltool report -f my-cluster.yaml -p ar,a2a -n 144 -M 1GB
       colltool report -f dgx-h100 --log all_reduce.log -o report.html
     """

@@ -8,11 +8,18 @@ of its fabrics.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import colltool
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import (
+    ColltoolError,
+    argument_text,
+    clipped,
+    nearest,
+    rename_arguments,
+    rename_for_both,
+)
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.commands.arguments import command_line
@@ -373,6 +380,99 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
             lines = page.side_by_side("plan", typed, **options)
         entries.append(ReportEntry("The step on each", plans, lines, view=None))
     return ReportSection("job", f"The job {job.name}", tuple(entries))
+
+
+_SERVE_COUNTS = ("tp", "ep", "pp", "dp", "batch", "isl", "osl", "chunk", "prefill_tp", "ranks")
+_SERVE_TEXTS = ("engine", "experts_library", "weights", "kv_dtype", "tpot", "kv_library")
+_SERVE_FLAGS = ("two_batch_overlap",)
+
+
+def deployment_of(serve: Any, options: Any) -> dict[str, Any]:
+    """Return the arguments of :func:`colltool.serve` for a page's served model.
+
+    Args:
+        options: a mapping, or ``KEY=VALUE``.
+
+    Raises:
+        ColltoolError: options without a model, or that are none of a deployment.
+    """
+    from colltool.commands.reading import is_nothing
+    from colltool.definitions.reader import texts_of
+
+    if is_nothing(options):
+        return {}
+    if serve is None:
+        fix = f"add {argument_text('serve', 'deepseek-v3')}"
+        raise ColltoolError("requires a served model", argument="serve_options", fix=fix)
+    known = [*_SERVE_COUNTS, *_SERVE_TEXTS, *_SERVE_FLAGS]
+    given: list[tuple[str, Any]] = []
+    if isinstance(options, Mapping):
+        given += options.items()
+    else:
+        with rename_for_both(overrides="serve_options"):
+            for text in texts_of(options):
+                key, _, value = text.partition("=")
+                given.append((key.strip(), value))
+    deployment: dict[str, Any] = {}
+    for key, value in given:
+        name = key.replace("-", "_")
+        if name not in known:
+            what = f"serve has no option '{clipped(key)}' for a page"
+            fix = f"{nearest(name, known)} known: {', '.join(known)}".strip()
+            raise ColltoolError(what, argument="serve_options", fix=fix)
+        deployment[name] = _deployment_value(name, value)
+    return deployment
+
+
+def _deployment_value(name: str, value: Any) -> Any:
+    """An option of serve from its text."""
+    text = str(value).strip()
+    if name in _SERVE_COUNTS:
+        if not text.isdigit():
+            what = f"{name} is a number, got '{clipped(text)}'"
+            raise ColltoolError(what, argument="serve_options", fix=f"write {name}=8")
+        return int(text)
+    if name in _SERVE_FLAGS:
+        if text.lower() not in ("true", "false"):
+            what = f"{name} is true or false, got '{clipped(text)}'"
+            raise ColltoolError(what, argument="serve_options", fix=f"write {name}=true")
+        return text.lower() == "true"
+    return text
+
+
+def serving_section(page: Page, job: Any, deployment: dict[str, Any]) -> ReportSection:
+    """A served model on the fabric, and on the others.
+
+    Args:
+        deployment: arguments of :func:`colltool.serve`.
+    """
+    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.estimate.assumptions import ModelOptions
+    from colltool.serving.results import Served
+
+    typed = typed_of(job)
+    # serve takes the fabric's own library
+    own = page._replace(library=None, readings=ModelOptions())
+    options: dict[str, Any] = {}
+    for name, value in deployment.items():
+        # a flag that is off is not written
+        options[name] = value if value is not False else None
+    with rename_arguments("python", **dict.fromkeys(deployment, "serve_options")):
+        served = colltool.serve(job, page.first.file, **deployment)
+        assert isinstance(served, Served)
+        entries = [
+            ReportEntry(
+                f"Serving on {page.first.title}", served, own.line("serve", typed, **options), None
+            )
+        ]
+        if len(page.columns) > 1:
+            fabrics = [column.file for column in page.columns]
+            lines: tuple[str, ...] = ()
+            for at in range(len(page.columns)):
+                lines += own.line("serve", typed, at=at, **options)
+            each = colltool.serve(job, fabrics, **deployment)
+            entries.append(ReportEntry("Serving on each", each, lines, None))
+    return ReportSection("serving", f"Serving {served.job}", tuple(entries))
 
 
 def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> ReportSection:

@@ -61,6 +61,7 @@ def serve(
     prefill_tier: str | None = None,
     kv_page: int = 16,
     kv_layout: str = "heads",
+    two_batch_overlap: bool = False,
     search: bool = False,
     ranks: int | None = None,
     vary: Sequence[str] | str = (),
@@ -96,6 +97,8 @@ def serve(
             the outermost one within a site.
         kv_page: tokens of a page of the KV cache. kv_layout: what is together in it: ``"heads"`` (all
             tokens of a head), ``"tokens"`` (all heads of a token) or ``"pages"`` (all layers).
+        two_batch_overlap: halve the batch, so that dispatch and combine of one half run while the
+            other computes (SGLang's two-batch overlap, vLLM's DBO).
         search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
             ignored, and ``batch`` is by default one sequence per rank.
         ranks: how many ranks serve; without a search, dp follows from them, tp and pp.
@@ -126,8 +129,10 @@ def serve(
     replicas = count_if(dp, "dp", 1)
     if ranks is not None and not search:
         replicas = _replicas(count_of(ranks, "ranks", 1, 2**24), checked, replicas)
-    # the smallest useful batch: a sequence for each replica and stage
+    two_batches = flag_of(two_batch_overlap, "two_batch_overlap")
+    # the smallest useful batch: a sequence for each replica and stage, or one for each half
     fewest = checked["pp"] * (replicas or max(1, checked["ep"] // checked["tp"]))
+    fewest *= 2 if two_batches else 1
     deployment = Deployment(
         tp=checked["tp"],
         ep=checked["ep"],
@@ -150,6 +155,7 @@ def serve(
         prefill_tier=None if prefill_tier is None else text_of(prefill_tier, "prefill_tier", "wan"),
         kv_page=count_of(kv_page, "kv_page", 1, 2**20),
         kv_layout=_kv_layout(kv_layout),
+        two_batches=two_batches,
     )
     request = ServeRequest(
         model, question, _engine(engine, library_file), *_experts(experts_library)
@@ -432,6 +438,7 @@ def _kv_library(library: Any) -> LibraryFile:
         "prefill_tier",
         "kv_page",
         "kv_layout",
+        "two_batch_overlap",
         "cuts",
         "serve_ranks",
         option("vary", _VARY),
@@ -451,6 +458,7 @@ def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) ->
       colltool serve deepseek-v3 -f dgx-h100 --ep 64 --batch 8192 --weights fp8
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --tpot 18ms --prefill-tp 8
       colltool serve llama3-70b -f two-sites --tp 8 --batch 64 --prefill-tp 8 --prefill-over wan
+      colltool serve deepseek-v3 -f dgx-h100 --ep 64 --batch 8192 --weights fp8 --two-batch-overlap
       colltool serve llama3-70b -f hgx-h200 --search -n 16 --batch 64
       colltool serve llama3-70b -f hgx-h200 -f dgx-b200 --tp 8 --batch 64
       colltool serve llama3-70b -f hgx-h200 --tp 16 --batch 64 --vary roce.alpha=2x

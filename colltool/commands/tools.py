@@ -207,13 +207,13 @@ TOOLS = {
         "what logs! fabric ranks nodes primitive expect against overrides readings",
     ),
     "calibrate": Tool(
-        "Put the logs of your own machine on top of a fabric: machine_text of the answer is a machine"
+        "Put the logs of your machine on top of a fabric: machine_text is a machine"
         " file; send it as machine to price and others. machine_only: false fits a fabric (text, with detail).",
         {"calibrate": Kind("colltool:calibrate")},
         "fabric! logs! ranks nodes primitive tier name overrides",
     ),
     "report": Tool(
-        "What to hand over. report: every question on one fabric, against others, with a job."
+        "report: every question on one fabric, against others, with a job."
         " nccl_tuner: a file for NCCL's tuner plugin (env: as NCCL_ALGO). astra_sim: input of"
         " ASTRA-sim.",
         {
@@ -224,8 +224,8 @@ TOOLS = {
         "what fabric! against vary job logs ranks size primitives overrides job_overrides env",
     ),
     "guide": Tool(
-        "The manual: how to write fabrics, jobs and layouts, what a price counts, how accurate it"
-        " is. Without a topic: what each is about.",
+        "How to write fabrics, jobs and layouts, what a price counts, how accurate it"
+        " is. No topic: what each is about.",
         {"guide": Kind(f"{THIS_MODULE}:guide")},
         "topic section",
     ),

@@ -9,12 +9,11 @@ from math import sqrt
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import EITHER, NCCL, KernelFile, LibraryFile
+from colltool.engines.files import EITHER, NCCL, KernelFile, LibraryFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.price import (
     DispatchRule,
     KernelSite,
-    LaunchMode,
     kernel_site,
     launch_by_host,
     launched_by,
@@ -138,7 +137,7 @@ def kernel_crossover(
     fabric: Fabric,
     operation: str,
     group: AnyGroup = None,
-    mode: LaunchMode | None = None,
+    mode: Mode | None = None,
 ) -> KernelCrossover:
     """Return every size at which the fastest kernel changes, and the library's own thresholds.
 

@@ -32,7 +32,7 @@ from colltool.definitions.field_types import (
 from colltool.definitions.reader import read_source
 from colltool.definitions.source import KeyPath
 from colltool.definitions.toml_source import scan_toml
-from colltool.engines.formulas import FORMULAS, Copies, FormulaName
+from colltool.engines.formulas import FORMULAS, WIDTHS, Copies, FormulaName
 from colltool.engines.shipped import (
     FOLDER,
     SUFFIX,
@@ -48,13 +48,14 @@ Operation = Literal[
     "all_gather",
     "reduce_scatter",
     "all_to_all",
+    "prepare",
     "dispatch",
     "combine",
     "kv_transfer",
 ]
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 # operations whose size follows from tokens
-EXPERTS = ("dispatch", "combine")
+EXPERTS = ("prepare", "dispatch", "combine")
 
 # Types of the file's fields, each with the words of its error.
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
@@ -77,6 +78,10 @@ LibraryId = Annotated[
     FieldHint("a short name in lower case, such as vllm", "text"),
 ]
 Parameter = Annotated[float, Field(ge=0, le=1e9), FieldHint("a number of at least 0")]
+Sms = Annotated[int, Field(ge=1, le=1024, strict=True), FieldHint("a number of SMs, such as 20")]
+Spread = Annotated[float, Field(gt=0, le=100), FieldHint("a factor, such as 0.9")]
+Mode = Literal["graph", "eager"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class VersionedPart(Part):
@@ -96,10 +101,18 @@ class KernelFile(VersionedPart):
     """A kernel: what it does, its formula and numbers, and what these were measured on.
 
     ``error``: the median error on rows that the numbers were not taken from, or on the ones that
-    they were; ``error_of`` says which. ``copies``: of dispatch and combine, whether a token goes
-    once to each expert, rank or node. ``within``: whether its ranks are on one host, or reach the
-    whole domain of an NVLink rack, whose hosts are trays. Several kernels of one name are one kernel
-    with numbers for other GPUs or ranks.
+    they were; ``error_of`` says which. ``nine_in_ten``: between which factors of the formula nine of
+    ten rows lie. ``within``: whether its ranks are on one host, or reach the whole domain of an NVLink
+    rack, whose hosts are trays. Several kernels of one name are one kernel with numbers for other
+    GPUs, ranks or formats.
+
+    Of experts: ``copies``: whether a token goes once to each expert, rank or node. ``wires``: the
+    networks across nodes by the tier's name, empty for RDMA. ``mode``: whether the time is the
+    kernel's, or that of a call by the engine's host without a CUDA graph. ``captured``: whether a
+    CUDA graph can run it. ``sends``: the formats that were measured, empty if unknown;
+    ``sends_others``: whether others are priced by their bytes; ``always_sends``: the format that it
+    sends whatever the call's is. ``sms``: how many were measured; ``sms_default``: how many the
+    library takes.
     """
 
     name: Label
@@ -121,16 +134,36 @@ class KernelFile(VersionedPart):
     across: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
     within: Literal["host", "domain"] = "domain"
     network: Words = ""
+    mode: Mode = "graph"
+    captured: Annotated[bool, Field(strict=True), FieldHint("true or false")] = True
+    sends: Annotated[tuple[Label, ...], FieldHint("a list of formats, such as [bf16]")] = ()
+    sends_others: Annotated[bool, Field(strict=True), FieldHint("true or false")] = True
+    always_sends: Label | None = None
+    wires: Annotated[tuple[Label, ...], FieldHint("a list of tiers, such as [efa]")] = ()
+    sms: Annotated[tuple[Sms, Sms] | None, _Ends] = None
+    sms_default: Sms | None = None
     error: Fraction | None = None
     error_of: Words = ""
+    nine_in_ten: Annotated[
+        tuple[Spread, Spread] | None, FieldHint("a list of two factors, such as [0.9, 1.12]")
+    ] = None
     said: Words = ""
 
     @model_validator(mode="after")
     def _agrees(self) -> KernelFile:
         errors = [*_wrong_parameters(self.formula, self.parameters)]
-        for key, ends in (("ranks", self.ranks), ("sizes", self.sizes), ("tokens", self.tokens)):
+        for key in ("ranks", "sizes", "tokens", "sms", "nine_in_ten"):
+            ends = getattr(self, key)
             if ends and ends[0] > ends[1]:
                 errors.append(FieldError("the least comes first", "turn them round", (key,)))
+        for key, formats in (("sends", self.sends), ("always_sends", (self.always_sends,))):
+            for dtype in formats:
+                if dtype is not None and dtype not in WIDTHS:
+                    fix = f"one of {', '.join(WIDTHS)}"
+                    errors.append(FieldError(f"'{clipped(dtype)}' is not known", fix, (key,)))
+        if "GBps_per_sm" in self.parameters and self.sms_default is None:
+            what = f"{self.formula} needs the SMs that the library takes"
+            errors.append(FieldError(what, "add sms_default = 20", ("sms_default",)))
         if errors:
             raise FieldErrors(*errors)
         return self
@@ -138,10 +171,11 @@ class KernelFile(VersionedPart):
 
 def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Iterator[FieldError]:
     needs = FORMULAS[formula].parameters
+    takes = (*needs, *FORMULAS[formula].optional)
     for parameter in parameters:
-        if parameter not in needs:
+        if parameter not in takes:
             what = f"{formula} has no parameter '{clipped(parameter)}'"
-            fix = f"{nearest(parameter, list(needs))} it takes: {', '.join(needs)}".strip()
+            fix = f"{nearest(parameter, list(takes))} it takes: {', '.join(takes)}".strip()
             yield FieldError(what, fix, ("parameters", parameter))
     missing = [parameter for parameter in needs if parameter not in parameters]
     if missing:
@@ -149,7 +183,7 @@ def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Ite
             f"{formula} needs {', '.join(missing)}", "add what is missing", ("parameters",)
         )
     # formulas divide by these
-    for parameter in ("GBps", "own_GBps", "eta"):
+    for parameter in ("GBps", "own_GBps", "GBps_per_sm", "eta"):
         if parameters.get(parameter) == 0:
             yield FieldError(
                 f"{parameter} is above 0", "write what was measured", ("parameters", parameter)
@@ -318,8 +352,10 @@ NCCL = "nccl"
 WARNING = "warning: "
 """How a note starts that an answer begins with."""
 
+# versions that engines are built against, where these are not the newest
+_ENGINES_TAKE = {"deepep": "1"}
+
 UNMEASURED = {
-    "uccl-ep": "it is measured on EFA and on AMD, and colltool has no such rows",
     "gloo": "it runs on CPUs, and its thresholds were never measured",
 }
 """Well-known libraries without a file, and why there is none (part of an error text)."""
@@ -334,7 +370,7 @@ def is_library(name: str) -> bool:
 def find_library(requested: str) -> LibraryFile:
     """Return a shipped library by name and version.
 
-    Without a version it is the newest that was measured; ``0.24`` is the newest of ``0.24.*``. What
+    Without a version it is the newest that was measured, or that engines take; ``0.24`` is the newest of ``0.24.*``. What
     stands in for another version is said in its ``said``.
 
     Raises:
@@ -344,6 +380,7 @@ def find_library(requested: str) -> LibraryFile:
     versions = _measured_versions(name)
     if not versions:
         raise _unknown_library(name)
+    version = version or _ENGINES_TAKE.get(name, "")
     if not version:
         return list(versions.values())[-1]
     inside = [known for known in versions if known == version or known.startswith(f"{version}.")]

@@ -9,7 +9,7 @@ from tokens and routing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil
+from math import ceil, comb
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError
@@ -27,7 +27,12 @@ FormulaName = Literal[
     "switch",
     "exchange",
     "exchange-copy",
+    "exchange-sm",
     "exchange-nic",
+    "exchange-nic-copy",
+    "exchange-nic-sm",
+    "exchange-host",
+    "counts",
     "transfer",
     "messages",
 ]
@@ -41,7 +46,11 @@ class KernelCall(NamedTuple):
         bytes: M of an all-reduce; for experts the bytes that leave a rank.
         experts: experts in all; 0 without any.
         nic_Bps: bandwidth of a rank's share of the NICs.
-        token_bytes: bytes of a rank's own tokens, each counted once.
+        token_bytes: bytes of a rank's own tokens, each counted once, in the format that is sent.
+        values: values of a rank's own tokens.
+        tokens: tokens of a rank.
+        copies: copies of a token that leave its rank.
+        sms: streaming multiprocessors that the kernel runs on.
         messages: of a pair of ranks.
     """
 
@@ -50,6 +59,10 @@ class KernelCall(NamedTuple):
     experts: int = 0
     nic_Bps: float = 0.0
     token_bytes: float = 0.0
+    values: int = 0
+    tokens: int = 0
+    copies: float = 0.0
+    sms: int = 1
     messages: int = 0
 
 
@@ -74,11 +87,13 @@ class Formula(NamedTuple):
         parameters: names of the numbers that a kernel's file must have.
         words: the formula as ``library show`` prints it.
         of: computes the seconds of a call.
+        optional: names of numbers that are 0 where the file has none.
     """
 
     parameters: tuple[str, ...]
     words: str
     of: Callable[[Parameters, KernelCall], KernelTimes]
+    optional: tuple[str, ...] = ()
 
 
 def _latency_s(parameters: Parameters, ranks: int, experts: int = 0) -> float:
@@ -156,17 +171,60 @@ def _switch(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _exchange(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Bytes that leave a rank over its port; a latency for each peer and each expert."""
-    return KernelTimes(
-        _latency_s(parameters, call.ranks, call.experts), call.bytes / _rate_Bps(parameters)
-    )
+    """Bytes that leave a rank over its port, and a latency for each peer and each expert; tokens are
+    sent by a block of threads for each expert, which few experts leave few of."""
+    blocks = max(1, min(call.experts, _MOST_BLOCKS))
+    blocks_s = call.tokens / blocks * parameters.get("block_us", 0.0) * 1e-6
+    sent_s = call.bytes / _rate_Bps(parameters)
+    return KernelTimes(_latency_s(parameters, call.ranks, call.experts), max(sent_s, blocks_s))
 
 
 def _exchange_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Bytes that leave a rank, after every token was copied once into a send buffer."""
-    copy_s = call.token_bytes / (parameters["own_GBps"] * 1e9)
+    """Bytes that leave a rank, after every token was copied once, in 16 bits, into a buffer."""
+    copy_s = call.values * WIDTHS["bf16"] / (parameters["own_GBps"] * 1e9)
     return KernelTimes(
         _latency_s(parameters, call.ranks), call.bytes / _rate_Bps(parameters) + copy_s
+    )
+
+
+def _exchange_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Each token costs an SM some time, and bytes leave as fast as the SMs or the port send them."""
+    token_us = parameters["token_us"] + parameters["copy_us"] * call.copies
+    busy_s = call.tokens / call.sms * token_us * 1e-6
+    sent_s = call.bytes / min(_sms_Bps(parameters, call), _rate_Bps(parameters))
+    return KernelTimes(_latency_s(parameters, call.ranks), busy_s + sent_s)
+
+
+def _sms_Bps(parameters: Parameters, call: KernelCall) -> float:
+    return parameters["GBps_per_sm"] * 1e9 * call.sms
+
+
+def _exchange_nic_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Bytes that leave a rank over its NIC, at the rate of the NIC or of the SMs that feed it."""
+    rate_Bps = min(parameters["eta"] * call.nic_Bps, _sms_Bps(parameters, call))
+    return KernelTimes(_latency_s(parameters, call.ranks), call.bytes / rate_Bps)
+
+
+def _exchange_nic_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Bytes that leave a rank over its NIC, and those of its own node, which go through it too."""
+    sent = call.bytes + call.token_bytes
+    return KernelTimes(
+        _latency_s(parameters, call.ranks), sent / (parameters["eta"] * call.nic_Bps)
+    )
+
+
+def _exchange_host(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """An exchange that the engine's host launches: not below the time that the host takes."""
+    floor_s = parameters["floor_us"] * 1e-6
+    start_s = _latency_s(parameters, call.ranks) + call.tokens * parameters["token_us"] * 1e-6
+    sent_s = call.bytes / _rate_Bps(parameters)
+    return KernelTimes(max(floor_s - sent_s, start_s), sent_s)
+
+
+def _counts(parameters: Parameters, call: KernelCall) -> KernelTimes:
+    """Counts of tokens that ranks tell each other: no values, but a time for each token."""
+    return KernelTimes(
+        _latency_s(parameters, call.ranks), call.tokens * parameters["token_us"] * 1e-6
     )
 
 
@@ -191,6 +249,8 @@ def _messages(parameters: Parameters, call: KernelCall) -> KernelTimes:
     return KernelTimes(_latency_s(parameters, call.ranks), call.bytes / nics_Bps + messages_s)
 
 
+# blocks of threads that send tokens at once, one an expert
+_MOST_BLOCKS = 128
 _PER_RANK = ("base_us", "per_rank_us", "GBps")
 FORMULAS: dict[FormulaName, Formula] = {
     "one-shot": Formula(_PER_RANK, "base + per_rank (n-1) + (n-1) M / B", _one_shot),
@@ -216,13 +276,38 @@ FORMULAS: dict[FormulaName, Formula] = {
     "switch": Formula((*_PER_RANK, "free_KiB"), "base + per_rank (n-1) + (M - free) / B", _switch),
     "exchange": Formula(
         (*_PER_RANK, "per_expert_us"),
-        "base + per_rank n + per_expert E + bytes sent / B",
+        "base + per_rank n + per_expert E + max(bytes sent / B, block tokens / min(E, 128))",
         _exchange,
+        ("block_us",),
     ),
     "exchange-copy": Formula(
         ("base_us", "GBps", "own_GBps"),
-        "base + bytes sent / B + bytes of own tokens / B own",
+        "base + per_rank n + bytes sent / B + bytes of own tokens in bf16 / B own",
         _exchange_copy,
+        ("per_rank_us",),
+    ),
+    "exchange-sm": Formula(
+        ("base_us", "token_us", "copy_us", "GBps_per_sm", "GBps"),
+        "base + tokens/SMs (token + copy D) + bytes sent / min(SMs B of one, B)",
+        _exchange_sm,
+    ),
+    "exchange-nic-sm": Formula(
+        ("base_us", "GBps_per_sm", "eta"),
+        "base + bytes sent / min(eta NIC, SMs B of one)",
+        _exchange_nic_sm,
+    ),
+    "exchange-nic-copy": Formula(
+        ("base_us", "eta"),
+        "base + (bytes sent + bytes of own tokens) / (eta NIC)",
+        _exchange_nic_copy,
+    ),
+    "exchange-host": Formula(
+        ("floor_us", "base_us", "token_us", "GBps"),
+        "max(floor, base + token T + bytes sent / B)",
+        _exchange_host,
+    ),
+    "counts": Formula(
+        ("base_us", "per_rank_us", "token_us"), "base + per_rank n + token T", _counts
     ),
     "exchange-nic": Formula(
         ("base_us", "per_rank_us", "per_expert_us", "eta"),
@@ -251,6 +336,7 @@ class Tokens(NamedTuple):
         dtype: format of the values that are sent.
         groups: nodes that routing limits a token to; 0 for any.
         skew: bytes of the busiest rank over the mean.
+        sms: streaming multiprocessors of the kernels that take some; 0 for the library's own.
     """
 
     tokens: int
@@ -260,6 +346,7 @@ class Tokens(NamedTuple):
     dtype: str
     groups: int = 0
     skew: float = 1.0
+    sms: int = 0
 
     @property
     def token_bytes(self) -> float:
@@ -299,18 +386,22 @@ def width(dtype: str) -> float:
     return WIDTHS[dtype]
 
 
-def copies_sent(copies: Copies, top_k: int, ranks: int, nodes: int, groups: int = 0) -> float:
+def copies_sent(
+    copies: Copies, top_k: int, ranks: int, nodes: int, groups: int = 0, experts: int = 0
+) -> float:
     """Return how many copies of a token leave its rank, on average over experts drawn evenly.
 
     One for each expert: k, of which the share on other ranks (across nodes: on other nodes) leaves.
-    One for each rank or node: the expected number of distinct ones among k draws,
-    G (1 - (1 - 1/G)^k), of which the others count. Routing that is limited to ``groups`` nodes
-    draws from those.
+    One for each rank or node: the expected number of distinct ones among k different experts of
+    ``experts``, or without these among k draws, G (1 - (1 - 1/G)^k), of which the others count.
+    Routing that is limited to ``groups`` nodes draws from those.
 
     >>> copies_sent("experts", 8, 64, 8)
     7.0
     >>> round(copies_sent("nodes", 8, 64, 8), 2), round(copies_sent("nodes", 8, 64, 8, 4), 2)
     (4.59, 3.15)
+    >>> round(copies_sent("ranks", 8, 8, 1), 2), round(copies_sent("ranks", 8, 8, 1, experts=256), 2)
+    (4.59, 4.64)
     """
     # Within a node copies for other ranks leave the rank, across nodes those for other nodes.
     peers = nodes if nodes > 1 else ranks
@@ -328,11 +419,23 @@ def copies_sent(copies: Copies, top_k: int, ranks: int, nodes: int, groups: int 
         case _:
             assert_never(copies)
     if reachable:
+        share = min(1.0, reachable / targets)
         targets = min(targets, reachable)
-    return distinct(targets, top_k) * remote_share
+        experts = int(experts * share)
+    return _distinct(targets, top_k, experts) * remote_share
+
+
+def _distinct(targets: int, top_k: int, experts: int) -> float:
+    """Distinct ranks or nodes, on average, that ``top_k`` different experts are on."""
+    each = experts // int(targets)
+    if not each or top_k > experts:
+        return distinct(targets, top_k)
+    # comb() is 0 where the other targets have too few experts to miss one
+    missed = comb(experts - each, top_k) / comb(experts, top_k)
+    return targets * (1 - missed)
 
 
 def bytes_sent(copies: Copies, call: Tokens, ranks: int, nodes: int) -> float:
     """Return the bytes that leave the busiest rank."""
-    each = copies_sent(copies, call.top_k, ranks, nodes, call.groups)
+    each = copies_sent(copies, call.top_k, ranks, nodes, call.groups, call.experts)
     return call.token_bytes * each * call.skew

@@ -1,36 +1,34 @@
 """Prices of calls by a library's measured kernels, and the kernel that the library picks.
 
-:func:`price_kernels` prices collectives, :func:`price_experts` dispatch and combine. Both find the
-kernels measured on the machine (:func:`measured_kernels`), evaluate their formulas
-(:func:`_estimate`) and put the library's choice first: by its dispatch table, or the fastest.
+:func:`price_kernels` finds the kernels measured on the machine (:func:`measured_kernels`), evaluates
+their formulas and puts the library's choice first: by its dispatch table, or the fastest. Calls of
+experts are in :mod:`colltool.engines.experts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.formatting import format_rate, format_time, size_text
-from colltool.base.primitives import A2A, AR
+from colltool.base.formatting import format_time, size_text
+from colltool.base.primitives import AR
 from colltool.engines.files import (
     EITHER,
-    EXPERTS,
     NCCL,
     WARNING,
     KernelFile,
     LaunchFile,
     LibraryFile,
-    find_library,
+    Mode,
 )
-from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes, Tokens, bytes_sent, width
-from colltool.engines.intervals import kernel_interval
+from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes
+from colltool.engines.intervals import kernel_interval, rows_interval
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
-from colltool.engines.shipped import shipped_libraries
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.interval import Interval
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
 from colltool.estimate.user_price import price_for_user
@@ -40,21 +38,10 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 
-# NIC bandwidth of a rank, in bytes/s, on which exchanges of experts were measured: 400 Gb/s
-# ConnectX-7
-_MEASURED_NIC_BPS = 50e9
-
-_OTHER_NETWORKS = {
-    "efa": "EFA, where others took 12 to 70% longer than by ConnectX-7",
-    "tcpxo": "GPUDirect-TCPXO",
-    "tcpx": "GPUDirect-TCPX",
-    "slingshot": "Slingshot",
-}
-"""Networks, by the tier's name, on which formulas measured on ConnectX-7 do not hold or were not
-tried."""
-
 # the error of a kernel is doubled outside of what was measured
 _ERROR_FACTOR = 2.0
+# intervals of another GPU's numbers whose error on that GPU is known
+_LIKE_FACTOR = 1.3
 
 # calls of so many times the host's launch hide it
 _LAUNCH_HIDDEN = 3.0
@@ -65,11 +52,7 @@ _NO_END = 2.0**40
 # relative tolerance when sizes are compared
 _ROUNDING = 1 + 1e-9
 
-_OWN_FILE = "a file of your own: colltool library init"
-
-LaunchMode = Literal["graph", "eager"]
-"""Whether a CUDA graph launches a call, or the host does."""
-LAUNCH_MODES: tuple[LaunchMode, ...] = get_args(LaunchMode)
+OWN_FILE = "a file of your own: colltool library init"
 
 
 class KernelSite(NamedTuple):
@@ -147,7 +130,11 @@ class MeasuredKernel(NamedTuple):
 
 
 def measured_kernels(
-    library: LibraryFile, operation: str, site: KernelSite, rules: Sequence[DispatchRule] = ()
+    library: LibraryFile,
+    operation: str,
+    site: KernelSite,
+    rules: Sequence[DispatchRule] = (),
+    of: Sequence[KernelFile] | None = None,
 ) -> tuple[MeasuredKernel, ...]:
     """Return the library's kernels for an operation on a GPU, within a host, a node or across.
 
@@ -155,28 +142,22 @@ def measured_kernels(
     there the one of the nearest number of ranks. Those that the library's table has, but not in the
     ``rules`` for this machine, are left out.
 
+    Args:
+        of: some of the library's kernels; None for all.
+
     Raises:
         ColltoolError: it has none, or none was measured there.
     """
-    candidates = [kernel for kernel in library.kernels if kernel.operation == operation]
+    kernels = library.kernels if of is None else of
+    candidates = [kernel for kernel in kernels if kernel.operation == operation]
     if not candidates:
         what = f"{library.full_name} has no kernel for {operation.replace('_', '-')}"
         fix = f"it has {', '.join(library.operations)}"
         raise ColltoolError(what, argument="library", fix=fix)
-    across = site.nodes > 1
-    # kernels of experts drive the NICs themselves, so they depend on the kind of network
-    over_nics = across and operation in EXPERTS
     gpus = library.likes(site.gpu)
     on_gpu = [kernel for kernel in candidates if not set(gpus).isdisjoint(kernel.gpus)]
     if not on_gpu:
         raise _other_gpus(library, candidates, site.gpu)
-    if over_nics and site.wire in _OTHER_NETWORKS:
-        what = f"{library.full_name} was not measured on {_OTHER_NETWORKS[site.wire]}"
-        raise ColltoolError(what, argument="library", fix=_OWN_FILE)
-    notes = []
-    if over_nics and not 0.9 < site.nic_Bps / _MEASURED_NIC_BPS < 1.1:
-        measured = format_rate(_MEASURED_NIC_BPS)
-        notes.append(f"measured with {measured} per rank, not {format_rate(site.nic_Bps)}")
     reaching = [kernel for kernel in on_gpu if _reaches(kernel, site)]
     if not reaching:
         raise _not_reached(library, on_gpu, site)
@@ -185,7 +166,7 @@ def measured_kernels(
     found = []
     for name in dict.fromkeys(kernel.name for kernel in reaching):
         own = [kernel for kernel in reaching if kernel.name == name]
-        found.append(_nearest(library, own, site, gpus, tuple(notes)))
+        found.append(_nearest(library, own, site, gpus))
     return tuple(found)
 
 
@@ -212,7 +193,6 @@ def _nearest(
     kernels: list[KernelFile],
     site: KernelSite,
     gpus: tuple[str, ...],
-    notes: tuple[str, ...],
 ) -> MeasuredKernel:
     """The numbers of one kernel that are nearest to a machine."""
 
@@ -223,10 +203,10 @@ def _nearest(
 
     kernel = min(kernels, key=distance)
     if site.gpu in kernel.gpus:
-        return MeasuredKernel(kernel, notes)
+        return MeasuredKernel(kernel)
     gpu = gpus[distance(kernel)[0]]
     note = f"{site.gpu} was not measured: the numbers of {gpu} are used"
-    return MeasuredKernel(kernel, (note, *notes), library.like_error.get(site.gpu))
+    return MeasuredKernel(kernel, (note,), library.like_error.get(site.gpu))
 
 
 def _not_reached(
@@ -259,7 +239,7 @@ def _other_gpus(library: LibraryFile, kernels: list[KernelFile], gpu: str) -> Co
     return ColltoolError(
         f"no kernel of {library.full_name} was measured on {gpu}",
         argument="library",
-        fix=f"measured on: {', '.join(sorted(measured))}; {_OWN_FILE}",
+        fix=f"measured on: {', '.join(sorted(measured))}; {OWN_FILE}",
     )
 
 
@@ -267,44 +247,51 @@ def _estimates(
     library: LibraryFile,
     operation: str,
     site: KernelSite,
-    size: float = 0.0,
-    tokens: Tokens | None = None,
+    size: float,
     rules: Sequence[DispatchRule] = (),
 ) -> list[KernelEstimate]:
     """An estimate by each kernel that was measured on the machine."""
     return [
-        _estimate(measured, library, site, size, tokens)
+        _estimate(measured, library, site, size)
         for measured in measured_kernels(library, operation, site, rules)
     ]
 
 
 def _estimate(
-    measured: MeasuredKernel,
-    library: LibraryFile,
-    site: KernelSite,
-    size: float,
-    tokens: Tokens | None,
+    measured: MeasuredKernel, library: LibraryFile, site: KernelSite, size: float
 ) -> KernelEstimate:
-    """A kernel's time for ``size`` bytes, or for ``tokens``, from which the bytes sent follow.
+    """A kernel's time for ``size`` bytes.
 
     Below the smallest measured size its time is used. Above the largest, on other rank counts, and
     on another GPU whose error is unknown, the formula is extrapolated and its error doubled.
     """
     kernel = measured.kernel
     formula = FORMULAS[kernel.formula]
-    call = KernelCall(site.ranks, size, nic_Bps=site.nic_Bps)
-    if tokens is not None:
-        sent = bytes_sent(kernel.copies, tokens, site.ranks, site.nodes)
-        call = call._replace(bytes=sent, experts=tokens.experts, token_bytes=tokens.token_bytes)
-    evaluated_bytes, unmeasured = _within_measured(kernel, call.bytes, tokens)
-    unmeasured += _other_ranks(kernel, site.ranks)
+    evaluated_bytes, unmeasured = _within_measured(kernel, size)
+    unmeasured += other_ranks(kernel, site.ranks)
+    times = formula.of(
+        kernel.parameters, KernelCall(site.ranks, evaluated_bytes, nic_Bps=site.nic_Bps)
+    )
+    return kernel_estimate(measured, library, site, size, times, unmeasured)
+
+
+def kernel_estimate(
+    measured: MeasuredKernel,
+    library: LibraryFile,
+    site: KernelSite,
+    sent: float,
+    times: KernelTimes,
+    unmeasured: list[str],
+) -> KernelEstimate:
+    """A kernel's times as a result, with the interval of its rows.
+
+    Args:
+        sent: bytes.
+        unmeasured: notes on how the call differs from measured ones.
+    """
+    kernel = measured.kernel
     if library.said.startswith(WARNING):
-        unmeasured.append("measured in other versions")
-    times = formula.of(kernel.parameters, call._replace(bytes=evaluated_bytes))
-    # all-reduces use measured links only; exchanges cross the fabric's own network
-    if tokens is not None:
-        least_s = _least_exchange_s(kernel, site, call.bytes)
-        times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
+        unmeasured = [*unmeasured, "measured in other versions"]
     other_machine = bool(measured.notes) and measured.like_error is None
     measured_here = not unmeasured and not other_machine
     error = _error(measured, site.ranks, measured_here)
@@ -316,19 +303,17 @@ def _estimate(
         kernel=kernel.name,
         operation=kernel.operation,
         ranks=site.ranks,
-        bytes=call.bytes,
+        bytes=sent,
         latency_s=times.latency_s,
         bandwidth_s=times.bandwidth_s,
         wire=site.wire,
-        formula=formula.words,
+        formula=FORMULAS[kernel.formula].words,
         error=error,
         error_of=kernel.error_of,
         measured=_measured_on(kernel),
         measured_here=measured_here,
         notes=tuple(notes),
-        interval=kernel_interval(
-            times.total_s, error, kernel.error_of, measured_here=measured_here
-        ),
+        interval=_interval(measured, times.total_s, error, measured_here=measured_here),
     )
 
 
@@ -343,58 +328,59 @@ def _error(measured: MeasuredKernel, ranks: int, measured_here: bool) -> float |
     return max(measured.like_error or 0.0, error)
 
 
-def _within_measured(
-    kernel: KernelFile, sent: float, tokens: Tokens | None
-) -> tuple[float, list[str]]:
+def _interval(
+    measured: MeasuredKernel, total_s: float, error: float | None, *, measured_here: bool
+) -> Interval | None:
+    """Where nine of ten measurements lie: by the kernel's own rows, or by its median error."""
+    kernel = measured.kernel
+    if kernel.nine_in_ten is None:
+        return kernel_interval(total_s, error, kernel.error_of, measured_here=measured_here)
+    wider = 1.0
+    if not measured_here:
+        wider = _ERROR_FACTOR
+    elif measured.like_error is not None:
+        wider = _LIKE_FACTOR
+    return rows_interval(
+        total_s, kernel.nine_in_ten, wider, kernel.error_of, measured_here=measured_here
+    )
+
+
+def _within_measured(kernel: KernelFile, size: float) -> tuple[float, list[str]]:
     """Bytes at which to evaluate the formula, at least the fewest measured; and notes on sizes that
     were not measured."""
-    if tokens is not None:
-        if kernel.tokens is None:
-            return sent, []
-        fewest, most = kernel.tokens
-        if tokens.tokens < fewest:
-            scaled = sent * fewest / tokens.tokens
-            return scaled, [f"fewer than {fewest} tokens were not measured: held there"]
-        if tokens.tokens > most:
-            return sent, [f"more than {most} tokens were not measured"]
-    elif kernel.sizes is not None:
+    if kernel.sizes is not None:
         least, largest = kernel.sizes
-        if sent < least:
+        if size < least:
             return least, [f"below {size_text(least)} not measured: held there"]
-        if sent > largest * _ROUNDING:
-            return sent, [f"above {size_text(largest)} not measured"]
-    return sent, []
+        if size > largest * _ROUNDING:
+            return size, [f"above {size_text(largest)} not measured"]
+    return size, []
 
 
-def _other_ranks(kernel: KernelFile, ranks: int) -> list[str]:
+def other_ranks(kernel: KernelFile, ranks: int) -> list[str]:
+    """A note on a number of ranks that was not measured."""
     fewest, most = kernel.ranks
     if fewest <= ranks <= most:
         return []
-    return [f"measured on {_span(fewest, most)} ranks, not on {ranks}"]
+    return [f"measured on {span(fewest, most)} ranks, not on {ranks}"]
 
 
-def _span(least: int, most: int) -> str:
+def span(least: int, most: int) -> str:
+    """``8``, or ``2 to 8``."""
     return f"{least}" if least == most else f"{least} to {most}"
-
-
-def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent: float) -> float:
-    """Lower bound of an exchange from the network's bisection, in seconds.
-
-    It matters on an oversubscribed network, or on slower links than the measured ones.
-    """
-    peers = site.nodes if site.nodes > 1 else site.ranks
-    remote_share = (peers - 1) / peers
-    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent / remote_share))
-    return cut_s / kernel.parameters.get("eta", 1.0)
 
 
 def _measured_on(kernel: KernelFile) -> str:
     """GPUs, ranks, sizes and network that a kernel was measured on, as text."""
-    words = [", ".join(kernel.gpus), f"{_span(*kernel.ranks)} ranks"]
+    words = [", ".join(kernel.gpus), f"{span(*kernel.ranks)} ranks"]
     if kernel.sizes:
         words.append(f"{size_text(kernel.sizes[0])} to {size_text(kernel.sizes[1])}")
     if kernel.tokens:
-        words.append(f"{_span(*kernel.tokens)} tokens")
+        words.append(f"{span(*kernel.tokens)} tokens")
+    if kernel.sends:
+        words.append(" or ".join(kernel.sends))
+    if kernel.sms:
+        words.append(f"{span(*kernel.sms)} SMs")
     if kernel.network:
         words.append(kernel.network)
     return ", ".join(words)
@@ -406,7 +392,7 @@ def price_kernels(
     operation: str,
     size: float,
     group: AnyGroup = None,
-    mode: LaunchMode | None = None,
+    mode: Mode | None = None,
 ) -> KernelPrice:
     """Price a collective of ``size`` bytes by a library's kernels, its choice first.
 
@@ -422,7 +408,7 @@ def price_kernels(
     kernel, reason = _library_choice(library, operation, site, rules, size)
     rows: list[KernelEstimate] = []
     if kernel != NCCL:
-        rows = _estimates(library, operation, site, size, rules=rules)
+        rows = _estimates(library, operation, site, size, rules)
         named = [row for row in rows if row.kernel in kernel.split(EITHER)]
         if kernel and not named:
             reason = f"{kernel} was not measured here: the fastest of the others"
@@ -451,7 +437,7 @@ def price_kernels(
     )
 
 
-def launched_by(library: LibraryFile, mode: LaunchMode | None) -> LaunchMode | None:
+def launched_by(library: LibraryFile, mode: Mode | None) -> Mode | None:
     """How a library's calls are launched: an engine's in a CUDA graph unless a mode is named; None of
     libraries that engines or programs call.
 
@@ -636,98 +622,4 @@ def nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimat
         error_of=accuracy.like if accuracy else "",
         measured="colltool's price of NCCL",
         interval=best.interval,
-    )
-
-
-def check_tokens(call: Tokens) -> None:
-    """Raise ColltoolError for impossible arguments of a call of experts."""
-    for argument in ("tokens", "top_k", "hidden", "experts"):
-        value = getattr(call, argument)
-        if value < 1:
-            raise ColltoolError(
-                f"must be at least 1, got {value}", argument=argument, fix="write a positive number"
-            )
-    if call.top_k > call.experts:
-        raise ColltoolError(
-            f"{call.top_k} of {call.experts} experts",
-            argument="top_k",
-            fix="at most as many as there are experts",
-        )
-    width(call.dtype)
-
-
-def price_experts(
-    asked: LibraryFile | None,
-    fabric: Fabric,
-    operation: str,
-    call: Tokens,
-    group: AnyGroup = None,
-) -> KernelPrice:
-    """Price dispatch or combine by the kernels of a library, or of all that were measured there.
-
-    Those that were measured on such a machine come first, then the fastest.
-
-    Raises:
-        ColltoolError: none was measured on the machine.
-    """
-    assert operation in EXPERTS
-    check_tokens(call)
-    site = kernel_site(fabric, group)
-    if call.experts < site.ranks:
-        fix = f"give experts={site.ranks} or more, or take fewer ranks"
-        raise ColltoolError(
-            f"{call.experts} experts do not reach {site.ranks} ranks", argument="experts", fix=fix
-        )
-    rows: list[KernelEstimate] = []
-    refused: list[tuple[str, str]] = []
-    if asked is not None:
-        rows = _estimates(asked, operation, site, tokens=call)
-    else:
-        for library in _libraries_with(operation):
-            try:
-                rows += _estimates(library, operation, site, tokens=call)
-            except ColltoolError as error:
-                refused.append((library.full_name, error.what))
-    if not rows:
-        raise _never_measured(operation, site, refused)
-    # a measured kernel is selected before a faster extrapolation
-    rows.sort(key=lambda row: (not row.measured_here, row.total_s))
-    rows[0] = rows[0]._replace(picked=True)
-    choice = None
-    if asked is not None:
-        reason = "the faster of its modes"
-        choice = KernelChoice(asked.name, asked.version, rows[0].kernel, reason)
-    return KernelPrice(
-        fabric=fabric.name,
-        operation=operation,
-        group=site.placed.placement,
-        bytes=call.copied_bytes,
-        results=tuple(rows),
-        library=choice,
-        what=call,
-        refused=tuple(refused),
-        overrides=fabric.overrides,
-    )
-
-
-def _libraries_with(operation: str) -> Iterator[LibraryFile]:
-    for library_name, version in shipped_libraries():
-        library = find_library(f"{library_name}@{version}")
-        if operation in library.operations:
-            yield library
-
-
-def _never_measured(
-    operation: str, site: KernelSite, refused: list[tuple[str, str]]
-) -> ColltoolError:
-    reasons: dict[str, None] = {}
-    for library, reason in refused:
-        # Of the reasons "not measured on this GPU" only that of DeepEP, the best known, is kept.
-        if library.startswith("deepep") or site.gpu not in reason:
-            reasons[reason] = None
-    why = "; ".join(reasons) or refused[0][1]
-    return ColltoolError(
-        f"no library's {operation} was measured there: {why}",
-        argument="fabric",
-        fix=f"NCCL's all-to-all of the same bytes, or {_OWN_FILE}",
     )

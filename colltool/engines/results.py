@@ -29,6 +29,9 @@ class KernelEstimate(NamedTuple):
         picked: whether the library takes this kernel.
         measured_here: whether it was measured on such a GPU, number of ranks and size.
         interval: where nine of ten measurements lie; None if unknown.
+        mode: whether it runs as in a CUDA graph, or as the engine's host calls it.
+        captured: whether a CUDA graph can run it.
+        sends: the format of the values that it sends; empty for other calls than of experts.
     """
 
     library: str
@@ -47,6 +50,9 @@ class KernelEstimate(NamedTuple):
     measured_here: bool = True
     notes: tuple[str, ...] = ()
     interval: Interval | None = None
+    mode: str = "graph"
+    captured: bool = True
+    sends: str = ""
 
     @property
     def total_s(self) -> float:

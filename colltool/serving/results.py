@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.engines.files import LibraryFile
+from colltool.engines.files import EXPERTS, LibraryFile
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.serving.deployment import Deployment
@@ -26,6 +26,8 @@ class ServeQuestion(NamedTuple):
         kv_page: tokens of a page of the KV cache.
         kv_layout: what is together in a page: ``heads``: the tokens of a head; ``tokens``: the heads
             of a token; ``pages``: all layers of a page.
+        two_batches: whether dispatch and combine of one half of the batch run beside the kernels of
+            the other (two-batch overlap, dual batch overlap).
     """
 
     deployment: Deployment
@@ -37,6 +39,7 @@ class ServeQuestion(NamedTuple):
     prefill_tier: str | None = None
     kv_page: int = 16
     kv_layout: str = "heads"
+    two_batches: bool = False
 
 
 class ServedOperation(NamedTuple):
@@ -71,6 +74,8 @@ class ServedPhase(NamedTuple):
         tokens: tokens of a step, for each replica.
         kernels_s: estimate of what memory and compute take; None if the device is unknown, and of
             prefill.
+        beside: the share of kernels that run beside the exchange of the other half of the batch; 0
+            without two-batch overlap. A phase is then two steps of half the batch.
     """
 
     name: str
@@ -81,13 +86,36 @@ class ServedPhase(NamedTuple):
     tokens: int
     kernels_s: float | None = None
     kernels_interval: Interval | None = None
+    beside: float = 0.0
+
+    def together_s(self, network_s: float, exchanged_s: float, kernels_s: float) -> float:
+        """Network and kernels: one after the other, but for exchanges that run beside kernels."""
+        return network_s + kernels_s - min(exchanged_s, self.beside * kernels_s)
+
+    @property
+    def exchanged_s(self) -> float:
+        """The part of the network that is dispatch and combine."""
+        calls = [call.total_s for call in self.operations if call.operation in EXPERTS]
+        return sum(calls)
+
+    @property
+    def hidden_s(self) -> float:
+        """Exchanges that run beside kernels, or beside their lower limit where there is no
+        estimate."""
+        kernels_s = self.floor_s if self.kernels_s is None else self.kernels_s
+        return min(self.exchanged_s, self.beside * (kernels_s or 0.0))
 
     @property
     def estimate_s(self) -> float | None:
         """Estimate of the phase: its network and its kernels; None where there is none."""
         if self.kernels_s is None:
             return None
-        return self.network_s + self.kernels_s
+        return self.together_s(self.network_s, self.exchanged_s, self.kernels_s)
+
+    @property
+    def least_known_s(self) -> float:
+        """The estimate, or the least time where there is none, or the network alone."""
+        return self.estimate_s or self.limit_s or self.network_s
 
     @property
     def estimate_interval(self) -> Interval | None:
@@ -99,14 +127,20 @@ class ServedPhase(NamedTuple):
         network = self.network_interval
         if network is None:
             return None
-        low_s = kernels.low_s + network.low_s
-        return kernels._replace(low_s=low_s, high_s=kernels.high_s + network.high_s)
+        exchanged = self.exchanged_s / self.network_s if self.network_s else 0.0
+        ends = []
+        for side in ("low_s", "high_s"):
+            network_s = getattr(network, side)
+            ends.append(self.together_s(network_s, exchanged * network_s, getattr(kernels, side)))
+        return kernels._replace(low_s=ends[0], high_s=ends[1])
 
     @property
     def limit_s(self) -> float | None:
         """Least time of the phase: its network, and memory or compute; None if the device is
         unknown."""
-        return None if self.floor_s is None else self.network_s + self.floor_s
+        if self.floor_s is None:
+            return None
+        return self.together_s(self.network_s, self.exchanged_s, self.floor_s)
 
     @property
     def limited_by(self) -> str | None:
@@ -196,6 +230,7 @@ class Served(Result):
         memory_bytes: weights and KV cache of the busiest rank.
         capacity_bytes: memory of the device; None if unknown.
         most_batch: sequences in flight that fit beside the weights; None if unknown.
+        whole: prefill and decode without two-batch overlap; None where it was not asked for.
     """
 
     subject: ClassVar[str] = "serve"
@@ -213,6 +248,14 @@ class Served(Result):
     notes: tuple[str, ...] = ()
     overrides: Overrides = ()
     most_batch: int | None = None
+    whole: tuple[ServedPhase, ServedPhase] | None = None
+
+    @property
+    def overlapped(self) -> list[tuple[ServedPhase, ServedPhase]]:
+        """Each phase, decode first, with what it was without two-batch overlap; empty without it."""
+        if self.whole is None:
+            return []
+        return [*reversed(list(zip(self.phases, self.whole, strict=True)))]
 
     @property
     def prefill(self) -> ServedPhase:

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
+from colltool.engines.experts import price_experts
 from colltool.engines.files import LibraryFile
 from colltool.engines.formulas import WIDTHS, Tokens
-from colltool.engines.price import price_experts, price_kernels
+from colltool.engines.price import price_kernels
 from colltool.engines.results import KernelEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.placement import GroupSpec
@@ -102,15 +103,31 @@ def serve(
         experts_by_nccl=by_nccl,
         weights=question.weights or uniform(deployment.dtype),
     )
+    if question.two_batches:
+        _check_two_batches(serving)
     # On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
     # prefill half of its prompt.
     tokens = deployment.tokens
     sequence = deployment.input + deployment.output
     decode_cached = (deployment.input + deployment.output / 2) * tokens
-    decode = _phase("decode", serving, tokens, decode_cached)
     chunk = min(deployment.chunk, deployment.input)
     steps = ceil(deployment.input / chunk)
-    prefill = _phase("prefill", serving, chunk, deployment.input / 2, times=steps)
+
+    def phases(halves: int) -> tuple[ServedPhase, ServedPhase]:
+        """Prefill and decode, in so many parts of a batch."""
+        cached = deployment.input / 2 / halves
+        return (
+            _phase("prefill", serving, ceil(chunk / halves), cached, steps * halves, halves),
+            _phase(
+                "decode", serving, ceil(tokens / halves), decode_cached / halves, halves, halves
+            ),
+        )
+
+    whole = None
+    prefill, decode = phases(1)
+    if question.two_batches:
+        whole = (prefill, decode)
+        prefill, decode = phases(2)
     weights = weight_bytes(model, deployment, tokens, serving.weights).weights
     sequences = tokens * deployment.pp
     per_sequence = kv_bytes_of_rank(model, deployment) * sequence
@@ -135,7 +152,26 @@ def serve(
         overrides=fabric.overrides,
         weights=serving.weights,
         most_batch=most_batch,
+        whole=whole,
     )
+
+
+def _check_two_batches(serving: ServingContext) -> None:
+    """Raise ColltoolError where no exchange of experts can run beside the other half of a batch."""
+    deployment = serving.deployment
+    argument = "two_batch_overlap"
+    if not (deployment.exchanges and serving.model.moe_layers):
+        what = "it hides dispatch and combine, and this deployment sends no tokens to experts"
+        fix = "leave it out"
+        if serving.model.moe_layers:
+            fix += f", or write {argument_text('ep', deployment.tp * 2)}"
+        raise ColltoolError(what, argument=argument, fix=fix)
+    if deployment.tokens < 2:
+        fewest = 2 * deployment.dp * deployment.pp
+        what = f"batch {deployment.batch} leaves a sequence for each replica, which has no halves"
+        raise ColltoolError(
+            what, argument=argument, fix=f"write {argument_text('batch', fewest)} or more"
+        )
 
 
 def _device(fabric: Fabric) -> Accelerator | None:
@@ -163,22 +199,26 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
 
 
 def _phase(
-    name: str, serving: ServingContext, tokens: int, cached: float, times: int = 1
+    name: str, serving: ServingContext, tokens: int, cached: float, times: int, halves: int
 ) -> ServedPhase:
     """The collectives of ``times`` equal steps, their network time and the lower limit.
+
+    In two halves of a batch the exchanges of one run beside the kernels of the other, in the layers
+    that have experts; the weights are read for each half.
 
     Args:
         tokens: tokens of a step, for each replica.
         cached: tokens of KV cache that a step reads, for each replica.
     """
-    calls = list(_operations(serving, tokens))
+    calls = list(_operations(serving, tokens, graph=name == "decode"))
     totals_s = [call.each_s * (call.calls * times) for call in calls]
     network_s = sum(totals_s)
     operations = []
     for call, total_s in zip(calls, totals_s, strict=True):
         share = total_s / network_s if network_s else 0.0
         operations.append(call._replace(calls=call.calls * times, total_s=total_s, share=share))
-    phase = ServedPhase(name, tuple(operations), network_s, None, None, tokens)
+    beside = serving.model.moe_layers / serving.model.layers if halves == 2 else 0.0
+    phase = ServedPhase(name, tuple(operations), network_s, None, None, tokens, beside=beside)
     if serving.device is None:
         return phase
     return _with_kernels(phase, serving, cached, times)
@@ -207,7 +247,7 @@ def _with_kernels(
     return phase._replace(kernels_s=estimate_s, kernels_interval=interval)
 
 
-def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperation]:
+def _operations(serving: ServingContext, tokens: int, *, graph: bool) -> Iterator[ServedOperation]:
     """Each collective of a step, with its calls over all layers of all pipeline stages."""
     model = serving.model
     deployment = serving.deployment
@@ -226,8 +266,9 @@ def _operations(serving: ServingContext, tokens: int) -> Iterator[ServedOperatio
         call = _expert_call(serving, exchanged, tokens)
         # results are combined in full precision, tokens are sent in the 8 bits that experts take
         sent = call._replace(dtype=serving.weights.sends)
-        yield _exchange(serving, "dispatch", sent)._replace(calls=model.moe_layers)
-        yield _exchange(serving, "combine", call)._replace(calls=model.moe_layers)
+        for exchange, tokens_sent in (("dispatch", sent), ("combine", call)):
+            operation = _exchange(serving, exchange, tokens_sent, graph=graph)
+            yield operation._replace(calls=model.moe_layers)
     if deployment.pp > 1:
         pair = GroupSpec(2, deployment.tp * deployment.dp)
         stages = _by_library(serving, "p2p", P2P, vector / deployment.tp, pair)
@@ -313,14 +354,24 @@ def _by_library(
     )
 
 
-def _exchange(serving: ServingContext, name: str, call: Tokens) -> ServedOperation:
-    """Dispatch or combine by the experts' library, or the fastest that was measured there."""
+def _exchange(serving: ServingContext, name: str, call: Tokens, *, graph: bool) -> ServedOperation:
+    """Dispatch or combine by the experts' library, or the fastest that was measured there.
+
+    Args:
+        graph: whether the step runs in a CUDA graph.
+    """
     group = GroupSpec(serving.deployment.ep)
     if serving.experts_by_nccl:
         return _by_library(serving, name, A2A, call.copied_bytes, group)
     with _argument("experts_library"):
-        best = price_experts(serving.experts, serving.fabric, name, call, group).best
+        rows = price_experts(serving.experts, serving.fabric, name, call, group).results
     why = "the fastest measured on this machine"
     if serving.experts:
         why = "the faster of its modes"
+    best = rows[0]
+    captured = [row for row in rows if row.captured and row.measured_here]
+    # steps of decode run in CUDA graphs, where some kernel can
+    if graph and captured and not best.captured:
+        best = captured[0]
+        why += " that a CUDA graph can run"
     return _by_kernel(name, group, best, f"{best.library} {best.kernel}", why)

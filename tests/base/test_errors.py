@@ -92,6 +92,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
 OF_OTHERS = (
     "analysis/benchmark_command.py",
+    "analysis/machine_curves.py",
     "diagnosis/link_health.py",
     "diagnosis/trace.py",
     "extras/interop/chakra.py",
@@ -103,10 +104,12 @@ OF_OTHERS = (
     "render/gates.py",
     "render/playground.py",
 )
-# What says which option shows the rest of an output.
+# What says which option shows the rest of an output, or which command prints a page's numbers.
 OF_THE_COMMAND_LINE = (
     "render/markup.py",
     "render/schemas.py",
+    "render/site/machine.py",
+    "render/site/scoreboard.py",
     "render/text.py",
 )
 

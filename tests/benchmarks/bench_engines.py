@@ -32,8 +32,8 @@ from fit_engines import (
 )
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import EITHER, find_library
-from colltool.engines.price import LaunchMode, price_kernels
+from colltool.engines.files import EITHER, Mode, find_library
+from colltool.engines.price import price_kernels
 from colltool.fabric.load import load_fabric
 
 GPUS = {
@@ -81,7 +81,7 @@ def answer(row: EngineRow) -> Answer | str:
     if row.gpu not in FABRICS:
         return f"no fabric of {row.gpu}"
     fabric = load_fabric(FABRICS[row.gpu], OVERRIDES.get(row.gpu, ()))
-    mode: LaunchMode = "eager" if row.mode == "eager" else "graph"
+    mode: Mode = "eager" if row.mode == "eager" else "graph"
     try:
         library = find_library(f"{row.engine}@{row.version}")
         best = price_kernels(library, fabric, "all_reduce", row.bytes, row.ranks, mode).best

@@ -21,8 +21,8 @@ from fit_engines import FABRICS as ENGINES_ON
 from fit_kernels import Row, rows
 
 from colltool.base.errors import ColltoolError
+from colltool.engines.experts import price_experts
 from colltool.engines.files import find_library
-from colltool.engines.price import price_experts
 from colltool.fabric.load import load_fabric
 
 FABRICS = ENGINES_ON | {"mi300x": "mi300x-cluster"}

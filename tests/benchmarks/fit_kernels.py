@@ -1,5 +1,6 @@
 """How the kernels of experts and NCCL's windows in ``colltool/engines/data`` are made: each kernel's two
-to six numbers, from rows of tests/data/inference/kernels.csv. Engines' all-reduces: fit_engines.py.
+to six numbers, from rows of tests/data/inference/kernels.csv. Engines'
+all-reduces: fit_engines.py; DeepEP and the experts of engines: fit_experts.py.
 
     python tests/benchmarks/fit_kernels.py [--check]
 
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.engines.formulas import Tokens, bytes_sent, width
+from colltool.engines.formulas import Tokens, bytes_sent
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = ROOT / "tests" / "data" / "inference" / "kernels.csv"
@@ -148,22 +149,6 @@ def exchanged(
         "per_expert_us": found.get("e", 0.0),
         "GBps": 1 / own[-1],
     }
-
-
-def copied(several: Sequence[Row], dtype: str = "") -> dict[str, float]:
-    """base_us, GBps of what leaves (one copy a rank), and own_GBps of all tokens once."""
-    us = np.array([row.us for row in several])
-    whats = [tokens_of(row)._replace(dtype=dtype or tokens_of(row).dtype) for row in several]
-    features = [
-        [
-            1.0,
-            bytes_sent("ranks", what, row.ranks, 1) / 1e3,
-            what.tokens * what.hidden * width(what.dtype) / 1e3,
-        ]
-        for what, row in zip(whats, several, strict=True)
-    ]
-    base, rate, own = fitted(np.array(features), us)
-    return {"base_us": base, "GBps": 1 / rate, "own_GBps": 1 / own}
 
 
 def numbers(own: dict[str, float]) -> str:

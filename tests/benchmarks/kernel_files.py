@@ -4,16 +4,12 @@ known beside them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from fit_kernels import (
-    AIC,
     KIB,
-    OUT,
     Kernel,
     Row,
-    copied,
     exchanged,
     fitted,
     library,
@@ -63,124 +59,6 @@ def fit(
         error_of="the rows it was fitted to",
         **more,
     )  # type: ignore[arg-type]
-
-
-def trtllm() -> str:
-    """What the file has of all-reduces, which fit_engines.py fits, and kernels of experts."""
-    text = (OUT / "trtllm-1.3.0rc20.toml").read_text(encoding="utf-8")
-    all_reduces = text[: text.index('[[kernels]]\nname = "NVLinkOneSided"')]
-    kernels = []
-    for operation, error in (("dispatch", 0.15), ("combine", 0.17)):
-        # what comes back is bf16, however it went out
-        sent = "bf16" if operation == "combine" else ""
-        one, two = (
-            rows(kernel=f"trtllm NVLink{side}", operation=f"moe-{operation}")
-            for side in ("OneSided", "TwoSided")
-        )
-        # of combine these hold two kernels, not told apart
-        two = [row for row in two if row.dtype != "nvfp4" or not sent]
-        law = exchanged(one, "ranks", dtype=sent, terms="br")
-        both: dict[str, Any] = {
-            "gpus": ["gb200"],
-            "source": f"{AIC}: trtllm 1.2.0rc6, GB200 NVL72",
-            "tokens": (1, 65536),
-            "copies": "ranks",
-            "error_of": "a number of ranks that was left out",
-        }
-        kernels.append(
-            Kernel("NVLinkOneSided", operation, "exchange", law, ranks=(2, 8), error=0.21, **both)
-        )
-        kernels.append(
-            Kernel(
-                "NVLinkTwoSided",
-                operation,
-                "exchange-copy",
-                copied(two, sent),
-                ranks=(2, 64),
-                error=error,
-                **both,
-            )
-        )
-    return all_reduces + "\n".join(kernel.text() for kernel in kernels)
-
-
-def deepep() -> str:
-    kernels = []
-    copied = {"low-latency": "experts", "normal": "ranks"}
-    for kind, copies in copied.items():
-        for operation in ("dispatch", "combine"):
-            for gpu, ranks in (("h100", 8), ("b200", 8), ("gb200", 4)):
-                own = rows(
-                    kernel=f"deepep {kind}", operation=f"moe-{operation}", gpu=gpu, ranks=ranks
-                )
-                law = exchanged(own, copies, terms="be" if kind == "low-latency" else "b")
-                tokens = (min(row.tokens for row in own), max(row.tokens for row in own))
-                error = 0.06 if operation == "combine" else 0.14
-                kernels.append(
-                    Kernel(
-                        kind,
-                        operation,
-                        "exchange",
-                        law,
-                        [gpu],
-                        (ranks, ranks),
-                        f"{AIC}: DeepEP in sglang 0.5.12 and 0.5.6, {gpu}",
-                        tokens=tokens,
-                        copies=copies,
-                        error=error,
-                        error_of="the rows it was fitted to",
-                    )
-                )
-    for operation in ("dispatch", "combine"):
-        own_law = {"base_us": 25.0, "per_rank_us": 0.0, "per_expert_us": 0.0, "eta": 0.935}
-        kernels.append(
-            Kernel(
-                "low-latency",
-                operation,
-                "exchange-nic",
-                own_law,
-                ["h100"],
-                (16, 256),
-                f"{AIC}: DeepEP on EP 16 to 64, H100",
-                tokens=(1, 256),
-                copies="experts",
-                across=True,
-                network="400 Gb/s ConnectX-7",
-                error=0.071,
-                error_of=(
-                    "DeepEP's README, EP 16 to 256, not used in the fit: all a little slower"
-                ),
-            )
-        )
-        own = rows(kernel="deepep normal", operation=f"moe-{operation}", gpu="h100", ranks=64)
-        law = exchanged(own, "nodes", gpus_a_node=8, terms="b")
-        law["eta"] = law.pop("GBps") / 50
-        kernels.append(
-            Kernel(
-                "normal",
-                operation,
-                "exchange-nic",
-                law,
-                ["h100"],
-                (16, 64),
-                f"{AIC}: DeepEP in sglang 0.5.6, EP 64, H100",
-                tokens=(1, 131072),
-                copies="nodes",
-                across=True,
-                network="400 Gb/s ConnectX-7",
-                error=0.05,
-                error_of="the rows it was fitted to, EP 64 only",
-                said="with routing limited to 4 nodes DeepEP's README shows up to twice this rate",
-            )
-        )
-    return library(
-        "deepep",
-        "1",
-        "DeepEP",
-        kernels,
-        {"h200": "h100"},
-        "Low latency: every copy of a token goes to its expert; normal: one copy a node.",
-    )
 
 
 def cx7(name: str, version: str, spoken: str, error: float, error_of: str, dtypes: str) -> str:
@@ -381,8 +259,6 @@ def mooncake() -> str:
 
 
 FILES: dict[str, Callable[[], str]] = {
-    "trtllm-1.3.0rc20": trtllm,
-    "deepep-1": deepep,
     "pplx-1": lambda: cx7(
         "pplx",
         "1",

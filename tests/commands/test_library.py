@@ -106,8 +106,8 @@ def test_unknown(run: Any) -> None:
 @pytest.mark.parametrize(
     ("typed", "near", "listed"),
     [
-        (("library", "show", "vlm"), "vllm", "deepep, flashinfer, mooncake"),
-        (("library", "check", "vlm"), "vllm", "deepep, flashinfer, mooncake"),
+        (("library", "show", "vlm"), "vllm", "deepep, flashinfer, hybridep, mooncake"),
+        (("library", "check", "vlm"), "vllm", "deepep, flashinfer, hybridep, mooncake"),
         (("job", "show", "lama3-70b"), "llama3-70b", "deepseek-v3, gpt3-175b"),
         (("job", "check", "lama3-70b"), "llama3-70b", "deepseek-v3, gpt3-175b"),
         (("job", "show", "llama3-8"), "llama3-8b", "deepseek-v3, gpt3-175b"),
@@ -165,7 +165,7 @@ def test_a_library_check_keeps_its_rows(run: Any) -> None:
     assert [row["name"] for row in document["libraries"]] == ["vllm"]
     rows = run("library", "check", "vllm", "--format", "csv").out.splitlines()
     assert rows[0] == "name,version,spoken,operations,gpus"
-    assert rows[1].startswith("vllm,0.27.0,vLLM,all_reduce,")
+    assert rows[1].startswith('vllm,0.27.0,vLLM,"all_reduce, dispatch, combine",')
 
 
 @pytest.mark.parametrize(

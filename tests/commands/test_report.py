@@ -293,3 +293,34 @@ def test_what_cannot_be_used_is_refused_by_name(more: dict[str, Any], says: str 
         return
     with pytest.raises(ColltoolError, match=says):
         colltool.report("dgx-h100", **({"primitives": "ar"} | more))
+
+
+def test_a_served_model_has_a_section_with_its_command() -> None:
+    page = colltool.report(
+        "dgx-h100:nodes=8",
+        primitives="a2a",
+        ranks=64,
+        serve="deepseek-v3",
+        serve_options={"ep": 64, "weights": "fp8", "batch": 8192},
+    )
+    section = next(section for section in page.sections if section.key == "serving")
+    served = section.exhibits[0].result
+    alone = colltool.serve("deepseek-v3", "dgx-h100:nodes=8", ep=64, weights="fp8", batch=8192)
+    assert served.decode.network_s == alone.decode.network_s
+    assert section.exhibits[0].commands[0].startswith("colltool serve deepseek-v3")
+    assert "--ep 64" in section.exhibits[0].commands[0]
+    assert "Serving: About" in page.summary()
+    assert "Serving deepseek-v3" in page.to_html()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["epp=64"], "did you mean"),
+        (["ep=many"], "ep is a number"),
+        (["two_batch_overlap=maybe"], "true or false"),
+    ],
+)
+def test_options_of_a_served_model_are_checked(options: list[str], says: str) -> None:
+    with pytest.raises(ColltoolError, match=says):
+        colltool.report("dgx-h100", serve="deepseek-v3", serve_options=options)

@@ -34,8 +34,32 @@ ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
         ("switch", {**ALL_REDUCE, "free_KiB": 1000}, 5.5, 0),
         # all four ranks and 32 experts: 4 + 2 + 0.32 us
         ("exchange", {**ALL_REDUCE, "per_expert_us": 0.01}, 6.32, 10),
-        # 1 MB at 100 GB/s, then half of it at 50 GB/s
+        # 8 tokens for one of 32 blocks of an expert each, as long as the bytes
+        ("exchange", {**ALL_REDUCE, "per_expert_us": 0, "block_us": 80}, 6, 20),
+        # 1 MB at 100 GB/s, then half of it, 250,000 values of 2 bytes, at 50 GB/s
         ("exchange-copy", {"base_us": 4, "GBps": 100, "own_GBps": 50}, 4, 20),
+        # 8 tokens on 2 SMs, each 1 us and half one for each of 3 copies; 20 GB/s of 2 SMs or 100
+        (
+            "exchange-sm",
+            {"base_us": 4, "token_us": 1, "copy_us": 0.5, "GBps_per_sm": 10, "GBps": 100},
+            4,
+            60,
+        ),
+        (
+            "exchange-sm",
+            {"base_us": 4, "token_us": 0, "copy_us": 0, "GBps_per_sm": 90, "GBps": 100},
+            4,
+            10,
+        ),
+        # 0.8 of 50 GB/s, or two SMs at 10
+        ("exchange-nic-sm", {"base_us": 4, "GBps_per_sm": 40, "eta": 0.8}, 4, 25),
+        ("exchange-nic-sm", {"base_us": 4, "GBps_per_sm": 10, "eta": 0.8}, 4, 50),
+        # 1 MB and the half that stays in the node
+        ("exchange-nic-copy", {"base_us": 4, "eta": 0.6}, 4, 50),
+        # the host, or 4 + 8 us and the bytes
+        ("exchange-host", {"floor_us": 50, "base_us": 4, "token_us": 1, "GBps": 100}, 40, 10),
+        ("exchange-host", {"floor_us": 20, "base_us": 4, "token_us": 1, "GBps": 100}, 12, 10),
+        ("counts", {"base_us": 4, "per_rank_us": 0.5, "token_us": 2}, 6, 16),
         # 0.8 of 50 GB/s
         (
             "exchange-nic",
@@ -51,7 +75,17 @@ ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
 def test_a_formula_by_hand(
     formula: FormulaName, parameters: dict[str, float], latency_us: float, bandwidth_us: float
 ) -> None:
-    call = KernelCall(ranks=4, bytes=1e6, experts=32, nic_Bps=50e9, token_bytes=0.5e6)
+    call = KernelCall(
+        ranks=4,
+        bytes=1e6,
+        experts=32,
+        nic_Bps=50e9,
+        token_bytes=0.5e6,
+        values=250_000,
+        tokens=8,
+        copies=3,
+        sms=2,
+    )
     times = FORMULAS[formula].of(parameters, call)
     assert times.latency_s == pytest.approx(latency_us * 1e-6)
     assert times.bandwidth_s == pytest.approx(bandwidth_us * 1e-6)

@@ -83,7 +83,7 @@ def test_more_bytes_never_take_less(ranks: int, one: float, other: float) -> Non
                 law(kernel.parameters, KernelCall(ranks, size, 256, 50e9, size)).total_s
                 for size in (few, many)
             ]
-            assert 0 < times[0] <= times[1]
+            assert 0 < times[0] <= times[1] * (1 + 1e-12)
 
 
 @given(st.integers(1, 16), st.sampled_from([2, 4, 8, 16]), st.sampled_from([8, 16, 32, 64]))
@@ -132,7 +132,12 @@ def test_deepep_across_nodes_is_as_measured(operation: str, dtype: str) -> None:
 def test_without_a_library_every_measured_one_is_asked() -> None:
     found = colltool.price("dgx-h100", "dispatch", ranks=64, **DEEPSEEK)
     assert found.library is None
-    assert {row.library for row in found.results} == {"deepep@1", "pplx@1", "nccl-ep@2.29"}
+    assert {row.library for row in found.results} == {
+        "deepep@1",
+        "deepep@2",
+        "pplx@1",
+        "nccl-ep@2.29",
+    }
     assert dict(found.refused)["mori@2026.8"] == "no kernel of mori@2026.8 was measured on h100"
 
 

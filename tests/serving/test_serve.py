@@ -387,3 +387,48 @@ def test_the_smallest_batch_is_said_with_its_tokens() -> None:
     assert "tokens/s at batch 1 (" in colltool.serve("llama3-70b", "hgx-h200", tp=8).summary()
     stated = colltool.serve("llama3-70b", "hgx-h200", tp=8, batch=64).summary()
     assert "tokens/s (" in stated
+
+
+def test_two_batches_hide_the_exchange_of_one_half_behind_the_kernels_of_the_other() -> None:
+    """Never less than the longer of the two; half batches read the weights twice, so that few tokens
+    lose by it."""
+    asked: dict[str, Any] = {"ep": 64, "weights": "fp8"}
+    gained = colltool.serve("deepseek-v3", "dgx-h100", batch=8192, two_batch_overlap=True, **asked)
+    alone = colltool.serve("deepseek-v3", "dgx-h100", batch=8192, **asked)
+    assert gained.whole is not None
+    assert gained.whole[1].estimate_s == pytest.approx(alone.decode.estimate_s)
+    decode = gained.decode
+    assert decode.kernels_s is not None
+    assert decode.estimate_s is not None
+    assert decode.estimate_s >= max(decode.network_s, decode.kernels_s)
+    assert decode.estimate_s == decode.network_s + decode.kernels_s - decode.hidden_s
+    assert decode.beside == pytest.approx(58 / 61)
+    # 64 tokens a rank in two calls of 58 layers, in place of 128 in one
+    assert by_name(decode)["dispatch"].calls == 2 * 58
+    assert by_name(decode)["dispatch"].bytes * 2 == by_name(alone.decode)["dispatch"].bytes
+    assert decode.estimate_s < alone.decode.estimate_s
+    assert "Two-batch overlap gains 16% per token" in gained.summary()
+    lost = colltool.serve("deepseek-v3", "dgx-h100", batch=256, two_batch_overlap=True, **asked)
+    assert "Two-batch overlap loses" in lost.summary()
+    low = decode.estimate_interval
+    assert low is not None
+    assert low.low_s < decode.estimate_s < low.high_s
+
+
+@swept(
+    ("asked", "words"),
+    [
+        ({"ep": 64, "batch": 64, "weights": "fp8"}, "has no halves"),
+        ({"tp": 8, "ep": 8, "batch": 64}, "sends no tokens to experts"),
+    ],
+)
+def test_two_batches_need_an_exchange_and_two_halves(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(ColltoolError, match=words):
+        colltool.serve("deepseek-v3", "dgx-h100", two_batch_overlap=True, **asked)
+
+
+def test_decode_takes_kernels_that_a_graph_can_run() -> None:
+    """DeepEP's normal kernels wait for the host: prefill may take them, steps in CUDA graphs not."""
+    served = colltool.serve("deepseek-v3", "dgx-h100", ep=64, batch=8192, weights="fp8")
+    assert by_name(served.decode)["dispatch"].kernel == "deepep@1 low-latency"
+    assert by_name(served.prefill)["dispatch"].kernel == "deepep@1 normal"

@@ -68,6 +68,10 @@ class _KernelLine(NamedTuple):
 
 
 _LAUNCHED = {"graph": ", in a CUDA graph", "eager": ", eager", None: ""}
+_CALLED = {
+    "graph": "the kernel alone",
+    "eager": "as the host calls it (eager)",
+}
 
 
 def _question(price: KernelPrice) -> str:
@@ -78,7 +82,8 @@ def _question(price: KernelPrice) -> str:
     else:
         experts = f"top {tokens.top_k} of {tokens.experts} experts"
         what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
-        size = f"{counted(tokens.tokens, 'token')} per rank, {what_each}"
+        called = _CALLED[price.best.mode]
+        size = f"{counted(tokens.tokens, 'token')} per rank, {what_each}, {called}"
     return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.label}, {size}"
 
 
@@ -89,13 +94,16 @@ def _answer(price: KernelPrice) -> str:
     rate = f"busbw {format_rate(best.busbw_Bps)}"
     if price.what is not None:
         rate = f"{format_bytes(best.bytes)} sent per rank"
+        if best.bytes:
+            rate += f" in {best.sends}"
     kernel = best.kernel if best.kernel == best.library else f"{best.library} {best.kernel}"
     answer = f"{kernel}: {format_time(best.total_s)}{off}, {rate}."
     answer = " ".join([*warnings_first(price.notes), answer, f"{_question(price)}."])
     if not best.interval:
         answer += f" {sentence(best.measured)}."
     # less than 2% is within the noise of a measurement
-    if fastest is not best and fastest.total_s < best.total_s * 0.98:
+    faster = fastest.total_s < best.total_s * 0.98
+    if faster and fastest.measured_here:
         times = f"{best.total_s / fastest.total_s:.3g} times faster"
         took = format_time(fastest.total_s)
         answer += f" {fastest.kernel} would take {took}, {times}, but is not what runs."
@@ -123,6 +131,7 @@ _ROW: Columns[_KernelLine] = (
     number("sent_bytes", "sent", format_bytes, drop=5, path="row.bytes"),
     label("within", "nine in ten", drop=1),
     number("error", "median error", whole_percent, hidden=True, path="row.error"),
+    label("sends", drop=5, path="row.sends"),
     label("wire", "link", drop=6, path="row.wire"),
     flag("picked", drop=7, path="row.picked"),
     label("measured", "measured on", drop=8, path="row.measured"),
@@ -145,7 +154,9 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
     )
     table = Table(columns, tuple(records), 0 if len(prices) == 1 else None)
     # a call of experts sends what its tokens say, which is no bus bandwidth
-    return table.without("sent_bytes" if first.what is None else "busbw_Bps")
+    if first.what is None:
+        return table.without("sent_bytes", "sends")
+    return table.without("busbw_Bps")
 
 
 def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
@@ -242,6 +253,8 @@ class KernelRowDocument(Document, of=KernelEstimate):
     error_of: str
     measured: str
     bytes: float
+    sends: str = optional(lambda row: row.sends or LEFT_OUT)
+    mode: str = optional(lambda row: row.mode if row.sends else LEFT_OUT)
     leads: bool = derived("picked")
     notes: list[str]
     interval: IntervalDocument | None
@@ -281,6 +294,7 @@ class KernelSizeDocument(OnFabricDocument):
     hidden: int = _tokens("hidden")
     experts: int = _tokens("experts")
     dtype: str = _tokens("dtype")
+    sms: int = _tokens("sms")
     groups: int = _tokens("groups")
     skew: float = _tokens("skew")
     mode: str = derived(lambda _: "realistic")
@@ -459,6 +473,27 @@ def _library_table(result: LibraryList) -> Table:
     return Table(_LIBRARY, result.rows)
 
 
+# so many libraries fit a screen
+_LIBRARIES_SHOWN = 16
+
+
+def _without_all_reduce(row: LibraryRow) -> bool:
+    return "all_reduce" not in row.operations
+
+
+def _by_name(rows: Sequence[LibraryRow]) -> tuple[LibraryRow, ...]:
+    """Versions of a library that price the same operations in one row, those with an all-reduce
+    first, to fit a screen."""
+    merged: dict[tuple[str, str], LibraryRow] = {}
+    for row in sorted(rows, key=_without_all_reduce):
+        key = (row.name, _operations(row))
+        version = row.version
+        if key in merged:
+            version = f"{merged[key].version},{version}"
+        merged[key] = row._replace(version=version)
+    return tuple(merged.values())
+
+
 def _library_blocks(result: LibraryList) -> list[Block]:
     use = localize(
         either(
@@ -466,7 +501,8 @@ def _library_blocks(result: LibraryList) -> list[Block]:
             python='library="vllm@0.24.0" prices with one',
         )
     )
-    return [Headline(f"{len(result.rows)} libraries ship: {use}."), _library_table(result)]
+    table = Table(_LIBRARY, _by_name(result.rows), first=_LIBRARIES_SHOWN)
+    return [Headline(f"{len(result.rows)} libraries ship: {use}."), table]
 
 
 def _library_names(result: LibraryList) -> str:

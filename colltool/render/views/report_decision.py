@@ -39,6 +39,7 @@ from colltool.render.views.compare import basis_sentences
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.trace import traced
+from colltool.serving.results import Served, ServeList
 from colltool.training.plan import Plan
 
 _SAFE = 0.01  # a choice of algorithm that loses less is safe
@@ -388,11 +389,18 @@ def _closed(text: str) -> str:
     return f"{text.rstrip('.')}."
 
 
+def _serving(_: Report, result: Served | ServeList) -> Iterator[str]:
+    summary = result.summary()
+    yield f"Serving: {_closed(summary)}"
+
+
 _ANSWERS: dict[type, Callable[[Report, Any], Iterable[str]]] = {
     Breakdown: _reference_time,
     Comparison: _compared,
     Plan: lambda _, result: (planned(result),),
     Plans: _steps,
+    Served: _serving,
+    ServeList: _serving,
     Diagnosis: lambda _, result: (f"Benchmarks: {_closed(diagnosed(result))}",),
     TraceComparison: lambda _, result: (f"The traced job: {_closed(traced(result))}",),
 }

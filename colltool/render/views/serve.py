@@ -15,7 +15,7 @@ from colltool.base.formatting import (
 )
 from colltool.render.blocks import Block, Columns, Headline, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import Document, derived, optional
+from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
 from colltool.render.shared_documents import (
     MovedNumberDocument,
@@ -37,6 +37,12 @@ from colltool.serving.spread import ServedBar, ServeSpread
 
 ANY = "all"
 """The library of a fabric that names none."""
+
+# what a phase makes
+_STEP = {
+    "decode": "token",
+    "prefill": "prefill",
+}
 
 
 def _where(result: Served) -> str:
@@ -86,6 +92,8 @@ def _answer(result: Served) -> str:
     else:
         sentences.append(_estimate_answer(result))
         sentences.append(_parts(decode))
+    if result.overlapped:
+        sentences.append(_two_batches(result))
     if result.tpot_s is not None and decode.network_s:
         sentences.append(_given_time(result, result.tpot_s))
     if result.fits:
@@ -133,8 +141,28 @@ def _parts(decode: ServedPhase) -> str:
     kernels = f"Kernels take {took} of it ({_kernels(decode)} alone at least {least})"
     if not decode.network_s:
         return f"{kernels}; nothing is sent."
+    if decode.beside:
+        beside = f"{format_time(decode.hidden_s)} of that while kernels run"
+        return f"{kernels}, the network {_network(decode)}, {beside}."
     share = whole_percent(decode.network_s / (decode.estimate_s or 1.0))
     return f"{kernels}, the network {share}: {_network(decode)}."
+
+
+def _two_batches(result: Served) -> str:
+    """What two-batch overlap gains or loses: ``Two-batch overlap loses 8% per token (58.7 ms without
+    it) and gains 12% per prefill (...).``"""
+    parts = []
+    for phase, without in result.overlapped:
+        change = phase.least_known_s / without.least_known_s - 1
+        verb = "gains"
+        if change > 0:
+            verb = "loses"
+        share = whole_percent(abs(change))
+        took = format_time(without.least_known_s)
+        what = _STEP[phase.name]
+        parts.append(f"{verb} {share} per {what} ({took} without it)")
+    said = " and ".join(parts)
+    return f"Two-batch overlap {said}."
 
 
 def _network_answer(result: Served) -> list[str]:
@@ -235,6 +263,13 @@ def _operations(result: Served) -> Table:
     return Table((*context_columns, *_OPERATION), tuple(records))
 
 
+def _network_part(phase: ServedPhase) -> str:
+    network = f"network {format_time(phase.network_s)}"
+    if phase.beside:
+        network += ", in part while kernels run"
+    return network
+
+
 def _limit_lines(result: Served) -> list[str]:
     """The parts of the estimate of decode and of the least time of both phases, and what a
     checkpoint does not quantize."""
@@ -242,16 +277,15 @@ def _limit_lines(result: Served) -> list[str]:
     decode = result.decode
     if decode.kernels_s is not None and decode.estimate_s is not None:
         about = f"about {format_time(decode.estimate_s)} per token under CUDA graphs"
-        network = f"network {format_time(decode.network_s)}"
-        lines.append(f"decode: {about}: {network}, kernels {format_time(decode.kernels_s)}")
-    for phase, what in ((result.decode, "token"), (result.prefill, "prefill")):
+        kernels = f"kernels {format_time(decode.kernels_s)}"
+        lines.append(f"decode: {about}: {_network_part(decode)}, {kernels}")
+    for phase in reversed(result.phases):
+        what = _STEP[phase.name]
         if phase.floor_s is None or phase.limit_s is None:
             continue
         limit = f"at least {format_time(phase.limit_s)} per {what}"
-        network = f"network {format_time(phase.network_s)}"
-        lines.append(
-            f"{phase.name}: {limit}: {network}, {phase.floor_by} {format_time(phase.floor_s)}"
-        )
+        floor = f"{phase.floor_by} {format_time(phase.floor_s)}"
+        lines.append(f"{phase.name}: {limit}: {_network_part(phase)}, {floor}")
     if result.weights.kept:
         kept = ", ".join(result.weights.kept)
         lines.append(f"the checkpoint keeps in bf16: {kept}, embedding, head")
@@ -296,6 +330,20 @@ def _blocks(result: Served) -> list[Block]:
     ]
 
 
+def _whole(result: Served) -> Any:
+    """Both phases without two-batch overlap, where it was asked for."""
+    if result.whole is None:
+        return LEFT_OUT
+    return result.whole
+
+
+def _hidden(phase: ServedPhase) -> Any:
+    """The part of the network that runs beside the kernels, with two-batch overlap."""
+    if not phase.beside:
+        return LEFT_OUT
+    return phase.hidden_s
+
+
 class OperationDocument(Document, extends=ServedOperation):
     """A collective operation of a step."""
 
@@ -313,6 +361,7 @@ class ServedPhaseDocument(Document, of=ServedPhase):
     tokens: int
     limit_s: float | None
     limited_by: str | None
+    hidden_s: float = optional(_hidden)
     network_interval: IntervalDocument | None
     # of decode where the device is known
     kernels_s: float | None
@@ -354,6 +403,7 @@ class ServeDocument(ServedJobDocument, OnFabricDocument):
     fits: bool | None
     changes: list[ServedChange]
     notes: list[str]
+    without_overlap: list[ServedPhaseDocument] = optional(_whole)
 
 
 # --- several deployments

@@ -1,0 +1,307 @@
+"""Prices of calls of experts by measured kernels: dispatch, combine, and the counts before them.
+
+:func:`price_experts` takes the kernels that were measured on the machine, in the mode and format of
+the call, and prices each for its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.formatting import format_rate
+from colltool.base.primitives import A2A
+from colltool.engines.files import EXPERTS, KernelFile, LibraryFile, Mode, find_library
+from colltool.engines.formulas import (
+    FORMULAS,
+    KernelCall,
+    KernelTimes,
+    Tokens,
+    bytes_sent,
+    copies_sent,
+    width,
+)
+from colltool.engines.price import (
+    OWN_FILE,
+    KernelSite,
+    MeasuredKernel,
+    kernel_estimate,
+    kernel_site,
+    measured_kernels,
+    other_ranks,
+    span,
+)
+from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
+from colltool.engines.shipped import shipped_libraries
+from colltool.estimate.assumptions import ModelOptions
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.placement import AnyGroup
+from colltool.fabric.model import Fabric
+
+# NIC bandwidth of a rank, in bytes/s, on which exchanges of experts were measured: 400 Gb/s
+# ConnectX-7
+_MEASURED_NIC_BPS = 50e9
+
+_OTHER_NETWORKS = {
+    "efa": "EFA, where others took 12 to 70% longer than by ConnectX-7",
+    "tcpxo": "GPUDirect-TCPXO",
+    "tcpx": "GPUDirect-TCPX",
+    "slingshot": "Slingshot",
+}
+"""Networks, by the tier's name, on which formulas measured on ConnectX-7 do not hold or were not
+tried."""
+
+
+def price_experts(
+    asked: LibraryFile | None,
+    fabric: Fabric,
+    operation: str,
+    call: Tokens,
+    group: AnyGroup = None,
+    mode: Mode | None = None,
+) -> KernelPrice:
+    """Price a call of experts by the kernels of a library, or of all that were measured there.
+
+    Those that were measured on such a machine come first, then the fastest.
+
+    Args:
+        mode: the kernel alone, as a CUDA graph runs it, or as the engine's host calls it (eager);
+            None for graphs, or eager where a library was measured in no other way.
+
+    Raises:
+        ColltoolError: none was measured on the machine.
+    """
+    assert operation in EXPERTS
+    check_tokens(call)
+    site = kernel_site(fabric, group)
+    if call.experts < site.ranks:
+        fix = f"give experts={site.ranks} or more, or take fewer ranks"
+        raise ColltoolError(
+            f"{call.experts} experts do not reach {site.ranks} ranks", argument="experts", fix=fix
+        )
+    rows: list[KernelEstimate] = []
+    refused: list[tuple[str, str]] = []
+    if asked is not None:
+        rows = _estimates(asked, operation, site, call, mode)
+    else:
+        for library in _libraries_with(operation):
+            try:
+                rows += _estimates(library, operation, site, call, mode or "graph")
+            except ColltoolError as error:
+                refused.append((library.full_name, error.what))
+    if not rows:
+        raise _never_measured(operation, site, refused)
+    # a measured kernel is selected before a faster extrapolation, and one that sends the format that
+    # was asked for before one that does not
+    rows.sort(key=lambda row: (not row.measured_here, row.sends != call.dtype, row.total_s))
+    rows[0] = rows[0]._replace(picked=True)
+    choice = None
+    said = ""
+    if asked is not None:
+        said = asked.said
+        reason = "the faster of its modes"
+        choice = KernelChoice(asked.name, asked.version, rows[0].kernel, reason)
+    return KernelPrice(
+        fabric=fabric.name,
+        operation=operation,
+        group=site.placed.placement,
+        bytes=call.copied_bytes,
+        results=tuple(rows),
+        library=choice,
+        what=call,
+        refused=tuple(refused),
+        notes=tuple(filter(None, (said,))),
+        overrides=fabric.overrides,
+    )
+
+
+def check_tokens(call: Tokens) -> None:
+    """Raise ColltoolError for impossible arguments of a call of experts."""
+    for argument in ("tokens", "top_k", "hidden", "experts"):
+        value = getattr(call, argument)
+        if value < 1:
+            raise ColltoolError(
+                f"must be at least 1, got {value}", argument=argument, fix="write a positive number"
+            )
+    if call.top_k > call.experts:
+        raise ColltoolError(
+            f"{call.top_k} of {call.experts} experts",
+            argument="top_k",
+            fix="at most as many as there are experts",
+        )
+    width(call.dtype)
+
+
+def _libraries_with(operation: str) -> Iterator[LibraryFile]:
+    for library_name, version in shipped_libraries():
+        library = find_library(f"{library_name}@{version}")
+        if operation in library.operations:
+            yield library
+
+
+def _never_measured(
+    operation: str, site: KernelSite, refused: list[tuple[str, str]]
+) -> ColltoolError:
+    reasons: dict[str, None] = {}
+    for library, reason in refused:
+        # Of the reasons "not measured on this GPU" only that of DeepEP, the best known, is kept.
+        if library.startswith("deepep") or site.gpu not in reason:
+            reasons[reason] = None
+    why = "; ".join(reasons) or refused[0][1]
+    return ColltoolError(
+        f"no library's {operation} was measured there: {why}",
+        argument="fabric",
+        fix=f"NCCL's all-to-all of the same bytes, or {OWN_FILE}",
+    )
+
+
+def _estimates(
+    library: LibraryFile, operation: str, site: KernelSite, call: Tokens, mode: Mode | None
+) -> list[KernelEstimate]:
+    """An estimate by each kernel that was measured on the machine."""
+    own = [kernel for kernel in library.kernels if kernel.operation == operation]
+    gpus = set(library.likes(site.gpu))
+    kernels = [kernel for kernel in own if not gpus.isdisjoint(kernel.gpus)]
+    if kernels:
+        kernels = _on_network(library, kernels, site)
+        kernels = _that_send(library, _of_mode(library, kernels, mode), call)
+    # without any the error says which GPUs were measured
+    measured = measured_kernels(library, operation, site, of=kernels or own)
+    if call.sms and not any(found.kernel.sms_default for found in measured):
+        raise ColltoolError(
+            f"no kernel of {library.full_name} was measured by its SMs there",
+            argument="sms",
+            fix=f"leave {argument_text('sms')} out",
+        )
+    return [_estimate(found, library, site, call) for found in measured]
+
+
+def _on_network(
+    library: LibraryFile, kernels: list[KernelFile], site: KernelSite
+) -> list[KernelFile]:
+    """The kernels that were measured on the machine's kind of network.
+
+    Across nodes kernels of experts drive the NICs themselves, so they depend on it.
+    """
+    across = [kernel for kernel in kernels if kernel.across]
+    if site.nodes == 1 or not across:
+        return kernels
+    other = site.wire if site.wire in _OTHER_NETWORKS else ""
+    if other:
+        found = [kernel for kernel in across if other in kernel.wires]
+    else:
+        found = [kernel for kernel in across if not kernel.wires]
+    if found:
+        return found
+    network = _OTHER_NETWORKS.get(other, "ConnectX-7 and the like")
+    raise ColltoolError(
+        f"{library.full_name} was not measured on {network}", argument="library", fix=OWN_FILE
+    )
+
+
+def _of_mode(
+    library: LibraryFile, kernels: list[KernelFile], mode: Mode | None
+) -> list[KernelFile]:
+    """The kernels of a mode; None for graphs, or eager where nothing else was measured."""
+    modes = {kernel.mode for kernel in kernels}
+    if mode is None:
+        mode = "graph" if "graph" in modes else "eager"
+    if mode in modes:
+        return [kernel for kernel in kernels if kernel.mode == mode]
+    operation = kernels[0].operation
+    only = "as its host calls it" if mode == "graph" else "alone, as in a CUDA graph"
+    raise ColltoolError(
+        f"{library.full_name}'s {operation} was measured there only {only}",
+        argument="mode",
+        fix=f"write {argument_text('mode', kernels[0].mode)}",
+    )
+
+
+def _that_send(library: LibraryFile, kernels: list[KernelFile], call: Tokens) -> list[KernelFile]:
+    """The kernels that send values of the call's format: of one name those measured in it."""
+    exact = [kernel for kernel in kernels if not kernel.sends or call.dtype in kernel.sends]
+    names = {kernel.name for kernel in exact}
+    scaled = [kernel for kernel in kernels if kernel.sends_others and kernel.name not in names]
+    if exact or scaled:
+        return [*exact, *scaled]
+    formats: dict[str, None] = {}
+    for kernel in kernels:
+        formats |= dict.fromkeys(kernel.sends)
+    raise ColltoolError(
+        f"{library.full_name}'s {kernels[0].operation} sends no {call.dtype}",
+        argument="dtype",
+        fix=f"it sends {', '.join(formats)}",
+    )
+
+
+def _estimate(
+    measured: MeasuredKernel, library: LibraryFile, site: KernelSite, call: Tokens
+) -> KernelEstimate:
+    """A kernel's time for the tokens of a call, from which the bytes sent follow."""
+    kernel = measured.kernel
+    if kernel.always_sends is not None:
+        call = call._replace(dtype=kernel.always_sends)
+    if kernel.formula == "counts":
+        # no values are sent
+        call = call._replace(hidden=0)
+    asked = kernel_call(kernel, call, site)
+    unmeasured = [*other_ranks(kernel, site.ranks), *_other_call(kernel, call)]
+    times = FORMULAS[kernel.formula].of(kernel.parameters, asked)
+    # the exchange crosses the fabric's own network, which may be slower than the measured one
+    times = KernelTimes(
+        times.latency_s, max(times.bandwidth_s, _least_exchange_s(kernel, site, asked.bytes))
+    )
+    notes = [*measured.notes]
+    if site.nodes > 1 and not 0.9 < site.nic_Bps / _MEASURED_NIC_BPS < 1.1:
+        was = format_rate(_MEASURED_NIC_BPS)
+        notes.append(f"measured with {was} per rank, not {format_rate(site.nic_Bps)}")
+    estimate = kernel_estimate(
+        measured._replace(notes=tuple(notes)), library, site, asked.bytes, times, unmeasured
+    )
+    estimate = estimate._replace(sends=call.dtype, mode=kernel.mode, captured=kernel.captured)
+    if kernel.sms_default is None:
+        return estimate
+    sms = f"on {asked.sms} SMs"
+    if not call.sms:
+        sms += ", its default"
+    return estimate._replace(notes=(*estimate.notes, sms))
+
+
+def kernel_call(kernel: KernelFile, call: Tokens, site: KernelSite) -> KernelCall:
+    """The arguments of a kernel's formula for a call of experts."""
+    return KernelCall(
+        ranks=site.ranks,
+        bytes=bytes_sent(kernel.copies, call, site.ranks, site.nodes),
+        experts=call.experts,
+        nic_Bps=site.nic_Bps,
+        token_bytes=call.token_bytes,
+        values=call.tokens * call.hidden,
+        tokens=call.tokens,
+        copies=copies_sent(
+            kernel.copies, call.top_k, site.ranks, site.nodes, call.groups, call.experts
+        ),
+        sms=call.sms or kernel.sms_default or 1,
+    )
+
+
+def _other_call(kernel: KernelFile, call: Tokens) -> list[str]:
+    """Notes on tokens, a format and SMs that were not measured."""
+    notes = []
+    if kernel.tokens and not kernel.tokens[0] <= call.tokens <= kernel.tokens[1]:
+        notes.append(f"measured with {span(*kernel.tokens)} tokens, not with {call.tokens}")
+    if kernel.sends and call.dtype not in kernel.sends:
+        notes.append(f"measured in {' and '.join(kernel.sends)}, not in {call.dtype}")
+    if kernel.sms and call.sms and not kernel.sms[0] <= call.sms <= kernel.sms[1]:
+        notes.append(f"measured on {span(*kernel.sms)} SMs, not on {call.sms}")
+    return notes
+
+
+def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent: float) -> float:
+    """Lower bound of an exchange from the network's bisection, in seconds.
+
+    It matters on an oversubscribed network, or on slower links than the measured ones.
+    """
+    peers = site.nodes if site.nodes > 1 else site.ranks
+    remote_share = (peers - 1) / peers
+    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent / remote_share))
+    return cut_s / kernel.parameters.get("eta", 1.0)
