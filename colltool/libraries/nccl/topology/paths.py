@@ -1,0 +1,306 @@
+"""Paths between the parts of a system: the nearest type first, then the highest rate, then the
+fewest links; and what NCCL does to them where GPUs or NICs may not reach each other directly.
+
+A path has a type (:data:`~colltool.libraries.nccl.topology.kinds.KINDS`), the least rate of its links
+in MB/s, and its links in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from colltool.libraries.nccl.topology.kinds import (
+    C2C,
+    DIS,
+    LOC,
+    NET,
+    NVB,
+    NVL,
+    P2C,
+    PHB,
+    PIX,
+    PXB,
+    PXN,
+    SYS,
+    UNLIMITED_MBps,
+)
+from colltool.libraries.nccl.topology.system import Cpu, Device, Gpu, Link, Net, Node, System
+
+_OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
+# Channels that NCCL looks through for a GPU that has a NIC as its own.
+_CHANNELS = 64
+# Two GPUs of an AMD host reach each other through the CPUs.
+_FEW_DEVICES = 2
+# Links of a path from GPU to GPU through a third one's NVLinks.
+_RELAYED_LINKS = 4
+
+Part = TypeVar("Part", bound=Node)
+
+
+class Path(NamedTuple):
+    kind: int
+    MBps: int
+    links: tuple[Link, ...]
+
+
+NO_PATH = Path(DIS, 0, ())
+_HERE = Path(LOC, UNLIMITED_MBps, ())
+
+
+class Paths:
+    """Paths of a system from node to node, by their numbers; those that NCCL asks for: towards
+    CPUs, GPUs, NICs and NVSwitches."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._towards: dict[int, list[Path]] = {}
+        targets: list[Node] = [*system.cpus, *system.devices, *system.gpus, *system.nets]
+        if system.nvswitch is not None:
+            targets.append(system.nvswitch)
+        for target in targets:
+            self._towards[target.number] = waves(system, target)
+
+    def get(self, start: Node, end: Node) -> Path:
+        return self._towards[end.number][start.number]
+
+    def put(self, start: Node, end: Node, path: Path) -> None:
+        self._towards[end.number][start.number] = path
+
+    def nearest(self, start: Node, among: Sequence[Part]) -> list[Part]:
+        """What NCCL calls local: those at the highest rate, of these the nearest, all of equals."""
+        best = (-1, 0)
+        found: list[Part] = []
+        for end in among:
+            path = self.get(start, end)
+            rank = (path.MBps, -path.kind)
+            if rank > best:
+                best = rank
+                found = []
+            if rank == best:
+                found.append(end)
+        return found
+
+    def cpu_of(self, node: Node) -> Cpu:
+        """A GPU's own CPU."""
+        cpus = self.system.cpus
+        if self.system.version.nearest_kind_first:
+            cpus = self.nearest(node, cpus)
+        return min(cpus, key=lambda cpu: len(self.get(node, cpu).links) or len(self.system.nodes))
+
+    def preferred_net(self, gpu: Gpu, channel: int) -> Net | None:
+        """The NIC that a GPU takes on a channel; None without NICs."""
+        nets = self.nearest(gpu, self.system.nets)
+        if not nets:
+            return None
+        sharing = len(self.nearest(nets[0], self.system.gpus))
+        each = -(-len(nets) // sharing)
+        first = gpu.dev % sharing
+        if len(nets) & (len(nets) - 1) == 0:
+            first = mirrored(first, len(nets))
+        return nets[(first + channel % each) % len(nets)]
+
+    def home_gpu(self, net: Net) -> Gpu | None:
+        """The GPU that has a NIC as its own; None if each prefers another."""
+        gpus = self.nearest(net, self.system.gpus)
+        for channel in range(_CHANNELS):
+            for gpu in gpus:
+                if self.preferred_net(gpu, channel) is net:
+                    return gpu
+        return None
+
+
+def mirrored(value: int, size: int) -> int:
+    """The bits of a number below a power of two in reverse order.
+
+    >>> [mirrored(value, 4) for value in range(4)]
+    [0, 2, 1, 3]
+    """
+    result = 0
+    bit = 1
+    while bit < size:
+        result = (result << 1) + bool(value & bit)
+        bit <<= 1
+    return result
+
+
+def waves(system: System, target: Node) -> list[Path]:
+    """The paths of all nodes to a target, found breadth first from there."""
+    found = [NO_PATH] * len(system.nodes)
+    found[target.number] = _HERE
+    own: Node = target
+    relays = 1
+    if isinstance(target, Gpu):
+        own = target.device
+        relays = 2
+    by_kind = system.version.nearest_kind_first
+    wave = [target]
+    while wave:
+        following: dict[int, Node] = {}
+        for node in wave:
+            for link in node.links:
+                step = _one_further(found[node.number], link, own, relays)
+                far = link.to
+                if step is None or far is target:
+                    continue
+                if _is_better(step, found[far.number], by_kind):
+                    found[far.number] = step
+                    following[far.number] = far
+        wave = list(following.values())
+    return found
+
+
+def _one_further(path: Path, link: Link, own: Node, relays: int) -> Path | None:
+    """The path of a link's far end over the link's near end; None where nothing passes.
+
+    A GPU relays for others only over NVLink, and only one does so: ``relays`` links from the
+    target; ``own``: the device that the target is or is on.
+    """
+    node = link.owner
+    kind = _OF_LINK[link.kind]
+    if node.type == "DEV":
+        to_device = link.kind == "NVL" and link.to.type == "DEV"
+        relayed = to_device and len(path.links) <= relays
+        if node is not own and link.to.type != "GPU" and not relayed:
+            return None
+        if link.kind == "NVL" and path.kind == NVL and len(path.links) == relays:
+            kind = NVB
+    if link.kind == "PCI":
+        ends = {node.type, link.to.type}
+        if "CPU" in ends:
+            kind = PHB
+        elif ends == {"PCI"}:
+            kind = PXB
+    back = back_of(link)
+    if back is None:
+        return None
+    return Path(max(kind, path.kind), min(path.MBps, link.MBps), (back, *path.links))
+
+
+def back_of(link: Link) -> Link | None:
+    """The link the other way; None for a one-way NVLink."""
+    for other in link.to.links:
+        if other.to is link.owner and other.kind == link.kind:
+            return other
+    return None
+
+
+def _is_better(path: Path, known: Path, by_kind: bool) -> bool:
+    if by_kind:
+        order = (path.kind, -path.MBps, len(path.links))
+        return order < (known.kind, -known.MBps, len(known.links))
+    shorter = known is NO_PATH or len(path.links) < len(known.links)
+    return shorter and path.MBps > known.MBps
+
+
+def paths_of(system: System) -> Paths:
+    """The paths of a system as the search uses them."""
+    paths = Paths(system)
+    _between_gpus(paths)
+    _over_c2c(paths)
+    _to_nics(paths)
+    return paths
+
+
+def _through(paths: Paths, start: Node, middle: Node, end: Node) -> Path:
+    """A path by way of a third node."""
+    first = paths.get(start, middle)
+    second = paths.get(middle, end)
+    kind = max(first.kind, second.kind)
+    if kind == PHB and C2C in (first.kind, second.kind):
+        kind = P2C
+    return Path(kind, min(first.MBps, second.MBps), (*first.links, *second.links))
+
+
+def _between_gpus(paths: Paths) -> None:
+    """GPUs that may not copy to each other go through the CPU; where the network is faster, they
+    are as good as on two nodes."""
+    system = paths.system
+    direct = PXB
+    if system.is_amd and len(system.devices) <= _FEW_DEVICES:
+        direct = SYS
+    several_hosts = len(system.hosts) > 1
+    # what a GPU reaches on its own switches
+    reach = {}
+    for gpu in system.gpus:
+        rates = [0]
+        for net in system.nets:
+            path = paths.get(gpu, net)
+            if path.kind <= PXB:
+                rates.append(path.MBps)
+        reach[gpu.number] = max(rates)
+    for end in system.gpus:
+        for start in system.gpus:
+            if start is end:
+                continue
+            path = paths.get(start, end)
+            nvlink_domain = several_hosts and system.nvswitch is not None
+            if start.host != end.host and not nvlink_domain:
+                paths.put(start, end, path._replace(kind=NET))
+                continue
+            if path.kind > direct:
+                path = _through(paths, start, paths.cpu_of(end), end)
+            slower = min(reach[start.number], reach[end.number]) > path.MBps
+            if slower and not _is_relayed(path):
+                path = path._replace(kind=NET)
+            paths.put(start, end, path)
+
+
+def _is_relayed(path: Path) -> bool:
+    """Whether a path goes through the NVLinks of a third GPU."""
+    links = path.links
+    return len(links) == _RELAYED_LINKS and isinstance(links[1].to, Device)
+
+
+def _over_c2c(paths: Paths) -> None:
+    """A NIC on the CPU of a GPU with C2C is as near as on a switch."""
+    system = paths.system
+    if not system.version.nic_over_c2c or not system.nets:
+        return
+    for gpu in system.gpus:
+        cpu = paths.cpu_of(gpu)
+        own = paths.get(gpu, cpu).kind
+        for net in paths.nearest(gpu, system.nets):
+            if {own, paths.get(net, cpu).kind} != {PHB, C2C}:
+                continue
+            for start, end in ((gpu, net), (net, gpu)):
+                path = paths.get(start, end)
+                paths.put(start, end, path._replace(kind=min(path.kind, P2C)))
+
+
+def _to_nics(paths: Paths) -> None:
+    """Relay to far NICs by the GPU whose they are (PXN); without GPUDirect go through the CPU."""
+    system = paths.system
+    relayed_from = P2C if system.version.nic_over_c2c else PXB
+    for net in system.nets:
+        for gpu in system.gpus:
+            relay = paths.home_gpu(net)
+            judged = paths.get(gpu, net).kind
+            if relay is not None and relay is not gpu:
+                nic = paths.get(relay, net)
+                linked = paths.get(gpu, relay).kind <= NVL and gpu.host == relay.host
+                if nic.kind <= relayed_from and linked and _reads_directly(paths, relay, net):
+                    known = paths.get(gpu, net)
+                    if nic.MBps > known.MBps or known.kind > PXN:
+                        path = _through(paths, gpu, relay, net)
+                        paths.put(gpu, net, path._replace(kind=PXN))
+                        judged = nic.kind
+            if paths.get(gpu, net).kind < PHB and not _is_direct(gpu, net, judged):
+                cpu = paths.cpu_of(gpu)
+                paths.put(gpu, net, _through(paths, gpu, cpu, net))
+                paths.put(net, gpu, _through(paths, net, cpu, gpu))
+
+
+def _is_direct(gpu: Gpu, net: Net, kind: int) -> bool:
+    """GPUDirect RDMA: a NIC writes to the memory of a GPU."""
+    return net.has_gdr and gpu.has_gdr and kind <= P2C
+
+
+def _reads_directly(paths: Paths, gpu: Gpu, net: Net) -> bool:
+    """A NIC also reads there; before Ampere only beside NVLink, or for a GPU alone."""
+    if not _is_direct(gpu, net, paths.get(gpu, net).kind):
+        return False
+    others = [other for other in paths.system.gpus if other is not gpu]
+    if gpu.device.sm >= 80 or not others:
+        return True
+    return any(paths.get(gpu, other).kind == NVL for other in others)
