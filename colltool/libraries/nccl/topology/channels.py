@@ -74,7 +74,10 @@ class Builder:
             self.homes.append(self.gpus.index(home) if home else _NOWHERE)
             self.near.append([self.gpus.index(gpu) for gpu in paths.nearest(net, self.gpus)])
             self.same_port.append(_same_port(self.nets, net))
-        self.preferred = [_preferred_nets(paths, gpu) for gpu in self.gpus]
+        self.preferred: list[list[int]] = []
+        for gpu in self.gpus:
+            preferred = paths.preferred_nets(gpu)
+            self.preferred.append([self.nets.index(net) for net in preferred])
         self._rows: dict[tuple[object, ...], list[Row]] = {}
         self._lists: dict[tuple[int, int], list[int]] = {}
         self._heads: dict[tuple[int, ...], Bill | None] = {}
@@ -590,16 +593,4 @@ def _same_port(nets: Sequence[Net], net: Net) -> list[int]:
         shared = bool(net.guid) and (net.guid, net.port) == (other.guid, other.port)
         if other is net or shared:
             found.append(place)
-    return found
-
-
-def _preferred_nets(paths: Paths, gpu: Gpu) -> list[int]:
-    """The NICs of a GPU by channel, until the first repeats."""
-    nets = paths.system.nets
-    found: list[int] = []
-    for channel in range(len(nets)):
-        net = paths.preferred_net(gpu, channel)
-        if net is None or nets.index(net) in found:
-            break
-        found.append(nets.index(net))
     return found

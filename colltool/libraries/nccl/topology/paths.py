@@ -100,6 +100,16 @@ class Paths:
             first = mirrored(first, len(nets))
         return nets[(first + channel % each) % len(nets)]
 
+    def preferred_nets(self, gpu: Gpu) -> list[Net]:
+        """A GPU's NICs by channel, until the first repeats."""
+        found: list[Net] = []
+        for channel in range(len(self.system.nets)):
+            net = self.preferred_net(gpu, channel)
+            if net is None or net in found:
+                break
+            found.append(net)
+        return found
+
     def home_gpu(self, net: Net) -> Gpu | None:
         """The GPU that has a NIC as its own; None if each prefers another."""
         gpus = self.nearest(net, self.system.gpus)
