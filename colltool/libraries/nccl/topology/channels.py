@@ -103,6 +103,8 @@ class Builder:
         self.latency_us = 0.0
         pattern = request.pattern
         self.exact = pattern == DIRECT
+        if not self.exact:
+            self.taken_hops = 0
         self.out_step = _NOWHERE
         if self.across:
             self.out_step = {RING: self.count - 1, SPLIT_TREE: 1}.get(pattern, 0)

@@ -207,6 +207,7 @@ def doubled(found: Found, sm: int) -> Found:
 
 def search(builder: Builder, totals: Totals, request: Request, bounds: Bounds) -> Result:
     """The channels that NCCL finds for a request."""
+    builder.taken_hops = 0
     run = _Search(builder, totals, bounds)
     best = run.first_pass(request)
     if best.channels:
