@@ -26,11 +26,11 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.base.files import AnyPath
+from colltool.base.xml_tree import Element, XmlFormat, read_xml
 from colltool.fabric.dumps import pci
 from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
 from colltool.fabric.dumps.node import Link, NodeDump, Pair
 from colltool.fabric.dumps.sentences import said
-from colltool.base.xml_tree import Element, XmlFormat, read_xml
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
 # Limits that no node reaches.

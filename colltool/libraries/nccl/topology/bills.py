@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from colltool.libraries.nccl.topology.kinds import PHB
-from colltool.libraries.nccl.topology.paths import Path, back_of
+from colltool.libraries.nccl.topology.paths import Path
 from colltool.libraries.nccl.topology.system import Cpu, Device, Gpu, Link
 
 Bill = tuple[tuple[int, int], ...]
@@ -43,7 +43,7 @@ def _charges(path: Path, MBps: int) -> Iterable[tuple[int, int]]:
     for link in path.links:
         if link.kind != "LOC":
             yield link.number, on_pci if link.kind == "PCI" else MBps
-        back = back_of(link)
+        back = link.back
         if back is None:
             continue
         if isinstance(link.to, Device) and link.to.sm < 80 and not from_gpu:

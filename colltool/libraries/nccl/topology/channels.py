@@ -83,6 +83,7 @@ class Builder:
         self._heads: dict[tuple[int, ...], Bill | None] = {}
         self._orders: list[list[int]] = [self._static_order(gpu) for gpu in range(self.count)]
         self.taken_hops = 0
+        self.visits = 0
 
     # --- a trial
 
@@ -118,8 +119,9 @@ class Builder:
         self.back_rows = self._bills(self.back, self.out, across, request.across, both)
         self.port_MBps = across // 1000 * 1000
         self.leaves = [self._leaves(net) for net in range(len(self.nets))]
-        steps = self._run(self._start(), steps)
-        return self.best, steps
+        left = self._run(self._start(), steps)
+        self.visits += steps - max(left, 0)
+        return self.best, left
 
     def _run(self, first: Visit, steps: int) -> int:
         """Walk from a visit on; the steps left."""
@@ -248,7 +250,7 @@ class Builder:
         most left."""
         left = self.left
         from_nic = self.back[self.starts[self.n]]
-        keyed = []
+        keyed: list[tuple[tuple[int, int, int], int, int]] = []
         alike = set()
         whole = self.whole[gpu]
         hops = self.hops[gpu]
@@ -295,9 +297,9 @@ class Builder:
                 paths.append(self.hops[gpu][head])
             return paths
         assert self.nvswitch is not None, "NVLS is not asked for without"
-        for gpu in self.gpus:
-            paths.append(len(self.paths.get(self.nvswitch, gpu).links))
-            paths.append(len(self.paths.get(gpu, self.nvswitch).links))
+        for part in self.gpus:
+            paths.append(len(self.paths.get(self.nvswitch, part).links))
+            paths.append(len(self.paths.get(part, self.nvswitch).links))
         return paths
 
     def _count_hops(self, hops: Sequence[int], sign: int) -> None:
@@ -331,11 +333,11 @@ class Builder:
                 taken.append((self.between[gpu][head], share))
         else:
             assert self.nvswitch is not None, "NVLS is not asked for without"
-            for place, gpu in enumerate(self.gpus):
+            for place, part in enumerate(self.gpus):
                 times = 2 if place == head else 1
                 MBps = request.inside_MBps * times
-                taken.append((self.paths.get(self.nvswitch, gpu), MBps))
-                taken.append((self.paths.get(gpu, self.nvswitch), MBps))
+                taken.append((self.paths.get(self.nvswitch, part), MBps))
+                taken.append((self.paths.get(part, self.nvswitch), MBps))
         charges: list[tuple[int, int]] = []
         for path, MBps in taken:
             if path.kind > request.inside:
@@ -543,10 +545,10 @@ class Builder:
         if n < request.least:
             return False
         if request.pattern == NVLS:
-            more = best.count < n <= self.count
-            return more or n * request.across_MBps > best.count * best.request.across_MBps
+            more = best.channel_count < n <= self.count
+            return more or n * request.across_MBps > best.channel_count * best.request.across_MBps
         rate = n * request.inside_MBps
-        known = best.count * best.request.inside_MBps
+        known = best.channel_count * best.request.inside_MBps
         if rate != known:
             return rate > known
         alike = best.request.pattern == request.pattern
@@ -570,7 +572,9 @@ class Builder:
             self.perfect = True
 
 
-def _matrix(paths: Paths, starts: Sequence[Gpu | Net], ends: Sequence[Gpu | Net]) -> list[list[Path]]:
+def _matrix(
+    paths: Paths, starts: Sequence[Gpu | Net], ends: Sequence[Gpu | Net]
+) -> list[list[Path]]:
     return [[paths.get(start, end) for end in ends] for start in starts]
 
 

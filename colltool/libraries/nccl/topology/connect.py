@@ -53,13 +53,20 @@ class Communicator(NamedTuple):
     graphs: dict[str, Joined]
 
 
-def communicator_of(node: NodeGraphs, nodes: int | None = None) -> Communicator:
+def communicator_of(
+    node: NodeGraphs, nodes: int | None = None, *, collnet: bool = False
+) -> Communicator:
     """The communicator over ``nodes`` hosts or NVLink domains, by default as many as the graphs were
-    found for; graphs across nodes are the same for all numbers of them."""
+    found for; graphs across nodes are the same for all numbers of them.
+
+    ``collnet``: NCCL_COLLNET_ENABLE is set.
+    """
     hosts = node.nodes if nodes is None else nodes
     domains = node.domains
     graphs = {}
     for name in domains[0].graphs:
+        if name.startswith("collnet") and not collnet:
+            continue
         if all(name in domain.graphs for domain in domains):
             graphs[name] = _joined([domain.graphs[name] for domain in domains])
     count = min(graphs["ring"].channels, graphs["tree"].channels)
@@ -88,7 +95,7 @@ def communicator_of(node: NodeGraphs, nodes: int | None = None) -> Communicator:
 def _joined(results: Sequence[Result]) -> Joined:
     requests = [result.found.request for result in results]
     return Joined(
-        channels=min(result.found.count for result in results),
+        channels=min(result.found.channel_count for result in results),
         inside_MBps=min(result.inside_MBps for result in results),
         across_MBps=min(result.across_MBps for result in results),
         inside=max(result.inside for result in results),
@@ -124,14 +131,14 @@ def least_nic_MBps(domains: Sequence[DomainGraphs]) -> int:
 
 
 def rings_over(node: NodeGraphs) -> list[list[int]]:
-    """The ring of each channel over all ranks, from rank 0 on; the ranks of a host follow those of
+    """The ring of each channel over all ranks, from the least rank on; the ranks of a host follow those of
     the one before."""
     parts = []
     for host in range(node.nodes):
         for domain in node.domains:
             parts.append((host * node.system.ranks, domain))
     found = [domain.graphs["ring"].found for _, domain in parts]
-    count = min(ring.count for ring in found)
+    count = min(ring.channel_count for ring in found)
     crossing = max(ring.request.cross_nic for ring in found) == 2 and count % 2 == 0
     rings = []
     for channel in range(count):
@@ -141,7 +148,7 @@ def rings_over(node: NodeGraphs) -> list[list[int]]:
             own = channel ^ 1 if crossing and place % 2 else channel
             channels = domain.graphs["ring"].found.channels
             ring += [first + domain.ranks[gpu] for gpu in channels[own].gpus]
-        at = ring.index(0)
+        at = ring.index(min(ring))
         rings.append(ring[at:] + ring[:at])
     return rings
 

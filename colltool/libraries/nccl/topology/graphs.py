@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import NamedTuple
 
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.files import AnyPath
 from colltool.base.xml_tree import Element, read_xml
 from colltool.libraries.nccl.topology.channels import Builder
@@ -14,7 +14,13 @@ from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, DIRECT, NVLS, 
 from colltool.libraries.nccl.topology.paths import Paths, paths_of
 from colltool.libraries.nccl.topology.requests import first_request, most_channels
 from colltool.libraries.nccl.topology.search import Result, search
-from colltool.libraries.nccl.topology.system import FORMAT, System, system_of
+from colltool.libraries.nccl.topology.system import (
+    FIX,
+    FORMAT,
+    MAX_UNSWITCHED_GPUS,
+    System,
+    system_of,
+)
 from colltool.libraries.nccl.topology.versions import Version, version_of
 
 NVLS_LEAST_SM = 90
@@ -27,6 +33,7 @@ class DomainGraphs(NamedTuple):
         ranks: of the domain, in the order of the file.
         across: they also use the network.
         graphs: by pattern: ring, tree, nvls, collnet_chain, collnet_direct; those that NCCL has.
+        visits: steps of all searches.
     """
 
     ranks: tuple[int, ...]
@@ -34,6 +41,7 @@ class DomainGraphs(NamedTuple):
     across: bool
     totals: Totals
     graphs: dict[str, Result]
+    visits: int
 
 
 class NodeGraphs(NamedTuple):
@@ -80,6 +88,12 @@ def graphs_of_xml(
     paths = paths_of(system)
     groups = domains_of(paths)
     across = nodes > 1 or len(groups) > 1
+    if across and not system.nets:
+        what = "has no NIC for collectives: NCCL cannot leave the node"
+        raise ColltoolError(what, where=name, fix=f"leave {argument_text('nodes')} out")
+    if system.nvswitch is None and len(system.gpus) > MAX_UNSWITCHED_GPUS:
+        what = f"has {len(system.gpus)} GPUs and no NVSwitch: no node is so large"
+        raise ColltoolError(what, where=name, fix=FIX)
     domains = []
     for group in groups:
         kept = {gpu.rank for gpu in group}
@@ -106,7 +120,7 @@ def domain_graphs(paths: Paths, *, across: bool, collnet: bool = False) -> Domai
         return search(builder, totals, request, bounds)
 
     graphs = {"ring": find(RING, 1, most_channels(RING, len(system.gpus)))}
-    rings = graphs["ring"].found.count
+    rings = graphs["ring"].found.channel_count
     graphs["tree"] = find(BALANCED_TREE, rings, rings)
     if collnet and across:
         graphs["collnet_chain"] = find(TREE, rings, rings, True)
@@ -120,18 +134,11 @@ def domain_graphs(paths: Paths, *, across: bool, collnet: bool = False) -> Domai
         if result.found.channels:
             kept[name] = result
     ranks = tuple(gpu.rank for gpu in system.gpus)
-    return DomainGraphs(ranks, paths, across, totals, kept)
+    return DomainGraphs(ranks, paths, across, totals, kept, builder.visits)
 
 
 def has_nvls(system: System) -> bool:
     """Whether the GPUs' NVSwitches reduce: from Hopper on, for two GPUs or more."""
     return (
-        system.nvswitch is not None
-        and system.least_sm >= NVLS_LEAST_SM
-        and len(system.gpus) >= 2
+        system.nvswitch is not None and system.least_sm >= NVLS_LEAST_SM and len(system.gpus) >= 2
     )
-
-
-def ranks_of(domain: DomainGraphs, gpus: Sequence[int]) -> list[int]:
-    """The ranks of GPUs given as places."""
-    return [domain.ranks[gpu] for gpu in gpus]

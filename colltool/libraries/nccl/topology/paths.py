@@ -181,18 +181,9 @@ def _one_further(path: Path, link: Link, own: Node, relays: int) -> Path | None:
             kind = PHB
         elif ends == {"PCI"}:
             kind = PXB
-    back = back_of(link)
-    if back is None:
+    if link.back is None:
         return None
-    return Path(max(kind, path.kind), min(path.MBps, link.MBps), (back, *path.links))
-
-
-def back_of(link: Link) -> Link | None:
-    """The link the other way; None for a one-way NVLink."""
-    for other in link.to.links:
-        if other.to is link.owner and other.kind == link.kind:
-            return other
-    return None
+    return Path(max(kind, path.kind), min(path.MBps, link.MBps), (link.back, *path.links))
 
 
 def _is_better(path: Path, known: Path, by_kind: bool) -> bool:

@@ -54,7 +54,7 @@ def slot_MBps(link_speed: str, link_width: str) -> int:
         if link_speed.startswith(start):
             lane_Gbps = Gbps
             break
-    width = number(link_width) or _UNKNOWN_WIDTH
+    width = max(number(link_width), 0) or _UNKNOWN_WIDTH
     return round(width * lane_Gbps * 1000 / 8)
 
 

@@ -71,7 +71,7 @@ class Found(NamedTuple):
     trial: int = 0
 
     @property
-    def count(self) -> int:
+    def channel_count(self) -> int:
         return len(self.channels)
 
 
@@ -104,7 +104,7 @@ def first_request(
         least = 2
     bounds = _bounds(paths, across)
     devices = len(system.devices)
-    total = totals.total_MBps
+    total: float = totals.total_MBps
     if pattern != RING and devices > 1:
         total = total * devices / (devices - 1)
     speed = bounds.speeds[-1]

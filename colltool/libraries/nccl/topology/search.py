@@ -88,11 +88,11 @@ class _Search:
         if request.pattern != DIRECT:
             self._steps_left[key] = left
         if found is not best:
-            self.log.append(Attempt(self.trials, passed, found.request, found.count))
+            self.log.append(Attempt(self.trials, passed, found.request, found.channel_count))
         return found, left
 
     def is_enough(self, best: Found, left: int) -> bool:
-        return left < 0 or best.count * best.request.across_MBps >= self.totals.total_MBps
+        return left < 0 or best.channel_count * best.request.across_MBps >= self.totals.total_MBps
 
     def first_pass(self, request: Request) -> Found:
         best = Found(request)
@@ -152,7 +152,7 @@ class _Search:
                 index = place
                 break
         request = best.request._replace(
-            inside_MBps=speeds[index], across_MBps=speeds[index], least=best.count
+            inside_MBps=speeds[index], across_MBps=speeds[index], least=best.channel_count
         )
         left = 1
         while left and index > 0:
@@ -174,7 +174,7 @@ def _faster(request: Request, best: Found, MBps: int) -> Request | None:
             return None
         if request.across_MBps >= 2 * request.inside_MBps:
             return None
-        count = best.count
+        count = best.channel_count
         return request._replace(across_MBps=MBps, least=count, most=count)
     if request.inside_MBps != best.request.inside_MBps:
         return None
@@ -194,13 +194,11 @@ def doubled(found: Found, sm: int) -> Found:
     MBps = request.inside_MBps
     if not found.channels or request.pattern == NVLS or MBps < _DOUBLED_MBps:
         return found
-    if sm > 80 and MBps < _FAST_MBps and found.count > _FEW_CHANNELS:
+    if sm > 80 and MBps < _FAST_MBps and found.channel_count > _FEW_CHANNELS:
         return found
-    count = min(2 * found.count, request.most)
-    parts = -(-count // found.count)
-    halved = request._replace(
-        inside_MBps=MBps // parts, across_MBps=request.across_MBps // parts
-    )
+    count = min(2 * found.channel_count, request.most)
+    parts = -(-count // found.channel_count)
+    halved = request._replace(inside_MBps=MBps // parts, across_MBps=request.across_MBps // parts)
     channels = (found.channels + found.channels)[:count]
     return found._replace(request=halved, channels=channels)
 

@@ -29,7 +29,9 @@ FORMAT = XmlFormat("system", "NCCL", FIX)
 # An NVLink domain of Blackwell has 72 GPUs; no node is larger.
 MAX_GPUS = 72
 MAX_NICS = 144
-MAX_PCI = 1024
+MAX_SWITCHES = 512
+# without NVSwitches the search looks through orders of the GPUs
+MAX_UNSWITCHED_GPUS = 32
 
 _SWITCH_CLASSES = ("0x060400", "0x080100")
 _NVLINK_TO_GPU = "0x03"
@@ -48,7 +50,8 @@ _SUBSYSTEM_BITS = 0xFFFF
 class Link:
     """A one-way link; ``kind`` is what it is made of: LOC, NVL, C2C, PCI, SYS or NET.
 
-    ``number``: its place among all links of the system.
+    ``number``: its place among all links of the system; ``back``: the link the other way, None of a
+    one-way NVLink.
     """
 
     owner: Node
@@ -56,6 +59,7 @@ class Link:
     kind: str
     MBps: int
     number: int = -1
+    back: Link | None = None
 
 
 @dataclass(eq=False)
@@ -355,15 +359,13 @@ class _Reader:
             what = "has no <cpu> elements below <system>: a topology file of NCCL has them"
             raise ColltoolError(what, where=self.name, fix=FIX)
         if not system.gpus:
-            raise ColltoolError(
-                "has no GPU of a communicator: no <gpu> with a rank",
-                where=self.name,
-                fix=FIX,
-            )
+            what = "has no <gpu> with a rank: a file for NCCL_TOPO_FILE, which NCCL completes when it runs"
+            fix = "run any job with it and NCCL_TOPO_DUMP_FILE=node.xml, and take that file"
+            raise ColltoolError(what, where=self.name, fix=fix)
         counts = (
             ("GPUs", len(system.gpus), MAX_GPUS),
             ("NICs", len(system.nets), MAX_NICS),
-            ("PCI switches", len(system.switches), MAX_PCI),
+            ("PCI switches", len(system.switches), MAX_SWITCHES),
             ("CPUs", len(system.cpus), MAX_GPUS),
         )
         for word, count, most in counts:
@@ -380,7 +382,8 @@ class _Reader:
         for gpu, element in self.gpu_elements:
             device = gpu.device
             for child in element.each("nvlink"):
-                MBps = number(child.get("count")) * nvlink_MBps(device.sm, self.system.version)
+                count = max(number(child.get("count")), 0)
+                MBps = count * nvlink_MBps(device.sm, self.system.version)
                 leads_to = child.get("tclass")
                 if leads_to.startswith(_NVLINK_TO_GPU):
                     target = self.places.get((gpu.host, bus_number(child.get("target"))))
@@ -396,7 +399,7 @@ class _Reader:
     def add_c2c(self) -> None:
         for gpu, element in self.gpu_elements:
             for child in element.each("c2c"):
-                MBps = number(child.get("count")) * number(child.get("bw"))
+                MBps = max(number(child.get("count")) * number(child.get("bw")), 0)
                 join(gpu.device, self.at_cpu[id(gpu.device)], "C2C", MBps)
 
     def add_pci_links(self, root: Element) -> None:
@@ -454,9 +457,10 @@ def _inner_switches(switch: Switch, model: int) -> list[Switch]:
     found = []
     for link in switch.links:
         inner = link.to
-        if isinstance(inner, Switch) and inner.parent is switch:
-            if inner.model & ~_LAST_BITS == model:
-                found.append(inner)
+        if not isinstance(inner, Switch) or inner.parent is not switch:
+            continue
+        if inner.model & ~_LAST_BITS == model:
+            found.append(inner)
     return found
 
 
@@ -513,6 +517,9 @@ def number_parts(system: System) -> None:
         for link in node.links:
             link.number = len(system.links)
             system.links.append(link)
+    found = {(id(link.owner), id(link.to), link.kind): link for link in system.links}
+    for link in system.links:
+        link.back = found.get((id(link.to), id(link.owner), link.kind))
 
 
 def _decimal(text: str) -> float:
