@@ -272,11 +272,9 @@ def _notes(result: ChannelsFound) -> Iterator[str]:
             "nothing was found, so that NCCL takes one channel at 0.1 GB/s: the job runs at what the"
             " hardware gives, but NCCL's choice of algorithms is blind"
         )
-    if any(
-        row.found.found.request.pattern == TREE for row in result.graphs if row.pattern == "tree"
-    ):
-        if result.node.across and len(domains[0].ranks) > 1:
-            yield "tree: all traffic of a NIC goes through one GPU, which NCCL counts as 15% less"
+    pattern = domains[0].graphs["tree"].found.request.pattern
+    if pattern == TREE and result.node.across and len(domains[0].ranks) > 1:
+        yield "tree: all traffic of a NIC goes through one GPU, which NCCL counts as 15% less"
     if result.communicator.ranks == 1:
         yield "one GPU alone: its ring means nothing"
     if any(row.pattern.startswith("collnet") for row in result.graphs):

@@ -488,8 +488,8 @@ def join_cpus(system: System) -> None:
 
 def sort_links(node: Node) -> None:
     """Move the link up to the end of each list, from a CPU down along PCI."""
-    upward = []
-    others = []
+    upward: list[Link] = []
+    others: list[Link] = []
     for link in node.links:
         up = link.kind == "PCI" and link.to is node.parent
         (upward if up else others).append(link)
