@@ -21,7 +21,7 @@ from colltool.libraries.nccl.topology.connect import communicator_of, rings_over
 from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs, graphs_of
 from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.paths import Path as TopologyPath
-from colltool.libraries.nccl.topology.search import Result
+from colltool.libraries.nccl.topology.search import Searched
 from colltool.libraries.nccl.topology.tuner import hardware_of
 
 FOLDER = Path(__file__).parent / "data" / "nccl-graph"
@@ -54,7 +54,7 @@ def xml_of(row: dict[str, Any], folder: Path, unpacked: Path) -> Path:
     return file
 
 
-def graph(domain: DomainGraphs, result: Result) -> dict[str, Any]:
+def graph(domain: DomainGraphs, result: Searched) -> dict[str, Any]:
     """A graph in the words of the file."""
     request = result.found.request
     nets = domain.paths.system.nets

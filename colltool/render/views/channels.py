@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from colltool.base.formatting import and_text, counted, format_bytes, format_rate, sentence
 from colltool.libraries.nccl.rules import ALGORITHM_NAMES, PROTOCOL_NAMES
 from colltool.libraries.nccl.topology.binding import Binding
-from colltool.libraries.nccl.topology.changes import Change
+from colltool.libraries.nccl.topology.changes import NodeChange
 from colltool.libraries.nccl.topology.kinds import KINDS, PATTERNS, TREE
 from colltool.libraries.nccl.topology.paths import Paths
 from colltool.libraries.nccl.topology.results import ChannelsFound, GraphFound
-from colltool.libraries.nccl.topology.search import Result as Found
-from colltool.libraries.nccl.topology.system import Gpu, Net, System
+from colltool.libraries.nccl.topology.search import Searched
+from colltool.libraries.nccl.topology.system import NicPort, RankedGpu, System
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, flag, label, number
 from colltool.render.dispatch import View
 from colltool.render.documents import Document, derived, or_null
@@ -94,7 +94,7 @@ def _to_nics(row: GraphFound) -> str | None:
     return KINDS[row.found.across] if row.domain.across else None
 
 
-def _pattern(found: Found) -> str:
+def _pattern(found: Searched) -> str:
     """``3 tree``: as NCCL's debug lines number it."""
     pattern = found.found.request.pattern
     return f"{pattern} {PATTERNS[pattern]}"
@@ -176,17 +176,17 @@ def _rates(values: Sequence[int]) -> str:
     return f"{_rate(values[0])} to {_rate(values[-1])}"
 
 
-def _nvlink_MBps(gpu: Gpu) -> int:
+def _nvlink_MBps(gpu: RankedGpu) -> int:
     return sum(link.MBps for link in gpu.device.links if link.kind == "NVL")
 
 
-def _slot_MBps(gpu: Gpu) -> int:
+def _slot_MBps(gpu: RankedGpu) -> int:
     return sum(link.MBps for link in gpu.device.links if link.kind == "PCI")
 
 
 def _matrix(system: System, paths: Paths) -> Lines:
     """Types of paths from each GPU to all GPUs and NICs."""
-    ends: list[Gpu | Net] = [*system.gpus, *system.nets]
+    ends: list[RankedGpu | NicPort] = [*system.gpus, *system.nets]
     heads = [f"G{gpu.rank}" for gpu in system.gpus] + [f"N{net.dev}" for net in system.nets]
     lines = ["     " + "".join(f"{head:>4}" for head in heads)]
     for gpu in system.gpus:
@@ -226,7 +226,7 @@ def _trial_lines(result: ChannelsFound) -> Iterator[str]:
             yield f"{name}: none of {row.found.trials} trials found any"
 
 
-def _change_text(change: Change, result: ChannelsFound) -> str:
+def _change_text(change: NodeChange, result: ChannelsFound) -> str:
     """``with 18 NVLinks to the switches on 0000:1b:00.0: 12 ring channels of 30 GB/s instead of 10
     of 25 GB/s``."""
     what = _CHANGES[change.kind].format(names=_some(change.names), to=change.to)
@@ -245,7 +245,7 @@ def _change_text(change: Change, result: ChannelsFound) -> str:
     return f"{text} as before, and other {_moved(change, result)}"
 
 
-def _moved(change: Change, result: ChannelsFound) -> str:
+def _moved(change: NodeChange, result: ChannelsFound) -> str:
     """The graphs besides the ring that a change moves."""
     moved = []
     for row in result.graphs:
@@ -401,7 +401,7 @@ def _gpu_documents(system: System, paths: Paths) -> list[dict[str, Any]]:
     return found
 
 
-class PickDocument(Document):
+class AllReducePickDocument(Document):
     """NCCL's choice for an all-reduce from a size on."""
 
     from_bytes: float
@@ -409,7 +409,7 @@ class PickDocument(Document):
     protocol: str
 
 
-class ChangeDocument(Document):
+class NodeChangeDocument(Document):
     """A change to the node, and the rings with it."""
 
     change: str = derived("kind")
@@ -428,7 +428,7 @@ class ChangeDocument(Document):
 def _change_documents(result: ChannelsFound) -> list[dict[str, Any]]:
     found = []
     for change in result.changes:
-        found.append(ChangeDocument.of(change, text=_change_text(change, result)))
+        found.append(NodeChangeDocument.of(change, text=_change_text(change, result)))
     return found
 
 
@@ -442,8 +442,10 @@ class ChannelsDocument(Document):
     channels: int = derived("communicator.channels")
     nvls_channels: int = derived("communicator.nvls_channels")
     graphs: list[GraphDocument]
-    picks: list[PickDocument] = derived(lambda result: list(map(PickDocument.of, result.picks)))
-    changes: list[ChangeDocument] = derived(_change_documents)
+    picks: list[AllReducePickDocument] = derived(
+        lambda result: list(map(AllReducePickDocument.of, result.picks))
+    )
+    changes: list[NodeChangeDocument] = derived(_change_documents)
     node: NodeDocument = derived(lambda result: NodeDocument.of(result.node))
     notes: list[str] = derived(lambda result: list(map(sentence, _notes(result))))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from colltool.libraries.nccl.topology.kinds import PHB
 from colltool.libraries.nccl.topology.paths import Path
-from colltool.libraries.nccl.topology.system import Cpu, Device, Gpu, Link
+from colltool.libraries.nccl.topology.system import Cpu, GpuDevice, NodeLink, RankedGpu
 
 Bill = tuple[tuple[int, int], ...]
 
@@ -36,7 +36,7 @@ def merged(charges: Iterable[tuple[int, int]]) -> Bill:
 def _charges(path: Path, MBps: int) -> Iterable[tuple[int, int]]:
     if not path.links:
         return
-    from_gpu = isinstance(path.links[0].owner, Gpu)
+    from_gpu = isinstance(path.links[0].owner, RankedGpu)
     on_pci = MBps
     if from_gpu and path.kind == PHB and any(map(_enters_intel, path.links)):
         on_pci = MBps * _INTEL_NUMERATOR // _INTEL_DENOMINATOR
@@ -46,11 +46,11 @@ def _charges(path: Path, MBps: int) -> Iterable[tuple[int, int]]:
         back = link.back
         if back is None:
             continue
-        if isinstance(link.to, Device) and link.to.sm < 80 and not from_gpu:
+        if isinstance(link.to, GpuDevice) and link.to.sm < 80 and not from_gpu:
             yield back.number, MBps // _ANSWER_SHARE
         if isinstance(link.to, Cpu) and link.to.is_power and link.kind == "NVL":
             yield back.number, MBps
 
 
-def _enters_intel(link: Link) -> bool:
+def _enters_intel(link: NodeLink) -> bool:
     return isinstance(link.to, Cpu) and link.to.is_intel

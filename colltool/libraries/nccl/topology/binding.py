@@ -15,8 +15,8 @@ from colltool.libraries.nccl.topology.kinds import (
     UNLIMITED_MBps,
 )
 from colltool.libraries.nccl.topology.paths import Path
-from colltool.libraries.nccl.topology.search import Result
-from colltool.libraries.nccl.topology.system import Link, Net
+from colltool.libraries.nccl.topology.search import Searched
+from colltool.libraries.nccl.topology.system import NicPort, NodeLink
 
 # of the fullest part's share: what is so full binds as well
 _AS_FULL = 0.995
@@ -40,7 +40,7 @@ class Binding(NamedTuple):
     of_MBps: int
 
 
-def binding_of(domain: DomainGraphs, result: Result) -> Binding | None:
+def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
     """What the channels of a graph fill; None if they take nothing, as those of a GPU alone do."""
     if result.is_emergency:
         return _slowest(domain)
@@ -74,7 +74,7 @@ def binding_of(domain: DomainGraphs, result: Result) -> Binding | None:
     return Binding(fullest, tuple(dict.fromkeys(names)), most[2], most[3])
 
 
-def taken_paths(domain: DomainGraphs, result: Result) -> Iterator[tuple[Path, float]]:
+def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, float]]:
     """The paths that a graph's channels take, each at its rate."""
     paths = domain.paths
     system = paths.system
@@ -109,7 +109,7 @@ def taken_paths(domain: DomainGraphs, result: Result) -> Iterator[tuple[Path, fl
                 yield paths.get(one, other), inside
 
 
-def _name_of(link: Link) -> tuple[str, str]:
+def _name_of(link: NodeLink) -> tuple[str, str]:
     """The kind of part that a link is, and the name of the one it belongs to."""
     if link.kind == "PCI":
         # the lower end's slot
@@ -124,12 +124,12 @@ def _name_of(link: Link) -> tuple[str, str]:
 
 def _called(node: object) -> str:
     """A GPU by its rank, a NIC by its port's name, a switch by its bus id."""
-    links: list[Link] = getattr(node, "links", [])
+    links: list[NodeLink] = getattr(node, "links", [])
     ranks = []
     for link in links:
         if link.to.type == "GPU":
             ranks.append(str(getattr(link.to, "rank", "")))
-        elif isinstance(link.to, Net):
+        elif isinstance(link.to, NicPort):
             return link.to.name
     return "/".join(ranks) or str(getattr(node, "name", ""))
 

@@ -21,7 +21,7 @@ _SPEEDS = ((100, "64.0 GT/s PCIe"), (90, "32.0 GT/s PCIe"), (80, "16.0 GT/s PCIe
 _OLDEST_SPEED = "8.0 GT/s PCIe"
 
 
-class Change(NamedTuple):
+class NodeChange(NamedTuple):
     """A change, and what the search finds with it.
 
     Args:
@@ -46,7 +46,7 @@ class _Edit(NamedTuple):
 Editor = Callable[[Element, NodeGraphs], _Edit | None]
 
 
-def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> Iterator[Change]:
+def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> Iterator[NodeChange]:
     """The changes that move a graph; none where the search is too long to be run again.
 
     ``read`` reads the file anew: each change edits elements of its own.
@@ -60,7 +60,7 @@ def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> It
             continue
         after = graphs_of_xml(root, name, before.nodes, before.system.version)
         if figures(after) != figures(before):
-            yield Change(edit.kind, edit.names, edit.to, after)
+            yield NodeChange(edit.kind, edit.names, edit.to, after)
 
 
 def figures(node: NodeGraphs) -> list[tuple[object, ...]]:

@@ -1,7 +1,7 @@
 """Building the channels of a graph: a walk over GPUs and NICs, depth first, within a budget of steps.
 
 A step is a visit of a GPU. Visits are generators that yield the visits that follow, and take and
-give back what paths need, so that walks of any depth need no recursion: :meth:`Builder.attempt`
+give back what paths need, so that walks of any depth need no recursion: :meth:`ChannelBuilder.attempt`
 drives them. GPUs and NICs are places in the system's lists; rates are MB/s.
 """
 
@@ -22,8 +22,8 @@ from colltool.libraries.nccl.topology.kinds import (
     TREES,
 )
 from colltool.libraries.nccl.topology.paths import Path, Paths
-from colltool.libraries.nccl.topology.requests import Channel, Found, Request
-from colltool.libraries.nccl.topology.system import Gpu, Link, Net
+from colltool.libraries.nccl.topology.requests import Channel, FoundChannels, GraphRequest
+from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu
 
 # Steps of the first try, which takes the GPUs as they are numbered
 FIRST_STEPS = 1024
@@ -38,7 +38,7 @@ Visit: TypeAlias = "Iterator[Visit]"
 Row = list[Bill | None]
 
 
-class Builder:
+class ChannelBuilder:
     """Builds channels on a system; ``across``: to other nodes, by NICs."""
 
     def __init__(self, paths: Paths, *, across: bool) -> None:
@@ -87,7 +87,9 @@ class Builder:
 
     # --- a trial
 
-    def attempt(self, request: Request, best: Found, steps: int, trial: int) -> tuple[Found, int]:
+    def attempt(
+        self, request: GraphRequest, best: FoundChannels, steps: int, trial: int
+    ) -> tuple[FoundChannels, int]:
         """Build channels for a request: the better of what was found so far and is found now, and
         the steps left; -1 if the most channels were found."""
         self.request = request
@@ -565,7 +567,7 @@ class Builder:
             if self.across:
                 nets = (self.starts[n], self.ends[n])
             channels.append(Channel(tuple(order), nets))
-        self.best = Found(
+        self.best = FoundChannels(
             self.request, tuple(channels), self.taken_hops, self.latency_us, self.trial
         )
         if self.n == self.request.most:
@@ -573,14 +575,14 @@ class Builder:
 
 
 def _matrix(
-    paths: Paths, starts: Sequence[Gpu | Net], ends: Sequence[Gpu | Net]
+    paths: Paths, starts: Sequence[RankedGpu | NicPort], ends: Sequence[RankedGpu | NicPort]
 ) -> list[list[Path]]:
     return [[paths.get(start, end) for end in ends] for start in starts]
 
 
-def _slot(gpu: Gpu) -> tuple[int, int] | None:
+def _slot(gpu: RankedGpu) -> tuple[int, int] | None:
     """The links of a GPU's slot, out and in."""
-    out: Link | None = None
+    out: NodeLink | None = None
     for link in gpu.device.links:
         if link.kind == "PCI":
             out = link
@@ -592,7 +594,7 @@ def _slot(gpu: Gpu) -> tuple[int, int] | None:
     return None
 
 
-def _same_port(nets: Sequence[Net], net: Net) -> list[int]:
+def _same_port(nets: Sequence[NicPort], net: NicPort) -> list[int]:
     """The NICs that share a port with one, itself among them."""
     found = []
     for place, other in enumerate(nets):

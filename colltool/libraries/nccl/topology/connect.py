@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs
-from colltool.libraries.nccl.topology.search import Result
+from colltool.libraries.nccl.topology.search import Searched
 
 _MAX_CHANNELS = 64
 # from Hopper on few and fast rings get twice the channels again across nodes
@@ -92,7 +92,7 @@ def communicator_of(
     return Communicator(total, ranks, channels, nvls, least_nic, graphs)
 
 
-def _joined(results: Sequence[Result]) -> Joined:
+def _joined(results: Sequence[Searched]) -> Joined:
     requests = [result.found.request for result in results]
     return Joined(
         channels=min(result.found.channel_count for result in results),

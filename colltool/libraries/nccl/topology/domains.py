@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from colltool.libraries.nccl.topology.kinds import NET, UNLIMITED_MBps
 from colltool.libraries.nccl.topology.paths import Paths
-from colltool.libraries.nccl.topology.system import Gpu, System, number_parts
+from colltool.libraries.nccl.topology.system import RankedGpu, System, number_parts
 
 
-def domains_of(paths: Paths) -> list[list[Gpu]]:
+def domains_of(paths: Paths) -> list[list[RankedGpu]]:
     """The GPUs in groups that NCCL makes nodes of, in their order."""
     group_of: list[int] = []
     gpus = paths.system.gpus
@@ -19,7 +19,7 @@ def domains_of(paths: Paths) -> list[list[Gpu]]:
             if paths.get(gpu, gpus[earlier]).kind < NET:
                 group = min(group, group_of[earlier])
         group_of.append(group)
-    groups: dict[int, list[Gpu]] = {}
+    groups: dict[int, list[RankedGpu]] = {}
     for gpu, group in zip(gpus, group_of, strict=True):
         groups.setdefault(group, []).append(gpu)
     return list(groups.values())
@@ -31,7 +31,7 @@ def trim(system: System, kept: set[int]) -> None:
     for device in system.devices:
         links = []
         for link in device.links:
-            if not isinstance(link.to, Gpu) or link.to.rank in kept:
+            if not isinstance(link.to, RankedGpu) or link.to.rank in kept:
                 links.append(link)
         device.links = links
     number_parts(system)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.files import AnyPath
 from colltool.base.xml_tree import Element, read_xml
-from colltool.libraries.nccl.topology.channels import Builder
+from colltool.libraries.nccl.topology.channels import ChannelBuilder
 from colltool.libraries.nccl.topology.domains import Totals, domains_of, totals_of, trim
 from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, DIRECT, NVLS, RING, TREE
 from colltool.libraries.nccl.topology.paths import Paths, paths_of
 from colltool.libraries.nccl.topology.requests import first_request, most_channels
-from colltool.libraries.nccl.topology.search import Result, search
+from colltool.libraries.nccl.topology.search import Searched, search
 from colltool.libraries.nccl.topology.system import (
     FIX,
     FORMAT,
@@ -40,7 +40,7 @@ class DomainGraphs(NamedTuple):
     paths: Paths
     across: bool
     totals: Totals
-    graphs: dict[str, Result]
+    graphs: dict[str, Searched]
     visits: int
 
 
@@ -111,9 +111,9 @@ def domain_graphs(paths: Paths, *, across: bool, collnet: bool = False) -> Domai
     """The graphs of the GPUs of a system."""
     system = paths.system
     totals = totals_of(paths, across)
-    builder = Builder(paths, across=across)
+    builder = ChannelBuilder(paths, across=across)
 
-    def find(pattern: int, least: int, most: int, collnet: bool = False) -> Result:
+    def find(pattern: int, least: int, most: int, collnet: bool = False) -> Searched:
         request, bounds = first_request(
             paths, totals, pattern, least, most, across=across, collnet=collnet
         )

@@ -25,7 +25,15 @@ from colltool.libraries.nccl.topology.kinds import (
     SYS,
     UNLIMITED_MBps,
 )
-from colltool.libraries.nccl.topology.system import Cpu, Device, Gpu, Link, Net, Node, System
+from colltool.libraries.nccl.topology.system import (
+    Cpu,
+    GpuDevice,
+    NicPort,
+    Node,
+    NodeLink,
+    RankedGpu,
+    System,
+)
 
 _OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
 # Channels that NCCL looks through for a GPU that has a NIC as its own.
@@ -41,7 +49,7 @@ Part = TypeVar("Part", bound=Node)
 class Path(NamedTuple):
     kind: int
     MBps: int
-    links: tuple[Link, ...]
+    links: tuple[NodeLink, ...]
 
 
 NO_PATH = Path(DIS, 0, ())
@@ -88,7 +96,7 @@ class Paths:
             cpus = self.nearest(node, cpus)
         return min(cpus, key=lambda cpu: len(self.get(node, cpu).links) or len(self.system.nodes))
 
-    def preferred_net(self, gpu: Gpu, channel: int) -> Net | None:
+    def preferred_net(self, gpu: RankedGpu, channel: int) -> NicPort | None:
         """The NIC that a GPU takes on a channel; None without NICs."""
         nets = self.nearest(gpu, self.system.nets)
         if not nets:
@@ -100,9 +108,9 @@ class Paths:
             first = mirrored(first, len(nets))
         return nets[(first + channel % each) % len(nets)]
 
-    def preferred_nets(self, gpu: Gpu) -> list[Net]:
+    def preferred_nets(self, gpu: RankedGpu) -> list[NicPort]:
         """A GPU's NICs by channel, until the first repeats."""
-        found: list[Net] = []
+        found: list[NicPort] = []
         for channel in range(len(self.system.nets)):
             net = self.preferred_net(gpu, channel)
             if net is None or net in found:
@@ -110,7 +118,7 @@ class Paths:
             found.append(net)
         return found
 
-    def home_gpu(self, net: Net) -> Gpu | None:
+    def home_gpu(self, net: NicPort) -> RankedGpu | None:
         """The GPU that has a NIC as its own; None if each prefers another."""
         gpus = self.nearest(net, self.system.gpus)
         for channel in range(_CHANNELS):
@@ -140,7 +148,7 @@ def waves(system: System, target: Node) -> list[Path]:
     found[target.number] = _HERE
     own: Node = target
     relays = 1
-    if isinstance(target, Gpu):
+    if isinstance(target, RankedGpu):
         own = target.device
         relays = 2
     by_kind = system.version.nearest_kind_first
@@ -160,7 +168,7 @@ def waves(system: System, target: Node) -> list[Path]:
     return found
 
 
-def _one_further(path: Path, link: Link, own: Node, relays: int) -> Path | None:
+def _one_further(path: Path, link: NodeLink, own: Node, relays: int) -> Path | None:
     """The path of a link's far end over the link's near end; None where nothing passes.
 
     A GPU relays for others only over NVLink, and only one does so: ``relays`` links from the
@@ -250,7 +258,7 @@ def _between_gpus(paths: Paths) -> None:
 def _is_relayed(path: Path) -> bool:
     """Whether a path goes through the NVLinks of a third GPU."""
     links = path.links
-    return len(links) == _RELAYED_LINKS and isinstance(links[1].to, Device)
+    return len(links) == _RELAYED_LINKS and isinstance(links[1].to, GpuDevice)
 
 
 def _over_c2c(paths: Paths) -> None:
@@ -292,12 +300,12 @@ def _to_nics(paths: Paths) -> None:
                 paths.put(net, gpu, _through(paths, net, cpu, gpu))
 
 
-def _is_direct(gpu: Gpu, net: Net, kind: int) -> bool:
+def _is_direct(gpu: RankedGpu, net: NicPort, kind: int) -> bool:
     """GPUDirect RDMA: a NIC writes to the memory of a GPU."""
     return net.has_gdr and gpu.has_gdr and kind <= P2C
 
 
-def _reads_directly(paths: Paths, gpu: Gpu, net: Net) -> bool:
+def _reads_directly(paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
     """A NIC also reads there; before Ampere only beside NVLink, or for a GPU alone."""
     if not _is_direct(gpu, net, paths.get(gpu, net).kind):
         return False

@@ -25,7 +25,7 @@ MAX_DIRECT_HEADS = 8
 _CROSSING = (RING, BALANCED_TREE, SPLIT_TREE)
 
 
-class Request(NamedTuple):
+class GraphRequest(NamedTuple):
     """What a trial builds channels for.
 
     Args:
@@ -58,13 +58,13 @@ class Channel(NamedTuple):
     nets: tuple[int, ...] = ()
 
 
-class Found(NamedTuple):
+class FoundChannels(NamedTuple):
     """The best channels so far, and the request that found them.
 
     ``hops``: links of all paths that they take; ``trial``: number of the trial, 0 of none.
     """
 
-    request: Request
+    request: GraphRequest
     channels: tuple[Channel, ...] = ()
     hops: int = 0
     latency_us: float = 0.0
@@ -94,7 +94,7 @@ def first_request(
     *,
     across: bool,
     collnet: bool = False,
-) -> tuple[Request, Bounds]:
+) -> tuple[GraphRequest, Bounds]:
     """The request that a search starts with, and how far it goes."""
     system = paths.system
     gpus = system.gpus
@@ -112,7 +112,7 @@ def first_request(
         if MBps <= totals.most_MBps and MBps * least <= total:
             speed = MBps
             break
-    request = Request(
+    request = GraphRequest(
         pattern=pattern,
         cross_nic=0,
         same=pattern != NVLS,

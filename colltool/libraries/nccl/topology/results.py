@@ -13,10 +13,10 @@ from colltool.base.xml_tree import read_xml
 from colltool.libraries.nccl.hardware import known_version
 from colltool.libraries.nccl.model import SwitchPoint, switch_points
 from colltool.libraries.nccl.topology.binding import Binding, binding_of
-from colltool.libraries.nccl.topology.changes import Change, changes_of
+from colltool.libraries.nccl.topology.changes import NodeChange, changes_of
 from colltool.libraries.nccl.topology.connect import Communicator, communicator_of
 from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs, graphs_of_xml
-from colltool.libraries.nccl.topology.search import Result as Found
+from colltool.libraries.nccl.topology.search import Searched
 from colltool.libraries.nccl.topology.system import FORMAT
 from colltool.libraries.nccl.topology.tuner import hardware_of
 from colltool.libraries.nccl.topology.versions import version_of
@@ -30,7 +30,7 @@ class GraphFound(NamedTuple):
 
     pattern: str
     domain: DomainGraphs
-    found: Found
+    found: Searched
     binding: Binding | None
 
 
@@ -52,7 +52,7 @@ class ChannelsFound(Result):
     communicator: Communicator
     graphs: tuple[GraphFound, ...]
     picks: tuple[SwitchPoint, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[NodeChange, ...]
 
 
 def channels_found(path: AnyPath, nodes: int = 1, release: str = "") -> ChannelsFound:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.libraries.nccl.topology.channels import Builder
+from colltool.libraries.nccl.topology.channels import ChannelBuilder
 from colltool.libraries.nccl.topology.domains import Totals
 from colltool.libraries.nccl.topology.kinds import (
     BALANCED_TREE,
@@ -24,8 +24,8 @@ from colltool.libraries.nccl.topology.requests import (
     CROSS_NIC,
     Bounds,
     Channel,
-    Found,
-    Request,
+    FoundChannels,
+    GraphRequest,
     may_cross_nics,
 )
 
@@ -46,15 +46,15 @@ class Attempt(NamedTuple):
 
     trial: int
     passed: int
-    request: Request
+    request: GraphRequest
     channels: int
 
 
-class Result(NamedTuple):
+class Searched(NamedTuple):
     """What a search found: channels at ``inside_MBps`` and ``across_MBps`` each; ``trials``: how many
     were made, ``log`` those that found something."""
 
-    found: Found
+    found: FoundChannels
     inside_MBps: float
     across_MBps: float
     inside: int
@@ -65,15 +65,17 @@ class Result(NamedTuple):
 
 
 class _Search:
-    def __init__(self, builder: Builder, totals: Totals, bounds: Bounds) -> None:
+    def __init__(self, builder: ChannelBuilder, totals: Totals, bounds: Bounds) -> None:
         self.builder = builder
         self.totals = totals
         self.bounds = bounds
         self.trials = 0
         self.log: list[Attempt] = []
-        self._steps_left: dict[Request, int] = {}
+        self._steps_left: dict[GraphRequest, int] = {}
 
-    def attempt(self, request: Request, best: Found, passed: int) -> tuple[Found, int]:
+    def attempt(
+        self, request: GraphRequest, best: FoundChannels, passed: int
+    ) -> tuple[FoundChannels, int]:
         """A trial, unless one with the same effect was made: that finds nothing new."""
         self.trials += 1
         key = request._replace(
@@ -91,12 +93,12 @@ class _Search:
             self.log.append(Attempt(self.trials, passed, found.request, found.channel_count))
         return found, left
 
-    def is_enough(self, best: Found, left: int) -> bool:
+    def is_enough(self, best: FoundChannels, left: int) -> bool:
         return left < 0 or best.channel_count * best.request.across_MBps >= self.totals.total_MBps
 
-    def first_pass(self, request: Request) -> Found:
-        best = Found(request)
-        trial: Request | None = request
+    def first_pass(self, request: GraphRequest) -> FoundChannels:
+        best = FoundChannels(request)
+        trial: GraphRequest | None = request
         allowance = _ALL_STEPS
         while trial is not None:
             allowance -= _STEPS[trial.same]
@@ -114,7 +116,9 @@ class _Search:
             trial = self.looser(trial, best, request)
         return best
 
-    def looser(self, trial: Request, best: Found, request: Request) -> Request | None:
+    def looser(
+        self, trial: GraphRequest, best: FoundChannels, request: GraphRequest
+    ) -> GraphRequest | None:
         """The next trial after one with orders of its own for each channel; None if it was the last."""
         bounds = self.bounds
         empty = not best.channels
@@ -143,7 +147,7 @@ class _Search:
                 break
         return None
 
-    def second_pass(self, best: Found) -> Found:
+    def second_pass(self, best: FoundChannels) -> FoundChannels:
         """Higher rates for as many channels."""
         speeds = self.bounds.speeds
         index = len(speeds) - 1
@@ -165,7 +169,7 @@ class _Search:
         return best
 
 
-def _faster(request: Request, best: Found, MBps: int) -> Request | None:
+def _faster(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphRequest | None:
     """The next trial of the second pass, at the next higher rate; None if there is none to make."""
     if request.pattern == RING:
         return request._replace(inside_MBps=MBps, across_MBps=MBps)
@@ -188,7 +192,7 @@ def _effective(kind: int, existing: set[int]) -> int:
     return max((known for known in existing if known <= kind), default=-1)
 
 
-def doubled(found: Found, sm: int) -> Found:
+def doubled(found: FoundChannels, sm: int) -> FoundChannels:
     """Twice the channels at half the rate, where NCCL rather has more of them."""
     request = found.request
     MBps = request.inside_MBps
@@ -203,7 +207,9 @@ def doubled(found: Found, sm: int) -> Found:
     return found._replace(request=halved, channels=channels)
 
 
-def search(builder: Builder, totals: Totals, request: Request, bounds: Bounds) -> Result:
+def search(
+    builder: ChannelBuilder, totals: Totals, request: GraphRequest, bounds: Bounds
+) -> Searched:
     """The channels that NCCL finds for a request."""
     builder.taken_hops = 0
     run = _Search(builder, totals, bounds)
@@ -214,7 +220,7 @@ def search(builder: Builder, totals: Totals, request: Request, bounds: Bounds) -
     elif not request.collnet and request.pattern != NVLS:
         return _emergency(builder, request, run.trials)
     found = best.request
-    return Result(
+    return Searched(
         best,
         found.inside_MBps,
         found.across_MBps,
@@ -225,7 +231,7 @@ def search(builder: Builder, totals: Totals, request: Request, bounds: Bounds) -
     )
 
 
-def _emergency(builder: Builder, request: Request, trials: int) -> Result:
+def _emergency(builder: ChannelBuilder, request: GraphRequest, trials: int) -> Searched:
     """Where nothing was found: one channel of hardly any bandwidth, so that the job runs."""
     nets: tuple[int, ...] = ()
     across = DIS
@@ -235,5 +241,5 @@ def _emergency(builder: Builder, request: Request, trials: int) -> Result:
         across_MBps = EMERGENCY_MBps
         nets = (builder.preferred[0][0], builder.preferred[-1][0])
     channel = Channel(tuple(range(builder.count)), nets if builder.across else ())
-    found = Found(request, (channel,), 0, 0.0, 0)
-    return Result(found, EMERGENCY_MBps, across_MBps, SYS, across, trials, (), is_emergency=True)
+    found = FoundChannels(request, (channel,), 0, 0.0, 0)
+    return Searched(found, EMERGENCY_MBps, across_MBps, SYS, across, trials, (), is_emergency=True)

@@ -47,7 +47,7 @@ _SUBSYSTEM_BITS = 0xFFFF
 
 
 @dataclass(eq=False)
-class Link:
+class NodeLink:
     """A one-way link; ``kind`` is what it is made of: LOC, NVL, C2C, PCI, SYS or NET.
 
     ``number``: its place among all links of the system; ``back``: the link the other way, None of a
@@ -59,7 +59,7 @@ class Link:
     kind: str
     MBps: int
     number: int = -1
-    back: Link | None = None
+    back: NodeLink | None = None
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class Node:
     host: int = 0
     number: int = -1
     parent: Node | None = None
-    links: list[Link] = field(default_factory=list)
+    links: list[NodeLink] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -98,31 +98,31 @@ class Cpu(Node):
 
 
 @dataclass(eq=False)
-class Switch(Node):
+class PciSwitch(Node):
     """A PCI switch; ``model``: its 64-bit id."""
 
     model: int = 0
 
 
 @dataclass(eq=False)
-class Device(Node):
+class GpuDevice(Node):
     """A physical GPU, of a compute capability."""
 
     sm: int = 0
 
 
 @dataclass(eq=False)
-class Gpu(Node):
+class RankedGpu(Node):
     """A rank on a device; ``dev``: the device's number of the driver."""
 
     rank: int = 0
     dev: int = 0
     has_gdr: bool = False
-    device: Device = field(default_factory=lambda: Device("DEV", ""))
+    device: GpuDevice = field(default_factory=lambda: GpuDevice("DEV", ""))
 
 
 @dataclass(eq=False)
-class Net(Node):
+class NicPort(Node):
     """A NIC's port as the network plugin counts them."""
 
     dev: int = 0
@@ -152,16 +152,16 @@ class System:
 
     version: Version
     cpus: list[Cpu] = field(default_factory=list)
-    switches: list[Switch] = field(default_factory=list)
-    devices: list[Device] = field(default_factory=list)
-    gpus: list[Gpu] = field(default_factory=list)
+    switches: list[PciSwitch] = field(default_factory=list)
+    devices: list[GpuDevice] = field(default_factory=list)
+    gpus: list[RankedGpu] = field(default_factory=list)
     nics: list[Node] = field(default_factory=list)
-    nets: list[Net] = field(default_factory=list)
+    nets: list[NicPort] = field(default_factory=list)
     nvswitch: Node | None = None
     ranks: int = 0
     hosts: list[str] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
+    links: list[NodeLink] = field(default_factory=list)
 
     @property
     def least_sm(self) -> int:
@@ -179,7 +179,7 @@ def system_of(root: Element, name: str, version: Version) -> System:
     Raises:
         ColltoolError: without CPUs or ranks, or larger than a node is.
     """
-    reader = _Reader(System(version), name)
+    reader = _SystemReader(System(version), name)
     for element in root.children:
         if element.tag == "cpu":
             reader.add_cpu(element)
@@ -204,7 +204,7 @@ def add_link(owner: Node, to: Node, kind: str, MBps: int) -> None:
         if known.to is to and known.kind == kind:
             link = known
     if link is None:
-        link = Link(owner, to, kind, 0)
+        link = NodeLink(owner, to, kind, 0)
         links.append(link)
     link.MBps += MBps
     at = links.index(link)
@@ -226,14 +226,14 @@ def hang(node: Node, parent: Node, MBps: int) -> None:
     join(node, parent, "PCI", MBps)
 
 
-class _Reader:
+class _SystemReader:
     """Builds a system from elements; ``places``: DEVs by host and bus id."""
 
     def __init__(self, system: System, name: str) -> None:
         self.system = system
         self.name = name
         self.places: dict[tuple[int, int], Node] = {}
-        self.gpu_elements: list[tuple[Gpu, Element]] = []
+        self.gpu_elements: list[tuple[RankedGpu, Element]] = []
         # NICs without a slot, one a host
         self.bare_nics: dict[int, Node] = {}
         self.at_cpu: dict[int, Cpu] = {}
@@ -282,7 +282,7 @@ class _Reader:
             model = 0
             for word in words:
                 model = (model << 16) + (number(element.get(word)) & _SUBSYSTEM_BITS)
-            switch = Switch("PCI", element.get("busid"), element, cpu.host, model=model)
+            switch = PciSwitch("PCI", element.get("busid"), element, cpu.host, model=model)
             self.places[cpu.host, busid] = switch
             self.system.switches.append(switch)
             for child in element.children:
@@ -298,14 +298,14 @@ class _Reader:
                 in_use.append(child)
         if not in_use:
             return
-        device = Device("DEV", element.get("busid"), element, cpu.host)
+        device = GpuDevice("DEV", element.get("busid"), element, cpu.host)
         device.sm = number(in_use[0].get("sm"))
         self.system.devices.append(device)
         self.places[cpu.host, bus_number(element.get("busid"))] = device
         self.at_cpu[id(device)] = cpu
         hang(device, parent, MBps)
         for child in in_use:
-            gpu = Gpu(
+            gpu = RankedGpu(
                 "GPU",
                 element.get("busid"),
                 child,
@@ -335,7 +335,7 @@ class _Reader:
         for child in element.children:
             if child.tag != "net" or not child.get("dev") or child.get("net") == "0":
                 continue
-            net = Net(
+            net = NicPort(
                 "NET",
                 child.get("name") or f"net {child.get('dev')}",
                 child,
@@ -387,7 +387,7 @@ class _Reader:
                 leads_to = child.get("tclass")
                 if leads_to.startswith(_NVLINK_TO_GPU):
                     target = self.places.get((gpu.host, bus_number(child.get("target"))))
-                    if isinstance(target, Device):
+                    if isinstance(target, GpuDevice):
                         add_link(device, target, "NVL", MBps)
                 elif leads_to.startswith(_NVLINK_TO_CPU):
                     join(device, self.at_cpu[id(device)], "NVL", MBps)
@@ -411,7 +411,7 @@ class _Reader:
             host = self.system.hosts.index(cpu.get("host_hash") or "0x0")
             one = self.places.get((host, bus_number(outer.get("busid"))))
             other = self.places.get((host, bus_number(element.get("target"))))
-            if isinstance(one, Switch) and isinstance(other, Switch):
+            if isinstance(one, PciSwitch) and isinstance(other, PciSwitch):
                 join(one, other, "LOC", UNLIMITED_MBps)
 
 
@@ -453,23 +453,23 @@ def flatten_switches(system: System) -> None:
                 break
 
 
-def _inner_switches(switch: Switch, model: int) -> list[Switch]:
+def _inner_switches(switch: PciSwitch, model: int) -> list[PciSwitch]:
     found = []
     for link in switch.links:
         inner = link.to
-        if not isinstance(inner, Switch) or inner.parent is not switch:
+        if not isinstance(inner, PciSwitch) or inner.parent is not switch:
             continue
         if inner.model & ~_LAST_BITS == model:
             found.append(inner)
     return found
 
 
-def _swallow(system: System, switch: Switch, inner: Switch) -> None:
+def _swallow(system: System, switch: PciSwitch, inner: PciSwitch) -> None:
     switch.links = [link for link in switch.links if link.to is not inner]
     for link in inner.links:
         if link.to is switch:
             continue
-        switch.links.append(Link(switch, link.to, link.kind, link.MBps))
+        switch.links.append(NodeLink(switch, link.to, link.kind, link.MBps))
         if link.to.parent is inner:
             link.to.parent = switch
         for back in link.to.links:
@@ -488,8 +488,8 @@ def join_cpus(system: System) -> None:
 
 def sort_links(node: Node) -> None:
     """Move the link up to the end of each list, from a CPU down along PCI."""
-    upward: list[Link] = []
-    others: list[Link] = []
+    upward: list[NodeLink] = []
+    others: list[NodeLink] = []
     for link in node.links:
         up = link.kind == "PCI" and link.to is node.parent
         (upward if up else others).append(link)

@@ -22,13 +22,18 @@ from small_nodes import (
 from colltool.base.errors import ColltoolError
 from colltool.libraries.nccl.topology.binding import binding_of
 from colltool.libraries.nccl.topology.changes import changes_of
-from colltool.libraries.nccl.topology.channels import Builder
+from colltool.libraries.nccl.topology.channels import ChannelBuilder
 from colltool.libraries.nccl.topology.connect import communicator_of, nvls_channels, tree_of
 from colltool.libraries.nccl.topology.domains import totals_of
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of
 from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, KINDS, NVLS, RING, TREE
 from colltool.libraries.nccl.topology.paths import paths_of
-from colltool.libraries.nccl.topology.requests import Channel, Found, Request, first_request
+from colltool.libraries.nccl.topology.requests import (
+    Channel,
+    FoundChannels,
+    GraphRequest,
+    first_request,
+)
 from colltool.libraries.nccl.topology.results import ChannelsFound, channels_found
 from colltool.libraries.nccl.topology.search import doubled
 from colltool.libraries.nccl.topology.system import System
@@ -40,7 +45,9 @@ def figures(node: NodeGraphs, pattern: str = "ring") -> tuple[int, float, float]
     return found.found.channel_count, found.inside_MBps / 1000, found.across_MBps / 1000
 
 
-def request_for(system: System, pattern: int = RING, least: int = 1, most: int = 32) -> Request:
+def request_for(
+    system: System, pattern: int = RING, least: int = 1, most: int = 32
+) -> GraphRequest:
     paths = paths_of(system)
     totals = totals_of(paths, False)
     return first_request(paths, totals, pattern, least, most, across=False)[0]
@@ -78,10 +85,10 @@ def test_one_gpu_has_a_plain_tree(tmp_path: Path) -> None:
 def test_fast_channels_are_doubled(
     sm: int, channels: int, MBps: int, after: tuple[int, int]
 ) -> None:
-    request = Request(RING, 0, True, 1, 4, MBps, MBps, 1, 32)
-    found = doubled(Found(request, (Channel((0, 1)),) * channels), sm)
+    request = GraphRequest(RING, 0, True, 1, 4, MBps, MBps, 1, 32)
+    found = doubled(FoundChannels(request, (Channel((0, 1)),) * channels), sm)
     assert (found.channel_count, found.request.inside_MBps) == after
-    trees = Found(request._replace(pattern=NVLS), (Channel((0,)),) * channels)
+    trees = FoundChannels(request._replace(pattern=NVLS), (Channel((0,)),) * channels)
     assert doubled(trees, sm) is trees
 
 
@@ -114,13 +121,13 @@ def test_searches_are_the_same_every_time(tmp_path: Path) -> None:
 
 def test_trials_stay_within_their_steps(tmp_path: Path) -> None:
     paths = paths_of(read(tmp_path, *h100()))
-    builder = Builder(paths, across=False)
+    builder = ChannelBuilder(paths, across=False)
     request = request_for(paths.system)
-    _, left = builder.attempt(request, Found(request), 100, 1)
+    _, left = builder.attempt(request, FoundChannels(request), 100, 1)
     assert left == 0
     assert builder.visits == 100
     # nothing stays taken: with steps enough the same request finds all that it can
-    found, _ = builder.attempt(request, Found(request), 256, 2)
+    found, _ = builder.attempt(request, FoundChannels(request), 256, 2)
     assert found.channel_count == 6
 
 
@@ -211,9 +218,10 @@ def test_a_speed_that_nccl_cannot_read_is_told(tmp_path: Path) -> None:
 
 
 def test_gpudirect_is_switched_on(tmp_path: Path) -> None:
-    result = found_on(tmp_path, *[part.replace('gdr="1"', 'gdr="0"') for part in h100()], nodes=2)
-    assert figures(result.node) == (8, 20, 20)
-    assert change(result, "gdr") == (8, 48, 48)
+    result = found_on(
+        tmp_path, *[part.replace('gdr="1"', 'gdr="0"') for part in h100(2, 2)], nodes=2
+    )
+    assert figures(result.node)[1] < change(result, "gdr")[1] == 24
 
 
 def test_nics_of_no_gpu_move_to_the_gpus(tmp_path: Path) -> None:
