@@ -67,16 +67,16 @@ def _rate(MBps: float) -> str:
 
 _GRAPHS: Columns[GraphFound] = (
     label("graph", get=lambda row: _NAMES[row.pattern]),
-    number("channels", get=lambda row: row.found.found.channel_count),
-    number("inside_Bps", "inside", format_rate, get=lambda row: _Bps(row.found.inside_MBps)),
-    number("across_Bps", "across", format_rate, get=lambda row: _across_Bps(row)),
-    label("between_gpus", "GPUs", get=lambda row: KINDS[row.found.inside]),
-    label("to_nics", "NICs", get=lambda row: _to_nics(row)),
-    number("cross_nic", "crossNic", get=lambda row: row.found.found.request.cross_nic),
+    number("channels"),
+    number("inside_Bps", "inside", format_rate),
+    number("across_Bps", "across", format_rate),
+    label("between_gpus", "GPUs"),
+    label("to_nics", "NICs"),
+    number("cross_nic", "crossNic", path="found.found.request.cross_nic"),
     label("pattern", get=lambda row: _pattern(row.found)),
-    flag("same_order", "one order", drop=2, get=lambda row: row.found.found.request.same),
-    number("trial", "trial", drop=1, get=lambda row: row.found.found.trial),
-    number("trials", "of", drop=1, get=lambda row: row.found.trials),
+    flag("same_order", "one order", drop=2, path="found.found.request.same"),
+    number("trial", drop=1, path="found.found.trial"),
+    number("trials", "of", drop=1, path="found.trials"),
 )
 _ORDERS: Columns[_Order] = (
     label("graph"),
@@ -84,14 +84,6 @@ _ORDERS: Columns[_Order] = (
     label("gpus", "GPUs"),
     label("nics", "NICs"),
 )
-
-
-def _across_Bps(row: GraphFound) -> float | None:
-    return _Bps(row.found.across_MBps) if row.domain.across else None
-
-
-def _to_nics(row: GraphFound) -> str | None:
-    return KINDS[row.found.across] if row.domain.across else None
 
 
 def _pattern(found: Searched) -> str:
@@ -109,11 +101,11 @@ def _some(names: Sequence[str]) -> str:
 
 def _channels_text(row: GraphFound) -> str:
     """``8 ring channels of 48 GB/s``."""
-    found = row.found
-    kind = {"ring": "ring", "tree": "tree", "nvls": "NVLS"}.get(row.pattern, _NAMES[row.pattern])
-    text = f"{counted(found.found.channel_count, f'{kind} channel')} of {_rate(found.inside_MBps)}"
-    if row.domain.across and found.across_MBps != found.inside_MBps:
-        text += f" inside and {_rate(found.across_MBps)} across"
+    channels = counted(row.channels, f"{_NAMES[row.pattern]} channel")
+    text = f"{channels} of {format_rate(row.inside_Bps)}"
+    across = row.across_Bps
+    if across is not None and across != row.inside_Bps:
+        text += f" inside and {format_rate(across)} across"
     return text
 
 
@@ -121,10 +113,12 @@ def _binds(binding: Binding) -> str:
     """``the slots of NICs mlx5_0 and mlx5_1, 48 GB/s of 48 GB/s``."""
     if binding.part == "path":
         ends = and_text([f"GPU {name}" for name in binding.names])
-        return f"the path between {ends}, whose {_rate(binding.of_MBps)} are below what NCCL tries"
-    one, several = _PARTS[binding.part]
-    text = (one if len(binding.names) == 1 else several).format(_some(binding.names))
-    return f"{text}, {_rate(binding.used_MBps)} of {_rate(binding.of_MBps)}"
+        return f"the path between {ends}, whose {format_rate(binding.of_Bps)} are below what NCCL tries"
+    wording, several = _PARTS[binding.part]
+    if len(binding.names) > 1:
+        wording = several
+    text = wording.format(_some(binding.names))
+    return f"{text}, {format_rate(binding.used_Bps)} of {format_rate(binding.of_Bps)}"
 
 
 def _headline(result: ChannelsFound) -> str:
@@ -146,8 +140,8 @@ def _system_lines(result: ChannelsFound) -> Iterator[str]:
     system = result.node.system
     sm = sorted({device.sm for device in system.devices})
     kinds = and_text([f"{value // 10}.{value % 10}" for value in sm])
-    links = sorted({_nvlink_MBps(gpu) for gpu in system.gpus})
-    slots = sorted({_slot_MBps(gpu) for gpu in system.gpus})
+    links = sorted({gpu.device.total_MBps("NVL") for gpu in system.gpus})
+    slots = sorted({gpu.device.total_MBps("PCI") for gpu in system.gpus})
     text = f"{counted(len(system.gpus), 'GPU')} of compute capability {kinds}, slots of {_rates(slots)}"
     if links[-1]:
         text += f", NVLinks of {_rates(links)}"
@@ -165,8 +159,7 @@ def _system_lines(result: ChannelsFound) -> Iterator[str]:
         cpus += f", {_rates(joined)} from one to another"
     yield cpus
     if system.switches:
-        noun = "PCI switch" if len(system.switches) == 1 else "PCI switches"
-        yield f"{len(system.switches)} {noun}"
+        yield f"PCI switches: {len(system.switches)}"
 
 
 def _rates(values: Sequence[int]) -> str:
@@ -176,22 +169,20 @@ def _rates(values: Sequence[int]) -> str:
     return f"{_rate(values[0])} to {_rate(values[-1])}"
 
 
-def _nvlink_MBps(gpu: RankedGpu) -> int:
-    return sum(link.MBps for link in gpu.device.links if link.kind == "NVL")
-
-
-def _slot_MBps(gpu: RankedGpu) -> int:
-    return sum(link.MBps for link in gpu.device.links if link.kind == "PCI")
-
-
 def _matrix(system: System, paths: Paths) -> Lines:
     """Types of paths from each GPU to all GPUs and NICs."""
     ends: list[RankedGpu | NicPort] = [*system.gpus, *system.nets]
     heads = [f"G{gpu.rank}" for gpu in system.gpus] + [f"N{net.dev}" for net in system.nets]
-    lines = ["     " + "".join(f"{head:>4}" for head in heads)]
+    rows = [("", heads)]
     for gpu in system.gpus:
         kinds = [KINDS[paths.get(gpu, end).kind] for end in ends]
-        lines.append(f"G{gpu.rank:<4}" + "".join(f"{kind:>4}" for kind in kinds))
+        rows.append((f"G{gpu.rank}", kinds))
+    lines = []
+    for name, cells in rows:
+        line = f"{name:<5}"
+        for cell in cells:
+            line += f"{cell:>4}"
+        lines.append(line)
     title = "types of paths, from GPU to GPU (G, by rank) and NIC (N, by number)"
     return Lines(title, tuple(lines), verbatim=True, first=None if len(ends) <= _FEW_COLUMNS else 0)
 
@@ -327,28 +318,8 @@ class BindingDocument(Document, of=Binding):
 
     part: str
     names: list[str]
-    used_Bps: float = derived(lambda binding: _Bps(binding.used_MBps))
-    of_Bps: float = derived(lambda binding: _Bps(binding.of_MBps))
-
-
-class GraphDocument(Document, of=GraphFound):
-    """The channels of a pattern; ``trial``: which of the search's found them, 0 if none did."""
-
-    graph: str = derived("pattern")
-    pattern: int = derived("found.found.request.pattern")
-    cross_nic: int = derived("found.found.request.cross_nic")
-    channels: int = derived("found.found.channel_count")
-    inside_Bps: float = derived(lambda row: _Bps(row.found.inside_MBps))
-    across_Bps: float | None = derived(lambda row: _across_Bps(row))
-    between_gpus: str = derived(lambda row: KINDS[row.found.inside])
-    to_nics: str | None = derived(lambda row: _to_nics(row))
-    same_order: bool = derived("found.found.request.same")
-    nic_latency_us: float = derived("found.found.latency_us")
-    emergency: bool = derived("found.is_emergency")
-    trial: int = derived("found.found.trial")
-    trials: int = derived("found.trials")
-    binding: BindingDocument | None
-    orders: list[ChannelDocument] = derived(lambda row: _order_documents(row))
+    used_Bps: float
+    of_Bps: float
 
 
 def _order_documents(row: GraphFound) -> list[dict[str, Any]]:
@@ -360,15 +331,35 @@ def _order_documents(row: GraphFound) -> list[dict[str, Any]]:
     return found
 
 
+class GraphDocument(Document, of=GraphFound):
+    """The channels of a pattern; ``trial``: which of the search's found them, 0 if none did."""
+
+    graph: str = derived("pattern")
+    pattern: int = derived("found.found.request.pattern")
+    cross_nic: int = derived("found.found.request.cross_nic")
+    channels: int
+    inside_Bps: float
+    across_Bps: float | None
+    between_gpus: str
+    to_nics: str | None
+    same_order: bool = derived("found.found.request.same")
+    nic_latency_us: float = derived("found.found.latency_us")
+    emergency: bool = derived("found.is_emergency")
+    trial: int = derived("found.found.trial")
+    trials: int = derived("found.trials")
+    binding: BindingDocument | None
+    orders: list[ChannelDocument] = derived(_order_documents)
+
+
 class GpuDocument(Document):
-    """A GPU as NCCL reads it; ``paths``: types to all GPUs, and to all NICs."""
+    """A GPU as NCCL reads it; ``to_gpus``, ``to_nics``: types of the paths to all of them."""
 
     rank: int
     dev: int
     busid: str = derived("name")
     compute_capability: int = derived("device.sm")
-    nvlink_Bps: float = derived(lambda gpu: _Bps(_nvlink_MBps(gpu)))
-    slot_Bps: float = derived(lambda gpu: _Bps(_slot_MBps(gpu)))
+    nvlink_Bps: float = derived(lambda gpu: _Bps(gpu.device.total_MBps("NVL")))
+    slot_Bps: float = derived(lambda gpu: _Bps(gpu.device.total_MBps("PCI")))
     to_gpus: list[str]
     to_nics: list[str]
 

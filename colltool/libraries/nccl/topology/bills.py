@@ -5,6 +5,7 @@ Links that are none, of a rank to its own GPU, are left out.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from colltool.libraries.nccl.topology.kinds import PHB
@@ -27,9 +28,9 @@ def bill_of(path: Path, MBps: int) -> Bill:
 
 def merged(charges: Iterable[tuple[int, int]]) -> Bill:
     """One entry a link of all that is taken from it."""
-    totals: dict[int, int] = {}
+    totals: dict[int, int] = defaultdict(int)
     for link, MBps in charges:
-        totals[link] = totals.get(link, 0) + MBps
+        totals[link] += MBps
     return tuple(totals.items())
 
 
@@ -41,8 +42,10 @@ def _charges(path: Path, MBps: int) -> Iterable[tuple[int, int]]:
     if from_gpu and path.kind == PHB and any(map(_enters_intel, path.links)):
         on_pci = MBps * _INTEL_NUMERATOR // _INTEL_DENOMINATOR
     for link in path.links:
-        if link.kind != "LOC":
-            yield link.number, on_pci if link.kind == "PCI" else MBps
+        if link.kind == "PCI":
+            yield link.number, on_pci
+        elif link.kind != "LOC":
+            yield link.number, MBps
         back = link.back
         if back is None:
             continue

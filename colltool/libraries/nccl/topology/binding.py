@@ -6,17 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from colltool.libraries.nccl.topology import kinds
 from colltool.libraries.nccl.topology.bills import bill_of
 from colltool.libraries.nccl.topology.graphs import DomainGraphs
-from colltool.libraries.nccl.topology.kinds import (
-    BALANCED_TREE,
-    NVLS,
-    RING,
-    UNLIMITED_MBps,
-)
+from colltool.libraries.nccl.topology.kinds import NVLS, RING, UNLIMITED_MBps
 from colltool.libraries.nccl.topology.paths import Path
+from colltool.libraries.nccl.topology.requests import Channel
 from colltool.libraries.nccl.topology.search import Searched
-from colltool.libraries.nccl.topology.system import NicPort, NodeLink
+from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu
 
 # of the fullest part's share: what is so full binds as well
 _AS_FULL = 0.995
@@ -39,12 +36,29 @@ class Binding(NamedTuple):
     used_MBps: float
     of_MBps: int
 
+    @property
+    def used_Bps(self) -> float:
+        return self.used_MBps * 1e6
+
+    @property
+    def of_Bps(self) -> float:
+        return self.of_MBps * 1e6
+
+
+class _Load(NamedTuple):
+    """What a part carries of what it could."""
+
+    share: float
+    name: str
+    used_MBps: float
+    of_MBps: int
+
 
 def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
     """What the channels of a graph fill; None if they take nothing, as those of a GPU alone do."""
     if result.is_emergency:
         return _slowest(domain)
-    shares: dict[str, list[tuple[float, str, float, int]]] = defaultdict(list)
+    shares: dict[str, list[_Load]] = defaultdict(list)
     system = domain.paths.system
     taken: dict[int, float] = defaultdict(float)
     ports: dict[int, float] = defaultdict(float)
@@ -59,54 +73,81 @@ def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
         if link.kind in ("LOC", "NET") or link.MBps >= UNLIMITED_MBps:
             continue
         part, name = _name_of(link)
-        shares[part].append((MBps / link.MBps, name, MBps, link.MBps))
+        shares[part].append(_Load(MBps / link.MBps, name, MBps, link.MBps))
     for place, MBps in ports.items():
         net = system.nets[place]
-        shares["port"].append((MBps / net.MBps, net.name, MBps, net.MBps))
+        shares["port"].append(_Load(MBps / net.MBps, net.name, MBps, net.MBps))
     if not shares:
         return None
     fullest = max(shares, key=lambda part: max(shares[part]))
     most = max(shares[fullest])
     names = []
-    for share, name, _, _ in shares[fullest]:
-        if share >= most[0] * _AS_FULL:
-            names.append(name)
-    return Binding(fullest, tuple(dict.fromkeys(names)), most[2], most[3])
+    for load in shares[fullest]:
+        if load.share >= most.share * _AS_FULL:
+            names.append(load.name)
+    return Binding(fullest, tuple(dict.fromkeys(names)), most.used_MBps, most.of_MBps)
 
 
 def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, float]]:
     """The paths that a graph's channels take, each at its rate."""
-    paths = domain.paths
-    system = paths.system
-    pattern = result.found.request.pattern
-    inside = result.inside_MBps
-    across = result.across_MBps
+    system = domain.paths.system
     for channel in result.found.channels:
         gpus = [system.gpus[place] for place in channel.gpus]
+        pattern = result.found.request.pattern
         if channel.nets:
-            start, end = (system.nets[place] for place in channel.nets)
-            yield paths.get(start, gpus[0]), across
-            leaving = gpus[-1:] if pattern == RING else gpus[:1]
-            if pattern == BALANCED_TREE:
-                leaving = gpus[:2]
-            for gpu in leaving:
-                yield paths.get(gpu, end), across / len(leaving)
-        if pattern == NVLS and system.nvswitch is not None:
-            for gpu in system.gpus:
-                times = 2 if gpu is gpus[0] else 1
-                yield paths.get(system.nvswitch, gpu), inside * times
-                yield paths.get(gpu, system.nvswitch), inside * times
+            yield from _to_nics(domain, result, channel, gpus)
+        if pattern == NVLS:
+            yield from _to_switches(domain, result.inside_MBps, gpus[0])
         elif pattern > NVLS:
-            share = inside / max(len(gpus) - 1, 1)
-            for gpu in gpus[1:]:
-                yield paths.get(gpus[0], gpu), share
-                yield paths.get(gpu, gpus[0]), share
+            yield from _to_peers(domain, result.inside_MBps, gpus)
         else:
             following = gpus[1:]
             if pattern == RING and not channel.nets:
                 following = [*following, gpus[0]]
-            for one, other in zip(gpus, following, strict=False):
-                yield paths.get(one, other), inside
+            for gpu, other in zip(gpus, following, strict=False):
+                yield domain.paths.get(gpu, other), result.inside_MBps
+
+
+def _to_nics(
+    domain: DomainGraphs, result: Searched, channel: Channel, gpus: list[RankedGpu]
+) -> Iterator[tuple[Path, float]]:
+    """The ways of a channel in and out of the node."""
+    paths = domain.paths
+    start, end = (paths.system.nets[place] for place in channel.nets)
+    across = result.across_MBps
+    yield paths.get(start, gpus[0]), across
+    leaving = gpus[:1]
+    match result.found.request.pattern:
+        case kinds.RING:
+            leaving = gpus[-1:]
+        case kinds.BALANCED_TREE:
+            leaving = gpus[:2]
+    for gpu in leaving:
+        yield paths.get(gpu, end), across / len(leaving)
+
+
+def _to_switches(
+    domain: DomainGraphs, MBps: float, head: RankedGpu
+) -> Iterator[tuple[Path, float]]:
+    """The ways of an NVLS channel: the head's own stream is on it twice."""
+    system = domain.paths.system
+    assert system.nvswitch is not None, "NVLS is not searched for without"
+    for gpu in system.gpus:
+        taken = MBps
+        if gpu is head:
+            taken = 2 * MBps
+        yield domain.paths.get(system.nvswitch, gpu), taken
+        yield domain.paths.get(gpu, system.nvswitch), taken
+
+
+def _to_peers(
+    domain: DomainGraphs, MBps: float, gpus: list[RankedGpu]
+) -> Iterator[tuple[Path, float]]:
+    """The ways of a CollNet direct channel, a share to and from each other GPU."""
+    share = MBps / max(len(gpus) - 1, 1)
+    for gpu in gpus[1:]:
+        yield domain.paths.get(gpus[0], gpu), share
+        yield domain.paths.get(gpu, gpus[0]), share
 
 
 def _name_of(link: NodeLink) -> tuple[str, str]:
@@ -138,11 +179,11 @@ def _slowest(domain: DomainGraphs) -> Binding:
     """The slowest path between GPUs: what was below all rates that are tried."""
     found = []
     gpus = domain.paths.system.gpus
-    for one in gpus:
+    for gpu in gpus:
         for other in gpus:
-            if one is not other:
-                path = domain.paths.get(one, other)
-                found.append((path.MBps, one.rank, other.rank))
+            if gpu is not other:
+                path = domain.paths.get(gpu, other)
+                found.append((path.MBps, gpu.rank, other.rank))
     if not found:
         return Binding("path", (), 0, 0)
     MBps, one_rank, other_rank = min(found)

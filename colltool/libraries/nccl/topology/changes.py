@@ -6,7 +6,7 @@ others of their kind, GPUDirect that is off, NICs on no GPU's switch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from colltool.base.xml_tree import Element
@@ -83,12 +83,25 @@ def _slots(root: Element, inner: str) -> list[Element]:
     return found
 
 
+def _busid(element: Element | None) -> str:
+    """The bus id of the slot that an element is in; empty without."""
+    slot = element.inside("pci") if element is not None else None
+    return "" if slot is None else slot.get("busid")
+
+
+def _edited(kind: str, names: Sequence[str], to: str) -> _Edit | None:
+    """An edit of what was named; None if nothing was."""
+    if not names:
+        return None
+    return _Edit(kind, tuple(names), to)
+
+
 def _rate(slot: Element) -> int:
     return slot_MBps(slot.get("link_speed"), slot.get("link_width"))
 
 
 def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
-    """As many links to NVSwitches as the GPU with the most has."""
+    """Give each GPU as many links to NVSwitches as the one with the most has."""
     counts: dict[str, int] = {}
     slots = _slots(root, "gpu")
     for slot in slots:
@@ -104,7 +117,7 @@ def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
             missing = most - counts[slot.get("busid")]
             attributes = target.attributes | {"count": str(missing)}
             gpu.children.append(Element("nvlink", attributes, gpu.line, gpu.column, gpu))
-    return _Edit("nvlinks", tuple(slot.get("busid") for slot in short), str(most))
+    return _edited("nvlinks", [slot.get("busid") for slot in short], str(most))
 
 
 def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
@@ -114,9 +127,8 @@ def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
         for element in root.each(tag):
             if number(element.get("gdr")) != 1:
                 element.attributes["gdr"] = "1"
-                slot = element.inside("pci")
-                names.append(element.get("name") or (slot.get("busid") if slot else ""))
-    return _Edit("gdr", tuple(names), "1") if names else None
+                names.append(element.get("name") or _busid(element))
+    return _edited("gdr", names, "1")
 
 
 def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
@@ -139,7 +151,7 @@ def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
                 slot.attributes["link_width"] = width
                 names.append(slot.get("busid"))
                 to = f"{speed} x{width}"
-    return _Edit("slots", tuple(names), to) if names else None
+    return _edited("slots", names, to)
 
 
 def _is_held_back(slot: Element) -> bool:
@@ -158,12 +170,13 @@ def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
     for slot in root.each("pci"):
         text = slot.get("link_speed")
         if slot_MBps(text, "16") == slot_MBps("", "16") and not text.startswith("8"):
-            stated = f"{text} PCIe" if text.endswith("GT/s") else speed
-            slot.attributes["link_speed"] = stated
+            # NCCL looks for the word behind the number
+            if text.endswith("GT/s"):
+                speed = f"{text} PCIe"
+            slot.attributes["link_speed"] = speed
             slot.attributes["link_width"] = "16"
             names.append(slot.get("busid"))
-            speed = stated
-    return _Edit("unknown-slots", tuple(names), f"{speed} x16") if names else None
+    return _edited("unknown-slots", names, f"{speed} x16")
 
 
 def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
@@ -182,8 +195,7 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
     targets = {slot.get("busid"): slot for slot in _slots(root, "gpu")}
     moved = []
     for net, gpu in zip(far_nets, lonely, strict=False):
-        place = net.element.inside("pci") if net.element is not None else None
-        slot = slots.get(place.get("busid") if place else "")
+        slot = slots.get(_busid(net.element))
         beside = targets.get(gpu.name)
         if slot is None or beside is None or slot.parent is None or beside.parent is None:
             continue
@@ -196,7 +208,7 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
         slot.parent = switch
         switch.children.append(slot)
         moved.append(slot.get("busid"))
-    return _Edit("nics", tuple(moved), "") if moved else None
+    return _edited("nics", moved, "")
 
 
 def _new_switch(slot: Element) -> Element:

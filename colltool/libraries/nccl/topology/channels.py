@@ -8,6 +8,7 @@ drives them. GPUs and NICs are places in the system's lists; rates are MB/s.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from colltool.libraries.nccl.topology.bills import Bill, bill_of, merged
@@ -57,8 +58,8 @@ class ChannelBuilder:
         self.back = back
         self.hops = [[len(path.links) for path in row] for row in between]
         self.whole = [[path.MBps // 1000 for path in row] for row in between]
-        self.kinds_between = {path.kind for row in between for path in row}
-        self.kinds_out = {path.kind for row in (*out, *back) for path in row}
+        self.kinds_between = {path.kind for path in chain.from_iterable(between)}
+        self.kinds_out = {path.kind for path in chain.from_iterable((*out, *back))}
         if self.nvswitch is not None:
             for gpu in self.gpus:
                 self.kinds_between.add(paths.get(gpu, self.nvswitch).kind)
@@ -243,8 +244,10 @@ class ChannelBuilder:
         others = []
         for other in range(self.count):
             if other != gpu and self.between[gpu][other].kind < DIS:
+                MBps = self.whole[gpu][other]
+                hops = self.hops[gpu][other]
                 distance = (other - gpu) % self.count
-                others.append((-self.whole[gpu][other], self.hops[gpu][other], distance, other))
+                others.append((-MBps, hops, distance, other))
         return [entry[-1] for entry in sorted(others)]
 
     def _order_to_nic(self, gpu: int, step: int, out: int, used: int) -> list[int]:
@@ -265,7 +268,8 @@ class ChannelBuilder:
             if slot is not None:
                 least = min(left[slot[0]], left[slot[1]]) // 1000
             alike.add((whole[other], hops[other]))
-            key = (-(path.MBps // 1000), -least, len(path.links))
+            whole_rate = path.MBps // 1000
+            key = (-whole_rate, -least, len(path.links))
             # in the static order already: equals keep it
             keyed.append((key, len(keyed), other))
         keyed.sort()
@@ -280,7 +284,7 @@ class ChannelBuilder:
         bill = self._head_bill(head)
         if bill is None or not self._take(bill):
             return
-        hops = self._head_hops(head)
+        hops = [len(path.links) for path in self._head_paths(head)]
         if self.request.pattern == DIRECT:
             others = [gpu for gpu in range(self.count) if gpu != head]
             self.orders[n][:] = [head, *others]
@@ -289,20 +293,20 @@ class ChannelBuilder:
         self._count_hops(hops, -1)
         self._give(bill)
 
-    def _head_hops(self, head: int) -> list[int]:
-        """Links of the paths that a head's channel takes, one after the other."""
-        paths = []
+    def _head_paths(self, head: int) -> list[Path]:
+        """The paths that a head's channel takes, one after the other; its own stream is on NVSwitches
+        twice."""
+        found = []
         if self.request.pattern == DIRECT:
-            for gpu in range(self.count):
-                paths.append(self.hops[head][gpu])
-            for gpu in range(self.count):
-                paths.append(self.hops[gpu][head])
-            return paths
+            found += self.between[head]
+            for row in self.between:
+                found.append(row[head])
+            return found
         assert self.nvswitch is not None, "NVLS is not asked for without"
-        for part in self.gpus:
-            paths.append(len(self.paths.get(self.nvswitch, part).links))
-            paths.append(len(self.paths.get(part, self.nvswitch).links))
-        return paths
+        for gpu in [*self.gpus, self.gpus[head]]:
+            found.append(self.paths.get(self.nvswitch, gpu))
+            found.append(self.paths.get(gpu, self.nvswitch))
+        return found
 
     def _count_hops(self, hops: Sequence[int], sign: int) -> None:
         """Add what paths take to the count of links, or take it off.
@@ -327,21 +331,11 @@ class ChannelBuilder:
 
     def _new_head_bill(self, head: int) -> Bill | None:
         request = self.request
-        taken: list[tuple[Path, int]] = []
+        MBps = request.inside_MBps
         if request.pattern == DIRECT:
-            share = round(request.inside_MBps / (self.count - 1))
-            for gpu in range(self.count):
-                taken.append((self.between[head][gpu], share))
-                taken.append((self.between[gpu][head], share))
-        else:
-            assert self.nvswitch is not None, "NVLS is not asked for without"
-            for place, part in enumerate(self.gpus):
-                times = 2 if place == head else 1
-                MBps = request.inside_MBps * times
-                taken.append((self.paths.get(self.nvswitch, part), MBps))
-                taken.append((self.paths.get(part, self.nvswitch), MBps))
+            MBps = round(MBps / (self.count - 1))
         charges: list[tuple[int, int]] = []
-        for path, MBps in taken:
+        for path in self._head_paths(head):
             if path.kind > request.inside:
                 return None
             charges += bill_of(path, MBps)
@@ -367,20 +361,17 @@ class ChannelBuilder:
                 continue
             self.starts[n] = net
             self.latency_us = self.nets[net].latency_us
-            for port in self.same_port[net]:
-                ports_left[port] -= need
+            self._use_port(ports_left, net, need)
             if not self._reaches_any(net):
                 # NCCL forgets to give it back, for all trials that follow
-                for port in self.same_port[net]:
-                    self.ports_full[port] -= need
+                self._use_port(self.ports_full, net, need)
                 return
             if pattern >= NVLS:
                 home = self.homes[net]
                 heads = [order[0] for order in self.orders[:n]]
                 if n < len(nets) and home != _NOWHERE and home not in heads:
                     yield from self._arrive(net, home, _FREE)
-                    for port in self.same_port[net]:
-                        ports_left[port] += need
+                    self._use_port(ports_left, net, -need)
                     return
             elif request.same and n > 0:
                 yield from self._arrive(net, self.orders[n - 1][0], _AS_LAST)
@@ -389,8 +380,12 @@ class ChannelBuilder:
                     self._try_numbered(net)
                 for gpu in self._first_gpus(net):
                     yield from self._arrive(net, gpu, _FREE)
-            for port in self.same_port[net]:
-                ports_left[port] += need
+            self._use_port(ports_left, net, -need)
+
+    def _use_port(self, ports: list[int], net: int, MBps: int) -> None:
+        """Take a rate from a NIC's port, whichever NICs share it."""
+        for port in self.same_port[net]:
+            ports[port] -= MBps
 
     def _try_numbered(self, net: int) -> None:
         """The GPUs as numbered from a NIC on, with steps of its own."""
@@ -414,7 +409,7 @@ class ChannelBuilder:
         return [home, *(gpu for gpu in self.near[net] if gpu != home)]
 
     def _arrive(self, net: int, gpu: int, order: int) -> Visit:
-        """From a NIC to the first GPU of a channel."""
+        """Enter the first GPU of a channel by a NIC."""
         bill = self.back_rows[net][gpu]
         if bill is not None and self._take(bill):
             hops = len(self.back[net][gpu].links)
@@ -424,7 +419,7 @@ class ChannelBuilder:
             self._give(bill)
 
     def _leave(self, gpu: int, step: int, order: int, used: int) -> Visit:
-        """From a GPU to a NIC, and on along the channel."""
+        """Leave a GPU for each NIC that it may, and go on along the channel."""
         n = self.n
         bills = self.out_rows[gpu]
         out = _NOWHERE
@@ -547,15 +542,19 @@ class ChannelBuilder:
         if n < request.least:
             return False
         if request.pattern == NVLS:
-            more = best.channel_count < n <= self.count
-            return more or n * request.across_MBps > best.channel_count * best.request.across_MBps
+            if best.channel_count < n <= self.count:
+                return True
+            rate = n * request.across_MBps
+            return rate > best.channel_count * best.request.across_MBps
         rate = n * request.inside_MBps
         known = best.channel_count * best.request.inside_MBps
         if rate != known:
             return rate > known
-        alike = best.request.pattern == request.pattern
-        alike = alike and best.request.cross_nic == request.cross_nic
-        return alike and self.taken_hops < best.hops
+        if best.request.pattern != request.pattern:
+            return False
+        if best.request.cross_nic != request.cross_nic:
+            return False
+        return self.taken_hops < best.hops
 
     def _keep(self) -> None:
         """Keep the channels built so far as the best."""

@@ -1,4 +1,4 @@
-"""From the graphs of each node to a communicator: its channels, and its rings over all ranks."""
+"""A communicator made of the graphs of its nodes: its channels, and its rings over all ranks."""
 
 from __future__ import annotations
 

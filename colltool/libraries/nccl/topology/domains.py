@@ -56,7 +56,5 @@ def totals_of(paths: Paths, across: bool) -> Totals:
         for end in system.nets if across else system.devices:
             if end is not device:
                 most = max(most, paths.get(device, end).MBps)
-        nvlinks = sum(link.MBps for link in device.links if link.kind == "NVL")
-        slot = sum(link.MBps for link in device.links if link.kind == "PCI")
-        total = max(total, nvlinks, slot)
+        total = max(total, device.total_MBps("NVL"), device.total_MBps("PCI"))
     return Totals(most, total)

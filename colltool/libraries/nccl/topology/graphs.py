@@ -83,7 +83,7 @@ def graphs_of(
 def graphs_of_xml(
     root: Element, name: str, nodes: int, version: Version, *, collnet: bool = False
 ) -> NodeGraphs:
-    """As :func:`graphs_of`, of a file's elements; ``name``: the file's, for errors."""
+    """Compute what :func:`graphs_of` does, of a file's elements; ``name``: the file's, for errors."""
     system = system_of(root, name, version)
     paths = paths_of(system)
     groups = domains_of(paths)

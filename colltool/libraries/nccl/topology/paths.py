@@ -51,6 +51,11 @@ class Path(NamedTuple):
     MBps: int
     links: tuple[NodeLink, ...]
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Less of a better path: nearer, else faster, else of fewer links."""
+        return self.kind, -self.MBps, len(self.links)
+
 
 NO_PATH = Path(DIS, 0, ())
 _HERE = Path(LOC, UNLIMITED_MBps, ())
@@ -94,7 +99,15 @@ class Paths:
         cpus = self.system.cpus
         if self.system.version.nearest_kind_first:
             cpus = self.nearest(node, cpus)
-        return min(cpus, key=lambda cpu: len(self.get(node, cpu).links) or len(self.system.nodes))
+        best = cpus[0]
+        fewest = len(self.system.nodes)
+        for cpu in cpus:
+            links = len(self.get(node, cpu).links)
+            # none: it is on another host
+            if 0 < links < fewest:
+                best = cpu
+                fewest = links
+        return best
 
     def preferred_net(self, gpu: RankedGpu, channel: int) -> NicPort | None:
         """The NIC that a GPU takes on a channel; None without NICs."""
@@ -176,28 +189,30 @@ def _one_further(path: Path, link: NodeLink, own: Node, relays: int) -> Path | N
     """
     node = link.owner
     kind = _OF_LINK[link.kind]
+    far = link.to.type
     if node.type == "DEV":
-        to_device = link.kind == "NVL" and link.to.type == "DEV"
-        relayed = to_device and len(path.links) <= relays
-        if node is not own and link.to.type != "GPU" and not relayed:
+        steps = len(path.links)
+        relayed = kind == NVL and far == "DEV" and steps <= relays
+        if node is not own and far != "GPU" and not relayed:
             return None
-        if link.kind == "NVL" and path.kind == NVL and len(path.links) == relays:
+        if kind == NVL and path.kind == NVL and steps == relays:
             kind = NVB
     if link.kind == "PCI":
-        ends = {node.type, link.to.type}
+        ends = {node.type, far}
         if "CPU" in ends:
             kind = PHB
         elif ends == {"PCI"}:
             kind = PXB
     if link.back is None:
         return None
-    return Path(max(kind, path.kind), min(path.MBps, link.MBps), (link.back, *path.links))
+    kind = max(kind, path.kind)
+    MBps = min(path.MBps, link.MBps)
+    return Path(kind, MBps, (link.back, *path.links))
 
 
 def _is_better(path: Path, known: Path, by_kind: bool) -> bool:
     if by_kind:
-        order = (path.kind, -path.MBps, len(path.links))
-        return order < (known.kind, -known.MBps, len(known.links))
+        return path.order < known.order
     shorter = known is NO_PATH or len(path.links) < len(known.links)
     return shorter and path.MBps > known.MBps
 
@@ -218,7 +233,8 @@ def _through(paths: Paths, start: Node, middle: Node, end: Node) -> Path:
     kind = max(first.kind, second.kind)
     if kind == PHB and C2C in (first.kind, second.kind):
         kind = P2C
-    return Path(kind, min(first.MBps, second.MBps), (*first.links, *second.links))
+    MBps = min(first.MBps, second.MBps)
+    return Path(kind, MBps, first.links + second.links)
 
 
 def _between_gpus(paths: Paths) -> None:
@@ -228,28 +244,27 @@ def _between_gpus(paths: Paths) -> None:
     direct = PXB
     if system.is_amd and len(system.devices) <= _FEW_DEVICES:
         direct = SYS
-    several_hosts = len(system.hosts) > 1
+    # NVSwitches over several hosts are one NVLink domain
+    one_domain = len(system.hosts) == 1 or system.nvswitch is not None
     # what a GPU reaches on its own switches
-    reach = {}
+    reach: dict[Node, int] = {}
     for gpu in system.gpus:
-        rates = [0]
+        reach[gpu] = 0
         for net in system.nets:
             path = paths.get(gpu, net)
             if path.kind <= PXB:
-                rates.append(path.MBps)
-        reach[gpu.number] = max(rates)
+                reach[gpu] = max(reach[gpu], path.MBps)
     for end in system.gpus:
         for start in system.gpus:
             if start is end:
                 continue
             path = paths.get(start, end)
-            nvlink_domain = several_hosts and system.nvswitch is not None
-            if start.host != end.host and not nvlink_domain:
+            if start.host != end.host and not one_domain:
                 paths.put(start, end, path._replace(kind=NET))
                 continue
             if path.kind > direct:
                 path = _through(paths, start, paths.cpu_of(end), end)
-            slower = min(reach[start.number], reach[end.number]) > path.MBps
+            slower = min(reach[start], reach[end]) > path.MBps
             if slower and not _is_relayed(path):
                 path = path._replace(kind=NET)
             paths.put(start, end, path)
@@ -257,8 +272,9 @@ def _between_gpus(paths: Paths) -> None:
 
 def _is_relayed(path: Path) -> bool:
     """Whether a path goes through the NVLinks of a third GPU."""
-    links = path.links
-    return len(links) == _RELAYED_LINKS and isinstance(links[1].to, GpuDevice)
+    if len(path.links) != _RELAYED_LINKS:
+        return False
+    return isinstance(path.links[1].to, GpuDevice)
 
 
 def _over_c2c(paths: Paths) -> None:
@@ -280,24 +296,32 @@ def _over_c2c(paths: Paths) -> None:
 def _to_nics(paths: Paths) -> None:
     """Relay to far NICs by the GPU whose they are (PXN); without GPUDirect go through the CPU."""
     system = paths.system
-    relayed_from = P2C if system.version.nic_over_c2c else PXB
     for net in system.nets:
         for gpu in system.gpus:
             relay = paths.home_gpu(net)
             judged = paths.get(gpu, net).kind
-            if relay is not None and relay is not gpu:
-                nic = paths.get(relay, net)
-                linked = paths.get(gpu, relay).kind <= NVL and gpu.host == relay.host
-                if nic.kind <= relayed_from and linked and _reads_directly(paths, relay, net):
-                    known = paths.get(gpu, net)
-                    if nic.MBps > known.MBps or known.kind > PXN:
-                        path = _through(paths, gpu, relay, net)
-                        paths.put(gpu, net, path._replace(kind=PXN))
-                        judged = nic.kind
+            if relay is not None and relay is not gpu and _gains(paths, gpu, relay, net):
+                path = _through(paths, gpu, relay, net)
+                paths.put(gpu, net, path._replace(kind=PXN))
+                judged = paths.get(relay, net).kind
             if paths.get(gpu, net).kind < PHB and not _is_direct(gpu, net, judged):
                 cpu = paths.cpu_of(gpu)
                 paths.put(gpu, net, _through(paths, gpu, cpu, net))
                 paths.put(net, gpu, _through(paths, net, cpu, gpu))
+
+
+def _gains(paths: Paths, gpu: RankedGpu, relay: RankedGpu, net: NicPort) -> bool:
+    """Whether a GPU reaches a NIC better through another that is linked to it and near the NIC."""
+    farthest = PXB
+    if paths.system.version.nic_over_c2c:
+        farthest = P2C
+    near = paths.get(relay, net)
+    if near.kind > farthest or not _reads_directly(paths, relay, net):
+        return False
+    if paths.get(gpu, relay).kind > NVL or gpu.host != relay.host:
+        return False
+    known = paths.get(gpu, net)
+    return near.MBps > known.MBps or known.kind > PXN
 
 
 def _is_direct(gpu: RankedGpu, net: NicPort, kind: int) -> bool:
@@ -309,7 +333,7 @@ def _reads_directly(paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
     """A NIC also reads there; before Ampere only beside NVLink, or for a GPU alone."""
     if not _is_direct(gpu, net, paths.get(gpu, net).kind):
         return False
-    others = [other for other in paths.system.gpus if other is not gpu]
-    if gpu.device.sm >= 80 or not others:
+    gpus = paths.system.gpus
+    if gpu.device.sm >= 80 or len(gpus) == 1:
         return True
-    return any(paths.get(gpu, other).kind == NVL for other in others)
+    return any(paths.get(gpu, other).kind == NVL for other in gpus)

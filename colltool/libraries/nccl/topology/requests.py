@@ -133,7 +133,7 @@ def may_cross_nics(paths: Paths, pattern: int) -> bool:
 
 
 def most_channels(pattern: int, gpus: int) -> int:
-    """As many as are searched for."""
+    """The most channels that are searched for."""
     if pattern == DIRECT:
         return min(MAX_DIRECT_HEADS, gpus)
     if pattern == NVLS:
@@ -144,13 +144,15 @@ def most_channels(pattern: int, gpus: int) -> int:
 def _bounds(paths: Paths, across: bool) -> Bounds:
     system = paths.system
     between = []
-    for one in system.gpus:
+    for gpu in system.gpus:
         for other in system.gpus:
-            if one is not other or len(system.gpus) == 1:
-                between.append(paths.get(one, other).kind)
+            if gpu is not other or len(system.gpus) == 1:
+                between.append(paths.get(gpu, other).kind)
     to_nics = [PIX, SYS]
     if across:
-        to_nics = [paths.get(gpu, net).kind for gpu in system.gpus for net in system.nets]
+        to_nics = []
+        for gpu in system.gpus:
+            to_nics += [paths.get(gpu, net).kind for net in system.nets]
     farthest = max(to_nics)
     if across and system.least_sm < 90 and system.version.farthest_before_hopper:
         farthest = SYS

@@ -16,6 +16,7 @@ from colltool.libraries.nccl.topology.binding import Binding, binding_of
 from colltool.libraries.nccl.topology.changes import NodeChange, changes_of
 from colltool.libraries.nccl.topology.connect import Communicator, communicator_of
 from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs, graphs_of_xml
+from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.search import Searched
 from colltool.libraries.nccl.topology.system import FORMAT
 from colltool.libraries.nccl.topology.tuner import hardware_of
@@ -32,6 +33,32 @@ class GraphFound(NamedTuple):
     domain: DomainGraphs
     found: Searched
     binding: Binding | None
+
+    @property
+    def channels(self) -> int:
+        return self.found.found.channel_count
+
+    @property
+    def inside_Bps(self) -> float:
+        return self.found.inside_MBps * 1e6
+
+    @property
+    def across_Bps(self) -> float | None:
+        """None on one node."""
+        if not self.domain.across:
+            return None
+        return self.found.across_MBps * 1e6
+
+    @property
+    def between_gpus(self) -> str:
+        return KINDS[self.found.inside]
+
+    @property
+    def to_nics(self) -> str | None:
+        """None on one node."""
+        if not self.domain.across:
+            return None
+        return KINDS[self.found.across]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

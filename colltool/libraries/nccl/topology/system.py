@@ -75,6 +75,14 @@ class Node:
     parent: Node | None = None
     links: list[NodeLink] = field(default_factory=list)
 
+    def total_MBps(self, kind: str) -> int:
+        """The rate of all its links of a kind."""
+        total = 0
+        for link in self.links:
+            if link.kind == kind:
+                total += link.MBps
+        return total
+
 
 @dataclass(eq=False)
 class Cpu(Node):
@@ -169,7 +177,7 @@ class System:
 
     @property
     def is_amd(self) -> bool:
-        """As NCCL asks: of the first CPU alone."""
+        """Whether NCCL takes it for a host of AMD: it asks the first CPU alone."""
         return self.cpus[0].is_amd
 
 
@@ -214,10 +222,10 @@ def add_link(owner: Node, to: Node, kind: str, MBps: int) -> None:
     links[at] = link
 
 
-def join(one: Node, other: Node, kind: str, MBps: int) -> None:
+def join(node: Node, other: Node, kind: str, MBps: int) -> None:
     """Add links both ways, the first node's first."""
-    add_link(one, other, kind, MBps)
-    add_link(other, one, kind, MBps)
+    add_link(node, other, kind, MBps)
+    add_link(other, node, kind, MBps)
 
 
 def hang(node: Node, parent: Node, MBps: int) -> None:
@@ -409,10 +417,10 @@ class _SystemReader:
             if outer is None or cpu is None:
                 continue
             host = self.system.hosts.index(cpu.get("host_hash") or "0x0")
-            one = self.places.get((host, bus_number(outer.get("busid"))))
+            switch = self.places.get((host, bus_number(outer.get("busid"))))
             other = self.places.get((host, bus_number(element.get("target"))))
-            if isinstance(one, PciSwitch) and isinstance(other, PciSwitch):
-                join(one, other, "LOC", UNLIMITED_MBps)
+            if isinstance(switch, PciSwitch) and isinstance(other, PciSwitch):
+                join(switch, other, "LOC", UNLIMITED_MBps)
 
 
 def bus_number(busid: str) -> int:
@@ -480,10 +488,10 @@ def _swallow(system: System, switch: PciSwitch, inner: PciSwitch) -> None:
 
 def join_cpus(system: System) -> None:
     """Join the CPUs of each host, each at its own rate."""
-    for one in system.cpus:
+    for cpu in system.cpus:
         for other in system.cpus:
-            if one is not other and one.host == other.host:
-                add_link(one, other, "SYS", one.MBps)
+            if cpu is not other and cpu.host == other.host:
+                add_link(cpu, other, "SYS", cpu.MBps)
 
 
 def sort_links(node: Node) -> None:

@@ -50,7 +50,9 @@ def generation(sm: int) -> Gpu:
         return "blackwell"
     if sm >= 90:
         return "hopper"
-    return "ampere" if sm >= 80 else "volta"
+    if sm >= 80:
+        return "ampere"
+    return "volta"
 
 
 def cpu_of(system: System) -> Cpu:
@@ -59,7 +61,9 @@ def cpu_of(system: System) -> Cpu:
     first = system.cpus[0]
     if first.is_amd:
         return "amd"
-    return "intel" if first.arch == "x86_64" else "arm"
+    if first.arch == "x86_64":
+        return "intel"
+    return "arm"
 
 
 def _graph(joined: Joined, system: System) -> Graph:
@@ -78,6 +82,8 @@ def _runs_ll128(joined: Joined, system: System) -> bool:
     kinds = {device.sm for device in system.devices}
     least = min(kinds)
     alike = len(kinds) == 1 or least >= 90
-    farthest = PXN if least >= 90 else PXB
+    farthest = PXB
+    if least >= 90:
+        farthest = PXN
     near = joined.inside <= NVB and joined.across <= farthest
     return near and alike and least >= _LL128_LEAST_SM
