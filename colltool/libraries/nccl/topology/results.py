@@ -104,4 +104,12 @@ def channels_found(path: AnyPath, nodes: int = 1, release: str = "") -> Channels
     if known and communicator.ranks > 1:
         picks = switch_points(hardware_of(node, communicator, known), AR)
     changes = tuple(changes_of(lambda: read_xml(path, FORMAT), name, node))
-    return ChannelsFound(name, release, node, communicator, tuple(graphs), picks, changes)
+    return ChannelsFound(
+        file=name,
+        release=release,
+        node=node,
+        communicator=communicator,
+        graphs=tuple(graphs),
+        picks=picks,
+        changes=changes,
+    )

@@ -221,13 +221,13 @@ def search(
         return _emergency(builder, request, run.trials)
     found = best.request
     return Searched(
-        best,
-        found.inside_MBps,
-        found.across_MBps,
-        found.inside,
-        found.across,
-        run.trials,
-        tuple(run.log),
+        found=best,
+        inside_MBps=found.inside_MBps,
+        across_MBps=found.across_MBps,
+        inside=found.inside,
+        across=found.across,
+        trials=run.trials,
+        log=tuple(run.log),
     )
 
 
@@ -241,5 +241,12 @@ def _emergency(builder: ChannelBuilder, request: GraphRequest, trials: int) -> S
         across_MBps = EMERGENCY_MBps
         nets = (builder.preferred[0][0], builder.preferred[-1][0])
     channel = Channel(tuple(range(builder.count)), nets if builder.across else ())
-    found = FoundChannels(request, (channel,), 0, 0.0, 0)
-    return Searched(found, EMERGENCY_MBps, across_MBps, SYS, across, trials, (), is_emergency=True)
+    return Searched(
+        found=FoundChannels(request, (channel,)),
+        inside_MBps=EMERGENCY_MBps,
+        across_MBps=across_MBps,
+        inside=SYS,
+        across=across,
+        trials=trials,
+        is_emergency=True,
+    )
