@@ -83,7 +83,7 @@ def between_cpus_MBps(arch: str, vendor: str, family: int, model: int) -> int:
     """What a CPU reaches another of its host at."""
     if arch == "arm64":
         return _ARM_MBps
-    if arch == "ppc64":
+    if arch.startswith("ppc64"):
         return _POWER_MBps
     if vendor == "GenuineIntel":
         for least, MBps in _INTEL_MBps:

@@ -102,7 +102,7 @@ class Cpu(Node):
 
     @property
     def is_power(self) -> bool:
-        return self.arch == "ppc64"
+        return self.arch.startswith("ppc64")
 
 
 @dataclass(eq=False)
