@@ -29,10 +29,10 @@ from colltool.libraries.nccl.topology.system import (
     Cpu,
     GpuDevice,
     NicPort,
-    Node,
     NodeLink,
     RankedGpu,
     System,
+    SystemNode,
 )
 
 _OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
@@ -43,7 +43,7 @@ _FEW_DEVICES = 2
 # Links of a path from GPU to GPU through a third one's NVLinks.
 _RELAYED_LINKS = 4
 
-Part = TypeVar("Part", bound=Node)
+Part = TypeVar("Part", bound=SystemNode)
 
 
 class Path(NamedTuple):
@@ -68,19 +68,19 @@ class Paths:
     def __init__(self, system: System) -> None:
         self.system = system
         self._towards: dict[int, list[Path]] = {}
-        targets: list[Node] = [*system.cpus, *system.devices, *system.gpus, *system.nets]
+        targets: list[SystemNode] = [*system.cpus, *system.devices, *system.gpus, *system.nets]
         if system.nvswitch is not None:
             targets.append(system.nvswitch)
         for target in targets:
             self._towards[target.number] = waves(system, target)
 
-    def get(self, start: Node, end: Node) -> Path:
+    def get(self, start: SystemNode, end: SystemNode) -> Path:
         return self._towards[end.number][start.number]
 
-    def put(self, start: Node, end: Node, path: Path) -> None:
+    def put(self, start: SystemNode, end: SystemNode, path: Path) -> None:
         self._towards[end.number][start.number] = path
 
-    def nearest(self, start: Node, among: Sequence[Part]) -> list[Part]:
+    def nearest(self, start: SystemNode, among: Sequence[Part]) -> list[Part]:
         """What NCCL calls local: those at the highest rate, of these the nearest, all of equals."""
         best = (-1, 0)
         found: list[Part] = []
@@ -94,7 +94,7 @@ class Paths:
                 found.append(end)
         return found
 
-    def cpu_of(self, node: Node) -> Cpu:
+    def cpu_of(self, node: SystemNode) -> Cpu:
         """A GPU's own CPU."""
         cpus = self.system.cpus
         if self.system.version.nearest_kind_first:
@@ -155,11 +155,11 @@ def mirrored(value: int, size: int) -> int:
     return result
 
 
-def waves(system: System, target: Node) -> list[Path]:
+def waves(system: System, target: SystemNode) -> list[Path]:
     """The paths of all nodes to a target, found breadth first from there."""
     found = [NO_PATH] * len(system.nodes)
     found[target.number] = _HERE
-    own: Node = target
+    own: SystemNode = target
     relays = 1
     if isinstance(target, RankedGpu):
         own = target.device
@@ -167,7 +167,7 @@ def waves(system: System, target: Node) -> list[Path]:
     by_kind = system.version.nearest_kind_first
     wave = [target]
     while wave:
-        following: dict[int, Node] = {}
+        following: dict[int, SystemNode] = {}
         for node in wave:
             for link in node.links:
                 step = _one_further(found[node.number], link, own, relays)
@@ -181,7 +181,7 @@ def waves(system: System, target: Node) -> list[Path]:
     return found
 
 
-def _one_further(path: Path, link: NodeLink, own: Node, relays: int) -> Path | None:
+def _one_further(path: Path, link: NodeLink, own: SystemNode, relays: int) -> Path | None:
     """The path of a link's far end over the link's near end; None where nothing passes.
 
     A GPU relays for others only over NVLink, and only one does so: ``relays`` links from the
@@ -226,7 +226,7 @@ def paths_of(system: System) -> Paths:
     return paths
 
 
-def _through(paths: Paths, start: Node, middle: Node, end: Node) -> Path:
+def _through(paths: Paths, start: SystemNode, middle: SystemNode, end: SystemNode) -> Path:
     """A path by way of a third node."""
     first = paths.get(start, middle)
     second = paths.get(middle, end)
@@ -247,7 +247,7 @@ def _between_gpus(paths: Paths) -> None:
     # NVSwitches over several hosts are one NVLink domain
     one_domain = len(system.hosts) == 1 or system.nvswitch is not None
     # what a GPU reaches on its own switches
-    reach: dict[Node, int] = {}
+    reach: dict[SystemNode, int] = {}
     for gpu in system.gpus:
         reach[gpu] = 0
         for net in system.nets:

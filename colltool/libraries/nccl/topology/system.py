@@ -54,8 +54,8 @@ class NodeLink:
     one-way NVLink.
     """
 
-    owner: Node
-    to: Node
+    owner: SystemNode
+    to: SystemNode
     kind: str
     MBps: int
     number: int = -1
@@ -63,7 +63,7 @@ class NodeLink:
 
 
 @dataclass(eq=False)
-class Node:
+class SystemNode:
     """A part of a system; ``type`` is CPU, PCI, DEV, GPU, NIC, NET or NVS, ``name`` what it is called
     in the file, ``parent`` the switch or CPU whose slot it is in."""
 
@@ -72,7 +72,7 @@ class Node:
     element: Element | None = None
     host: int = 0
     number: int = -1
-    parent: Node | None = None
+    parent: SystemNode | None = None
     links: list[NodeLink] = field(default_factory=list)
 
     def total_MBps(self, kind: str) -> int:
@@ -85,7 +85,7 @@ class Node:
 
 
 @dataclass(eq=False)
-class Cpu(Node):
+class Cpu(SystemNode):
     """A NUMA domain."""
 
     arch: str = ""
@@ -106,21 +106,21 @@ class Cpu(Node):
 
 
 @dataclass(eq=False)
-class PciSwitch(Node):
+class PciSwitch(SystemNode):
     """A PCI switch; ``model``: its 64-bit id."""
 
     model: int = 0
 
 
 @dataclass(eq=False)
-class GpuDevice(Node):
+class GpuDevice(SystemNode):
     """A physical GPU, of a compute capability."""
 
     sm: int = 0
 
 
 @dataclass(eq=False)
-class RankedGpu(Node):
+class RankedGpu(SystemNode):
     """A rank on a device; ``dev``: the device's number of the driver."""
 
     rank: int = 0
@@ -130,7 +130,7 @@ class RankedGpu(Node):
 
 
 @dataclass(eq=False)
-class NicPort(Node):
+class NicPort(SystemNode):
     """A NIC's port as the network plugin counts them."""
 
     dev: int = 0
@@ -163,12 +163,12 @@ class System:
     switches: list[PciSwitch] = field(default_factory=list)
     devices: list[GpuDevice] = field(default_factory=list)
     gpus: list[RankedGpu] = field(default_factory=list)
-    nics: list[Node] = field(default_factory=list)
+    nics: list[SystemNode] = field(default_factory=list)
     nets: list[NicPort] = field(default_factory=list)
-    nvswitch: Node | None = None
+    nvswitch: SystemNode | None = None
     ranks: int = 0
     hosts: list[str] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[SystemNode] = field(default_factory=list)
     links: list[NodeLink] = field(default_factory=list)
 
     @property
@@ -204,7 +204,7 @@ def system_of(root: Element, name: str, version: Version) -> System:
     return system
 
 
-def add_link(owner: Node, to: Node, kind: str, MBps: int) -> None:
+def add_link(owner: SystemNode, to: SystemNode, kind: str, MBps: int) -> None:
     """Add a rate between two nodes, keeping the owner's links by falling rate, equals in order."""
     links = owner.links
     link = None
@@ -222,13 +222,13 @@ def add_link(owner: Node, to: Node, kind: str, MBps: int) -> None:
     links[at] = link
 
 
-def join(node: Node, other: Node, kind: str, MBps: int) -> None:
+def join(node: SystemNode, other: SystemNode, kind: str, MBps: int) -> None:
     """Add links both ways, the first node's first."""
     add_link(node, other, kind, MBps)
     add_link(other, node, kind, MBps)
 
 
-def hang(node: Node, parent: Node, MBps: int) -> None:
+def hang(node: SystemNode, parent: SystemNode, MBps: int) -> None:
     """Put a node into a slot of its parent."""
     node.parent = parent
     join(node, parent, "PCI", MBps)
@@ -240,10 +240,10 @@ class _SystemReader:
     def __init__(self, system: System, name: str) -> None:
         self.system = system
         self.name = name
-        self.places: dict[tuple[int, int], Node] = {}
+        self.places: dict[tuple[int, int], SystemNode] = {}
         self.gpu_elements: list[tuple[RankedGpu, Element]] = []
         # NICs without a slot, one a host
-        self.bare_nics: dict[int, Node] = {}
+        self.bare_nics: dict[int, SystemNode] = {}
         self.at_cpu: dict[int, Cpu] = {}
 
     def add_cpu(self, element: Element) -> None:
@@ -270,7 +270,7 @@ class _SystemReader:
             elif child.tag == "nic":
                 self.add_bare_nic(child, cpu)
 
-    def add_pci(self, element: Element, parent: Node, cpu: Cpu) -> None:
+    def add_pci(self, element: Element, parent: SystemNode, cpu: Cpu) -> None:
         """A slot with a GPU or a NIC, or a switch and what is below it."""
         tags = [child.tag for child in element.children]
         MBps = slot_MBps(element.get("link_speed"), element.get("link_width"))
@@ -278,7 +278,7 @@ class _SystemReader:
         if "gpu" in tags:
             self.add_device(element, parent, cpu, MBps)
         elif "nic" in tags:
-            nic = Node("NIC", element.get("busid"), element, cpu.host)
+            nic = SystemNode("NIC", element.get("busid"), element, cpu.host)
             self.places[cpu.host, busid] = nic
             self.system.nics.append(nic)
             for child in element.children:
@@ -298,7 +298,7 @@ class _SystemReader:
                     self.add_pci(child, switch, cpu)
             hang(switch, parent, MBps)
 
-    def add_device(self, element: Element, parent: Node, cpu: Cpu, MBps: int) -> None:
+    def add_device(self, element: Element, parent: SystemNode, cpu: Cpu, MBps: int) -> None:
         """A GPU's slot; one without ranks is not there for NCCL."""
         in_use = []
         for child in element.children:
@@ -331,7 +331,7 @@ class _SystemReader:
         """A NIC without a slot; a host has one for all of them, at the first CPU that has any."""
         nic = self.bare_nics.get(cpu.host)
         if nic is None:
-            nic = Node("NIC", "no slot", element, cpu.host)
+            nic = SystemNode("NIC", "no slot", element, cpu.host)
             self.bare_nics[cpu.host] = nic
             self.system.nics.append(nic)
             self.add_nets(element, nic)
@@ -339,7 +339,7 @@ class _SystemReader:
         else:
             self.add_nets(element, nic)
 
-    def add_nets(self, element: Element, nic: Node) -> None:
+    def add_nets(self, element: Element, nic: SystemNode) -> None:
         for child in element.children:
             if child.tag != "net" or not child.get("dev") or child.get("net") == "0":
                 continue
@@ -401,7 +401,7 @@ class _SystemReader:
                     join(device, self.at_cpu[id(device)], "NVL", MBps)
                 else:
                     if self.system.nvswitch is None:
-                        self.system.nvswitch = Node("NVS", "NVSwitch")
+                        self.system.nvswitch = SystemNode("NVS", "NVSwitch")
                     join(device, self.system.nvswitch, "NVL", MBps)
 
     def add_c2c(self) -> None:
@@ -494,7 +494,7 @@ def join_cpus(system: System) -> None:
                 add_link(cpu, other, "SYS", cpu.MBps)
 
 
-def sort_links(node: Node) -> None:
+def sort_links(node: SystemNode) -> None:
     """Move the link up to the end of each list, from a CPU down along PCI."""
     upward: list[NodeLink] = []
     others: list[NodeLink] = []

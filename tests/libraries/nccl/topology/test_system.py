@@ -17,7 +17,7 @@ from colltool.libraries.nccl.topology.rates import (
     port_MBps,
     slot_MBps,
 )
-from colltool.libraries.nccl.topology.system import Node, add_link, is_switch
+from colltool.libraries.nccl.topology.system import SystemNode, add_link, is_switch
 from colltool.libraries.nccl.topology.versions import version_of
 
 NEWEST = version_of("2.30.7")
@@ -26,7 +26,7 @@ NEWEST = version_of("2.30.7")
 def kinds(paths: Paths, start: int, among: str = "gpus") -> list[str]:
     """Types of path from a GPU to all of a list."""
     system = paths.system
-    ends: list[Node] = list(getattr(system, among))
+    ends: list[SystemNode] = list(getattr(system, among))
     return [KINDS[paths.get(system.gpus[start], end).kind] for end in ends]
 
 
@@ -74,7 +74,7 @@ def test_rates_between_cpus(arch: str, vendor: str, family: int, model: int, MBp
 
 
 def test_links_are_added_up_and_sorted_by_rate() -> None:
-    one, near, far = (Node("PCI", name) for name in ("one", "near", "far"))
+    one, near, far = (SystemNode("PCI", name) for name in ("one", "near", "far"))
     add_link(one, near, "PCI", 10)
     add_link(one, far, "PCI", 10)
     assert [link.to for link in one.links] == [near, far]
